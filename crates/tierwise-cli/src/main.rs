@@ -1,0 +1,2 @@
+//! The tierwise command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Generators: programs whose hot pages are known by construction.

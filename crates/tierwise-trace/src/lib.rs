@@ -1,0 +1,12 @@
+//! Memory traces of real programs, and generators whose ground truth is known.
+//!
+//! Everything that a simulated host can run is a [`WindowSource`]: a program seen as a sequence of
+//! [`Window`]s, each a fixed stretch of executed instructions with the pages that were touched in it.
+//! A recorded program ([`reader`]) and a generated one ([`generate`]) look the same from here on.
+
+pub mod generate;
+pub mod model;
+
+pub use model::{
+    Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window, WindowSource,
+};

@@ -1,0 +1,161 @@
+//! The data of a trace: what one window of a program's execution did to its pages.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What backs a page, which decides the LRU list that the kernel keeps it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PageKind {
+    /// Heap, stack and private anonymous mappings.
+    Anon,
+    /// Page cache: mapped files, and files read and written through system calls.
+    File,
+}
+
+/// The last-level cache that decided which accesses of a trace missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheModel {
+    /// Capacity in bytes.
+    pub size_bytes: u64,
+    /// Associativity.
+    pub ways: u32,
+    /// Line size in bytes; 64 on every machine Tierwise knows.
+    pub line_bytes: u32,
+}
+
+/// What a trace says of itself, once, at its start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The program and its arguments; a generator names itself and its parameters.
+    pub command: Vec<String>,
+    /// Where it was recorded: processor, kernel and recorder, in words.
+    pub host: String,
+    /// Base page size in bytes.
+    pub page_size: u32,
+    /// Guest instructions of a full window. The last window, and one cut by a mark, may be shorter.
+    pub window_instructions: u64,
+    /// The cache in front of memory.
+    pub cache: CacheModel,
+}
+
+/// The first touch of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Birth {
+    /// Dense index within the trace, given in order of birth and never used again after an unmap.
+    pub page: u32,
+    /// Address divided by the base page size: the virtual page number of a mapped page; pages that
+    /// are only reached through system calls get numbers from 2^52 up, one range a file.
+    pub vpn: u64,
+    /// What backs the page.
+    pub kind: PageKind,
+    /// log2 of the base pages it spans: 0, or 9 for a 2 MiB page of 4 KiB base pages.
+    pub order: u8,
+    /// Index into [`Window::threads`]' numbering of the thread that touched it first.
+    pub thread: u16,
+}
+
+/// One page's accesses within one window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageAccess {
+    /// The page, as numbered by its [`Birth`].
+    pub page: u32,
+    /// Loads executed, whether or not a cache held the line.
+    pub loads: u32,
+    /// Stores executed.
+    pub stores: u32,
+    /// Loads that missed the last-level cache and so reached memory.
+    pub load_misses: u32,
+    /// Stores that missed the last-level cache.
+    pub store_misses: u32,
+    /// Accesses through a system call (read, write), which the kernel sees without a reference bit:
+    /// the "supervised" accesses of MULTI-CLOCK, section III-A.
+    pub supervised: u16,
+    /// The thread that accessed it last in this window.
+    pub thread: u16,
+}
+
+/// How much one thread ran in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadShare {
+    /// Dense index of the thread, in order of its first instruction.
+    pub thread: u16,
+    /// Guest instructions it executed in the window.
+    pub instructions: u64,
+}
+
+/// A stretch of execution. Buffers are reused from window to window.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Guest instructions of all threads.
+    pub instructions: u64,
+    /// Instructions by thread, ascending.
+    pub threads: Vec<ThreadShare>,
+    /// Pages first touched in this window, in the order of their first touch.
+    pub births: Vec<Birth>,
+    /// Touched pages, ascending by page, each once. A page born here appears here too.
+    pub accesses: Vec<PageAccess>,
+    /// Pages unmapped in this window, ascending. Their accesses come before the unmap.
+    pub unmaps: Vec<u32>,
+    /// Names of phases that begin with this window (for instance "run" after a load phase).
+    pub marks: Vec<String>,
+    /// Application operations completed (requests, transactions); 0 where the source does not count them.
+    pub operations: u64,
+}
+
+impl Window {
+    /// Empties every list and keeps its memory.
+    pub fn clear(&mut self) {
+        self.instructions = 0;
+        self.operations = 0;
+        self.threads.clear();
+        self.births.clear();
+        self.accesses.clear();
+        self.unmaps.clear();
+        self.marks.clear();
+    }
+}
+
+/// Why a trace could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file could not be opened, read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The bytes are not a trace, are damaged, or end too early. Windows before `offset` were good.
+    #[error("{path}: at byte {offset}: {reason}; the {good_windows} windows before it are usable")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where the unreadable frame starts.
+        offset: u64,
+        /// What was found, and what was expected.
+        reason: String,
+        /// How many windows before this offset were read without error.
+        good_windows: u64,
+    },
+}
+
+/// A program as the simulated host runs it: windows in order, again from the start on request.
+pub trait WindowSource: Send {
+    /// What the source says of itself.
+    fn header(&self) -> &Header;
+
+    /// Fills `window` with the next one and returns true, or returns false at the end.
+    ///
+    /// # Errors
+    /// A damaged trace; every window returned before the error stands.
+    fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError>;
+
+    /// Goes back to the first window.
+    ///
+    /// # Errors
+    /// As [`WindowSource::next_window`].
+    fn rewind(&mut self) -> Result<(), TraceError>;
+}

@@ -1,0 +1,75 @@
+//! A set of pages as a bitmap: how a world reports which pages were touched, whatever their number.
+//!
+//! ```
+//! use tierwise_core::bits::PageBits;
+//! use tierwise_core::units::PageId;
+//!
+//! let mut bits = PageBits::default();
+//! bits.set(PageId(70));
+//! bits.set(PageId(3));
+//! let mut seen = Vec::new();
+//! bits.drain(|page| seen.push(page.0));
+//! assert_eq!(seen, [3, 70]);
+//! assert!(bits.is_empty());
+//! ```
+
+use crate::units::PageId;
+
+/// A growable bitmap over pages that remembers the span in use, so that draining a few is cheap.
+#[derive(Debug, Clone, Default)]
+pub struct PageBits {
+    words: Vec<u64>,
+    first: usize,
+    end: usize,
+}
+
+impl PageBits {
+    /// Adds a page.
+    #[inline]
+    pub fn set(&mut self, page: PageId) {
+        let word = page.index() / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (page.index() % 64);
+        if self.end == 0 {
+            self.first = word;
+        }
+        self.first = self.first.min(word);
+        self.end = self.end.max(word + 1);
+    }
+
+    /// Whether the page is in the set.
+    pub fn contains(&self, page: PageId) -> bool {
+        self.words.get(page.index() / 64).is_some_and(|w| w & (1 << (page.index() % 64)) != 0)
+    }
+
+    /// True if nothing is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.end == 0
+    }
+
+    /// Calls `f` for each page, ascending.
+    pub fn for_each(&self, mut f: impl FnMut(PageId)) {
+        for (i, &word) in self.words[self.first.min(self.end)..self.end].iter().enumerate() {
+            let mut rest = word;
+            while rest != 0 {
+                f(PageId(((self.first + i) * 64) as u32 + rest.trailing_zeros()));
+                rest &= rest - 1;
+            }
+        }
+    }
+
+    /// Calls `f` for each page, ascending, and empties the set.
+    pub fn drain(&mut self, f: impl FnMut(PageId)) {
+        self.for_each(f);
+        self.clear();
+    }
+
+    /// Empties the set and keeps its memory.
+    pub fn clear(&mut self) {
+        self.words[self.first.min(self.end)..self.end].fill(0);
+        self.first = 0;
+        self.end = 0;
+    }
+}

@@ -1,0 +1,61 @@
+//! Reading configuration: text becomes types once, and every refusal names the file, the line, the key,
+//! what was found and what is allowed.
+//!
+//! ```
+//! use tierwise_core::config::Document;
+//!
+//! let document = Document::parse("host.toml", "[tier]\ncapcity = \"16GiB\"\n").unwrap();
+//! let root = document.root();
+//! let tier = root.section("tier").unwrap();
+//! let _capacity = tier.bytes_or("capacity", tierwise_core::units::Bytes(0)).unwrap();
+//! let error = tier.finish().unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "host.toml:2: tier.capcity: unknown key; did you mean \"capacity\"?"
+//! );
+//! ```
+
+mod error;
+mod section;
+
+pub use error::{ConfigError, nearest};
+pub use section::Section;
+
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// A parsed file, kept with its text so that errors can name lines.
+#[derive(Debug)]
+pub struct Document<'a> {
+    file: &'a str,
+    text: &'a str,
+    table: Spanned<DeTable<'a>>,
+}
+
+impl<'a> Document<'a> {
+    /// Parses TOML. `file` is only a name for messages.
+    ///
+    /// # Errors
+    /// What the TOML grammar does not allow, with its line.
+    pub fn parse(file: &'a str, text: &'a str) -> Result<Self, ConfigError> {
+        match DeTable::parse(text) {
+            Ok(table) => Ok(Self { file, text, table }),
+            Err(error) => Err(ConfigError {
+                file: file.to_owned(),
+                line: line_of(text, error.span().map_or(0, |s| s.start)),
+                key: String::new(),
+                problem: format!("not valid TOML: {}", error.message()),
+            }),
+        }
+    }
+
+    /// The top of the file.
+    pub fn root(&self) -> Section<'_> {
+        Section::new(self.file, self.text, String::new(), 0, Some(self.table.get_ref()))
+    }
+}
+
+/// The line, counted from one, of a byte offset.
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count()
+}

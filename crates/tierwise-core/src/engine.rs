@@ -1,0 +1,271 @@
+//! The engine: a state machine that observations and outcomes go into and plans come out of. It does
+//! no I/O and reads no clock; the driver gives it the time.
+//!
+//! ```
+//! use tierwise_core::engine::{Engine, EngineConfig};
+//! use tierwise_core::observe::{Born, Capabilities, Observation, TierReading};
+//! use tierwise_core::page::{Attributes, PageKind};
+//! use tierwise_core::recipe::Recipe;
+//! use tierwise_core::topology::{Tier, Topology, Watermarks};
+//! use tierwise_core::units::*;
+//! use std::time::Duration;
+//!
+//! let tier = |name: &str, ns| Tier {
+//!     name: name.into(),
+//!     capacity: Pages(100),
+//!     watermarks: Watermarks::NONE,
+//!     load_latency: Duration::from_nanos(ns),
+//!     store_latency: Duration::from_nanos(ns),
+//!     bandwidth: Bandwidth(30_000_000_000),
+//! };
+//! let topology = Topology { page_size: Bytes(4096), tiers: vec![tier("DRAM", 73), tier("CXL", 202)] };
+//! let config = EngineConfig::new(Recipe::named("multi-clock").unwrap());
+//! let mut engine = Engine::new(&config, topology, &Capabilities::ALL, 1).unwrap();
+//!
+//! // One page is born in the slow tier. It is accessed in every interval, and so climbs from the
+//! // inactive list to the active list to the promote list, and is promoted.
+//! let attributes = Attributes { tenant: TenantId(0), tier: TierId(1), kind: PageKind::Anon, order: 0 };
+//! let mut obs = Observation::default();
+//! obs.tiers = vec![TierReading { free: Pages(100), utilisation: 0.0 }; 2];
+//! obs.born.push(Born { first: PageId(0), count: 1, attributes });
+//! let mut promoted_at = None;
+//! for second in 1..10 {
+//!     let now = Timestamp(second * 1_000_000_000);
+//!     obs.referenced.set(PageId(0));
+//!     engine.handle_observation(now, &obs);
+//!     if let Some(plan) = engine.poll_plan(now) && !plan.moves.is_empty() {
+//!         promoted_at = Some(second);
+//!         break;
+//!     }
+//!     obs.clear();
+//! }
+//! assert_eq!(promoted_at, Some(4)); // seen referenced in four scans
+//! ```
+
+use crate::config::ConfigError;
+use crate::metrics::Metrics;
+use crate::migrate::{Budget, FailReason, MigrationPlan, Move, MoveOutcome, Planner};
+use crate::observe::{Capabilities, Observation, TenantReading, Watch};
+use crate::page::PageTable;
+use crate::policy::{PlanContext, Policy};
+use crate::recipe::Recipe;
+use crate::topology::Topology;
+use crate::units::{Pages, Timestamp};
+
+/// What an engine is made from.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// The policy and its parameters.
+    pub recipe: Recipe,
+    /// How much moving is allowed.
+    pub budget: Budget,
+}
+
+impl EngineConfig {
+    /// A recipe with an unlimited budget.
+    pub fn new(recipe: Recipe) -> Self {
+        Self { recipe, budget: Budget::default() }
+    }
+}
+
+/// Why an engine cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// The recipe's parameters do not fit.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The world cannot show what the policy needs to see.
+    #[error(
+        "the policy \"{recipe}\" needs {missing}, which this machine cannot report; \
+         \"{instead}\" would run here"
+    )]
+    Unobservable {
+        /// The recipe.
+        recipe: String,
+        /// What is missing.
+        missing: &'static str,
+        /// The recipe nearest in the table that needs nothing which is missing.
+        instead: String,
+    },
+}
+
+/// Decides; never acts. Same inputs and seed, same plans.
+pub struct Engine {
+    topology: Topology,
+    policy: Box<dyn Policy>,
+    planner: Planner,
+    pages: PageTable,
+    free: Vec<Pages>,
+    tenants: Vec<TenantReading>,
+    plan: MigrationPlan,
+    cut: Vec<MoveOutcome>,
+    watched: Option<Watch>,
+    /// An observation has come in that no plan has answered yet.
+    due: bool,
+    metrics: Metrics,
+}
+
+impl Engine {
+    /// Makes an engine for a machine.
+    ///
+    /// # Errors
+    /// The recipe's parameters are wrong, or it needs to see what this world cannot show.
+    pub fn new(
+        config: &EngineConfig,
+        topology: Topology,
+        capabilities: &Capabilities,
+        seed: u64,
+    ) -> Result<Self, EngineError> {
+        let policy = config.recipe.build(&topology, seed)?;
+        if let Some(missing) = policy.watch().missing_from(capabilities) {
+            return Err(EngineError::Unobservable {
+                recipe: config.recipe.name().to_owned(),
+                missing,
+                instead: Recipe::nearest_runnable(&topology, capabilities),
+            });
+        }
+        Ok(Self::with_policy(policy, topology, config.budget))
+    }
+
+    /// Makes an engine around a policy that is in no recipe: one of the caller's own.
+    pub fn with_policy(policy: Box<dyn Policy>, topology: Topology, budget: Budget) -> Self {
+        Self {
+            free: vec![Pages(0); topology.tiers.len()],
+            topology,
+            policy,
+            planner: Planner::new(budget),
+            pages: PageTable::default(),
+            tenants: Vec::new(),
+            plan: MigrationPlan::default(),
+            cut: Vec::new(),
+            watched: None,
+            due: false,
+            metrics: Metrics::default(),
+        }
+    }
+
+    /// Takes in what the world saw since the last observation.
+    pub fn handle_observation(&mut self, now: Timestamp, obs: &Observation) {
+        for born in &obs.born {
+            born.pages().for_each(|page| self.pages.insert(page, born.attributes));
+        }
+        obs.referenced.for_each(|page| self.pages.mark_referenced(page));
+        obs.written.for_each(|page| self.pages.mark_written(page));
+        self.policy.on_observation(now, obs, &mut self.pages);
+        self.count_looks(obs);
+        obs.gone.iter().for_each(|&page| self.pages.remove(page));
+        for (free, tier) in self.free.iter_mut().zip(&obs.tiers) {
+            *free = tier.free;
+        }
+        self.tenants.clone_from(&obs.tenants);
+        self.due = true;
+    }
+
+    fn count_looks(&mut self, obs: &Observation) {
+        self.metrics.hint_faults += obs.hint_faults.len() as u64;
+        self.metrics.samples += obs.samples.len() as u64;
+        for fault in &obs.hint_faults {
+            let tenant = self.pages.tenant(fault.page).index();
+            if self.pages.tier(fault.page).is_some() {
+                self.metrics.tenant_mut(tenant).hint_faults += 1;
+            }
+        }
+    }
+
+    /// The answer to the last observation, if there is something to do.
+    pub fn poll_plan(&mut self, now: Timestamp) -> Option<&MigrationPlan> {
+        if !std::mem::take(&mut self.due) {
+            return None;
+        }
+        self.plan.clear();
+        let mut ctx = PlanContext {
+            topology: &self.topology,
+            pages: &mut self.pages,
+            free: &self.free,
+            tenants: &self.tenants,
+        };
+        self.policy.plan(now, &mut ctx, &mut self.plan);
+        self.plan.watch = self.policy.watch();
+        self.plan.placement = self.policy.placement();
+        self.plan.scan = self.pages.take_scan_cost();
+        self.cut_to_budget(now);
+        self.count_plan()
+    }
+
+    fn cut_to_budget(&mut self, now: Timestamp) {
+        let (pages, page_size, cut) = (&self.pages, self.topology.page_size, &mut self.cut);
+        self.planner.cut(
+            now,
+            &mut self.plan.moves,
+            |page| Pages(pages.frames(page)).in_bytes(page_size),
+            |m: Move| {
+                cut.push(MoveOutcome {
+                    page: m.page,
+                    from: pages.tier(m.page),
+                    to: m.to,
+                    result: Err(FailReason::Budget),
+                });
+            },
+        );
+    }
+
+    fn count_plan(&mut self) -> Option<&MigrationPlan> {
+        let plan = &self.plan;
+        self.metrics.scan.scanned += plan.scan.scanned;
+        self.metrics.scan.cleared += plan.scan.cleared;
+        self.metrics.poisoned += plan.poison.iter().map(|r| u64::from(r.count)).sum::<u64>();
+        let news = self.watched.replace(plan.watch) != Some(plan.watch);
+        let something = news
+            || !plan.moves.is_empty()
+            || !plan.poison.is_empty()
+            || !self.cut.is_empty()
+            || plan.scan.scanned > 0;
+        self.metrics.plans += u64::from(something);
+        something.then_some(&self.plan)
+    }
+
+    /// Takes in what came of the last plan, one outcome a move.
+    pub fn handle_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome]) {
+        for outcome in outcomes.iter().chain(&self.cut) {
+            self.metrics.count(outcome, &self.pages);
+            if outcome.result.is_ok() {
+                self.pages.set_tier(outcome.page, outcome.to);
+            }
+        }
+        self.policy.on_outcomes(now, outcomes, &mut self.pages);
+        if !self.cut.is_empty() {
+            self.policy.on_outcomes(now, &self.cut, &mut self.pages);
+            self.cut.clear();
+        }
+    }
+
+    /// When the engine wants to be driven next, whatever happens until then.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.policy.next_wake()
+    }
+
+    /// Where new pages should go now, and what the policy wants to see: what a world must know before
+    /// the first plan.
+    pub fn standing_orders(&self) -> MigrationPlan {
+        MigrationPlan {
+            watch: self.policy.watch(),
+            placement: self.policy.placement(),
+            ..MigrationPlan::default()
+        }
+    }
+
+    /// What has been counted so far.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The engine's page table.
+    pub fn pages(&self) -> &PageTable {
+        &self.pages
+    }
+
+    /// The machine that the engine decides for.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+}

@@ -1,0 +1,38 @@
+//! No estimate: nothing is looked at and no page is hotter than another.
+
+use std::time::Duration;
+
+use crate::migrate::MoveOutcome;
+use crate::observe::{Observation, Watch};
+use crate::page::PageTable;
+use crate::policy::PlanContext;
+use crate::stage::{Estimator, Scope};
+use crate::units::{Hotness, PageId, Pages, Timestamp};
+
+/// Knows nothing and costs nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct None;
+
+impl Estimator for None {
+    fn watch(&self) -> Watch {
+        Watch::default()
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Option::None
+    }
+
+    fn on_observation(&mut self, _: Timestamp, _: &Observation, _: &mut PageTable) {}
+
+    fn on_outcomes(&mut self, _: Timestamp, _: &[MoveOutcome], _: &mut PageTable) {}
+
+    fn look(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {}
+
+    fn promotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
+
+    fn demotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
+
+    fn hotness(&self, _: PageId, _: &PageTable) -> Hotness {
+        Hotness(0)
+    }
+}

@@ -1,0 +1,85 @@
+//! Counters of what the engine did, named after the kernel's `vmstat`.
+
+use crate::migrate::{FailReason, MoveOutcome};
+use crate::page::{PageTable, ScanCost};
+use crate::units::{Pages, TierId};
+
+/// Moves in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MoveCounters {
+    /// Pages moved.
+    pub success: u64,
+    /// Base pages moved: a huge page counts for all of its frames.
+    pub frames: Pages,
+    /// Pages that did not move, by [`FailReason`].
+    pub fail: [u64; FailReason::ALL.len()],
+}
+
+/// What a tenant's pages went through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TenantCounters {
+    /// Towards a faster tier.
+    pub promote: MoveCounters,
+    /// Towards a slower tier.
+    pub demote: MoveCounters,
+    /// Hint faults taken.
+    pub hint_faults: u64,
+}
+
+/// Everything counted since the engine began. Counters only grow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Metrics {
+    /// Towards a faster tier.
+    pub promote: MoveCounters,
+    /// Towards a slower tier.
+    pub demote: MoveCounters,
+    /// Plans made, empty ones left out.
+    pub plans: u64,
+    /// Reference bits read and cleared.
+    pub scan: ScanCost,
+    /// Pages poisoned.
+    pub poisoned: u64,
+    /// Hint faults handled.
+    pub hint_faults: u64,
+    /// Hardware samples handled.
+    pub samples: u64,
+    /// By tenant.
+    pub tenants: Vec<TenantCounters>,
+}
+
+impl Metrics {
+    /// The tenant's counters; the table grows with the tenants.
+    pub fn tenant_mut(&mut self, tenant: usize) -> &mut TenantCounters {
+        if tenant >= self.tenants.len() {
+            self.tenants.resize(tenant + 1, TenantCounters::default());
+        }
+        &mut self.tenants[tenant]
+    }
+
+    /// Counts one outcome, for the machine and for the page's tenant.
+    pub(crate) fn count(&mut self, outcome: &MoveOutcome, pages: &PageTable) {
+        // A page that is gone has no tier to compare with: a move to the fastest tier was a promotion.
+        let promotion =
+            outcome.from.map_or(outcome.to == TierId::FASTEST, |from| outcome.to < from);
+        let frames = pages.frames(outcome.page);
+        let known = pages.tier(outcome.page).is_some();
+        let tenant = pages.tenant(outcome.page).index();
+        let pick = |promote, demote| if promotion { promote } else { demote };
+        Self::add(pick(&mut self.promote, &mut self.demote), outcome, frames);
+        if known {
+            let counters = self.tenant_mut(tenant);
+            let side = if promotion { &mut counters.promote } else { &mut counters.demote };
+            Self::add(side, outcome, frames);
+        }
+    }
+
+    fn add(counters: &mut MoveCounters, outcome: &MoveOutcome, frames: u64) {
+        match outcome.result {
+            Ok(()) => {
+                counters.success += 1;
+                counters.frames += Pages(frames);
+            }
+            Err(reason) => counters.fail[reason as usize] += 1,
+        }
+    }
+}

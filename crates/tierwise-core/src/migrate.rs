@@ -1,0 +1,226 @@
+//! Moves as data: what a policy wants moved, what the budget lets through, what came of it.
+//!
+//! A policy fills a [`MigrationPlan`]. The [`Planner`] cuts it to the [`Budget`], in the order in which
+//! the policy listed the moves. The world carries it out and answers with one [`MoveOutcome`] a move.
+//! A move that failed is an outcome, never an error.
+
+use std::time::Duration;
+
+use crate::observe::Watch;
+use crate::page::ScanCost;
+use crate::topology::WatermarkLevel;
+use crate::units::{Bandwidth, Bytes, PageId, Pages, TierId, Timestamp};
+
+/// Who waits for a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payer {
+    /// A kernel thread (kswapd, kpromoted) or the daemon: the application goes on, and only stalls if
+    /// it touches the page while it is unmapped.
+    Background,
+    /// The thread that faulted: migration on the hint fault path, or direct reclaim.
+    Application,
+}
+
+/// One page to one tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// The page.
+    pub page: PageId,
+    /// Where it should lie.
+    pub to: TierId,
+    /// Who waits for it.
+    pub payer: Payer,
+}
+
+/// A run of pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRange {
+    /// First page.
+    pub first: PageId,
+    /// Number of pages.
+    pub count: u32,
+}
+
+/// Where new pages go until the next plan says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// Fastest tier first (the kernel's default on a machine whose processors are beside the fast
+    /// tier), or slowest first.
+    pub fastest_first: bool,
+    /// Free pages that an allocation leaves in each tier before it falls back to the next. The kernel's
+    /// allocator leaves [`WatermarkLevel::Low`] (`get_page_from_freelist`, `ALLOC_WMARK_LOW`) as long as
+    /// another node has room, then [`WatermarkLevel::Min`].
+    pub leave_free: WatermarkLevel,
+}
+
+impl Default for Placement {
+    fn default() -> Self {
+        Self { fastest_first: true, leave_free: WatermarkLevel::Low }
+    }
+}
+
+/// What a policy wants done now. Buffers are reused.
+#[derive(Debug, Clone, Default)]
+pub struct MigrationPlan {
+    /// Moves, in the order in which they are to be carried out: a demotion that makes room stands
+    /// before the promotion that needs it.
+    pub moves: Vec<Move>,
+    /// Pages to poison, so that their next access is a hint fault.
+    pub poison: Vec<PageRange>,
+    /// What the policy wants to see from now on.
+    pub watch: Watch,
+    /// Where new pages go from now on.
+    pub placement: Placement,
+    /// What the policy looked at to make this plan: charged to a background core.
+    pub scan: ScanCost,
+}
+
+impl MigrationPlan {
+    /// Adds a move that a kernel thread makes.
+    pub fn background(&mut self, page: PageId, to: TierId) {
+        self.moves.push(Move { page, to, payer: Payer::Background });
+    }
+
+    /// Adds a move that the application waits for.
+    pub fn on_fault(&mut self, page: PageId, to: TierId) {
+        self.moves.push(Move { page, to, payer: Payer::Application });
+    }
+
+    /// Empties the lists and keeps their memory, the watch and the placement.
+    pub fn clear(&mut self) {
+        self.moves.clear();
+        self.poison.clear();
+        self.scan = ScanCost::default();
+    }
+}
+
+/// Why a page did not move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailReason {
+    /// Locked or pinned, or its reference count was elevated (`-EBUSY`, `-EAGAIN`).
+    Busy,
+    /// No free page in the target tier (`-ENOMEM`).
+    TargetFull,
+    /// The page was unmapped before the move (`-ENOENT`).
+    Gone,
+    /// The plan exceeded the budget and was cut before this move.
+    Budget,
+    /// The page already lies there.
+    Already,
+}
+
+impl FailReason {
+    /// Every reason, in index order.
+    pub const ALL: [Self; 5] =
+        [Self::Busy, Self::TargetFull, Self::Gone, Self::Budget, Self::Already];
+
+    /// The name in counters: `promote_fail_<name>`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::TargetFull => "target_full",
+            Self::Gone => "gone",
+            Self::Budget => "budget",
+            Self::Already => "already",
+        }
+    }
+}
+
+/// What came of one move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MoveOutcome {
+    /// The page.
+    pub page: PageId,
+    /// Where it lay; `None` if it was gone.
+    pub from: Option<TierId>,
+    /// Where it was to go.
+    pub to: TierId,
+    /// Done, or why not.
+    pub result: Result<(), FailReason>,
+}
+
+/// How much moving a plan may do. Unlimited by default: published policies bring their own limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Budget {
+    /// Bytes a second copied, over all tiers.
+    pub bandwidth: Option<Bandwidth>,
+}
+
+/// Cuts plans to the budget with a token bucket.
+#[derive(Debug, Clone)]
+pub struct Planner {
+    budget: Budget,
+    /// Bytes that may be moved now.
+    tokens: u64,
+    refilled: Timestamp,
+}
+
+impl Planner {
+    /// Tokens accumulate for at most this long, so that a long idle time does not end in a burst
+    /// that takes the memory bandwidth for longer than an application notices.
+    const BURST: Duration = Duration::from_secs(1);
+
+    /// Starts with a full bucket.
+    pub fn new(budget: Budget) -> Self {
+        Self { budget, tokens: Self::burst(budget), refilled: Timestamp::ZERO }
+    }
+
+    fn burst(budget: Budget) -> u64 {
+        let per_second = budget.bandwidth.map_or(0, |b| b.0);
+        (per_second as u128 * Self::BURST.as_nanos() / 1_000_000_000) as u64
+    }
+
+    /// Drops from the end of `moves` what the budget does not cover, and reports each to `cut`.
+    pub fn cut(
+        &mut self,
+        now: Timestamp,
+        moves: &mut Vec<Move>,
+        bytes_of: impl Fn(PageId) -> Bytes,
+        mut cut: impl FnMut(Move),
+    ) {
+        let Some(bandwidth) = self.budget.bandwidth else { return };
+        let earned = u128::from(bandwidth.0) * now.since(self.refilled).as_nanos() / 1_000_000_000;
+        // Time whose tokens round down to none is not lost: the clock only moves with a token.
+        if earned > 0 {
+            self.tokens = Self::burst(self.budget).min(self.tokens.saturating_add(earned as u64));
+            self.refilled = now;
+        }
+        let mut kept = 0;
+        for m in moves.iter() {
+            let bytes = bytes_of(m.page).0;
+            if bytes > self.tokens {
+                break;
+            }
+            self.tokens -= bytes;
+            kept += 1;
+        }
+        moves.drain(kept..).for_each(&mut cut);
+    }
+
+    /// The most pages that a plan at this moment could move.
+    pub fn allowance(&self, page_size: Bytes) -> Option<Pages> {
+        self.budget.bandwidth.map(|_| Bytes(self.tokens).in_pages(page_size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_cuts_the_tail_and_refills_with_time() {
+        let mut planner = Planner::new(Budget { bandwidth: Some(Bandwidth(8192)) });
+        let three: Vec<Move> = (0..3)
+            .map(|p| Move { page: PageId(p), to: TierId(0), payer: Payer::Background })
+            .collect();
+        let mut cut = Vec::new();
+        let mut moves = three.clone();
+        planner.cut(Timestamp::ZERO, &mut moves, |_| Bytes(4096), |m| cut.push(m.page));
+        assert_eq!((moves.len(), cut), (2, vec![PageId(2)]));
+
+        // Half a second earns one page.
+        let mut moves = three;
+        planner.cut(Timestamp(500_000_000), &mut moves, |_| Bytes(4096), |_| ());
+        assert_eq!(moves.len(), 1);
+    }
+}

@@ -1,0 +1,261 @@
+//! What a world reports: data only, no behaviour. The world fills an [`Observation`] whose buffers are
+//! reused; the engine reads it.
+//!
+//! Which of these a world can report at all is its [`Capabilities`]; which of them a policy wants,
+//! and pays for, is its [`Watch`].
+
+use std::time::Duration;
+
+use crate::bits::PageBits;
+use crate::page::Attributes;
+use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
+
+/// A run of pages that came to be together and alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Born {
+    /// The first page; the others follow it without a gap.
+    pub first: PageId,
+    /// How many pages (not base pages).
+    pub count: u32,
+    /// What they have in common.
+    pub attributes: Attributes,
+}
+
+impl Born {
+    /// The pages of the run.
+    pub fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
+        (self.first.0..self.first.0 + self.count).map(PageId)
+    }
+}
+
+/// A hint fault: the first access to a page after it was poisoned (`PROT_NONE`), on the application's
+/// own path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HintFault {
+    /// The page.
+    pub page: PageId,
+    /// When it was poisoned.
+    pub poisoned_at: Timestamp,
+    /// When it was touched. `at - poisoned_at` is the kernel's hint fault latency.
+    pub at: Timestamp,
+    /// Whether the touch was a store.
+    pub write: bool,
+}
+
+/// One hardware sample (PEBS, IBS): an access that missed the last-level cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// The page.
+    pub page: PageId,
+    /// The tier that served it.
+    pub tier: TierId,
+    /// Whether it was a store.
+    pub write: bool,
+}
+
+/// A DAMON region: pages `first..first + pages` and in how many of the aggregation interval's samples
+/// its sampled page had been accessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// First page.
+    pub first: PageId,
+    /// Number of pages.
+    pub pages: u32,
+    /// Samples found accessed, of `aggregation / sampling` taken.
+    pub nr_accesses: u32,
+    /// Aggregation intervals for which this has not changed much.
+    pub age: u32,
+}
+
+/// Exact counts of one page since the last observation; only a simulator has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageCount {
+    /// The page.
+    pub page: PageId,
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Those of them that missed the last-level cache.
+    pub misses: u64,
+}
+
+/// One tier, now.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TierReading {
+    /// Pages not in use.
+    pub free: Pages,
+    /// Share of the peak bandwidth in use since the last observation, 0 to 1.
+    pub utilisation: f64,
+}
+
+/// One tenant, now.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TenantReading {
+    /// Base pages resident, by tier.
+    pub usage: Vec<Pages>,
+    /// Last-level misses served by each tier since the last observation.
+    pub misses: Vec<u64>,
+    /// Application operations completed since the last observation, where the tenant counts them.
+    pub operations: u64,
+    /// Instructions executed since the last observation.
+    pub instructions: u64,
+    /// 99th percentile latency of its requests since the last observation, where it reports one.
+    pub p99: Option<Duration>,
+    /// False once it has ended.
+    pub running: bool,
+}
+
+/// Everything a world saw since it was last asked. Lists are in the order of the events.
+#[derive(Debug, Clone, Default)]
+pub struct Observation {
+    /// New pages, where they were allocated.
+    pub born: Vec<Born>,
+    /// Pages that are no more. A page number is not used again before the next observation.
+    pub gone: Vec<PageId>,
+    /// Pages with the reference bit set since the last observation.
+    pub referenced: PageBits,
+    /// Pages with the dirty bit set since the last observation.
+    pub written: PageBits,
+    /// Pages accessed through system calls, once for each call (MULTI-CLOCK's supervised accesses).
+    pub supervised: Vec<PageId>,
+    /// Hint faults.
+    pub hint_faults: Vec<HintFault>,
+    /// Hardware samples.
+    pub samples: Vec<Sample>,
+    /// DAMON's regions, if an aggregation interval ended; all of them, ascending.
+    pub regions: Vec<Region>,
+    /// Exact counts, ascending by page.
+    pub counts: Vec<PageCount>,
+    /// One reading a tier, fastest first.
+    pub tiers: Vec<TierReading>,
+    /// One reading a tenant, by [`TenantId`].
+    pub tenants: Vec<TenantReading>,
+}
+
+impl Observation {
+    /// Empties every list and keeps its memory.
+    pub fn clear(&mut self) {
+        self.born.clear();
+        self.gone.clear();
+        self.referenced.clear();
+        self.written.clear();
+        self.supervised.clear();
+        self.hint_faults.clear();
+        self.samples.clear();
+        self.regions.clear();
+        self.counts.clear();
+        // Readings are overwritten in place by every world, so that their inner lists are kept.
+    }
+
+    /// Free pages of a tier; zero for a tier that was not reported.
+    pub fn free(&self, tier: TierId) -> Pages {
+        self.tiers.get(tier.index()).map_or(Pages(0), |t| t.free)
+    }
+}
+
+/// DAMON's intervals and bounds (`Documentation/mm/damon/design.rst`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionWatch {
+    /// How often one page of each region is checked.
+    pub sampling: Duration,
+    /// How often the checks are summed up and regions merged and split.
+    pub aggregation: Duration,
+    /// Fewest regions.
+    pub min_regions: u32,
+    /// Most regions.
+    pub max_regions: u32,
+}
+
+impl Default for RegionWatch {
+    /// The kernel's defaults: 5 ms, 100 ms, 10 to 1000 regions.
+    fn default() -> Self {
+        Self {
+            sampling: Duration::from_millis(5),
+            aggregation: Duration::from_millis(100),
+            min_regions: 10,
+            max_regions: 1000,
+        }
+    }
+}
+
+/// What a policy wants to see. Everything wanted costs something, to the application or to a
+/// background core; nothing is on by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Watch {
+    /// Reference bits (and the supervised accesses, which cost nothing more).
+    pub reference_bits: bool,
+    /// Dirty bits.
+    pub dirty_bits: bool,
+    /// Hint faults of the pages that plans poison. The world reports them within a fault's time, not
+    /// at the next tick.
+    pub hint_faults: bool,
+    /// One hardware sample in so many last-level misses; zero for none.
+    pub sample_period: u32,
+    /// DAMON regions.
+    pub regions: Option<RegionWatch>,
+    /// Exact counts: a perfect tracker, for experiments in the simulator.
+    pub exact_counts: bool,
+}
+
+impl Watch {
+    /// Both wishes together; of two sample periods the shorter.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            reference_bits: self.reference_bits | other.reference_bits,
+            dirty_bits: self.dirty_bits | other.dirty_bits,
+            hint_faults: self.hint_faults | other.hint_faults,
+            sample_period: match (self.sample_period, other.sample_period) {
+                (0, n) | (n, 0) => n,
+                (a, b) => a.min(b),
+            },
+            regions: self.regions.or(other.regions),
+            exact_counts: self.exact_counts | other.exact_counts,
+        }
+    }
+
+    /// The first thing wanted that the world cannot give, in words.
+    pub fn missing_from(&self, has: &Capabilities) -> Option<&'static str> {
+        let wants = [
+            (self.reference_bits, has.reference_bits, "reference bits"),
+            (self.dirty_bits, has.dirty_bits, "dirty bits"),
+            (self.hint_faults, has.hint_faults, "hint faults"),
+            (self.sample_period > 0, has.samples, "hardware samples (PEBS or IBS)"),
+            (self.regions.is_some(), has.regions, "DAMON regions"),
+            (self.exact_counts, has.exact_counts, "exact access counts"),
+        ];
+        wants.into_iter().find(|&(wanted, given, _)| wanted && !given).map(|(_, _, name)| name)
+    }
+}
+
+/// What a world can report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// Reference bits.
+    pub reference_bits: bool,
+    /// Dirty bits.
+    pub dirty_bits: bool,
+    /// Hint faults.
+    pub hint_faults: bool,
+    /// Hardware samples.
+    pub samples: bool,
+    /// DAMON regions.
+    pub regions: bool,
+    /// Exact counts.
+    pub exact_counts: bool,
+}
+
+impl Capabilities {
+    /// Everything: the simulator.
+    pub const ALL: Self = Self {
+        reference_bits: true,
+        dirty_bits: true,
+        hint_faults: true,
+        samples: true,
+        regions: true,
+        exact_counts: true,
+    };
+}
+
+/// The tenants of an observation, numbered.
+pub fn tenants(observation: &Observation) -> impl Iterator<Item = (TenantId, &TenantReading)> {
+    observation.tenants.iter().enumerate().map(|(i, t)| (TenantId(i as u16), t))
+}

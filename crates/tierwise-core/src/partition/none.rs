@@ -1,0 +1,22 @@
+//! No partition: the tiers belong to whoever's pages the selector picks.
+
+use std::time::Duration;
+
+use crate::observe::Observation;
+use crate::policy::PlanContext;
+use crate::stage::{Partitioner, Shares};
+use crate::units::Timestamp;
+
+/// Writes no shares.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct None;
+
+impl Partitioner for None {
+    fn interval(&self) -> Option<Duration> {
+        Option::None
+    }
+
+    fn on_observation(&mut self, _: Timestamp, _: &Observation) {}
+
+    fn partition(&mut self, _: Timestamp, _: &PlanContext<'_>, _: &mut Shares) {}
+}

@@ -1,0 +1,247 @@
+//! Recipes: a named policy with its parameters, as one TOML file.
+//!
+//! A recipe names three stages, or a whole policy, or a bound:
+//!
+//! ```toml
+//! name = "multi-clock"
+//! summary = "..."
+//! source = "paper, section"
+//! [estimator]
+//! algorithm = "multi-clock"       # a row of estimate::TABLE; the other keys are its parameters
+//! [partitioner]
+//! algorithm = "none"              # a row of partition::TABLE
+//! [selector]
+//! algorithm = "promote-list"      # a row of select::TABLE
+//! [placement]
+//! leave_free = "low"              # which watermark allocations respect
+//! ```
+//!
+//! ```
+//! use tierwise_core::recipe::Recipe;
+//!
+//! assert!(Recipe::shipped().any(|r| r.name() == "multi-clock"));
+//! let error = Recipe::named("mutli-clock").unwrap_err();
+//! assert!(error.to_string().contains("did you mean \"multi-clock\"?"));
+//! ```
+
+use crate::baseline;
+use crate::config::{ConfigError, Document, Section, nearest};
+use crate::estimate;
+use crate::migrate::Placement;
+use crate::observe::Capabilities;
+use crate::partition;
+use crate::policy::Policy;
+use crate::select;
+use crate::stage::Staged;
+use crate::topology::{Topology, WatermarkLevel};
+
+/// What a stage or policy may need to know of where it will run.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildContext<'a> {
+    /// The machine.
+    pub topology: &'a Topology,
+    /// Seed of whatever it decides by chance.
+    pub seed: u64,
+}
+
+/// Makes a stage or policy from its section of a recipe.
+pub type Build<T> = fn(&Section<'_>, &BuildContext<'_>) -> Result<Box<T>, ConfigError>;
+
+/// One algorithm of a folder's table.
+#[derive(Debug)]
+pub struct StageRow<T: ?Sized> {
+    /// Its name in recipes: the file's name.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// Reads its parameters; unknown keys are refused by the caller.
+    pub build: Build<T>,
+}
+
+/// A limit that is computed rather than decided: what no policy can beat, or what any should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// The fast tier holds everything.
+    AllFast,
+    /// Everything lies in the slowest tier.
+    AllSlow,
+    /// In every window the hottest pages that fit are fast, moved for free and without contention.
+    Oracle,
+}
+
+/// A policy with its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipe {
+    file: String,
+    text: String,
+    name: String,
+    summary: String,
+    source: String,
+    bound: Option<Bound>,
+}
+
+const SHIPPED: &[(&str, &str)] = &[
+    ("recipes/fmem-all.toml", include_str!("../../../recipes/fmem-all.toml")),
+    ("recipes/smem-all.toml", include_str!("../../../recipes/smem-all.toml")),
+    ("recipes/oracle.toml", include_str!("../../../recipes/oracle.toml")),
+    ("recipes/none.toml", include_str!("../../../recipes/none.toml")),
+    ("recipes/static.toml", include_str!("../../../recipes/static.toml")),
+    ("recipes/clock.toml", include_str!("../../../recipes/clock.toml")),
+    ("recipes/nimble.toml", include_str!("../../../recipes/nimble.toml")),
+    ("recipes/autonuma.toml", include_str!("../../../recipes/autonuma.toml")),
+    ("recipes/autotiering-cpm.toml", include_str!("../../../recipes/autotiering-cpm.toml")),
+    ("recipes/autotiering-opm.toml", include_str!("../../../recipes/autotiering-opm.toml")),
+    ("recipes/tpp.toml", include_str!("../../../recipes/tpp.toml")),
+    ("recipes/memtis.toml", include_str!("../../../recipes/memtis.toml")),
+    ("recipes/multi-clock.toml", include_str!("../../../recipes/multi-clock.toml")),
+];
+
+impl Recipe {
+    /// Every recipe that Tierwise ships, bounds first.
+    pub fn shipped() -> impl Iterator<Item = Self> {
+        // The shipped files are parsed by a test; one that did not parse would be missing here.
+        SHIPPED.iter().filter_map(|(file, text)| Self::parse(file, text).ok())
+    }
+
+    /// A shipped recipe by its name.
+    ///
+    /// # Errors
+    /// There is none of that name; the nearest is suggested.
+    pub fn named(name: &str) -> Result<Self, ConfigError> {
+        let all: Vec<Self> = Self::shipped().collect();
+        if let Some(found) = all.iter().find(|r| r.name == name) {
+            return Ok(found.clone());
+        }
+        let names: Vec<&str> = all.iter().map(Self::name).collect();
+        let advice = nearest(name, names.iter().copied())
+            .map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        Err(ConfigError {
+            file: "policy".to_owned(),
+            line: 1,
+            key: String::new(),
+            problem: format!(
+                "no policy is called \"{name}\"{advice} (there are {})",
+                names.join(", ")
+            ),
+        })
+    }
+
+    /// Reads a recipe. Its stages and their parameters are checked too.
+    ///
+    /// # Errors
+    /// The first thing wrong, with file, line and key.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        let document = Document::parse(file, text)?;
+        let root = document.root();
+        let bounds =
+            [("fmem-all", Bound::AllFast), ("smem-all", Bound::AllSlow), ("oracle", Bound::Oracle)];
+        let bounds = bounds.map(|(name, bound)| (name, Some(bound)));
+        Ok(Self {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            name: root.required_text("name")?.to_owned(),
+            summary: root.required_text("summary")?.to_owned(),
+            source: root.required_text("source")?.to_owned(),
+            bound: root.choice_or("bound", None, &bounds)?,
+        })
+    }
+
+    /// The name used on the command line and in reports.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it does, in a line.
+    pub fn summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// Paper and section.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The TOML that it was read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Set if this is a bound.
+    pub fn bound(&self) -> Option<Bound> {
+        self.bound
+    }
+
+    /// Makes the policy.
+    ///
+    /// # Errors
+    /// An unknown algorithm, an unknown key, a parameter outside what is allowed.
+    pub fn build(&self, topology: &Topology, seed: u64) -> Result<Box<dyn Policy>, ConfigError> {
+        let document = Document::parse(&self.file, &self.text)?;
+        let root = document.root();
+        for described in ["name", "summary", "source", "bound"] {
+            root.text(described)?;
+        }
+        let ctx = BuildContext { topology, seed };
+        let whole = root.section("policy")?;
+        let placement = placement(&root.section("placement")?)?;
+        if whole.is_present() {
+            let policy = build_row(&whole, baseline::TABLE, "", &ctx)?;
+            root.finish()?;
+            return Ok(policy);
+        }
+        let estimator = build_row(&root.section("estimator")?, estimate::TABLE, "none", &ctx)?;
+        let partitioner = build_row(&root.section("partitioner")?, partition::TABLE, "none", &ctx)?;
+        let selector = build_row(&root.section("selector")?, select::TABLE, "none", &ctx)?;
+        root.finish()?;
+        Ok(Box::new(Staged::new(estimator, partitioner, selector, placement)))
+    }
+
+    /// The first shipped recipe that a world with these capabilities can run, looking from the end of the
+    /// table, where the strongest stand.
+    pub(crate) fn nearest_runnable(topology: &Topology, has: &Capabilities) -> String {
+        let all: Vec<Self> = Self::shipped().filter(|r| r.bound.is_none()).collect();
+        let runs = |recipe: &&Self| {
+            recipe.build(topology, 0).is_ok_and(|p| p.watch().missing_from(has).is_none())
+        };
+        all.iter().rev().find(runs).map_or_else(|| "static".to_owned(), |r| r.name.clone())
+    }
+}
+
+fn build_row<T: ?Sized>(
+    section: &Section<'_>,
+    table: &[StageRow<T>],
+    default: &str,
+    ctx: &BuildContext<'_>,
+) -> Result<Box<T>, ConfigError> {
+    let name = section.text("algorithm")?.unwrap_or(default);
+    let Some(row) = table.iter().find(|row| row.name == name) else {
+        let names: Vec<&str> = table.iter().map(|row| row.name).collect();
+        return Err(section.unknown_name("algorithm", name, &names));
+    };
+    let built = (row.build)(section, ctx)?;
+    section.finish()?;
+    Ok(built)
+}
+
+fn placement(section: &Section<'_>) -> Result<Placement, ConfigError> {
+    let placement = Placement {
+        fastest_first: section.choice_or(
+            "order",
+            true,
+            &[("fastest-first", true), ("slowest-first", false)],
+        )?,
+        leave_free: section.choice_or(
+            "leave_free",
+            WatermarkLevel::Low,
+            &[
+                ("none", WatermarkLevel::None),
+                ("min", WatermarkLevel::Min),
+                ("low", WatermarkLevel::Low),
+                ("high", WatermarkLevel::High),
+                ("promo", WatermarkLevel::Promo),
+            ],
+        )?,
+    };
+    section.finish()?;
+    Ok(placement)
+}

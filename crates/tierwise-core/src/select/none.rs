@@ -1,0 +1,21 @@
+//! No selection: pages stay where they were first touched.
+
+use crate::migrate::MigrationPlan;
+use crate::policy::PlanContext;
+use crate::stage::{Estimator, Selector, Shares};
+
+/// Moves nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct None;
+
+impl Selector for None {
+    fn select(
+        &mut self,
+        _: bool,
+        _: &mut PlanContext<'_>,
+        _: &mut dyn Estimator,
+        _: &Shares,
+        _: &mut MigrationPlan,
+    ) {
+    }
+}

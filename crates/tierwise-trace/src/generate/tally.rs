@@ -1,0 +1,162 @@
+//! Collects a window's accesses: numbers pages by first touch, and merges accesses to one page.
+
+use super::spec::GeneratorSpec;
+use crate::model::{Birth, PageAccess, PageKind, Window};
+
+/// Where generated anonymous pages begin: the 1 GiB-aligned address 0x7000_0000_0000, in the part of
+/// the x86-64 address space that Linux gives to mmap.
+const ANON_VPN: u64 = 0x7000_0000_0000 >> 12;
+/// Where generated page cache begins, 32 TiB below: beyond the largest footprint (2^32 base pages of
+/// 4 KiB are 16 TiB), so that the two never meet.
+const FILE_VPN: u64 = 0x5000_0000_0000 >> 12;
+/// A place that no access has touched yet; also why a trace has at most `u32::MAX` pages.
+const UNBORN: u32 = u32::MAX;
+
+/// The place that a generated page has in its footprint.
+#[must_use]
+pub fn place_of(birth: &Birth) -> u64 {
+    let base = if birth.vpn >= ANON_VPN { ANON_VPN } else { FILE_VPN };
+    (birth.vpn - base) >> birth.order
+}
+
+/// Trace page by place.
+enum Numbers {
+    /// Pages are born by address, so a place is its own number; no table.
+    InOrder,
+    /// Pages are born in any order: four bytes a place.
+    ByPlace(Vec<u32>),
+}
+
+struct Draw {
+    page: u32,
+    loads: u32,
+    stores: u32,
+}
+
+/// The accesses of the window under way.
+pub struct Tally {
+    numbers: Numbers,
+    born: u32,
+    order: u8,
+    file_fraction: f64,
+    recorded: u64,
+    operations: u64,
+    draws: Vec<Draw>,
+    births: Vec<Birth>,
+}
+
+impl Tally {
+    pub fn new(spec: &GeneratorSpec) -> Self {
+        let numbers = if spec.touch_first {
+            Numbers::InOrder
+        } else {
+            Numbers::ByPlace(vec![UNBORN; usize::try_from(spec.places()).unwrap_or(usize::MAX)])
+        };
+        Self {
+            numbers,
+            born: 0,
+            order: spec.order,
+            file_fraction: spec.file_fraction,
+            recorded: 0,
+            operations: 0,
+            draws: Vec::new(),
+            births: Vec::new(),
+        }
+    }
+
+    /// One access, a store or a load.
+    pub fn access(&mut self, place: u64, is_store: bool) {
+        self.record(place, u32::from(!is_store), u32::from(is_store));
+    }
+
+    /// Accesses to one place.
+    pub fn record(&mut self, place: u64, loads: u32, stores: u32) {
+        let page = self.page_at(place);
+        self.recorded += u64::from(loads) + u64::from(stores);
+        self.draws.push(Draw { page, loads, stores });
+    }
+
+    /// Counts one application operation.
+    pub fn finish_operation(&mut self) {
+        self.operations += 1;
+    }
+
+    /// Accesses since the last window was drained.
+    pub fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// Moves the window's accesses, births and operations into `window`.
+    pub fn drain_into(&mut self, window: &mut Window) {
+        self.draws.sort_unstable_by_key(|draw| draw.page);
+        for draw in self.draws.drain(..) {
+            match window.accesses.last_mut() {
+                Some(last) if last.page == draw.page => {
+                    last.loads = last.loads.saturating_add(draw.loads);
+                    last.stores = last.stores.saturating_add(draw.stores);
+                }
+                _ => window.accesses.push(access(&draw)),
+            }
+        }
+        for access in &mut window.accesses {
+            access.load_misses = access.loads;
+            access.store_misses = access.stores;
+        }
+        window.births.append(&mut self.births);
+        window.operations = std::mem::take(&mut self.operations);
+        self.recorded = 0;
+    }
+
+    fn page_at(&mut self, place: u64) -> u32 {
+        let known = match &self.numbers {
+            Numbers::InOrder => (place < u64::from(self.born)).then_some(place as u32),
+            Numbers::ByPlace(pages) => pages.get(place as usize).copied().filter(|&p| p != UNBORN),
+        };
+        known.unwrap_or_else(|| self.first_touch(place))
+    }
+
+    fn first_touch(&mut self, place: u64) -> u32 {
+        match &mut self.numbers {
+            Numbers::InOrder => {
+                while u64::from(self.born) <= place {
+                    self.bear(u64::from(self.born));
+                }
+            }
+            Numbers::ByPlace(pages) => {
+                let index = place as usize;
+                if index >= pages.len() {
+                    pages.resize(index + 1, UNBORN);
+                }
+                pages[index] = self.born;
+                self.bear(place);
+            }
+        }
+        self.born - 1
+    }
+
+    fn bear(&mut self, place: u64) {
+        let kind = if self.is_file(place) { PageKind::File } else { PageKind::Anon };
+        let base = if kind == PageKind::File { FILE_VPN } else { ANON_VPN };
+        let vpn = base + (place << self.order);
+        self.births.push(Birth { page: self.born, vpn, kind, order: self.order, thread: 0 });
+        self.born += 1;
+    }
+
+    /// Spreads the file pages evenly: one wherever the running total passes a whole number.
+    fn is_file(&self, place: u64) -> bool {
+        let total = |places: u64| (places as f64 * self.file_fraction).floor();
+        total(place + 1) > total(place)
+    }
+}
+
+fn access(draw: &Draw) -> PageAccess {
+    PageAccess {
+        page: draw.page,
+        loads: draw.loads,
+        stores: draw.stores,
+        load_misses: 0,
+        store_misses: 0,
+        supervised: 0,
+        thread: 0,
+    }
+}

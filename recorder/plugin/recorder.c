@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A QEMU plugin that records which pages a Linux program touches, window by window of executed
+ * instructions, and which of its accesses would have missed a last-level cache.
+ *
+ * Arguments: socket=PATH, window=INSTRUCTIONS, llc_bytes=BYTES, llc_ways=WAYS.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "grow.h"
+#include "mappings.h"
+#include "qemu_api.h"
+#include "syscalls.h"
+#include "threads.h"
+#include "window.h"
+#include "wire.h"
+
+QEMU_EXPORT int qemu_plugin_version = 1;
+QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc,
+                                    char **argv);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t window_instructions;
+/* Instructions that earlier windows ran over their length, taken off the next: no drift. */
+static uint64_t overrun;
+static uint64_t total_instructions;
+static struct wire_buffer message;
+/* False in a forked child, and after the end. */
+static bool recording;
+
+/*
+ * QEMU refuses plugins that declare an interface older than it supports: 7.2 and 8 know version 1,
+ * 9.0 begins at 2. The calls used here did not change, so the plugin declares what it finds.
+ */
+__attribute__((constructor)) static void declare_version(void)
+{
+    if (dlsym(RTLD_DEFAULT, "qemu_plugin_mem_get_value"))
+        qemu_plugin_version = 4;
+    else if (dlsym(RTLD_DEFAULT, "qemu_plugin_scoreboard_new"))
+        qemu_plugin_version = 2;
+}
+
+static void append_thread(uint32_t thread, uint64_t instructions, void *data)
+{
+    struct wire_window *head = data;
+    struct wire_thread share = {.thread = thread, .instructions = instructions};
+    wire_append(&message, &share, sizeof share);
+    head->threads++;
+    head->instructions += instructions;
+}
+
+/* Under the lock. */
+static void close_window(enum wire_reason reason)
+{
+    threads_drain();
+    struct window_counts counts = window_counts();
+    struct wire_window head = {.magic = "TWRW",
+                               .reason = reason,
+                               .births = counts.births,
+                               .accesses = counts.accesses,
+                               .unmaps = counts.unmaps};
+    message.length = 0;
+    wire_append(&message, &head, sizeof head);
+    threads_take(append_thread, &head);
+    memcpy(message.bytes, &head, sizeof head);
+    window_take(&message);
+    total_instructions += head.instructions;
+    wire_send(&message);
+    if (!wire_is_open())
+        recording = false;
+}
+
+static void cut_now(void)
+{
+    pthread_mutex_lock(&lock);
+    if (recording) {
+        overrun = 0;
+        close_window(WIRE_CUT);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock: when should this thread look again whether the window is full? */
+static void plan_check(struct thread *thread, uint64_t executed)
+{
+    uint64_t remaining = window_instructions - overrun - executed;
+    unsigned seen = threads_seen();
+    /*
+     * Alone, a thread can run to the end. Beside others it looks at half of its even part of what
+     * remains, but not more often than a thousandth of a window: that bounds the overrun.
+     */
+    if (seen > 1) {
+        uint64_t least = window_instructions / 1024 + 1;
+        remaining /= 2 * seen;
+        if (remaining < least)
+            remaining = least;
+    }
+    thread->check_at = atomic_load_explicit(&thread->instructions, memory_order_relaxed) + remaining;
+}
+
+static void check_window(struct thread *thread)
+{
+    pthread_mutex_lock(&lock);
+    thread_number(thread);
+    uint64_t executed = threads_instructions();
+    if (executed + overrun >= window_instructions) {
+        close_window(WIRE_FULL);
+        overrun = (executed + overrun - window_instructions) % window_instructions;
+        executed = 0;
+    }
+    plan_check(thread, executed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void on_block(unsigned vcpu, void *data)
+{
+    if (!recording)
+        return;
+    struct thread *thread = thread_of(vcpu);
+    uint64_t instructions = atomic_load_explicit(&thread->instructions, memory_order_relaxed);
+    /* The window is full before this block runs: its accesses belong to the next. */
+    if (__builtin_expect(instructions >= thread->check_at, 0))
+        check_window(thread);
+    atomic_store_explicit(&thread->instructions, instructions + (uintptr_t)data, memory_order_relaxed);
+}
+
+/* log2 of the bytes << 1 | is a store, plus one: what QEMU's own functions say of an access. */
+static uint8_t describe(qemu_plugin_meminfo_t info)
+{
+    return (uint8_t)((qemu_plugin_mem_size_shift(info) << 1 | qemu_plugin_mem_is_store(info)) + 1);
+}
+
+static inline uint64_t description(qemu_plugin_meminfo_t info)
+{
+    /* QEMU packs an access into few bits and a program uses a few dozen values; asking once is enough. */
+    static uint8_t known[1 << 18];
+    if (__builtin_expect(info >= sizeof known, 0))
+        return describe(info) - 1U;
+    if (__builtin_expect(known[info] == 0, 0))
+        known[info] = describe(info);
+    return known[info] - 1U;
+}
+
+static void drain_own(struct thread *thread)
+{
+    pthread_mutex_lock(&lock);
+    thread_drain(thread);
+    pthread_mutex_unlock(&lock);
+}
+
+static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+    (void)data;
+    if (!recording)
+        return;
+    struct thread *thread = thread_of(vcpu);
+    uint64_t head = atomic_load_explicit(&thread->head, memory_order_relaxed);
+    if (__builtin_expect(head - atomic_load_explicit(&thread->tail, memory_order_acquire) == RING, 0))
+        drain_own(thread);
+    thread->ring[head % RING] = address << 8 | description(info);
+    atomic_store_explicit(&thread->head, head + 1, memory_order_release);
+}
+
+static void check_addresses(struct qemu_plugin_tb *tb)
+{
+    const struct qemu_plugin_insn *first = qemu_plugin_tb_get_insn(tb, 0);
+    uint64_t host = (uintptr_t)qemu_plugin_insn_haddr(first);
+    if (host != qemu_plugin_insn_vaddr(first))
+        fatal("QEMU runs this program at shifted addresses, which the recorder does not follow; "
+              "build the program position-independent (-pie)");
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+    (void)id;
+    static bool started;
+    if (!recording)
+        return;
+    if (!started) {
+        /* The first block: the program and its loader are mapped, and nothing has run. */
+        started = true;
+        check_addresses(tb);
+        mappings_read_initial();
+    }
+    size_t instructions = qemu_plugin_tb_n_insns(tb);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)instructions);
+    for (size_t i = 0; i < instructions; i++)
+        qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(tb, i), on_access,
+                                         QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+}
+
+static void on_thread(qemu_plugin_id_t id, unsigned vcpu)
+{
+    (void)id;
+    pthread_mutex_lock(&lock);
+    thread_begin(vcpu);
+    pthread_mutex_unlock(&lock);
+}
+
+static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
+                       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+{
+    (void)id, (void)a7, (void)a8;
+    if (!recording || !syscall_matters(number))
+        return;
+    struct thread *thread = thread_of(vcpu);
+    uint64_t arguments[6] = {a1, a2, a3, a4, a5, a6};
+    memcpy(thread->syscall, arguments, sizeof arguments);
+    pthread_mutex_lock(&lock);
+    threads_drain();
+    syscall_enter(thread, number);
+    pthread_mutex_unlock(&lock);
+}
+
+static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
+{
+    (void)id;
+    if (!recording || !syscall_matters(number))
+        return;
+    pthread_mutex_lock(&lock);
+    threads_drain();
+    syscall_leave(thread_of(vcpu), number, result);
+    pthread_mutex_unlock(&lock);
+}
+
+static void on_exit_of_guest(qemu_plugin_id_t id, void *data)
+{
+    (void)id, (void)data;
+    if (!recording)
+        return;
+    pthread_mutex_lock(&lock);
+    close_window(WIRE_EXIT);
+    struct wire_end end = {.magic = "TWRE", .instructions = total_instructions};
+    wire_append(&message, &end, sizeof end);
+    wire_send(&message);
+    wire_flush();
+    recording = false;
+    pthread_mutex_unlock(&lock);
+}
+
+/* A forked child is another program: its parent alone is recorded. */
+static void stop_in_child(void)
+{
+    recording = false;
+}
+
+static void check_host(const struct qemu_info *info)
+{
+    struct utsname host;
+    if (info->system_emulation)
+        fatal("this plugin records user programs: use qemu-%s, not qemu-system", info->target_name);
+    if (uname(&host) != 0 || strcmp(host.machine, info->target_name) != 0)
+        fatal("the program is for %s and this machine is %s; they must be the same", info->target_name,
+              host.machine);
+    if (sysconf(_SC_PAGESIZE) != (long)PAGE_BYTES)
+        fatal("this machine has pages of %ld bytes; only 4096 is supported", sysconf(_SC_PAGESIZE));
+}
+
+static const char *value_of(const char *argument, const char *key)
+{
+    size_t length = strlen(key);
+    return strncmp(argument, key, length) == 0 && argument[length] == '=' ? argument + length + 1 : NULL;
+}
+
+int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
+{
+    const char *socket_path = NULL, *value;
+    uint64_t llc_bytes = 0, llc_ways = 0;
+    for (int i = 0; i < argc; i++) {
+        if ((value = value_of(argv[i], "socket")))
+            socket_path = value;
+        else if ((value = value_of(argv[i], "window")))
+            window_instructions = strtoull(value, NULL, 10);
+        else if ((value = value_of(argv[i], "llc_bytes")))
+            llc_bytes = strtoull(value, NULL, 10);
+        else if ((value = value_of(argv[i], "llc_ways")))
+            llc_ways = strtoull(value, NULL, 10);
+        else
+            fatal("unknown argument %s; known: socket, window, llc_bytes, llc_ways", argv[i]);
+    }
+    if (!socket_path || window_instructions == 0)
+        fatal("socket=PATH and window=INSTRUCTIONS are needed");
+    check_host(info);
+    const char *wrong = window_init(llc_bytes, (uint32_t)llc_ways);
+    if (wrong)
+        fatal("llc_bytes=%lu, llc_ways=%lu: %s", llc_bytes, llc_ways, wrong);
+
+    wire_open(socket_path, cut_now);
+    struct wire_hello hello = {
+        .magic = "TWRH", .version = WIRE_VERSION, .page_bytes = PAGE_BYTES, .pid = (uint32_t)getpid()};
+    wire_append(&message, &hello, sizeof hello);
+    wire_send(&message);
+    recording = true;
+    pthread_atfork(NULL, NULL, stop_in_child);
+    qemu_plugin_register_vcpu_init_cb(id, on_thread);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+    qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+    qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_return);
+    qemu_plugin_register_atexit_cb(id, on_exit_of_guest, NULL);
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The stream to the recording process, described in recorder/README.md ("The wire").
+ *
+ * A thread of its own sends it. That thread has a private table of file descriptors, so that a guest
+ * that closes every descriptor it finds, forks or executes does not touch the stream, and the
+ * guest's own descriptors get the numbers that they would get without a recorder.
+ */
+#ifndef TIERWISE_WIRE_H
+#define TIERWISE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Changes with every change of the messages; the recording process refuses another. */
+#define WIRE_VERSION 1
+
+enum wire_page_kind { WIRE_ANON = 0, WIRE_FILE = 1 };
+
+/* Why a window ended. */
+enum wire_reason { WIRE_FULL = 0, WIRE_CUT = 1, WIRE_EXIT = 2 };
+
+struct wire_hello {
+    char magic[4]; /* "TWRH" */
+    uint32_t version;
+    uint32_t page_bytes;
+    uint32_t pid;
+};
+
+struct wire_window {
+    char magic[4]; /* "TWRW" */
+    uint32_t reason;
+    uint64_t instructions;
+    uint32_t threads, births, accesses, unmaps; /* lengths of the lists that follow, in this order */
+};
+
+struct wire_thread {
+    uint32_t thread;
+    uint32_t zero;
+    uint64_t instructions;
+};
+
+struct wire_birth {
+    uint64_t vpn;
+    uint32_t page;
+    uint16_t thread;
+    uint8_t kind;
+    uint8_t order;
+};
+
+struct wire_access {
+    uint32_t page;
+    uint32_t loads, stores;
+    uint32_t load_misses, store_misses;
+    uint16_t supervised;
+    uint16_t thread;
+};
+
+struct wire_end {
+    char magic[4]; /* "TWRE" */
+    uint32_t zero;
+    uint64_t instructions;
+};
+
+_Static_assert(sizeof(struct wire_hello) == 16, "as documented");
+_Static_assert(sizeof(struct wire_window) == 32, "as documented");
+_Static_assert(sizeof(struct wire_thread) == 16, "as documented");
+_Static_assert(sizeof(struct wire_birth) == 16, "as documented");
+_Static_assert(sizeof(struct wire_access) == 24, "as documented");
+_Static_assert(sizeof(struct wire_end) == 16, "as documented");
+
+/* A message under construction. */
+struct wire_buffer {
+    char *bytes;
+    size_t length, capacity;
+};
+
+void wire_append(struct wire_buffer *buffer, const void *bytes, size_t length);
+
+/* Connects to the recording process's socket; `on_cut` runs, on a thread of its own, when asked. */
+void wire_open(const char *socket_path, void (*on_cut)(void));
+
+/* Hands a message to the sender and empties the buffer; waits while the one before is being sent. */
+void wire_send(struct wire_buffer *buffer);
+
+/* Waits until everything handed over has been sent. */
+void wire_flush(void);
+
+/* False once the recording process has gone away. */
+bool wire_is_open(void);
+
+#endif

@@ -1,1 +1,50 @@
-//! x
+//! The only loop: observe, decide, migrate, wait. It is the same for a simulated machine and a live host.
+
+use tierwise_core::engine::Engine;
+use tierwise_core::migrate::MoveOutcome;
+use tierwise_core::observe::Observation;
+use tierwise_core::world::World;
+
+/// Buffers of the loop, kept between rounds so that a steady state allocates nothing.
+#[derive(Debug, Default)]
+pub struct Driver {
+    observation: Observation,
+    outcomes: Vec<MoveOutcome>,
+}
+
+impl Driver {
+    /// Drives until the world ends.
+    ///
+    /// # Errors
+    /// The world broke down.
+    pub fn drive<W: World>(&mut self, engine: &mut Engine, world: &mut W) -> Result<(), W::Error> {
+        self.begin(engine, world)?;
+        while self.round(engine, world)? {}
+        Ok(())
+    }
+
+    /// Tells the world what the policy wants to see, before anything happens.
+    ///
+    /// # Errors
+    /// The world broke down.
+    pub fn begin<W: World>(&mut self, engine: &Engine, world: &mut W) -> Result<(), W::Error> {
+        self.outcomes.clear();
+        world.migrate(&engine.standing_orders(), &mut self.outcomes)
+    }
+
+    /// One round: wait, observe, decide, migrate. Returns false when the world has ended.
+    ///
+    /// # Errors
+    /// The world broke down.
+    pub fn round<W: World>(&mut self, engine: &mut Engine, world: &mut W) -> Result<bool, W::Error> {
+        let goes_on = world.wait_until(engine.poll_timeout())?;
+        world.observe(&mut self.observation)?;
+        engine.handle_observation(world.now(), &self.observation);
+        while let Some(plan) = engine.poll_plan(world.now()) {
+            self.outcomes.clear();
+            world.migrate(plan, &mut self.outcomes)?;
+            engine.handle_outcomes(world.now(), &self.outcomes);
+        }
+        Ok(goes_on)
+    }
+}

@@ -1,0 +1,101 @@
+//! What the kernel's work costs, in nanoseconds of processor time, and who pays.
+//!
+//! Where a figure was measured, it was with `docs/calibration/kernel_costs.c` on Linux 6.18 on a Xeon
+//! (Sapphire Rapids) at 2.1 GHz, as a KVM guest: best of nine rounds over 64 MiB. A migration is made of
+//! those parts: unmap with a TLB shootdown, allocate and map, copy.
+
+use tierwise_core::config::{ConfigError, Section};
+
+/// The cost table of a machine. Every field can be set in a scenario's `[costs]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// Reading one page table entry's reference bit, on a background core. Measured: 41 ns for a
+    /// `PAGEMAP_SCAN` that reads an entry and protects it again.
+    pub scan_pte_ns: f64,
+    /// The application's page walk after a reference bit was cleared: four levels of page table, of
+    /// which the lowest comes from the L2 cache (14 cycles) and the others from the paging-structure
+    /// caches; 30 ns covers a walk whose last entry comes from the L3.
+    pub clear_bit_ns: f64,
+    /// One TLB shootdown as its initiator and as its victim see it. Measured: 3,240 ns for changing one
+    /// page's protection, system call and flush included.
+    pub shootdown_ns: f64,
+    /// Pages that share one shootdown: `NR_MAX_BATCHED_MIGRATION` in `mm/migrate.c`, 512 pages.
+    pub batch_pages: u32,
+    /// Poisoning one page of a range (`change_prot_numa`). Measured: 75 ns.
+    pub poison_ns: f64,
+    /// A hint fault, on the application's path. Measured: a minor fault is 1,614 ns with 400 ns of
+    /// zeroing; a write-protect fault, which neither allocates nor zeroes, is 1,200 ns.
+    pub hint_fault_ns: f64,
+    /// A hardware sample, on the application's path: 200 to 300 ns for a PEBS record (Akiyama and
+    /// Hirofuchi, ROSS 2017, section 4).
+    pub sample_ns: f64,
+    /// Reading one sample from the buffer, on a background core: two cache lines and a table update;
+    /// an estimate of ours.
+    pub sample_read_ns: f64,
+    /// Kernel work for each migrated page beside the copy. Measured: 1,614 ns to allocate and map a page,
+    /// 140 ns to unmap and free one.
+    pub migrate_page_ns: f64,
+    /// Copy speed of one core in bytes a nanosecond. Measured: 4,096 bytes of cold memory in 500 ns.
+    pub copy_bytes_per_ns: f64,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self {
+            scan_pte_ns: 41.0,
+            clear_bit_ns: 30.0,
+            shootdown_ns: 3_240.0,
+            batch_pages: 512,
+            poison_ns: 75.0,
+            hint_fault_ns: 1_200.0,
+            sample_ns: 250.0,
+            sample_read_ns: 100.0,
+            migrate_page_ns: 1_754.0,
+            copy_bytes_per_ns: 8.2,
+        }
+    }
+}
+
+impl Costs {
+    /// Looking and moving for nothing: what the formulas of textbooks assume.
+    pub const FREE: Self = Self {
+        scan_pte_ns: 0.0,
+        clear_bit_ns: 0.0,
+        shootdown_ns: 0.0,
+        batch_pages: 512,
+        poison_ns: 0.0,
+        hint_fault_ns: 0.0,
+        sample_ns: 0.0,
+        sample_read_ns: 0.0,
+        migrate_page_ns: 0.0,
+        copy_bytes_per_ns: f64::INFINITY,
+    };
+
+    /// Reads a scenario's `[costs]` over the defaults.
+    ///
+    /// # Errors
+    /// A figure that is negative or absurd, an unknown key.
+    pub fn parse(section: &Section<'_>) -> Result<Self, ConfigError> {
+        // A second for one page is no longer a cost but a typing error.
+        let ns = 0.0..=1e9;
+        let d = Self::default();
+        let costs = Self {
+            scan_pte_ns: section.number_or("scan_pte_ns", d.scan_pte_ns, ns.clone())?,
+            clear_bit_ns: section.number_or("clear_bit_ns", d.clear_bit_ns, ns.clone())?,
+            shootdown_ns: section.number_or("shootdown_ns", d.shootdown_ns, ns.clone())?,
+            batch_pages: section.whole_or("batch_pages", d.batch_pages.into(), 1..=65_536)? as u32,
+            poison_ns: section.number_or("poison_ns", d.poison_ns, ns.clone())?,
+            hint_fault_ns: section.number_or("hint_fault_ns", d.hint_fault_ns, ns.clone())?,
+            sample_ns: section.number_or("sample_ns", d.sample_ns, ns.clone())?,
+            sample_read_ns: section.number_or("sample_read_ns", d.sample_read_ns, ns.clone())?,
+            migrate_page_ns: section.number_or("migrate_page_ns", d.migrate_page_ns, ns)?,
+            copy_bytes_per_ns: section.number_or(
+                "copy_bytes_per_ns",
+                d.copy_bytes_per_ns,
+                0.001..=1e6,
+            )?,
+        };
+        section.finish()?;
+        Ok(costs)
+    }
+}

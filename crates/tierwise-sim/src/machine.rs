@@ -1,0 +1,178 @@
+//! The machine that is simulated: tiers with latency, bandwidth and size, and presets of published ones.
+
+use std::time::Duration;
+
+use tierwise_core::topology::{Tier, Topology, Watermarks};
+use tierwise_core::units::{Bandwidth, Bytes};
+
+use crate::latency::loaded_ns;
+
+/// One memory tier.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TierModel {
+    /// For people.
+    pub name: String,
+    /// Size.
+    pub capacity: Bytes,
+    /// Idle load latency in nanoseconds.
+    pub load_ns: f64,
+    /// Idle store latency in nanoseconds.
+    pub store_ns: f64,
+    /// Peak bandwidth of reads in bytes a nanosecond (GB/s).
+    pub read_gbps: f64,
+    /// Peak bandwidth of writes in bytes a nanosecond (GB/s).
+    pub write_gbps: f64,
+    /// Memory channels, which share the bandwidth: one line takes `64 * channels / bandwidth`.
+    pub channels: u32,
+}
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// Base page size.
+    pub page_size: Bytes,
+    /// Fastest first.
+    pub tiers: Vec<TierModel>,
+    /// Processor time of an instruction that does not miss the last-level cache, in nanoseconds.
+    pub instruction_ns: f64,
+    /// `vm.watermark_scale_factor`, in ten-thousandths of a tier.
+    pub watermark_scale_factor: u64,
+}
+
+/// Bytes of a cache line on every machine here.
+pub const LINE: f64 = 64.0;
+
+/// A published pair of tiers; sizes are the scenario's.
+#[derive(Debug)]
+pub struct Preset {
+    /// Name in scenarios.
+    pub name: &'static str,
+    /// Where the figures are from.
+    pub source: &'static str,
+    tiers: [PresetTier; 2],
+}
+
+#[derive(Debug)]
+struct PresetTier {
+    name: &'static str,
+    load_ns: f64,
+    store_ns: f64,
+    read_gbps: f64,
+    write_gbps: f64,
+    channels: u32,
+}
+
+/// Six channels of DDR4-2933 (Izraelevitz et al. 2019, section 3.1: 105.9 GB/s read by one socket); a
+/// store costs the application as much as a load, because a miss must fetch the line before it is written.
+const DDR4: PresetTier =
+    PresetTier { name: "DRAM", load_ns: 81.0, store_ns: 81.0, read_gbps: 105.9, write_gbps: 52.3, channels: 6 };
+
+/// Every preset.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "dram-cxl",
+        source: "MTAT, section 5.1: 73 ns local, 202 ns emulated CXL. Bandwidths are not printed there: \
+                 300 and 30 GB/s as Equilibria, table II, first generation",
+        tiers: [
+            PresetTier { name: "DRAM", load_ns: 73.0, store_ns: 73.0, read_gbps: 300.0, write_gbps: 300.0, channels: 12 },
+            PresetTier { name: "CXL", load_ns: 202.0, store_ns: 202.0, read_gbps: 30.0, write_gbps: 30.0, channels: 2 },
+        ],
+    },
+    Preset {
+        name: "dram-cxl-252",
+        source: "Equilibria, section V-A: 252 ns real CXL memory; table II: 60 and 620 GB/s. The local latency \
+                 is not printed: 110 ns is an assumption of ours for DDR5 on that processor",
+        tiers: [
+            PresetTier { name: "DRAM", load_ns: 110.0, store_ns: 110.0, read_gbps: 620.0, write_gbps: 620.0, channels: 12 },
+            PresetTier { name: "CXL", load_ns: 252.0, store_ns: 252.0, read_gbps: 60.0, write_gbps: 60.0, channels: 4 },
+        ],
+    },
+    Preset {
+        name: "dram-slow-140",
+        source: "EMT, section 6, hardware setup: 140 ns and 31 GB/s to the slow tier. The local latency is not \
+                 printed: 81 ns as Izraelevitz et al. 2019, section 3.2.1",
+        tiers: [
+            DDR4,
+            PresetTier { name: "remote DRAM", load_ns: 140.0, store_ns: 140.0, read_gbps: 31.0, write_gbps: 31.0, channels: 2 },
+        ],
+    },
+    Preset {
+        name: "dram-optane",
+        source: "Izraelevitz et al. 2019 (arXiv 1903.05714), sections 3.1 and 3.2: 81 ns DRAM and 305 ns Optane \
+                 random loads; 39.4 GB/s read and 13.9 GB/s write from six modules, here two a socket as in \
+                 MULTI-CLOCK, section V-A. A store that misses waits for its line to be fetched, so it costs a load; \
+                 the asymmetry is in the write bandwidth",
+        tiers: [
+            DDR4,
+            PresetTier { name: "Optane", load_ns: 305.0, store_ns: 305.0, read_gbps: 39.4 / 3.0, write_gbps: 13.9 / 3.0, channels: 2 },
+        ],
+    },
+];
+
+impl TierModel {
+    /// Time one channel needs for one line.
+    fn service_ns(&self) -> f64 {
+        LINE * f64::from(self.channels) / self.read_gbps.min(self.write_gbps)
+    }
+
+    /// Load latency at a utilisation.
+    pub fn load_at(&self, utilisation: f64) -> f64 {
+        loaded_ns(self.load_ns, self.service_ns(), utilisation)
+    }
+
+    /// Store latency at a utilisation.
+    pub fn store_at(&self, utilisation: f64) -> f64 {
+        loaded_ns(self.store_ns, self.service_ns(), utilisation)
+    }
+}
+
+impl Machine {
+    /// 2.3 GHz, the base clock of the Xeon Gold 5218 of MULTI-CLOCK, section V-A, at one instruction a
+    /// cycle: what server code that hits its caches reaches.
+    pub const DEFAULT_INSTRUCTION_NS: f64 = 1.0 / 2.3;
+
+    /// The kernel's default of `vm.watermark_scale_factor`.
+    pub const DEFAULT_WATERMARK_SCALE: u64 = 10;
+
+    /// A preset with the given sizes.
+    pub fn preset(name: &str, fast: Bytes, slow: Bytes) -> Option<Self> {
+        let preset = PRESETS.iter().find(|p| p.name == name)?;
+        let tiers = preset.tiers.iter().zip([fast, slow]).map(|(t, capacity)| TierModel {
+            name: t.name.to_owned(),
+            capacity,
+            load_ns: t.load_ns,
+            store_ns: t.store_ns,
+            read_gbps: t.read_gbps,
+            write_gbps: t.write_gbps,
+            channels: t.channels,
+        });
+        Some(Self {
+            page_size: Bytes(4096),
+            tiers: tiers.collect(),
+            instruction_ns: Self::DEFAULT_INSTRUCTION_NS,
+            watermark_scale_factor: Self::DEFAULT_WATERMARK_SCALE,
+        })
+    }
+
+    /// The machine as the engine sees it.
+    pub fn topology(&self) -> Topology {
+        let machine = self.tiers.iter().map(|t| t.capacity.in_pages(self.page_size)).sum();
+        let tier = |t: &TierModel| {
+            let capacity = t.capacity.in_pages(self.page_size);
+            Tier {
+                name: t.name.clone(),
+                capacity,
+                watermarks: Watermarks::kernel(
+                    capacity,
+                    machine,
+                    self.page_size,
+                    self.watermark_scale_factor,
+                ),
+                load_latency: Duration::from_nanos(t.load_ns as u64),
+                store_latency: Duration::from_nanos(t.store_ns as u64),
+                bandwidth: Bandwidth((t.read_gbps * 1e9) as u64),
+            }
+        };
+        Topology { page_size: self.page_size, tiers: self.tiers.iter().map(tier).collect() }
+    }
+}

@@ -1,0 +1,120 @@
+//! What came of a run, in the form in which `--json` prints it. Keys stay.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Several policies on one scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The seed of everything that is decided by chance.
+    pub seed: u64,
+    /// One result a policy, in the order asked for.
+    pub results: Vec<PolicyResult>,
+}
+
+/// One policy on one scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PolicyResult {
+    /// The recipe's name.
+    pub policy: String,
+    /// Instructions a second of all tenants together, in their measured parts.
+    pub throughput: f64,
+    /// Geometric mean of the tenants' slowdowns.
+    pub slowdown: f64,
+    /// Share of last-level misses served by the fastest tier, 0 to 1.
+    pub fast_access_ratio: f64,
+    /// Pages moved to a faster tier, over the whole run.
+    pub promotions: u64,
+    /// Pages moved to a slower tier.
+    pub demotions: u64,
+    /// Bytes moved either way.
+    pub migrated_bytes: u64,
+    /// Processor seconds spent on looking and moving, the application's own and a background core's.
+    pub overhead_seconds: f64,
+    /// Time taken over the oracle's time for the same work, less one: 0 is as good as the oracle.
+    pub distance_to_oracle: f64,
+    /// By tenant, in the scenario's order.
+    pub tenants: Vec<TenantResult>,
+}
+
+/// One tenant under one policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TenantResult {
+    /// The workload's name.
+    pub name: String,
+    /// "best-effort" or "latency-critical".
+    pub class: String,
+    /// Instructions a second in the measured part.
+    pub throughput: f64,
+    /// Time taken over the time for the same work with everything fast and nobody else there.
+    pub slowdown: f64,
+    /// Share of its last-level misses served by the fastest tier.
+    pub fast_access_ratio: f64,
+    /// Resident bytes by tier name, at the end of its run (or at its greatest, once it has ended).
+    pub usage_bytes: BTreeMap<String, u64>,
+    /// Its pages moved to a faster tier.
+    pub promotions: u64,
+    /// Its pages moved to a slower tier.
+    pub demotions: u64,
+    /// Operations a second, for programs that count them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub operations_per_second: Option<f64>,
+    /// How it ended if not well: "out of memory at 12.3 s: ...".
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failure: Option<String>,
+}
+
+/// The state of a run at one moment; rates are over the interval that ends there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimelinePoint {
+    /// Virtual seconds since the start.
+    pub time_seconds: f64,
+    /// Share of last-level misses served by the fastest tier.
+    pub fast_access_ratio: f64,
+    /// Pages promoted.
+    pub promotions: u64,
+    /// Pages demoted.
+    pub demotions: u64,
+    /// By tenant, in the scenario's order.
+    pub tenants: Vec<TenantPoint>,
+}
+
+/// A tenant at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TenantPoint {
+    /// The workload's name.
+    pub name: String,
+    /// Instructions a second.
+    pub throughput: f64,
+    /// Share of its misses served by the fastest tier.
+    pub fast_access_ratio: f64,
+    /// Resident bytes, fastest tier first.
+    pub usage_bytes: Vec<u64>,
+}
+
+/// Where the misses went: pages (in groups, in order of birth) by time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HeatMap {
+    /// Pages in one row.
+    pub pages_per_row: u32,
+    /// Virtual seconds in one column.
+    pub seconds_per_column: f64,
+    /// Misses: one list a column (time), one number a row (pages).
+    pub misses: Vec<Vec<f64>>,
+    /// Share of each cell's misses that the fastest tier served.
+    pub fast_share: Vec<Vec<f32>>,
+}
+
+/// Everything one run yields.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOutput {
+    /// The summary.
+    pub result: PolicyResult,
+    /// The course of it, if asked for.
+    pub timeline: Vec<TimelinePoint>,
+    /// The heat map, if asked for.
+    pub heat_map: Option<HeatMap>,
+}

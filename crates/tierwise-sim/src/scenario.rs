@@ -1,0 +1,86 @@
+//! What is simulated: a machine, and programs that run on it for a time. Types only; the TOML form is
+//! read by [`crate::scenario_file`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tierwise_core::migrate::Budget;
+use tierwise_trace::generate::GeneratorSpec;
+
+use crate::costs::Costs;
+use crate::machine::Machine;
+
+/// How a tenant's success is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// By its throughput.
+    BestEffort,
+    /// By the latency of its requests.
+    LatencyCritical,
+}
+
+impl Class {
+    /// The name in scenarios and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BestEffort => "best-effort",
+            Self::LatencyCritical => "latency-critical",
+        }
+    }
+}
+
+/// Where a program's windows come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// A recorded trace.
+    Trace(PathBuf),
+    /// A generator of `tierwise_trace::generate`, by name.
+    Generator(String, GeneratorSpec),
+}
+
+/// One program. Each is a tenant of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// The tenant's name; unique in the scenario.
+    pub name: String,
+    /// How its success is judged.
+    pub class: Class,
+    /// What runs.
+    pub source: Source,
+    /// Each recorded window stands for this many alike: a recording of seconds becomes a run of
+    /// minutes with the same access rates, as a loop over each window would give. At least 1.
+    pub dilation: u32,
+    /// Each recorded page stands for this many, which share its accesses evenly. At least 1.
+    pub scale: u32,
+    /// How often the measured part runs. At least 1.
+    pub loops: u32,
+    /// The mark at which the measured part begins and to which loops return; `None`: the start.
+    pub measure_from: Option<String>,
+    /// When it starts.
+    pub start: Duration,
+    /// When it is stopped, if it has not ended by then.
+    pub stop: Option<Duration>,
+    /// Whether its address space is mapped with huge pages where 2 MiB of it are populated together.
+    pub huge_pages: bool,
+    /// Cache misses that a thread keeps in flight: a miss costs latency / this. 1 is a pointer chase.
+    pub memory_level_parallelism: f64,
+}
+
+/// Everything that a run depends on, besides the policy and the seed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// For people.
+    pub name: String,
+    /// What it shows, in a sentence.
+    pub summary: String,
+    /// The machine.
+    pub machine: Machine,
+    /// What kernel work costs.
+    pub costs: Costs,
+    /// Limits on moving.
+    pub budget: Budget,
+    /// The programs.
+    pub workloads: Vec<Workload>,
+    /// The end, if not all programs have ended by then.
+    pub duration: Option<Duration>,
+}

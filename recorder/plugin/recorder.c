@@ -9,7 +9,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -32,7 +34,12 @@ static uint64_t overrun;
 static uint64_t total_instructions;
 static struct wire_buffer message;
 /* False in a forked child, and after the end. */
-static bool recording;
+static atomic_bool is_recording;
+
+static inline bool recording(void)
+{
+    return atomic_load_explicit(&is_recording, memory_order_relaxed);
+}
 
 /*
  * QEMU refuses plugins that declare an interface older than it supports: 7.2 and 8 know version 1,
@@ -73,13 +80,13 @@ static void close_window(enum wire_reason reason)
     total_instructions += head.instructions;
     wire_send(&message);
     if (!wire_is_open())
-        recording = false;
+        atomic_store(&is_recording, false);
 }
 
 static void cut_now(void)
 {
     pthread_mutex_lock(&lock);
-    if (recording) {
+    if (recording()) {
         overrun = 0;
         close_window(WIRE_CUT);
     }
@@ -120,7 +127,7 @@ static void check_window(struct thread *thread)
 
 static void on_block(unsigned vcpu, void *data)
 {
-    if (!recording)
+    if (!recording())
         return;
     struct thread *thread = thread_of(vcpu);
     uint64_t instructions = atomic_load_explicit(&thread->instructions, memory_order_relaxed);
@@ -157,7 +164,7 @@ static void drain_own(struct thread *thread)
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
     (void)data;
-    if (!recording)
+    if (!recording())
         return;
     struct thread *thread = thread_of(vcpu);
     uint64_t head = atomic_load_explicit(&thread->head, memory_order_relaxed);
@@ -180,7 +187,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
     static bool started;
-    if (!recording)
+    if (!recording())
         return;
     if (!started) {
         /* The first block: the program and its loader are mapped, and nothing has run. */
@@ -203,11 +210,24 @@ static void on_thread(qemu_plugin_id_t id, unsigned vcpu)
     pthread_mutex_unlock(&lock);
 }
 
+/* The program may be replaced by one that QEMU does not run; what it did so far must not be lost. */
+static void hand_over_before_exec(void)
+{
+    pthread_mutex_lock(&lock);
+    close_window(WIRE_EXIT);
+    wire_flush();
+    pthread_mutex_unlock(&lock);
+}
+
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
                        uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
     (void)id, (void)a7, (void)a8;
-    if (!recording || !syscall_matters(number))
+    if (!recording())
+        return;
+    if (number == SYS_execve)
+        hand_over_before_exec();
+    if (!syscall_matters(number))
         return;
     struct thread *thread = thread_of(vcpu);
     uint64_t arguments[6] = {a1, a2, a3, a4, a5, a6};
@@ -221,7 +241,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
 {
     (void)id;
-    if (!recording || !syscall_matters(number))
+    if (!recording() || !syscall_matters(number))
         return;
     pthread_mutex_lock(&lock);
     threads_drain();
@@ -232,7 +252,7 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 static void on_exit_of_guest(qemu_plugin_id_t id, void *data)
 {
     (void)id, (void)data;
-    if (!recording)
+    if (!recording())
         return;
     pthread_mutex_lock(&lock);
     close_window(WIRE_EXIT);
@@ -240,14 +260,14 @@ static void on_exit_of_guest(qemu_plugin_id_t id, void *data)
     wire_append(&message, &end, sizeof end);
     wire_send(&message);
     wire_flush();
-    recording = false;
+    atomic_store(&is_recording, false);
     pthread_mutex_unlock(&lock);
 }
 
 /* A forked child is another program: its parent alone is recorded. */
 static void stop_in_child(void)
 {
-    recording = false;
+    atomic_store(&is_recording, false);
 }
 
 static void check_host(const struct qemu_info *info)
@@ -296,7 +316,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
         .magic = "TWRH", .version = WIRE_VERSION, .page_bytes = PAGE_BYTES, .pid = (uint32_t)getpid()};
     wire_append(&message, &hello, sizeof hello);
     wire_send(&message);
-    recording = true;
+    atomic_store(&is_recording, true);
     pthread_atfork(NULL, NULL, stop_in_child);
     qemu_plugin_register_vcpu_init_cb(id, on_thread);
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

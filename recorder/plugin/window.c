@@ -87,7 +87,8 @@ static inline struct wire_access *row_of(uint64_t vpn, bool store, uint16_t thre
     const struct lookup *lookup = &lookups[vpn % LOOKUPS];
     if (__builtin_expect(lookup->vpn == vpn && !(lookup->cow && store), 1))
         return &rows[lookup->row];
-    return &rows[resolve(vpn, store, thread)];
+    uint32_t index = resolve(vpn, store, thread); /* may move the rows */
+    return &rows[index];
 }
 
 /*

@@ -1,2 +1,22 @@
-//! The tierwise command.
-fn main() {}
+//! The `tierwise` command. One file a subcommand; `cli` lists them.
+
+mod cli;
+mod compare;
+mod failure;
+mod input;
+mod output;
+mod policies;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    cli.color.write_global();
+    match cli.command.execute() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -22,8 +22,10 @@
 //! let config = EngineConfig::new(Recipe::named("multi-clock").unwrap());
 //! let mut engine = Engine::new(&config, topology, &Capabilities::ALL, 1).unwrap();
 //!
-//! // One page is born in the slow tier. It is accessed in every interval, and so climbs from the
-//! // inactive list to the active list to the promote list, and is promoted.
+//! // One page is born in the slow tier and accessed in every interval. By Figure 4 of the paper it is
+//! // found inactive and referenced at the first scan (1), active at the second (6), active and
+//! // referenced at the third (7), and at the fourth it enters the promote list (10), from which it is
+//! // promoted in the same run (13).
 //! let attributes = Attributes { tenant: TenantId(0), tier: TierId(1), kind: PageKind::Anon, order: 0 };
 //! let mut obs = Observation::default();
 //! obs.tiers = vec![TierReading { free: Pages(100), utilisation: 0.0 }; 2];
@@ -39,7 +41,7 @@
 //!     }
 //!     obs.clear();
 //! }
-//! assert_eq!(promoted_at, Some(4)); // seen referenced in four scans
+//! assert_eq!(promoted_at, Some(4));
 //! ```
 
 use crate::config::ConfigError;
@@ -99,6 +101,8 @@ pub struct Engine {
     tenants: Vec<TenantReading>,
     plan: MigrationPlan,
     cut: Vec<MoveOutcome>,
+    /// The outcomes at hand, cuts included; kept for its memory.
+    outcomes: Vec<MoveOutcome>,
     watched: Option<Watch>,
     /// An observation has come in that no plan has answered yet.
     due: bool,
@@ -138,6 +142,7 @@ impl Engine {
             tenants: Vec::new(),
             plan: MigrationPlan::default(),
             cut: Vec::new(),
+            outcomes: Vec::new(),
             watched: None,
             due: false,
             metrics: Metrics::default(),
@@ -146,9 +151,7 @@ impl Engine {
 
     /// Takes in what the world saw since the last observation.
     pub fn handle_observation(&mut self, now: Timestamp, obs: &Observation) {
-        for born in &obs.born {
-            born.pages().for_each(|page| self.pages.insert(page, born.attributes));
-        }
+        self.take_in_births(obs);
         obs.referenced.for_each(|page| self.pages.mark_referenced(page));
         obs.written.for_each(|page| self.pages.mark_written(page));
         self.policy.on_observation(now, obs, &mut self.pages);
@@ -159,6 +162,19 @@ impl Engine {
         }
         self.tenants.clone_from(&obs.tenants);
         self.due = true;
+    }
+
+    /// A birth of a page that is there already, or in a tier that is not, contradicts the table: what is
+    /// known stays.
+    fn take_in_births(&mut self, obs: &Observation) {
+        let tiers = self.topology.tiers.len();
+        for born in obs.born.iter().filter(|b| b.attributes.tier.index() < tiers) {
+            for page in born.pages() {
+                if self.pages.tier(page).is_none() {
+                    self.pages.insert(page, born.attributes);
+                }
+            }
+        }
     }
 
     fn count_looks(&mut self, obs: &Observation) {
@@ -224,19 +240,30 @@ impl Engine {
         something.then_some(&self.plan)
     }
 
-    /// Takes in what came of the last plan, one outcome a move.
+    /// Takes in what came of the last plan, one outcome a move. A success that the table contradicts
+    /// (the page is not known, or did not lie where it is said to have come from) is stale and ignored.
     pub fn handle_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome]) {
+        self.outcomes.clear();
         for outcome in outcomes.iter().chain(&self.cut) {
+            if outcome.result.is_ok() && !self.is_possible(outcome) {
+                continue;
+            }
             self.metrics.count(outcome, &self.pages);
             if outcome.result.is_ok() {
                 self.pages.set_tier(outcome.page, outcome.to);
             }
+            self.outcomes.push(*outcome);
         }
-        self.policy.on_outcomes(now, outcomes, &mut self.pages);
-        if !self.cut.is_empty() {
-            self.policy.on_outcomes(now, &self.cut, &mut self.pages);
-            self.cut.clear();
+        self.cut.clear();
+        if !self.outcomes.is_empty() {
+            self.policy.on_outcomes(now, &self.outcomes, &mut self.pages);
         }
+    }
+
+    fn is_possible(&self, outcome: &MoveOutcome) -> bool {
+        outcome.from.is_some()
+            && outcome.from == self.pages.tier(outcome.page)
+            && outcome.to.index() < self.topology.tiers.len()
     }
 
     /// When the engine wants to be driven next, whatever happens until then.

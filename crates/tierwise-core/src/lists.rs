@@ -35,7 +35,10 @@ impl Head {
     const EMPTY: Self = Self { head: NONE, tail: NONE, pages: 0, frames: 0 };
 }
 
+/// The end of a list.
 const NONE: u32 = u32::MAX;
+/// In place of both links: on no list.
+const OFF: u32 = u32::MAX - 1;
 
 #[derive(Debug, Clone, Copy)]
 struct Links {
@@ -106,9 +109,15 @@ impl PageLists {
         Some(self.links[page.index()].older).filter(|&p| p != NONE).map(PageId)
     }
 
+    /// Whether the page is on a list.
+    #[inline]
+    pub fn contains(&self, page: PageId) -> bool {
+        self.links.get(page.index()).is_some_and(|links| links.newer != OFF)
+    }
+
     fn reach(&mut self, page: PageId) {
         if page.index() >= self.links.len() {
-            self.links.resize(page.index() + 1, Links { newer: NONE, older: NONE });
+            self.links.resize(page.index() + 1, Links { newer: OFF, older: OFF });
         }
     }
 
@@ -160,7 +169,7 @@ impl PageLists {
         } else {
             self.links[older as usize].newer = newer;
         }
-        self.links[page.index()] = Links { newer: NONE, older: NONE };
+        self.links[page.index()] = Links { newer: OFF, older: OFF };
     }
 
     /// Moves a page to the recent end of its list.
@@ -187,6 +196,7 @@ mod tests {
             let mut model = [VecDeque::new(), VecDeque::new()];
             for (what, page) in steps {
                 let on = model.iter().position(|l| l.contains(&page));
+                prop_assert_eq!(lists.contains(PageId(page)), on.is_some());
                 match (what, on) {
                     (0 | 1, None) => {
                         lists.push_head(ListId(u32::from(what)), PageId(page), 2);
@@ -216,6 +226,7 @@ mod tests {
                         at = lists.older(page);
                     }
                     prop_assert_eq!(&seen, &Vec::from(expected.clone()));
+                    prop_assert!(expected.iter().all(|&p| lists.contains(PageId(p))));
                     prop_assert_eq!(lists.len(list), expected.len() as u64);
                     prop_assert_eq!(lists.frames(list), 2 * expected.len() as u64);
                     prop_assert_eq!(lists.tail(list).map(|p| p.0), expected.back().copied());

@@ -2,12 +2,17 @@
 //! halves) an inactive and an active list, and MULTI-CLOCK's promote list.
 //!
 //! The lists are keyed by tenant because the kernel keeps them by memcg and node: a partitioner can
-//! take from one tenant without looking at the others.
+//! take from one tenant without looking at the others. What moves a page between the lists of its
+//! `lruvec` is in [`crate::pfra`]; here is what keeps every page on exactly one list, whatever is
+//! observed and whatever comes of the moves.
 
 use crate::lists::{ListId, PageLists};
+use crate::migrate::MoveOutcome;
+use crate::observe::Observation;
 use crate::page::{Flag, PageKind, PageTable};
+use crate::stage::Scope;
 use crate::topology::Topology;
-use crate::units::{PageId, TenantId, TierId};
+use crate::units::{PageId, Pages, TenantId, TierId};
 
 /// Which of an `lruvec`'s lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +23,11 @@ pub enum LruList {
     Active,
     /// MULTI-CLOCK's third list: candidates for promotion.
     Promote,
+}
+
+impl LruList {
+    /// All three, coldest first.
+    pub const ALL: [Self; 3] = [Self::Inactive, Self::Active, Self::Promote];
 }
 
 /// A tenant's pages of one kind in one tier.
@@ -31,13 +41,6 @@ pub struct LruVec {
     pub kind: PageKind,
 }
 
-/// All LRU lists of a machine.
-#[derive(Debug, Clone, Default)]
-pub struct LruLists {
-    lists: PageLists,
-    tenants: u16,
-}
-
 impl LruVec {
     /// The `lruvec` that a page belongs to by what the table says of it; `None` if there is no such page.
     pub fn of(page: PageId, pages: &PageTable) -> Option<Self> {
@@ -45,14 +48,63 @@ impl LruVec {
         Some(Self { tenant: pages.tenant(page), tier, kind: pages.kind(page) })
     }
 
+    fn number(self) -> u32 {
+        let node = u32::from(self.tenant.0) * Topology::MAX_TIERS as u32 + u32::from(self.tier.0);
+        node * PageKind::ALL.len() as u32 + self.kind as u32
+    }
+
     /// One of its lists.
     pub fn list(self, which: LruList) -> ListId {
-        let vec = u32::from(self.tenant.0) * Topology::MAX_TIERS as u32 + u32::from(self.tier.0);
-        ListId((vec * PageKind::ALL.len() as u32 + self.kind as u32) * 3 + which as u32)
+        ListId(self.number() * LruList::ALL.len() as u32 + which as u32)
     }
 }
 
+/// Which end of a list a page joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The recent end: scanned last.
+    Head,
+    /// The old end: scanned next.
+    Tail,
+}
+
+/// Pages that a plan in the making names already. Put back at the next observation, when the plan has
+/// been carried out or dropped.
+#[derive(Debug, Clone, Default)]
+pub struct Isolation(Vec<PageId>);
+
+impl Isolation {
+    /// Names a page; false if it had been named.
+    pub fn take(&mut self, page: PageId, pages: &mut PageTable) -> bool {
+        let first = !pages.flag(page, Flag::Isolated);
+        if first {
+            pages.set_flag(page, Flag::Isolated, true);
+            self.0.push(page);
+        }
+        first
+    }
+
+    /// Lets every page be named again.
+    pub fn put_back(&mut self, pages: &mut PageTable) {
+        self.0.drain(..).for_each(|page| pages.set_flag(page, Flag::Isolated, false));
+    }
+}
+
+/// All LRU lists of a machine.
+#[derive(Debug, Clone, Default)]
+pub struct LruLists {
+    lists: PageLists,
+    /// One more than the largest tenant seen.
+    tenants: u32,
+    isolated: Isolation,
+    /// Inactive pages that reclaim may still look at before the next observation, by `lruvec`.
+    laps: Vec<u64>,
+}
+
 impl LruLists {
+    /// In place of a lap: reclaim has not begun one.
+    const NO_LAP: u64 = u64::MAX;
+
     /// Bytes of metadata a page, beside the page table's.
     pub const BYTES_PER_PAGE: usize = PageLists::BYTES_PER_PAGE;
 
@@ -62,6 +114,7 @@ impl LruLists {
     }
 
     /// Which list a page's flags say it is on.
+    #[inline]
     pub fn which(page: PageId, pages: &PageTable) -> LruList {
         if pages.flag(page, Flag::Promote) {
             LruList::Promote
@@ -72,47 +125,145 @@ impl LruLists {
         }
     }
 
+    /// Takes in births (inactive and unreferenced: MULTI-CLOCK, Figure 4, transition 5) and ends
+    /// (transition 4), and lets pages that the last plan named be named again. Births of pages that are
+    /// on a list, and ends of pages that are on none, are stale and ignored.
+    pub fn on_observation(&mut self, obs: &Observation, pages: &mut PageTable) {
+        self.isolated.put_back(pages);
+        self.laps.clear();
+        for page in obs.born.iter().flat_map(|born| born.pages()) {
+            self.add(page, LruList::Inactive, pages);
+        }
+        for &page in &obs.gone {
+            if let Some(tier) = pages.tier(page) {
+                self.remove_from(page, tier, pages);
+            }
+        }
+    }
+
+    /// After a move: a page that moved joins a list of its new tier, unreferenced; one that did not
+    /// stays where it is. True if it moved.
+    pub fn on_outcome(
+        &mut self,
+        outcome: &MoveOutcome,
+        which: LruList,
+        end: End,
+        pages: &mut PageTable,
+    ) -> bool {
+        let (page, Some(from), Ok(())) = (outcome.page, outcome.from, outcome.result) else {
+            return false;
+        };
+        if from == outcome.to || !self.lists.contains(page) {
+            return false;
+        }
+        self.remove_from(page, from, pages);
+        let vec = LruVec { tenant: pages.tenant(page), tier: outcome.to, kind: pages.kind(page) };
+        self.join(vec, which, end, page, pages);
+        pages.set_flag(page, Flag::Referenced, false);
+        true
+    }
+
     /// Adds a page that is on no list at the head of one, and sets its flags to match.
     pub fn add(&mut self, page: PageId, which: LruList, pages: &mut PageTable) {
-        let Some(vec) = LruVec::of(page, pages) else { return };
-        self.tenants = self.tenants.max(vec.tenant.0 + 1);
+        if let Some(vec) = LruVec::of(page, pages)
+            && !self.lists.contains(page)
+        {
+            self.tenants = self.tenants.max(u32::from(vec.tenant.0) + 1);
+            self.join(vec, which, End::Head, page, pages);
+        }
+    }
+
+    fn join(&mut self, vec: LruVec, which: LruList, end: End, page: PageId, pages: &mut PageTable) {
         pages.set_flag(page, Flag::Active, which == LruList::Active);
         pages.set_flag(page, Flag::Promote, which == LruList::Promote);
-        self.lists.push_head(vec.list(which), page, pages.frames(page));
+        let (list, frames) = (vec.list(which), pages.frames(page));
+        match end {
+            End::Head => self.lists.push_head(list, page, frames),
+            End::Tail => self.lists.push_tail(list, page, frames),
+        }
     }
 
     /// Takes a page off its list. `tier` is where it lay when it was put there.
     pub fn remove_from(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
-        let vec = LruVec { tenant: pages.tenant(page), tier, kind: pages.kind(page) };
-        self.lists.remove(vec.list(Self::which(page, pages)), page, pages.frames(page));
-    }
-
-    /// Moves a page to the head of another list of the same `lruvec`.
-    pub fn shift(&mut self, page: PageId, which: LruList, pages: &mut PageTable) {
-        if let Some(vec) = LruVec::of(page, pages) {
+        if self.lists.contains(page) {
+            let vec = LruVec { tenant: pages.tenant(page), tier, kind: pages.kind(page) };
             self.lists.remove(vec.list(Self::which(page, pages)), page, pages.frames(page));
-            self.add(page, which, pages);
         }
     }
 
-    /// Moves a page to the head of the list it is on.
-    pub fn rotate(&mut self, page: PageId, pages: &PageTable) {
-        if let Some(vec) = LruVec::of(page, pages) {
-            self.lists.rotate(vec.list(Self::which(page, pages)), page);
+    /// Moves a page to the head of a list of the same `lruvec`, which may be the one that it is on.
+    pub fn shift(&mut self, page: PageId, which: LruList, pages: &mut PageTable) {
+        if let Some(vec) = LruVec::of(page, pages)
+            && self.lists.contains(page)
+        {
+            let on = Self::which(page, pages);
+            if on == which {
+                self.lists.rotate(vec.list(on), page);
+            } else {
+                self.lists.remove(vec.list(on), page, pages.frames(page));
+                self.join(vec, which, End::Head, page, pages);
+            }
         }
     }
 
-    /// After a successful move from `from`: takes the page off the old tier's list and puts it at the
-    /// head of one of the new tier's.
-    pub fn moved(&mut self, page: PageId, from: TierId, which: LruList, pages: &mut PageTable) {
-        self.remove_from(page, from, pages);
-        self.add(page, which, pages);
+    /// Whether reclaim looks at this `lruvec` for the first time since the last observation.
+    pub(crate) fn begin_lap(&mut self, vec: LruVec) -> bool {
+        *self.lap_mut(vec) == Self::NO_LAP
+    }
+
+    /// Inactive pages that reclaim may still look at before the next observation.
+    pub(crate) fn lap_mut(&mut self, vec: LruVec) -> &mut u64 {
+        let index = vec.number() as usize;
+        if index >= self.laps.len() {
+            self.laps.resize(index + 1, Self::NO_LAP);
+        }
+        &mut self.laps[index]
+    }
+
+    /// Names a page as a candidate for the plan in the making; false if it had been named already.
+    pub fn isolate(&mut self, page: PageId, pages: &mut PageTable) -> bool {
+        self.isolated.take(page, pages)
+    }
+
+    /// Names pages of a list, the newest first, until their base pages reach `most`; returns how many
+    /// base pages were named.
+    pub fn take_newest(
+        &mut self,
+        vec: LruVec,
+        which: LruList,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) -> Pages {
+        let mut taken = Pages(0);
+        let mut at = self.lists.newest(vec.list(which));
+        while let Some(page) = at.filter(|_| taken < most) {
+            if self.isolated.take(page, pages) {
+                taken += Pages(pages.frames(page));
+                out.push(page);
+            }
+            at = self.lists.older(page);
+        }
+        taken
     }
 
     /// The `lruvec`s of a tier, tenant by tenant, anonymous before file.
     pub fn vecs(&self, tier: TierId) -> impl Iterator<Item = LruVec> + use<> {
-        (0..self.tenants).flat_map(move |tenant| {
-            PageKind::ALL.map(|kind| LruVec { tenant: TenantId(tenant), tier, kind })
+        self.vecs_in(Scope::tier(tier))
+    }
+
+    /// The `lruvec`s of a scope, tenant by tenant, anonymous before file.
+    pub fn vecs_in(&self, scope: Scope) -> impl Iterator<Item = LruVec> + use<> {
+        let tenants = match scope.tenant {
+            None => 0..self.tenants,
+            Some(TenantId(t)) => u32::from(t)..u32::from(t) + 1,
+        };
+        tenants.flat_map(move |tenant| {
+            PageKind::ALL.map(|kind| LruVec {
+                tenant: TenantId(tenant as u16),
+                tier: scope.tier,
+                kind,
+            })
         })
     }
 
@@ -121,7 +272,13 @@ impl LruLists {
         self.lists.len(vec.list(which))
     }
 
+    /// Base pages on one list.
+    pub fn frames(&self, vec: LruVec, which: LruList) -> Pages {
+        Pages(self.lists.frames(vec.list(which)))
+    }
+
     /// The oldest page of a list.
+    #[inline]
     pub fn tail(&self, vec: LruVec, which: LruList) -> Option<PageId> {
         self.lists.tail(vec.list(which))
     }

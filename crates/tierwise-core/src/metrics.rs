@@ -1,7 +1,7 @@
 //! Counters of what the engine did, named after the kernel's `vmstat`.
 
 use crate::migrate::{FailReason, MoveOutcome};
-use crate::page::{PageTable, ScanCost};
+use crate::page::{Flag, PageTable, ScanCost};
 use crate::units::{Pages, TierId};
 
 /// Moves in one direction.
@@ -33,6 +33,9 @@ pub struct Metrics {
     pub promote: MoveCounters,
     /// Towards a slower tier.
     pub demote: MoveCounters,
+    /// Promotions tried of pages that carry [`Flag::Demoted`]: they went down before they were to come up
+    /// again (TPP's `pgpromote_candidate_demoted`, ASPLOS 2023, section 5.5).
+    pub promote_demoted: u64,
     /// Plans made, empty ones left out.
     pub plans: u64,
     /// Reference bits read and cleared.
@@ -64,6 +67,7 @@ impl Metrics {
         let frames = pages.frames(outcome.page);
         let known = pages.tier(outcome.page).is_some();
         let tenant = pages.tenant(outcome.page).index();
+        self.promote_demoted += u64::from(promotion && pages.flag(outcome.page, Flag::Demoted));
         let pick = |promote, demote| if promotion { promote } else { demote };
         Self::add(pick(&mut self.promote, &mut self.demote), outcome, frames);
         if known {

@@ -24,7 +24,7 @@ pub struct Born {
 impl Born {
     /// The pages of the run.
     pub fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
-        (self.first.0..self.first.0 + self.count).map(PageId)
+        (self.first.0..self.first.0.saturating_add(self.count)).map(PageId)
     }
 }
 

@@ -72,6 +72,9 @@ pub enum Flag {
     Promote = 1 << 28,
     /// Demoted at least once since birth (TPP's `PG_demoted`, section 5.4).
     Demoted = 1 << 29,
+    /// Named as a candidate in the plan being made, and so not to be named again (the kernel isolates
+    /// such pages from their list).
+    Isolated = 1 << 31,
 }
 
 /// What a policy's looking at reference bits amounted to; the world charges it.
@@ -145,6 +148,7 @@ impl PageTable {
         }
     }
 
+    #[inline]
     fn word(&self, page: PageId) -> u32 {
         self.words.get(page.index()).copied().unwrap_or(ABSENT)
     }
@@ -175,10 +179,12 @@ impl PageTable {
         1 << self.order(page)
     }
 
-    /// Notes that a move succeeded.
+    /// Notes that a move succeeded. Nothing happens to a page that is absent.
     pub(crate) fn set_tier(&mut self, page: PageId, tier: TierId) {
-        let word = &mut self.words[page.index()];
-        *word = *word & !TIER_MASK | u32::from(tier.0) << TIER_SHIFT;
+        if self.tier(page).is_some() {
+            let word = &mut self.words[page.index()];
+            *word = *word & !TIER_MASK | u32::from(tier.0) << TIER_SHIFT;
+        }
     }
 
     /// Notes an access that the world saw. Pages that are not there are ignored: the news is stale.
@@ -204,6 +210,24 @@ impl PageTable {
         *word &= !ACCESSED;
         self.scan.cleared += u64::from(set);
         set
+    }
+
+    /// Runs CLOCK's hand over a run of entries: [`Flag::Referenced`] becomes "accessed since the hand
+    /// last came by", and the reference bits are cleared. Counted as [`PageTable::take_referenced`].
+    pub fn sweep(&mut self, entries: std::ops::Range<usize>) {
+        const REFERENCED: u32 = Flag::Referenced as u32;
+        let (mut scanned, mut cleared) = (0u64, 0u64);
+        let end = entries.end.min(self.words.len());
+        for word in &mut self.words[entries.start.min(end)..end] {
+            // No branch, so that the compiler can take several entries at once.
+            let present = u32::from(*word & TIER_MASK != ABSENT);
+            let accessed = (*word & ACCESSED) / ACCESSED;
+            scanned += u64::from(present);
+            cleared += u64::from(present & accessed);
+            *word = *word & !(ACCESSED | REFERENCED) | (accessed * REFERENCED);
+        }
+        self.scan.scanned += scanned;
+        self.scan.cleared += cleared;
     }
 
     /// Reads and clears the dirty bit; part of the same look as [`PageTable::take_referenced`], so not
@@ -262,6 +286,22 @@ mod tests {
         for flag in [Flag::Referenced, Flag::Dirty, Flag::Active, Flag::Promote, Flag::Demoted] {
             assert!(pages.flag(PageId(0), flag));
         }
+    }
+
+    #[test]
+    fn the_hand_moves_the_bit_into_the_flag() {
+        let mut pages = PageTable::default();
+        pages.insert(PageId(1), attributes(1));
+        pages.mark_referenced(PageId(0)); // absent: not looked at, not counted
+        pages.mark_referenced(PageId(1));
+        pages.sweep(0..100);
+        assert!(pages.flag(PageId(1), Flag::Referenced));
+        assert_eq!(pages.take_scan_cost(), ScanCost { scanned: 1, cleared: 1 });
+        pages.sweep(1..2);
+        assert!(!pages.flag(PageId(1), Flag::Referenced));
+        assert_eq!(pages.take_scan_cost(), ScanCost { scanned: 1, cleared: 0 });
+        pages.sweep(5..9);
+        assert_eq!(pages.take_scan_cost(), ScanCost::default());
     }
 
     #[test]

@@ -9,7 +9,10 @@ pub enum SimError {
     /// A trace cannot be read.
     #[error(transparent)]
     Trace(#[from] tierwise_trace::TraceError),
-    /// Work in progress.
-    #[error("unfinished")]
-    Unfinished,
+    /// The scenario asks for something impossible.
+    #[error("{0}")]
+    Scenario(String),
+    /// A checker found the simulator wrong: a bug of Tierwise, never the user's mistake.
+    #[error("the simulator broke its own rules (please report this): {0}")]
+    Violation(#[from] crate::host::Violation),
 }

@@ -1,9 +1,27 @@
-//! A simulated host with tiered memory.
+//! A simulated host with tiered memory: the world in which a policy is tried before the hardware exists.
+//!
+//! A [`scenario::Scenario`] names a machine and programs; [`run::Prepared`] opens them; [`run::run`] drives one
+//! recipe over them in virtual time and returns what came of it. The same scenario, recipe and seed give the
+//! same result, bit for bit.
+//!
+//! Every figure of the model has its source beside it: [`machine`] (tiers), [`latency`] (load), [`costs`]
+//! (the kernel's work), [`look`] (what software sees), [`bound`] (what no policy can beat).
 
+pub mod bound;
 pub mod costs;
 pub mod error;
+pub mod heat;
+pub mod host;
+pub mod huge;
 pub mod latency;
+pub mod ledger;
+pub mod look;
 pub mod machine;
+pub mod memory;
+pub mod program;
 pub mod result;
 pub mod run;
 pub mod scenario;
+pub mod scenario_file;
+pub mod timeline;
+pub mod windows;

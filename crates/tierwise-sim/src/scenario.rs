@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tierwise_core::migrate::Budget;
+use tierwise_core::units::Bytes;
 use tierwise_trace::generate::GeneratorSpec;
 
 use crate::costs::Costs;
@@ -66,6 +67,16 @@ pub struct Workload {
     pub memory_level_parallelism: f64,
 }
 
+/// How large a tier is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TierSize {
+    /// So many bytes.
+    Bytes(Bytes),
+    /// This share of the sum of all workloads' peak resident sets. The tier gets whole pages, at least
+    /// one.
+    ShareOfResident(f64),
+}
+
 /// Everything that a run depends on, besides the policy and the seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -73,8 +84,10 @@ pub struct Scenario {
     pub name: String,
     /// What it shows, in a sentence.
     pub summary: String,
-    /// The machine.
+    /// The machine, whose tiers have the capacities of `sizes`: ask [`Scenario::resolve`].
     pub machine: Machine,
+    /// The sizes of the machine's tiers, fastest first. Empty: as `machine` says.
+    pub sizes: Vec<TierSize>,
     /// What kernel work costs.
     pub costs: Costs,
     /// Limits on moving.
@@ -83,4 +96,22 @@ pub struct Scenario {
     pub workloads: Vec<Workload>,
     /// The end, if not all programs have ended by then.
     pub duration: Option<Duration>,
+}
+
+impl Scenario {
+    /// The machine with its tiers sized for workloads whose peak resident sets sum up to `resident`.
+    pub fn resolve(&self, resident: Bytes) -> Machine {
+        let mut machine = self.machine.clone();
+        let page = machine.page_size.0.max(1);
+        for (tier, size) in machine.tiers.iter_mut().zip(&self.sizes) {
+            tier.capacity = match *size {
+                TierSize::Bytes(bytes) => bytes,
+                TierSize::ShareOfResident(share) => {
+                    let pages = (resident.0 as f64 * share / page as f64).round() as u64;
+                    Bytes(pages.max(1) * page)
+                }
+            };
+        }
+        machine
+    }
 }

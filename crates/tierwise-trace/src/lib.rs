@@ -4,8 +4,13 @@
 //! [`Window`]s, each a fixed stretch of executed instructions with the pages that were touched in it.
 //! A recorded program ([`reader`]) and a generated one ([`generate`]) look the same from here on.
 
+pub mod cache;
+pub mod format;
 pub mod generate;
 pub mod model;
+pub mod reader;
+pub mod record;
+pub mod writer;
 
 pub use model::{
     Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window, WindowSource,

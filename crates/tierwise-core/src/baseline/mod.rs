@@ -1,7 +1,43 @@
 //! Whole policies: kernel baselines that do not fit stages. One file a policy, one row in [`TABLE`].
 
+mod autonuma;
+mod autotiering_cpm;
+mod autotiering_opm;
+mod hot_threshold;
+mod kswapd;
+mod numa_scan;
+#[cfg(test)]
+pub(crate) mod testing;
+mod tpp;
+
+pub use autonuma::AutoNuma;
+pub use autotiering_cpm::AutoTieringCpm;
+pub use autotiering_opm::AutoTieringOpm;
+pub use tpp::Tpp;
+
 use crate::policy::Policy;
 use crate::recipe::StageRow;
 
 /// Every whole policy by its name in recipes.
-pub const TABLE: &[StageRow<dyn Policy>] = &[];
+pub const TABLE: &[StageRow<dyn Policy>] = &[
+    StageRow {
+        name: "autonuma",
+        summary: "hint faults on slow pages; the sooner touched the hotter; kswapd demotes",
+        build: |section, ctx| Ok(Box::new(AutoNuma::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "autotiering-cpm",
+        summary: "hint faults on all pages; promotes to the best tier with room; never demotes",
+        build: |section, ctx| Ok(Box::new(AutoTieringCpm::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "autotiering-opm",
+        summary: "hint faults on all pages; demotes the least accessed to make room",
+        build: |section, ctx| Ok(Box::new(AutoTieringOpm::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "tpp",
+        summary: "hint faults on slow pages; promotes active ones; demotes ahead of need",
+        build: |section, ctx| Ok(Box::new(Tpp::build(section, ctx)?)),
+    },
+];

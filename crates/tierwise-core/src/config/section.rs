@@ -192,6 +192,21 @@ impl<'a> Section<'a> {
         Ok(self.whole(key, allowed)?.unwrap_or(default))
     }
 
+    /// A list of whole numbers; empty if absent.
+    ///
+    /// # Errors
+    /// The key holds something else.
+    pub fn wholes(&self, key: &'static str) -> Result<Vec<u64>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(Vec::new()) };
+        let wrong = |found| self.wrong(key, found, "a list of whole numbers, [10, 20]");
+        let DeValue::Array(array) = value.get_ref() else { return Err(wrong(value.get_ref())) };
+        let whole = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
+            DeValue::Integer(i) => u64::from_str_radix(i.as_str(), i.radix()).ok(),
+            _ => None,
+        };
+        array.iter().map(|item| whole(item).ok_or_else(|| wrong(item.get_ref()))).collect()
+    }
+
     /// A number within `allowed`, if present.
     ///
     /// # Errors

@@ -1,14 +1,51 @@
 //! Estimators: how hot is a page. One file an algorithm, one row in [`TABLE`].
+
+mod adaptive_interval;
+mod clock;
+mod histogram;
+mod lru_scan;
+mod multi_clock;
+mod nimble;
 mod none;
-use crate::config::{ConfigError, Section};
-use crate::recipe::{BuildContext, StageRow};
-use crate::stage::Estimator;
+mod sample_period;
+
+pub use adaptive_interval::AdaptiveInterval;
+pub use clock::Clock;
+pub use histogram::Histogram;
+pub use lru_scan::LruScan;
+pub use multi_clock::MultiClock;
+pub use nimble::Nimble;
 pub use none::None;
+pub use sample_period::SamplePeriod;
 
-/// Every estimateor by its name in recipes.
-pub const TABLE: &[StageRow<dyn Estimator>] =
-    &[StageRow { name: "none", summary: "nothing", build: none }];
+use crate::recipe::StageRow;
+use crate::stage::Estimator;
 
-fn none(_: &Section<'_>, _: &BuildContext<'_>) -> Result<Box<dyn Estimator>, ConfigError> {
-    Ok(Box::new(None))
-}
+/// Every estimator by its name in recipes.
+pub const TABLE: &[StageRow<dyn Estimator>] = &[
+    StageRow {
+        name: "clock",
+        summary: "one reference bit a page and a hand that goes round",
+        build: |section, ctx| Ok(Box::new(Clock::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "histogram",
+        summary: "hardware samples; an exponential histogram with cooling and a warm bin",
+        build: |section, ctx| Ok(Box::new(Histogram::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "multi-clock",
+        summary: "reference bits; inactive, active and promote lists",
+        build: |section, ctx| Ok(Box::new(MultiClock::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "nimble",
+        summary: "reference bits; the kernel's inactive and active lists",
+        build: |section, ctx| Ok(Box::new(Nimble::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "none",
+        summary: "nothing is looked at and no page is hotter than another",
+        build: |_, _| Ok(Box::new(None)),
+    },
+];

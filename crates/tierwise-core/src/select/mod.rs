@@ -1,14 +1,40 @@
 //! Selectors: which pages move. One file an algorithm, one row in [`TABLE`].
+
+mod exchange;
+mod kswapd;
 mod none;
-use crate::config::{ConfigError, Section};
-use crate::recipe::{BuildContext, StageRow};
-use crate::stage::Selector;
+mod promote_list;
+mod threshold;
+
+pub use exchange::Exchange;
+pub use kswapd::{Kswapd, Victims};
 pub use none::None;
+pub use promote_list::PromoteList;
+pub use threshold::Threshold;
+
+use crate::recipe::StageRow;
+use crate::stage::Selector;
 
 /// Every selector by its name in recipes.
-pub const TABLE: &[StageRow<dyn Selector>] =
-    &[StageRow { name: "none", summary: "nothing", build: none }];
-
-fn none(_: &Section<'_>, _: &BuildContext<'_>) -> Result<Box<dyn Selector>, ConfigError> {
-    Ok(Box::new(None))
-}
+pub const TABLE: &[StageRow<dyn Selector>] = &[
+    StageRow {
+        name: "exchange",
+        summary: "a fixed number of the most recent lower pages against the oldest upper ones",
+        build: |section, _| Ok(Box::new(Exchange::build(section)?)),
+    },
+    StageRow {
+        name: "none",
+        summary: "pages stay where they were first touched",
+        build: |_, _| Ok(Box::new(None)),
+    },
+    StageRow {
+        name: "promote-list",
+        summary: "all that deserves promotion; demotion under pressure and to make room for it",
+        build: |_, _| Ok(Box::<PromoteList>::default()),
+    },
+    StageRow {
+        name: "threshold",
+        summary: "what is hot goes to the fastest tier, what is cold keeps headroom in it",
+        build: |section, _| Ok(Box::new(Threshold::build(section)?)),
+    },
+];

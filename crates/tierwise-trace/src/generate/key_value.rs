@@ -34,7 +34,11 @@ impl KeyValue {
         let records = usable / (record_bytes + BUCKET_BYTES);
         if records == 0 {
             let allowed = "enough for one record and two pages more";
-            return Err(GenerateError::parameter("footprint_pages", spec.footprint_pages, allowed));
+            return Err(GenerateError::parameter(
+                "footprint_pages",
+                &spec.footprint_pages,
+                &allowed,
+            ));
         }
         let index_places = (records * BUCKET_BYTES).div_ceil(place_bytes);
         let loaded_places = index_places + (records * record_bytes).div_ceil(place_bytes);

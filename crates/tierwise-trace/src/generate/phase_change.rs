@@ -24,7 +24,7 @@ impl PhaseChange {
     pub fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
         if !spec.change_windows.is_sorted() {
             let found = format!("{:?}", spec.change_windows);
-            return Err(GenerateError::parameter("change_windows", found, "ascending windows"));
+            return Err(GenerateError::parameter("change_windows", &found, &"ascending windows"));
         }
         Ok(Self {
             levels: TwoLevel::new(spec)?,

@@ -1,5 +1,7 @@
 //! The parameters of a generator, and what is allowed in them.
 
+use std::fmt::Display;
+
 use super::GENERATORS;
 
 /// Bytes of a base page; every machine Tierwise knows has 4 KiB base pages.
@@ -129,11 +131,7 @@ pub enum GenerateError {
 }
 
 impl GenerateError {
-    pub(super) fn parameter(
-        key: &'static str,
-        found: impl ToString,
-        allowed: impl ToString,
-    ) -> Self {
+    pub(super) fn parameter(key: &'static str, found: &dyn Display, allowed: &dyn Display) -> Self {
         Self::Parameter { key, found: found.to_string(), allowed: allowed.to_string() }
     }
 }
@@ -153,16 +151,24 @@ impl GeneratorSpec {
     /// Checks what every generator needs; a pattern's own parameters are checked by the pattern.
     pub(super) fn check(&self) -> Result<(), GenerateError> {
         if self.order != 0 && self.order != HUGE_ORDER {
-            return Err(GenerateError::parameter("order", self.order, "0 or 9"));
+            return Err(GenerateError::parameter("order", &self.order, &"0 or 9"));
         }
         let span = 1_u64 << self.order;
         if self.footprint_pages == 0 || !self.footprint_pages.is_multiple_of(span) {
             let allowed = format!("a multiple of {span} base pages, above 0");
-            return Err(GenerateError::parameter("footprint_pages", self.footprint_pages, allowed));
+            return Err(GenerateError::parameter(
+                "footprint_pages",
+                &self.footprint_pages,
+                &allowed,
+            ));
         }
         if self.footprint_pages > MAX_FOOTPRINT_PAGES {
             let allowed = format!("at most {MAX_FOOTPRINT_PAGES}");
-            return Err(GenerateError::parameter("footprint_pages", self.footprint_pages, allowed));
+            return Err(GenerateError::parameter(
+                "footprint_pages",
+                &self.footprint_pages,
+                &allowed,
+            ));
         }
         at_least_one("accesses_per_window", u64::from(self.accesses_per_window))?;
         at_least_one("instructions_per_access", self.instructions_per_access)?;
@@ -173,14 +179,14 @@ impl GeneratorSpec {
 
 pub(super) fn at_least_one(key: &'static str, value: u64) -> Result<(), GenerateError> {
     if value == 0 {
-        return Err(GenerateError::parameter(key, value, "1 or more"));
+        return Err(GenerateError::parameter(key, &value, &"1 or more"));
     }
     Ok(())
 }
 
 pub(super) fn share(key: &'static str, value: f64) -> Result<(), GenerateError> {
     if !(0.0..=1.0).contains(&value) {
-        return Err(GenerateError::parameter(key, value, "0 to 1"));
+        return Err(GenerateError::parameter(key, &value, &"0 to 1"));
     }
     Ok(())
 }

@@ -19,11 +19,11 @@ impl TwoLevel {
         let hot = (spec.places() as f64 * spec.hot_fraction).round() as u64;
         if !(spec.hot_fraction > 0.0 && spec.hot_fraction <= 0.5) || hot == 0 {
             let allowed = "above 0, at most 0.5, and at least one page of the footprint";
-            return Err(GenerateError::parameter("hot_fraction", spec.hot_fraction, allowed));
+            return Err(GenerateError::parameter("hot_fraction", &spec.hot_fraction, &allowed));
         }
         if spec.places() < 2 * hot {
             let allowed = "at most half of the footprint's pages";
-            return Err(GenerateError::parameter("hot_fraction", spec.hot_fraction, allowed));
+            return Err(GenerateError::parameter("hot_fraction", &spec.hot_fraction, &allowed));
         }
         Ok(Self { places: spec.places(), hot, share: spec.hot_access_share })
     }

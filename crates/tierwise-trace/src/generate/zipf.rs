@@ -57,7 +57,7 @@ impl ZipfRanks {
 
 fn draws(ranks: u64, exponent: f64) -> Result<rand_distr::Zipf<f64>, GenerateError> {
     rand_distr::Zipf::new(ranks as f64, exponent)
-        .map_err(|why| GenerateError::parameter("zipf_exponent", exponent, why))
+        .map_err(|why| GenerateError::parameter("zipf_exponent", &exponent, &why))
 }
 
 /// `zipf`.

@@ -1,0 +1,39 @@
+//! The command line: one row a subcommand.
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Outcome;
+use crate::{compare, policies};
+
+/// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
+/// them on simulated machines with fast and slow memory, and compares the policies that move pages
+/// between the two.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tierwise",
+    version,
+    max_term_width = 100,
+    after_help = "EXAMPLE\n  tierwise compare scenarios/zipf.toml\n\nExit codes: 0 done, 1 Tierwise or \
+                  the system failed, 2 the command or a file it names is wrong."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub color: colorchoice_clap::Color,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Compare(compare::Compare),
+    Policies(policies::Policies),
+}
+
+impl Command {
+    pub fn execute(&self) -> Outcome {
+        match self {
+            Self::Compare(command) => command.execute(),
+            Self::Policies(command) => command.execute(),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Runs every policy on every scenario, many at once. What comes out does not depend on how many.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use rayon::prelude::*;
+use tierwise_core::recipe::Recipe;
+use tierwise_sim::run::{Prepared, RunOptions, run};
+use tierwise_sim::scenario::Scenario;
+
+use super::Compared;
+use super::progress::Progress;
+use crate::failure::Failure;
+
+/// Results in the order of the scenarios, and within one in the order of the recipes.
+pub fn run_all(
+    scenarios: &[(&Path, Scenario)],
+    recipes: &[Recipe],
+    options: &RunOptions,
+    jobs: Option<NonZeroUsize>,
+) -> Result<Vec<Compared>, Failure> {
+    // Zero is rayon's word for one thread a processor.
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs.map_or(0, NonZeroUsize::get))
+        .build()
+        .map_err(|error| Failure::Internal(format!("threads cannot be started: {error}")))?;
+    let progress = Progress::new(scenarios.len() * recipes.len());
+    pool.install(|| {
+        scenarios
+            .par_iter()
+            .map(|(path, scenario)| {
+                run_scenario(scenario, recipes, options, &progress)
+                    .map_err(|failure| failure.of(&path.to_string_lossy()))
+            })
+            .collect()
+    })
+}
+
+fn run_scenario(
+    scenario: &Scenario,
+    recipes: &[Recipe],
+    options: &RunOptions,
+    progress: &Progress,
+) -> Result<Compared, Failure> {
+    let prepared = Prepared::load(scenario.clone())?;
+    let one = |recipe: &Recipe| {
+        let mut job = progress.job(&scenario.name, recipe.name());
+        let output = run(&prepared, recipe, options, &mut |share| job.reached(share))?;
+        job.done();
+        Ok(output)
+    };
+    let outputs = recipes.par_iter().map(one).collect::<Result<Vec<_>, Failure>>()?;
+    Ok(Compared {
+        scenario: scenario.clone(),
+        seed: options.seed,
+        outputs,
+        bounds: recipes.iter().map(|recipe| recipe.bound().is_some()).collect(),
+    })
+}

@@ -1,0 +1,166 @@
+//! `tierwise compare`: several policies on the same programs.
+
+mod jobs;
+mod progress;
+mod summary;
+mod table;
+mod verdict;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use tierwise_core::recipe::Recipe;
+use tierwise_sim::result::{Comparison, RunOutput};
+use tierwise_sim::run::RunOptions;
+use tierwise_sim::scenario::Scenario;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::NewFile;
+use crate::{input, output, report};
+
+pub use table::is_failed;
+pub use verdict::{best, verdict};
+
+/// Run several policies on a scenario and say which served it best.
+///
+/// Every policy runs the same programs on the same simulated machine. Bounds come first: everything
+/// in fast memory, everything in slow memory, and an oracle that knows the future. All results
+/// depend only on the scenario and the seed.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise compare scenarios/zipf.toml\n  \
+                        tierwise compare scenarios/*.toml --policies static,tpp,multi-clock \
+                        --html report.html\n  \
+                        tierwise compare scenarios/zipf.toml --recipe my-policy.toml --json")]
+pub struct Compare {
+    /// The scenarios: machine, programs and their times.
+    #[arg(required = true, value_name = "SCENARIO.toml")]
+    scenarios: Vec<PathBuf>,
+    /// Compare these policies only, in this order (see `tierwise policies`).
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    policies: Vec<String>,
+    /// Add a policy of your own from a recipe file; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    recipe: Vec<PathBuf>,
+    /// Seed of whatever is decided by chance.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Print JSON: one object for one scenario, a list of them for several.
+    #[arg(long)]
+    json: bool,
+    /// Write a report with plots, as one HTML file that needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Runs at once [default: one for each processor].
+    #[arg(long, value_name = "NUMBER")]
+    jobs: Option<NonZeroUsize>,
+    /// Check the simulator's own rules after every step; several times slower.
+    #[arg(long)]
+    check: bool,
+}
+
+/// One scenario with what came of it under each policy.
+#[derive(Debug)]
+pub struct Compared {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The seed.
+    pub seed: u64,
+    /// One a policy.
+    pub outputs: Vec<RunOutput>,
+    /// The policies that are bounds, by index.
+    pub bounds: Vec<bool>,
+}
+
+impl Compared {
+    /// The results in the form of `--json`.
+    pub fn comparison(&self) -> Comparison {
+        Comparison {
+            scenario: self.scenario.name.clone(),
+            seed: self.seed,
+            results: self.outputs.iter().map(|output| output.result.clone()).collect(),
+        }
+    }
+}
+
+/// Beside the curves of a report a finer interval could not be seen.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Compare {
+    pub fn execute(&self) -> Outcome {
+        let scenarios = self.scenarios()?;
+        let recipes = self.recipes(&scenarios[0].1)?;
+        let html = self.html.as_deref().map(NewFile::create).transpose()?;
+        let options = RunOptions {
+            seed: self.seed,
+            check: self.check,
+            timeline: html.is_some().then_some(REPORT_INTERVAL),
+            heat_map: html.is_some(),
+        };
+        let compared = jobs::run_all(&scenarios, &recipes, &options, self.jobs)?;
+        if let Some(file) = html {
+            report::write(&compared, file)?;
+        }
+        if self.json { print_json(&compared) } else { self.print_tables(&compared) }
+    }
+
+    fn scenarios(&self) -> Result<Vec<(&Path, Scenario)>, Failure> {
+        let read = |path: &'_ PathBuf| Ok((path.clone(), input::scenario(path)?));
+        let read = self.scenarios.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+        for (i, (path, scenario)) in read.iter().enumerate() {
+            if let Some((other, _)) = read[..i].iter().find(|(_, s)| s.name == scenario.name) {
+                return Err(Failure::User(format!(
+                    "{}: the scenario \"{}\" is also in {}; names tell results apart, so they \
+                     must differ",
+                    path.display(),
+                    scenario.name,
+                    other.display()
+                )));
+            }
+        }
+        Ok(self.scenarios.iter().map(PathBuf::as_path).zip(read.into_iter().map(|r| r.1)).collect())
+    }
+
+    fn recipes(&self, machine: &Scenario) -> Result<Vec<Recipe>, Failure> {
+        let mut recipes: Vec<Recipe> = if self.policies.is_empty() {
+            Recipe::shipped().collect()
+        } else {
+            let named = self.policies.iter().map(|name| Recipe::named(name.trim()));
+            named.collect::<Result<_, _>>()?
+        };
+        for path in &self.recipe {
+            recipes.push(input::recipe(path, machine)?);
+        }
+        for (i, recipe) in recipes.iter().enumerate() {
+            if recipes[..i].iter().any(|other| other.name() == recipe.name()) {
+                return Err(Failure::User(format!(
+                    "the policy \"{}\" is named twice; change the name in the recipe file, or \
+                     leave one out",
+                    recipe.name()
+                )));
+            }
+        }
+        Ok(recipes)
+    }
+
+    fn print_tables(&self, compared: &[Compared]) -> Outcome {
+        for one in compared {
+            table::print(one)?;
+        }
+        if compared.len() > 1 {
+            summary::print(compared)?;
+        }
+        if let Some(path) = &self.html {
+            anstream::eprintln!("report written to {}", path.display());
+        }
+        Ok(())
+    }
+}
+
+fn print_json(compared: &[Compared]) -> Outcome {
+    match compared {
+        [one] => output::json(&one.comparison()),
+        several => output::json(&several.iter().map(Compared::comparison).collect::<Vec<_>>()),
+    }
+}

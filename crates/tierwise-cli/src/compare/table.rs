@@ -1,0 +1,182 @@
+//! The table of one scenario.
+
+use std::io::Write;
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use tierwise_core::units::Bytes;
+use tierwise_sim::result::PolicyResult;
+
+use super::Compared;
+use super::verdict::{best, verdict};
+use crate::failure::Outcome;
+
+const HEAD: Style = Style::new().bold();
+const BEST: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
+
+/// Prints it, with the verdict below.
+pub fn print(compared: &Compared) -> Outcome {
+    let mut out = anstream::stdout().lock();
+    let scenario = &compared.scenario;
+    writeln!(out, "{HEAD}{}{HEAD:#}: {}", scenario.name, scenario.summary)?;
+    writeln!(out)?;
+    let marked = best(compared);
+    write_table(&mut out, &figures(compared), marked)?;
+    if scenario.workloads.len() > 1 {
+        writeln!(out)?;
+        write_table(&mut out, &tenants(compared), marked)?;
+    }
+    for result in compared.outputs.iter().map(|output| &output.result) {
+        for (tenant, why) in failures(result) {
+            writeln!(out, "! {}: {tenant}: {why}", result.policy)?;
+        }
+    }
+    writeln!(out)?;
+    writeln!(out, "{}", verdict(compared))?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+fn failures(result: &PolicyResult) -> impl Iterator<Item = (&str, &str)> {
+    result.tenants.iter().filter_map(|t| Some((t.name.as_str(), t.failure.as_deref()?)))
+}
+
+/// True if a tenant did not get to its end.
+pub fn is_failed(result: &PolicyResult) -> bool {
+    failures(result).next().is_some()
+}
+
+/// A table whose columns stand two blanks apart, the first to the left and the others to the right.
+pub fn new_table(head: Vec<String>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(head);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// Writes a table with its head in bold and, of its rows, the best one.
+pub fn write_table(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Outcome {
+    let lines: Vec<String> = table.lines().collect();
+    let head = lines.len() - table.row_count();
+    for (i, line) in lines.iter().enumerate() {
+        let line = line.trim_end();
+        let style = match i.checked_sub(head) {
+            None => HEAD,
+            Some(row) if Some(row) == marked => BEST,
+            Some(_) => Style::new(),
+        };
+        writeln!(out, "{style}{line}{style:#}")?;
+    }
+    Ok(())
+}
+
+fn figures(compared: &Compared) -> Table {
+    let mut table = new_table(
+        [
+            "POLICY",
+            "INSTR/S",
+            "SLOWDOWN",
+            "FAST HITS",
+            "PROMOTED",
+            "DEMOTED",
+            "MOVED",
+            "OVERHEAD",
+            "VS ORACLE",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    );
+    let marked = best(compared);
+    for (i, output) in compared.outputs.iter().enumerate() {
+        let r = &output.result;
+        table.add_row([
+            name(&r.policy, compared.bounds[i], marked == Some(i)),
+            rate(r.throughput),
+            if is_failed(r) { "failed".to_owned() } else { format!("{:.3} x", r.slowdown) },
+            format!("{:.1} %", r.fast_access_ratio * 100.0),
+            grouped(r.promotions),
+            grouped(r.demotions),
+            Bytes(r.migrated_bytes).to_string(),
+            format!("{:.2} s", r.overhead_seconds),
+            format!("{:+.1} %", r.distance_to_oracle * 100.0),
+        ]);
+    }
+    table
+}
+
+fn tenants(compared: &Compared) -> Table {
+    let mut head = vec!["SLOWDOWN (FAST HITS)".to_owned()];
+    head.extend(compared.scenario.workloads.iter().map(|w| w.name.clone()));
+    let mut table = new_table(head);
+    let marked = best(compared);
+    for (i, output) in compared.outputs.iter().enumerate() {
+        let r = &output.result;
+        let mut row = vec![Cell::new(name(&r.policy, compared.bounds[i], marked == Some(i)))];
+        row.extend(r.tenants.iter().map(|t| {
+            Cell::new(format!("{:.3} x ({:4.1} %)", t.slowdown, t.fast_access_ratio * 100.0))
+        }));
+        table.add_row(row);
+    }
+    table
+}
+
+/// A policy's name with its mark: a star for the best, brackets for a bound.
+pub fn name(policy: &str, bound: bool, best: bool) -> String {
+    match (bound, best) {
+        (true, _) => format!("({policy})"),
+        (_, true) => format!("* {policy}"),
+        _ => format!("  {policy}"),
+    }
+}
+
+/// "1.23 G": a rate with a decimal prefix.
+fn rate(value: f64) -> String {
+    let prefixes = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
+    let found = prefixes.into_iter().find(|&(factor, _)| value >= factor);
+    let (factor, prefix) = found.unwrap_or((1.0, ""));
+    format!("{:.3}{prefix}", value / factor)
+}
+
+/// "1,234,567".
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(rate(2.5e9), "2.500 G");
+        assert_eq!(rate(12.0), "12.000");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = new_table(vec!["A".into(), "B".into()]);
+        table.add_row(["long name", "1"]).add_row(["x", "1,000"]);
+        let mut out = Vec::new();
+        write_table(&mut out, &table, None).unwrap();
+        let text = anstream::adapter::strip_bytes(&out).into_vec();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text, "A              B\nlong name      1\nx          1,000\n");
+    }
+}

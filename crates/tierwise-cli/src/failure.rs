@@ -1,0 +1,90 @@
+//! Why a command stopped, and with which exit code.
+
+use std::io;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use tierwise_core::config::ConfigError;
+use tierwise_sim::error::SimError;
+use tierwise_trace::TraceError;
+
+/// What a command returns.
+pub type Outcome = Result<(), Failure>;
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub enum Failure {
+    /// The user asked for something that is not there or cannot be; exit code 2.
+    User(String),
+    /// The system or Tierwise itself failed; exit code 1.
+    Internal(String),
+    /// Nobody reads the output any more (`tierwise ... | head`): an end like any other.
+    ClosedPipe,
+}
+
+impl Failure {
+    /// The user's mistake, in words.
+    pub fn user(message: impl ToString) -> Self {
+        Self::User(message.to_string())
+    }
+
+    /// Puts a name before the message: which of several things failed.
+    pub fn of(self, what: &str) -> Self {
+        match self {
+            Self::User(message) => Self::User(format!("{what}: {message}")),
+            Self::Internal(message) => Self::Internal(format!("{what}: {message}")),
+            Self::ClosedPipe => Self::ClosedPipe,
+        }
+    }
+
+    /// Says it on stderr, in one line.
+    pub fn report(&self) -> ExitCode {
+        let (message, code) = match self {
+            Self::User(message) => (message, 2),
+            Self::Internal(message) => (message, 1),
+            Self::ClosedPipe => return ExitCode::SUCCESS,
+        };
+        let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+        let line = message.split('\n').map(str::trim).filter(|part| !part.is_empty());
+        let line = line.collect::<Vec<_>>().join("; ");
+        anstream::eprintln!("{red}error:{red:#} {line}");
+        ExitCode::from(code)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::user(error)
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        Self::user(error)
+    }
+}
+
+impl From<SimError> for Failure {
+    fn from(error: SimError) -> Self {
+        match error {
+            SimError::Violation(_) => Self::Internal(error.to_string()),
+            _ => Self::user(error),
+        }
+    }
+}
+
+/// Errors of writing to stdout. Files have names to be given: see [`crate::output`].
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ClosedPipe,
+            _ => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::from(io::Error::from(error))
+    }
+}

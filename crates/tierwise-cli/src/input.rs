@@ -1,0 +1,34 @@
+//! Reading scenario and recipe files.
+
+use std::fs;
+use std::path::Path;
+
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::Bytes;
+use tierwise_sim::scenario::Scenario;
+
+use crate::failure::Failure;
+
+/// Reads a scenario file. Its traces are not opened.
+pub fn scenario(path: &Path) -> Result<Scenario, Failure> {
+    let base = path.parent().unwrap_or(Path::new("."));
+    Ok(Scenario::parse(&path.to_string_lossy(), &text(path)?, base)?)
+}
+
+/// Reads a recipe file, and checks that a policy can be made of it on this machine.
+pub fn recipe(path: &Path, machine: &Scenario) -> Result<Recipe, Failure> {
+    let recipe = Recipe::parse(&path.to_string_lossy(), &text(path)?)?;
+    // Parameters are checked before any work is done; that tiers have their final sizes is not needed.
+    let topology = machine.resolve(Bytes(1 << 30)).topology();
+    recipe.build(&topology, 0)?;
+    Ok(recipe)
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    let refuse = |error| Failure::User(format!("{}: {error}", path.display()));
+    let bytes = fs::read(path).map_err(refuse)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::User(format!("{}: not UTF-8 text at byte {at}", path.display()))
+    })
+}

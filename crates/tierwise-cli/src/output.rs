@@ -1,0 +1,95 @@
+//! Where results go: stdout, and files that are whole or not there.
+
+use std::fs::{File, Permissions};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+use crate::failure::{Failure, Outcome};
+
+/// A file in the making, beside the place where it will appear.
+#[derive(Debug)]
+pub struct NewFile {
+    path: PathBuf,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    Beside(NamedTempFile),
+    /// A device or a pipe, which a rename would replace.
+    Direct(File),
+}
+
+impl NewFile {
+    /// Opens it, so that a wrong path is reported before the work is done and not after.
+    pub fn create(path: &Path) -> Result<Self, Failure> {
+        let refuse = |error: io::Error| {
+            Failure::User(format!("{}: cannot be written: {error}", path.display()))
+        };
+        let special = path.metadata().is_ok_and(|m| !m.is_file());
+        let target = if special {
+            Target::Direct(File::options().write(true).open(path).map_err(refuse)?)
+        } else {
+            let folder = match path.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() => folder,
+                _ => Path::new("."),
+            };
+            // What any new file gets: the umask takes its part.
+            let permissions = Permissions::from_mode(0o666);
+            let builder = tempfile::Builder::new().permissions(permissions).tempfile_in(folder);
+            Target::Beside(builder.map_err(refuse)?)
+        };
+        Ok(Self { path: path.to_owned(), target })
+    }
+
+    /// Puts the finished file in its place.
+    pub fn finish(self) -> Outcome {
+        let fail = |error: io::Error| {
+            Failure::Internal(format!("{}: cannot be written: {error}", self.path.display()))
+        };
+        match self.target {
+            Target::Direct(mut file) => file.flush().map_err(fail),
+            Target::Beside(mut file) => {
+                file.flush().map_err(fail)?;
+                file.persist(&self.path).map_err(|error| fail(error.error))?;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.target {
+            Target::Beside(file) => file.write(bytes),
+            Target::Direct(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.target {
+            Target::Beside(file) => file.flush(),
+            Target::Direct(file) => file.flush(),
+        }
+    }
+}
+
+/// Prints a value as JSON on stdout.
+pub fn json(value: &impl Serialize) -> Outcome {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+/// Columns of the terminal; `None` when stdout is none, and lines may be as long as they like.
+pub fn width() -> Option<u16> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
+}

@@ -1,0 +1,122 @@
+//! `tierwise policies`: what there is to choose from.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+use tierwise_core::observe::Watch;
+use tierwise_core::recipe::Recipe;
+use tierwise_core::topology::Topology;
+use tierwise_core::units::Bytes;
+use tierwise_sim::machine::Machine;
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+
+/// List the policies: what each does, what it needs to see, and where it comes from.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "EXAMPLE\n  tierwise policies\n  tierwise policies show multi-clock > my-policy.toml"
+)]
+pub struct Policies {
+    /// Print JSON: one object a policy, with name, summary, needs, source and bound.
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    command: Option<Show>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Show {
+    /// Print a policy's recipe, to be changed and given to `compare --recipe`.
+    #[command(after_help = "EXAMPLE\n  tierwise policies show tpp")]
+    Show {
+        /// The policy.
+        name: String,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    summary: String,
+    needs: Vec<String>,
+    source: String,
+    bound: bool,
+}
+
+impl Policies {
+    pub fn execute(&self) -> Outcome {
+        if let Some(Show::Show { name }) = &self.command {
+            let text = Recipe::named(name)?.text().to_owned();
+            return Ok(std::io::stdout().write_all(text.as_bytes())?);
+        }
+        let topology = any_machine();
+        let rows = Recipe::shipped().map(|recipe| row(&recipe, &topology));
+        let rows = rows.collect::<Result<Vec<_>, Failure>>()?;
+        if self.json { output::json(&rows) } else { print(&rows) }
+    }
+}
+
+/// What a policy needs to see does not depend on the sizes of the tiers.
+fn any_machine() -> Topology {
+    let size = Bytes(1 << 30);
+    Machine::preset("dram-cxl", size, size).map_or_else(
+        || Topology { page_size: Bytes(4096), tiers: Vec::new() },
+        |machine| machine.topology(),
+    )
+}
+
+fn row(recipe: &Recipe, topology: &Topology) -> Result<Row, Failure> {
+    let needs = match recipe.bound() {
+        Some(_) => Vec::new(),
+        None => needs(&recipe.build(topology, 0)?.watch()),
+    };
+    Ok(Row {
+        name: recipe.name().to_owned(),
+        summary: recipe.summary().to_owned(),
+        needs,
+        source: recipe.source().to_owned(),
+        bound: recipe.bound().is_some(),
+    })
+}
+
+fn needs(watch: &Watch) -> Vec<String> {
+    let mut needs = Vec::new();
+    let mut wish = |wanted, what: &str| {
+        if wanted {
+            needs.push(what.to_owned());
+        }
+    };
+    wish(watch.reference_bits, "reference bits");
+    wish(watch.dirty_bits, "dirty bits");
+    wish(watch.hint_faults, "hint faults");
+    wish(watch.sample_period > 0, &format!("1 sample in {} misses", watch.sample_period));
+    wish(watch.regions.is_some(), "DAMON regions");
+    wish(watch.exact_counts, "exact counts");
+    needs
+}
+
+fn print(rows: &[Row]) -> Outcome {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some(width) = output::width() {
+        table.set_width(width);
+    }
+    table.set_header(["POLICY", "WHAT IT DOES", "NEEDS TO SEE", "SOURCE"]);
+    for row in rows {
+        let needs = match (row.bound, row.needs.is_empty()) {
+            (true, _) => "a bound, not a policy".to_owned(),
+            (false, true) => "nothing".to_owned(),
+            (false, false) => row.needs.join(", "),
+        };
+        table.add_row([&row.name, &row.summary, &needs, &row.source]);
+    }
+    let mut out = anstream::stdout().lock();
+    for line in table.lines() {
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}

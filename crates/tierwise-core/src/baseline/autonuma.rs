@@ -1,0 +1,184 @@
+//! AutoNUMA tiering: NUMA balancing's memory-tiering mode (`kernel.numa_balancing = 2`), Huang Ying's
+//! series, in the kernel since 5.18 and with hot page selection since 6.1.
+//!
+//! - The scanner poisons slow pages only ([`super::numa_scan`]).
+//! - A hint fault promotes its page, on the application's path, if the page is hot
+//!   ([`super::hot_threshold`]), or whatever its latency while the fast tier has more than
+//!   `max(free_enough, capacity / 16)` above its promo watermark (`pgdat_free_space_enough`).
+//! - The fast tier must keep its high watermark (`migrate_balanced_pgdat`); if it cannot, the page stays
+//!   and kswapd is woken.
+//! - kswapd demotes from the old end of the inactive lists, from the low watermark up to the promo
+//!   watermark ([`super::kswapd`]).
+//!
+//! A page is promoted to the node of the processor that touched it; processors sit beside the fastest
+//! tier, so that tier is the target on machines of any number of tiers (`should_numa_migrate_memory`).
+//! Where the kernel declines to migrate dirty file pages (`migrate_misplaced_folio`), this does not: a
+//! world without writeback would never clean them.
+
+use crate::baseline::hot_threshold::HotThreshold;
+use crate::baseline::kswapd::{Kswapd, Marks};
+use crate::baseline::numa_scan::{NumaScanner, Tiers};
+use crate::config::{ConfigError, Section};
+use crate::lru::{End, LruLists};
+use crate::migrate::{MigrationPlan, MoveOutcome};
+use crate::observe::{HintFault, Observation, Watch};
+use crate::page::PageTable;
+use crate::policy::{PlanContext, Policy};
+use crate::recipe::BuildContext;
+use crate::room::Room;
+use crate::topology::{Topology, WatermarkLevel};
+use crate::units::{Bytes, Pages, TierId, Timestamp};
+
+/// The policy.
+#[derive(Debug)]
+pub struct AutoNuma {
+    scanner: NumaScanner,
+    hot: HotThreshold,
+    free_enough: Bytes,
+    lru: LruLists,
+    kswapd: Kswapd,
+}
+
+impl AutoNuma {
+    /// Reads the scanner's and the threshold's parameters and `free_enough` (1 GiB, the constant in
+    /// `pgdat_free_space_enough`; scale it with a machine that is scaled down).
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub fn build(section: &Section<'_>, build: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            scanner: NumaScanner::read(section, Tiers::Slow)?,
+            hot: HotThreshold::read(section, build.topology.page_size)?,
+            free_enough: section.bytes_or("free_enough", Bytes(1 << 30))?,
+            lru: LruLists::default(),
+            kswapd: Kswapd::default(),
+        })
+    }
+
+    /// `pgdat_free_space_enough`.
+    fn is_free_space_enough(&self, room: &Room, topology: &Topology) -> bool {
+        let fast = topology.tier(TierId::FASTEST);
+        let share = Pages(fast.capacity.0 / 16);
+        let enough = self.free_enough.in_pages(topology.page_size).max(share);
+        room.free(TierId::FASTEST) > fast.watermarks.promo + enough
+    }
+
+    /// `should_numa_migrate_memory` and `migrate_misplaced_folio`.
+    fn handle_fault(
+        &mut self,
+        now: Timestamp,
+        fault: &HintFault,
+        ctx: &mut PlanContext<'_>,
+        room: &mut Room,
+        plan: &mut MigrationPlan,
+    ) {
+        let Some(from) = ctx.pages.tier(fault.page).filter(|&t| t != TierId::FASTEST) else {
+            return;
+        };
+        let frames = Pages(ctx.pages.frames(fault.page));
+        if self.is_free_space_enough(room, ctx.topology) {
+            self.hot.reset();
+        } else if !self.hot.admits(now, fault.at.since(fault.poisoned_at), frames) {
+            return;
+        }
+        if !room.fits(frames, TierId::FASTEST, ctx.topology, WatermarkLevel::High) {
+            self.kswapd.wake(TierId::FASTEST);
+        } else if self.lru.isolate(fault.page, ctx.pages) {
+            plan.on_fault(fault.page, TierId::FASTEST);
+            room.record(frames, from, TierId::FASTEST);
+        }
+    }
+}
+
+impl Policy for AutoNuma {
+    fn watch(&self) -> Watch {
+        Watch { reference_bits: true, hint_faults: true, ..Watch::default() }
+    }
+
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
+        self.lru.on_observation(obs, pages);
+        self.scanner.on_observation(obs);
+    }
+
+    fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {
+        self.scanner.on_outcomes(outcomes);
+        for outcome in outcomes {
+            self.lru.on_outcome(outcome, LruLists::which(outcome.page, pages), End::Head, pages);
+        }
+    }
+
+    fn next_wake(&self) -> Option<Timestamp> {
+        Some(self.kswapd.next().map_or(self.scanner.due(), |at| at.min(self.scanner.due())))
+    }
+
+    fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
+        let mut room = Room::new(ctx.free);
+        self.scanner.run(now, ctx, plan, |_, _, _| ());
+        let faults = self.scanner.take_faults();
+        for fault in &faults {
+            self.handle_fault(now, fault, ctx, &mut room, plan);
+        }
+        self.scanner.done_with(faults);
+        self.kswapd.run(now, ctx, &mut self.lru, &mut room, Marks::memory_tiering, plan);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Driven, SECOND};
+
+    /// Scaled to a machine of hundreds of pages.
+    const SMALL: &str = "algorithm = \"autonuma\"\nfree_enough = \"40KiB\"";
+
+    #[test]
+    fn plenty_of_free_memory_promotes_whatever_the_latency() {
+        let mut driven = Driven::new(SMALL);
+        driven.machine.born(0..4, 1);
+        driven.fault(2, SECOND, 30 * SECOND);
+        assert_eq!(driven.plan(30 * SECOND), [(2, 0)]);
+    }
+
+    #[test]
+    fn otherwise_only_pages_that_fault_soon_are_promoted() {
+        let mut driven = Driven::new(SMALL);
+        driven.machine.born(0..85, 0).born(100..110, 1);
+        driven.fault(100, SECOND, 3 * SECOND);
+        driven.fault(101, SECOND, SECOND + SECOND / 2);
+        assert_eq!(driven.plan(3 * SECOND), [(101, 0)]);
+    }
+
+    #[test]
+    fn without_room_the_page_stays_and_kswapd_demotes_to_the_promo_watermark() {
+        let mut driven = Driven::new(SMALL);
+        // Free: 6 of 100, between low (4) and high (6): kswapd sleeps until the promotion wakes it.
+        driven.machine.born(0..94, 0).born(100..110, 1);
+        assert_eq!(driven.plan(2 * SECOND), []);
+        driven.fault(100, 2 * SECOND, 2 * SECOND + 1000);
+        let demoted = driven.plan(2 * SECOND + 2000);
+        assert_eq!(demoted, [(0, 1), (1, 1)], "up to 8 free: the promo watermark");
+        driven.fault(100, 3 * SECOND, 3 * SECOND + 1000);
+        assert_eq!(driven.plan(3 * SECOND + 2000), [(100, 0)]);
+    }
+
+    #[test]
+    fn kswapd_wakes_below_the_low_watermark_and_spares_accessed_pages() {
+        let mut driven = Driven::new(SMALL);
+        driven.machine.born(0..97, 0);
+        driven.reference(0);
+        driven.reference(2);
+        let moves = driven.plan(SECOND / 2);
+        assert_eq!(moves, [(1, 1), (3, 1), (4, 1), (5, 1), (6, 1)]);
+    }
+
+    #[test]
+    fn a_middle_tier_promotes_to_the_fastest_and_demotes_to_the_slowest() {
+        let mut driven = Driven::three_tiers(SMALL);
+        driven.machine.born(0..3, 0).born(100..198, 1).born(300..302, 2);
+        driven.fault(150, SECOND, SECOND + 5);
+        driven.fault(301, SECOND, SECOND + 5);
+        let moves = driven.plan(SECOND + 10);
+        assert_eq!(moves[..2], [(150, 0), (301, 0)]);
+        assert!(moves[2..].iter().all(|&(page, to)| (100..198).contains(&page) && to == 2));
+        assert_eq!(driven.machine.free[1].0, 8);
+    }
+}

@@ -1,0 +1,128 @@
+//! AutoTiering-CPM: conservative promotion or migration (Kim, Choe and Ahn, "Exploring the Design Space of
+//! Page Management for Multi-Tiered Memory Systems", USENIX ATC 2021).
+//!
+//! Conventional NUMA balancing gives up when the best node for a page is full. CPM takes the next best
+//! node that has room: a page that faulted goes to the fastest tier that can take it above its high
+//! watermark (`migrate_balanced_pgdat`) and is faster than its own. Nothing is ever demoted, so once the
+//! fast tier is full its pages stay, whatever they are worth.
+//!
+//! It builds on conventional NUMA balancing, whose scanner poisons the pages of all tiers
+//! ([`super::numa_scan`]): faults on fast pages are paid for and tell it nothing. NUMA balancing's filter
+//! against pages shared between nodes (`should_numa_migrate_memory`) always lets pass here, where all
+//! processors sit beside the fastest tier. Page exchange (CPMX) is another mode of the system and not part
+//! of this one.
+
+use crate::baseline::numa_scan::{NumaScanner, Tiers};
+use crate::config::{ConfigError, Section};
+use crate::lru::Isolation;
+use crate::migrate::{MigrationPlan, MoveOutcome};
+use crate::observe::{Observation, Watch};
+use crate::page::PageTable;
+use crate::policy::{PlanContext, Policy};
+use crate::recipe::BuildContext;
+use crate::room::Room;
+use crate::topology::WatermarkLevel;
+use crate::units::{PageId, Pages, Timestamp};
+
+/// The policy.
+#[derive(Debug)]
+pub struct AutoTieringCpm {
+    scanner: NumaScanner,
+    isolated: Isolation,
+}
+
+impl AutoTieringCpm {
+    /// Reads the scanner's parameters.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        let scanner = NumaScanner::read(section, Tiers::All)?;
+        Ok(Self { scanner, isolated: Isolation::default() })
+    }
+
+    /// `find_best_migration_node`, with the tiers in the place of nodes.
+    fn handle_fault(
+        &mut self,
+        page: PageId,
+        ctx: &mut PlanContext<'_>,
+        room: &mut Room,
+        plan: &mut MigrationPlan,
+    ) {
+        let Some(from) = ctx.pages.tier(page) else { return };
+        let frames = Pages(ctx.pages.frames(page));
+        let best = ctx
+            .topology
+            .ids()
+            .take_while(|&to| to < from)
+            .find(|&to| room.fits(frames, to, ctx.topology, WatermarkLevel::High));
+        if let Some(to) = best
+            && self.isolated.take(page, ctx.pages)
+        {
+            plan.on_fault(page, to);
+            room.record(frames, from, to);
+        }
+    }
+}
+
+impl Policy for AutoTieringCpm {
+    fn watch(&self) -> Watch {
+        Watch { hint_faults: true, ..Watch::default() }
+    }
+
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
+        self.isolated.put_back(pages);
+        self.scanner.on_observation(obs);
+    }
+
+    fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], _: &mut PageTable) {
+        self.scanner.on_outcomes(outcomes);
+    }
+
+    fn next_wake(&self) -> Option<Timestamp> {
+        Some(self.scanner.due())
+    }
+
+    fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
+        let mut room = Room::new(ctx.free);
+        self.scanner.run(now, ctx, plan, |_, _, _| ());
+        let faults = self.scanner.take_faults();
+        for fault in &faults {
+            self.handle_fault(fault.page, ctx, &mut room, plan);
+        }
+        self.scanner.done_with(faults);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Driven, SECOND};
+
+    const CPM: &str = "algorithm = \"autotiering-cpm\"";
+
+    #[test]
+    fn a_page_that_faults_is_promoted_while_the_high_watermark_holds() {
+        let mut driven = Driven::new(CPM);
+        driven.machine.born(0..92, 0).born(100..110, 1);
+        (100..105).for_each(|page| driven.fault(page, SECOND, 9 * SECOND));
+        assert_eq!(driven.plan(9 * SECOND), [(100, 0), (101, 0)], "8 free, 6 are kept");
+    }
+
+    #[test]
+    fn the_next_best_tier_is_taken_and_nothing_is_demoted() {
+        let mut driven = Driven::three_tiers(CPM);
+        driven.machine.born(0..99, 0).born(100..150, 1).born(200..210, 2);
+        driven.fault(205, SECOND, SECOND);
+        driven.fault(120, SECOND, SECOND);
+        driven.fault(50, SECOND, SECOND);
+        assert_eq!(driven.plan(SECOND), [(205, 1)]);
+    }
+
+    #[test]
+    fn pages_of_all_tiers_are_poisoned() {
+        let mut driven = Driven::new(CPM);
+        driven.machine.born(0..3, 0).born(3..5, 1);
+        driven.plan(SECOND);
+        assert_eq!(driven.poisoned, [(0, 5)]);
+    }
+}

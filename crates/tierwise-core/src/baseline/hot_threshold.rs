@@ -1,0 +1,156 @@
+//! Hot page selection of NUMA-balancing memory tiering (`kernel/sched/fair.c`, since 6.1):
+//! the sooner a poisoned page is touched, the hotter it is.
+//!
+//! A page whose hint fault came within the threshold of its poisoning is a promotion candidate.
+//! Candidates beyond the rate limit of the current second are dropped (`numa_promotion_rate_limit`). Once
+//! an adjustment period the threshold moves so that candidates come at about the rate limit
+//! (`numa_promotion_adjust_threshold`): with `T` the configured threshold, by `2 T / 16` down if there
+//! were more than 110 % of the limit, up if fewer than 90 %, between `2 T / 16` and `2 T`.
+
+use std::time::Duration;
+
+use crate::config::{ConfigError, Section};
+use crate::units::{Bytes, Pages, Timestamp};
+
+/// `NUMA_MIGRATION_ADJUST_STEPS`.
+const ADJUST_STEPS: u32 = 16;
+
+/// The threshold, and the candidates it let through.
+#[derive(Debug, Clone)]
+pub(super) struct HotThreshold {
+    configured: Duration,
+    /// `None`: the configured one.
+    adjusted: Option<Duration>,
+    limit: Pages,
+    period: Duration,
+    candidates: Pages,
+    /// When the adjustment period began, and the candidates until then.
+    adjust_began: (Timestamp, Pages),
+    /// When the rate limit's second began, and the candidates until then.
+    second_began: (Timestamp, Pages),
+}
+
+impl HotThreshold {
+    /// Reads `hot_threshold_ms` (1000), `promote_rate_limit_mbps` (65536, in MiB a second) and
+    /// `adjust_period_ms` (60000, the kernel's `scan_period_max_ms`).
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub(super) fn read(section: &Section<'_>, page_size: Bytes) -> Result<Self, ConfigError> {
+        let configured =
+            section.millis_or("hot_threshold_ms", Duration::from_secs(1), 1..=600_000)?;
+        let limit = section.whole_or("promote_rate_limit_mbps", 65_536, 1..=1 << 20)?;
+        let period = section.millis_or("adjust_period_ms", Duration::from_secs(60), 1..=600_000)?;
+        Ok(Self {
+            configured,
+            adjusted: None,
+            limit: Bytes(limit << 20).in_pages(page_size),
+            period,
+            candidates: Pages(0),
+            adjust_began: (Timestamp::ZERO, Pages(0)),
+            second_began: (Timestamp::ZERO, Pages(0)),
+        })
+    }
+
+    /// The threshold that holds now.
+    pub(super) fn now(&self) -> Duration {
+        self.adjusted.unwrap_or(self.configured)
+    }
+
+    /// There is room for every page: the workload has changed, so the threshold starts afresh.
+    pub(super) fn reset(&mut self) {
+        self.adjusted = None;
+    }
+
+    /// Whether a page of `frames` base pages that faulted this long after it was poisoned is to be
+    /// promoted.
+    pub(super) fn admits(&mut self, now: Timestamp, latency: Duration, frames: Pages) -> bool {
+        self.adjust(now);
+        latency < self.now() && !self.is_over_limit(now, frames)
+    }
+
+    fn adjust(&mut self, now: Timestamp) {
+        let (began, before) = self.adjust_began;
+        if now.since(began) <= self.period {
+            return;
+        }
+        let expected = u128::from(self.limit.0) * self.period.as_nanos() / 1_000_000_000;
+        let seen = u128::from((self.candidates - before).0);
+        let step = self.configured * 2 / ADJUST_STEPS;
+        if seen > expected * 11 / 10 {
+            self.adjusted = Some(self.now().saturating_sub(step).max(step));
+        } else if seen < expected * 9 / 10 {
+            self.adjusted = Some((self.now() + step).min(self.configured * 2));
+        }
+        self.adjust_began = (now, self.candidates);
+    }
+
+    fn is_over_limit(&mut self, now: Timestamp, frames: Pages) -> bool {
+        self.candidates += frames;
+        if now.since(self.second_began.0) > Duration::from_secs(1) {
+            self.second_began = (now, self.candidates);
+        }
+        self.candidates - self.second_began.1 >= self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::SECOND;
+    use super::*;
+
+    fn threshold(text: &str) -> HotThreshold {
+        let document = crate::config::Document::parse("t.toml", text).unwrap();
+        HotThreshold::read(&document.root(), Bytes(4096)).unwrap()
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_page_is_hot_if_it_faults_within_the_threshold() {
+        let mut hot = threshold("");
+        assert!(hot.admits(Timestamp(SECOND), 999 * MS, Pages(1)));
+        assert!(!hot.admits(Timestamp(SECOND), 1000 * MS, Pages(1)));
+    }
+
+    #[test]
+    fn the_threshold_goes_up_in_steps_while_candidates_are_few_and_down_when_they_are_many() {
+        // 1 MiB/s is 256 pages a second: 15 360 in a period.
+        let mut hot = threshold("promote_rate_limit_mbps = 1");
+        assert!(!hot.admits(Timestamp(61 * SECOND), 1000 * MS, Pages(1)) || hot.now() > 1000 * MS);
+        assert_eq!(hot.now(), 1125 * MS);
+        for period in 2..20 {
+            hot.admits(Timestamp(61 * period * SECOND), 5000 * MS, Pages(1));
+        }
+        assert_eq!(hot.now(), 2000 * MS, "no higher than twice the configured threshold");
+
+        for period in 20..50 {
+            hot.admits(Timestamp((61 * period - 1) * SECOND), MS, Pages(20_000));
+            hot.admits(Timestamp(61 * period * SECOND), 5000 * MS, Pages(1));
+        }
+        assert_eq!(hot.now(), 125 * MS, "no lower than one step");
+
+        hot.reset();
+        assert_eq!(hot.now(), 1000 * MS);
+    }
+
+    #[test]
+    fn about_the_right_number_of_candidates_leaves_the_threshold_alone() {
+        let mut hot = threshold("promote_rate_limit_mbps = 1");
+        hot.admits(Timestamp(SECOND), MS, Pages(15_360));
+        hot.admits(Timestamp(61 * SECOND), 5000 * MS, Pages(1));
+        assert_eq!(hot.now(), 1000 * MS);
+    }
+
+    #[test]
+    fn candidates_beyond_the_rate_limit_wait_for_the_next_second() {
+        let mut hot = threshold("promote_rate_limit_mbps = 1");
+        let admitted = |hot: &mut HotThreshold, at: u64| {
+            (0..300).filter(|_| hot.admits(Timestamp(at), MS, Pages(1))).count()
+        };
+        // The candidate that opens a second is not counted in it.
+        assert_eq!(admitted(&mut hot, 2 * SECOND), 256);
+        assert_eq!(admitted(&mut hot, 2 * SECOND + SECOND / 2), 0);
+        assert_eq!(admitted(&mut hot, 4 * SECOND), 256);
+    }
+}

@@ -1,0 +1,112 @@
+//! kswapd with demotion enabled (`mm/vmscan.c`: `balance_pgdat`, `shrink_folio_list`,
+//! `demote_folio_list`): when a tier runs out of free pages, the old end of its inactive lists goes to a
+//! slower tier instead of to swap.
+//!
+//! It is woken when free pages fall below a tier's wake mark, or when a promotion found no room, and
+//! works until they reach the stop mark. Pages go to the next slower tier that has room above its min
+//! watermark (`alloc_demote_folio` does not reclaim for them). A tier whose lists it has gone through in
+//! vain is left alone for a tenth of a second, as `balance_pgdat` waits `HZ / 10` between its attempts.
+
+use std::time::Duration;
+
+use crate::lru::LruLists;
+use crate::migrate::MigrationPlan;
+use crate::pfra::{Pfra, inactive_ratio};
+use crate::policy::PlanContext;
+use crate::room::Room;
+use crate::stage::Scope;
+use crate::topology::{Tier, Topology, WatermarkLevel};
+use crate::units::{PageId, Pages, TierId, Timestamp};
+
+/// Time between two attempts at a tier in which there was too little to demote.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Between which free pages kswapd works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// Below this it wakes.
+    pub(super) wake: Pages,
+    /// Here it goes back to sleep.
+    pub(super) stop: Pages,
+}
+
+impl Marks {
+    /// From the low watermark up to the promo watermark, which kswapd works towards under memory
+    /// tiering (`pgdat_balanced`), so that promotions find room above the high watermark.
+    pub(super) fn memory_tiering(tier: &Tier) -> Self {
+        Self { wake: tier.watermarks.low, stop: tier.watermarks.promo }
+    }
+}
+
+/// One kswapd a tier.
+#[derive(Debug, Default)]
+pub(super) struct Kswapd {
+    awake: [bool; Topology::MAX_TIERS],
+    /// Not before this time, tier by tier.
+    rest_until: [Timestamp; Topology::MAX_TIERS],
+    victims: Vec<PageId>,
+}
+
+impl Kswapd {
+    /// A promotion into this tier found no room.
+    pub(super) fn wake(&mut self, tier: TierId) {
+        self.awake[tier.index()] = true;
+    }
+
+    /// When it has something to do again without being woken.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.awake.iter().zip(self.rest_until).filter(|(awake, _)| **awake).map(|(_, at)| at).min()
+    }
+
+    /// Plans demotions for every tier in need, the slowest first, so that the tiers above find room.
+    pub(super) fn run(
+        &mut self,
+        now: Timestamp,
+        ctx: &mut PlanContext<'_>,
+        lru: &mut LruLists,
+        room: &mut Room,
+        marks: impl Fn(&Tier) -> Marks,
+        plan: &mut MigrationPlan,
+    ) {
+        for tier in ctx.topology.ids().rev() {
+            if ctx.topology.slower(tier).is_none() {
+                continue;
+            }
+            let marks = marks(ctx.topology.tier(tier));
+            let awake = self.awake[tier.index()] || room.free(tier) < marks.wake;
+            if awake && now >= self.rest_until[tier.index()] {
+                self.shrink(tier, marks.stop, ctx, lru, room, plan);
+                self.rest_until[tier.index()] = now + RETRY;
+            }
+            self.awake[tier.index()] = awake && room.free(tier) < marks.stop;
+            if !self.awake[tier.index()] {
+                self.rest_until[tier.index()] = now;
+            }
+        }
+    }
+
+    fn shrink(
+        &mut self,
+        tier: TierId,
+        stop: Pages,
+        ctx: &mut PlanContext<'_>,
+        lru: &mut LruLists,
+        room: &mut Room,
+        plan: &mut MigrationPlan,
+    ) {
+        let most = stop.saturating_sub(room.free(tier));
+        let size = ctx.topology.tier(tier).capacity.in_bytes(ctx.topology.page_size);
+        self.victims.clear();
+        let victims = &mut self.victims;
+        let ratio = inactive_ratio(size);
+        Pfra::TWO_LISTS.reclaim(lru, Scope::tier(tier), most, ratio, ctx.pages, victims);
+        for &page in &self.victims {
+            let frames = Pages(ctx.pages.frames(page));
+            let target = room.slower_with_room(frames, tier, ctx.topology, WatermarkLevel::Min);
+            if let Some(to) = target {
+                plan.background(page, to);
+                room.record(frames, tier, to);
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The NUMA-balancing scanner: it makes pages inaccessible (`PROT_NONE`) piece by piece, so that the next
+//! access to each is a hint fault.
+//!
+//! After `kernel/sched/fair.c` (`task_numa_work`, `task_scan_min`). A scan visits the next `scan_size` of
+//! memory (`numa_balancing/scan_size_mb`, 256 MiB) that it can poison, but passes over no more than eight
+//! times as much; at the end of the address space it stops and the next scan starts from the beginning.
+//! The period is `scan_period_min` (1000 ms) divided by how many scans the resident memory takes, and
+//! never so short that more than 2560 MiB a second are scanned: up to that size all memory is scanned once
+//! in a `scan_period_min`.
+//!
+//! The kernel scans each process by itself, when the process runs. Here one cursor goes over all pages,
+//! with the combined size of one scan for each running tenant. The kernel also stretches the period of a
+//! process whose fast-tier pages keep faulting, up to 60 s; that is left out, and cannot occur under memory
+//! tiering, where faults on slow pages do not count for it (`task_numa_fault`).
+//!
+//! A page that is poisoned already stays as it was (`change_pte_range`), and counts for the distance
+//! passed over only.
+
+use std::time::Duration;
+
+use crate::config::{ConfigError, Section};
+use crate::migrate::{MigrationPlan, MoveOutcome, PageRange};
+use crate::observe::{HintFault, Observation};
+use crate::page::PageTable;
+use crate::policy::PlanContext;
+use crate::units::{Bytes, PageId, TierId, Timestamp};
+
+/// `MAX_SCAN_WINDOW`: the most MiB that one process may have scanned in a second.
+const MAX_SCAN_WINDOW: Bytes = Bytes(2560 << 20);
+
+/// `task_numa_work`: address space passed over, as a multiple of the memory poisoned.
+const PASS_OVER: u64 = 8;
+
+/// `numa_balancing/scan_delay_ms`: a new process is left alone for so long.
+const SCAN_DELAY: Duration = Duration::from_millis(1000);
+
+/// Which pages are poisoned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tiers {
+    /// All: conventional NUMA balancing (`NUMA_BALANCING_NORMAL`).
+    All,
+    /// Those outside the fastest tier: memory tiering (`NUMA_BALANCING_MEMORY_TIERING`).
+    Slow,
+}
+
+/// The scanner, and the hint faults that its poison caught since the last plan.
+#[derive(Debug)]
+pub(super) struct NumaScanner {
+    size: Bytes,
+    period_min: Duration,
+    tiers: Tiers,
+    cursor: u32,
+    due: Timestamp,
+    poisoned: Vec<u64>,
+    faults: Vec<HintFault>,
+}
+
+impl NumaScanner {
+    /// Reads `scan_size` and `scan_period_min_ms`.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub(super) fn read(section: &Section<'_>, tiers: Tiers) -> Result<Self, ConfigError> {
+        let period_min =
+            section.millis_or("scan_period_min_ms", Duration::from_secs(1), 1..=60_000)?;
+        Ok(Self {
+            size: section.bytes_or("scan_size", Bytes(256 << 20))?,
+            period_min,
+            tiers,
+            cursor: 0,
+            due: Timestamp::ZERO + SCAN_DELAY,
+            poisoned: Vec::new(),
+            faults: Vec::new(),
+        })
+    }
+
+    /// When the next scan is due.
+    pub(super) fn due(&self) -> Timestamp {
+        self.due
+    }
+
+    /// Keeps the hint faults for the plan. A page that faulted, began or ended is not poisoned.
+    pub(super) fn on_observation(&mut self, obs: &Observation) {
+        obs.born.iter().flat_map(|born| born.pages()).for_each(|page| self.unpoison(page));
+        obs.gone.iter().for_each(|&page| self.unpoison(page));
+        for fault in &obs.hint_faults {
+            self.unpoison(fault.page);
+            self.faults.push(*fault);
+        }
+    }
+
+    /// A page that moved has a new page table entry, which is not poisoned.
+    pub(super) fn on_outcomes(&mut self, outcomes: &[MoveOutcome]) {
+        outcomes.iter().filter(|o| o.result.is_ok()).for_each(|o| self.unpoison(o.page));
+    }
+
+    /// Lends the faults to the plan; [`NumaScanner::done_with`] takes the buffer back.
+    pub(super) fn take_faults(&mut self) -> Vec<HintFault> {
+        std::mem::take(&mut self.faults)
+    }
+
+    /// Keeps the memory of the faults dealt with.
+    pub(super) fn done_with(&mut self, mut faults: Vec<HintFault>) {
+        faults.clear();
+        self.faults = faults;
+    }
+
+    /// Scans if it is time. `visit` hears of each page that may be poisoned and whether it was accessed
+    /// since it last was.
+    pub(super) fn run(
+        &mut self,
+        now: Timestamp,
+        ctx: &mut PlanContext<'_>,
+        plan: &mut MigrationPlan,
+        visit: impl FnMut(PageId, bool, &PageTable),
+    ) {
+        if now < self.due {
+            return;
+        }
+        let tasks = ctx.tenants.iter().filter(|t| t.running).count().max(1) as u64;
+        let size = Bytes(self.size.0.saturating_mul(tasks));
+        let resident = ctx.pages.present().in_bytes(ctx.topology.page_size);
+        self.due = now + self.period(resident, size, tasks);
+        self.scan(size.in_pages(ctx.topology.page_size).0.max(1), ctx.pages, plan, visit);
+    }
+
+    /// `task_scan_min`.
+    fn period(&self, resident: Bytes, size: Bytes, tasks: u64) -> Duration {
+        let scans = resident.0.div_ceil(size.0).max(1);
+        let fastest = size.0 as f64 / (MAX_SCAN_WINDOW.0 * tasks) as f64;
+        self.period_min.div_f64(scans as f64).max(Duration::from_secs_f64(fastest))
+    }
+
+    fn scan(
+        &mut self,
+        frames: u64,
+        pages: &PageTable,
+        plan: &mut MigrationPlan,
+        mut visit: impl FnMut(PageId, bool, &PageTable),
+    ) {
+        let mut left = frames;
+        let mut pass_over = frames.saturating_mul(PASS_OVER);
+        while left > 0 && pass_over > 0 && (self.cursor as usize) < pages.len() {
+            let page = PageId(self.cursor);
+            self.cursor += 1;
+            let Some(tier) = pages.tier(page) else { continue };
+            pass_over = pass_over.saturating_sub(pages.frames(page));
+            if self.tiers == Tiers::Slow && tier == TierId::FASTEST {
+                continue;
+            }
+            let accessed = self.poison(page);
+            visit(page, accessed, pages);
+            if accessed {
+                left = left.saturating_sub(pages.frames(page));
+                append(&mut plan.poison, page);
+            }
+        }
+        if self.cursor as usize >= pages.len() {
+            self.cursor = 0;
+        }
+    }
+
+    /// True if the page was not poisoned yet.
+    fn poison(&mut self, page: PageId) -> bool {
+        let (word, bit) = (page.index() / 64, 1 << (page.index() % 64));
+        if word >= self.poisoned.len() {
+            self.poisoned.resize(word + 1, 0);
+        }
+        let before = self.poisoned[word];
+        self.poisoned[word] |= bit;
+        before & bit == 0
+    }
+
+    fn unpoison(&mut self, page: PageId) {
+        if let Some(word) = self.poisoned.get_mut(page.index() / 64) {
+            *word &= !(1 << (page.index() % 64));
+        }
+    }
+}
+
+/// Adds a page to the last run if it follows it.
+fn append(ranges: &mut Vec<PageRange>, page: PageId) {
+    match ranges.last_mut() {
+        Some(last) if last.first.0 + last.count == page.0 => last.count += 1,
+        _ => ranges.push(PageRange { first: page, count: 1 }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Machine, SECOND};
+    use super::*;
+
+    fn scanner(text: &str, tiers: Tiers) -> NumaScanner {
+        let document = crate::config::Document::parse("t.toml", text).unwrap();
+        NumaScanner::read(&document.root(), tiers).unwrap()
+    }
+
+    fn scan(scanner: &mut NumaScanner, at: u64, machine: &mut Machine) -> Vec<(u32, u32)> {
+        let mut plan = MigrationPlan::default();
+        scanner.run(Timestamp(at), &mut machine.context(), &mut plan, |_, _, _| ());
+        plan.poison.iter().map(|r| (r.first.0, r.count)).collect()
+    }
+
+    #[test]
+    fn memory_tiering_poisons_slow_pages_once() {
+        let mut machine = Machine::two_tiers();
+        machine.born(0..4, 0).born(4..8, 1).born(10..12, 1);
+        let mut scanner = scanner("", Tiers::Slow);
+        assert_eq!(scan(&mut scanner, SECOND - 1, &mut machine), []);
+        assert_eq!(scan(&mut scanner, SECOND, &mut machine), [(4, 4), (10, 2)]);
+        assert_eq!(scan(&mut scanner, 2 * SECOND, &mut machine), [], "they are poisoned still");
+
+        let fault = HintFault {
+            page: PageId(5),
+            poisoned_at: Timestamp(SECOND),
+            at: Timestamp(SECOND + 1),
+            write: false,
+        };
+        scanner.on_observation(&Observation { hint_faults: vec![fault], ..Observation::default() });
+        assert_eq!(scan(&mut scanner, 3 * SECOND, &mut machine), [(5, 1)]);
+    }
+
+    #[test]
+    fn a_scan_ends_at_its_size_and_the_next_goes_on() {
+        let mut machine = Machine::two_tiers();
+        machine.born(0..10, 1);
+        let mut scanner = scanner("scan_size = \"16KiB\"", Tiers::All);
+        assert_eq!(scan(&mut scanner, SECOND, &mut machine), [(0, 4)]);
+        // Ten pages take three scans, so a scan comes every third of a second.
+        assert_eq!(scanner.due(), Timestamp(SECOND) + Duration::from_secs(1).div_f64(3.0));
+        assert_eq!(scan(&mut scanner, 2 * SECOND, &mut machine), [(4, 4)]);
+        assert_eq!(scan(&mut scanner, 3 * SECOND, &mut machine), [(8, 2)]);
+        // The end of the address space was reached: from the beginning.
+        let moved =
+            MoveOutcome { page: PageId(1), from: Some(TierId(1)), to: TierId(0), result: Ok(()) };
+        scanner.on_outcomes(&[moved]);
+        assert_eq!(scan(&mut scanner, 4 * SECOND, &mut machine), [(1, 1)]);
+    }
+
+    #[test]
+    fn a_scan_passes_over_no_more_than_eight_times_its_size() {
+        let mut machine = Machine::two_tiers();
+        machine.born(0..40, 0).born(40..42, 1);
+        let mut scanner = scanner("scan_size = \"16KiB\"", Tiers::Slow);
+        assert_eq!(scan(&mut scanner, SECOND, &mut machine), [], "32 fast pages were passed over");
+        assert_eq!(scan(&mut scanner, 2 * SECOND, &mut machine), [(40, 2)]);
+    }
+
+    #[test]
+    fn the_period_has_the_kernels_floor() {
+        let scanner = scanner("", Tiers::All);
+        let size = Bytes(256 << 20);
+        assert_eq!(scanner.period(Bytes(0), size, 1), Duration::from_secs(1));
+        assert_eq!(scanner.period(Bytes(1 << 30), size, 1), Duration::from_millis(250));
+        // 1000 ms / (2560 MB / 256 MB)
+        assert_eq!(scanner.period(Bytes(1 << 40), size, 1), Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,161 @@
+//! CLOCK with a second chance (Corbató, 1968, "A paging experiment with the Multics system"), on which
+//! the kernel's reclaim and MULTI-CLOCK are built (MULTI-CLOCK, section II-D): one reference bit a page
+//! and a hand that goes round.
+//!
+//! The hand goes over the page table in the order of its entries, all tiers in one sweep, so that
+//! memory is read in sequence and there are no lists. What it found accessed in its last sweep is the
+//! most recently used; the rest is not ordered. Victims come from a second hand for each tier, which
+//! passes over accessed pages once and takes their chance away.
+//!
+//! Parameters: `interval_ms` (1000), and `scan_pages` (1024 for each tier of the machine: what MULTI-CLOCK's
+//! section V-C gives each list of the policies that it compares).
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::lru_scan::LruScan;
+use crate::config::{ConfigError, Section};
+use crate::lru::Isolation;
+use crate::migrate::MoveOutcome;
+use crate::observe::{Observation, Watch};
+use crate::page::{Flag, PageTable};
+use crate::policy::PlanContext;
+use crate::recipe::BuildContext;
+use crate::stage::{Estimator, Scope};
+use crate::topology::Topology;
+use crate::units::{Hotness, PageId, Pages, Timestamp};
+
+/// A hand over all pages and one a tier for victims.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    interval: Duration,
+    /// Entries that a sweep passes.
+    sweep: u64,
+    /// The next entry.
+    hand: usize,
+    /// Entries that the last sweep passed, which end before the hand.
+    swept: usize,
+    victim_hands: [usize; Topology::MAX_TIERS],
+    /// Entries that each victim hand has passed since the last observation.
+    passed: [usize; Topology::MAX_TIERS],
+    isolated: Isolation,
+}
+
+impl Clock {
+    /// Reads its parameters.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        let pages = section.whole_or("scan_pages", LruScan::SCAN_PAGES, 1..=u64::MAX)?;
+        Ok(Self {
+            interval: LruScan::interval(section, "interval_ms", LruScan::INTERVAL)?,
+            sweep: pages.saturating_mul(ctx.topology.tiers.len() as u64),
+            hand: 0,
+            swept: 0,
+            victim_hands: [0; Topology::MAX_TIERS],
+            passed: [0; Topology::MAX_TIERS],
+            isolated: Isolation::default(),
+        })
+    }
+
+    /// The last sweep's entries, those last passed first: before the hand, then before the table's end.
+    fn swept(&self, len: usize) -> [Range<usize>; 2] {
+        let before = self.hand.min(self.swept);
+        [self.hand - before..self.hand, len - (self.swept - before)..len]
+    }
+}
+
+fn is_in(scope: Scope, page: PageId, pages: &PageTable) -> bool {
+    pages.tier(page) == Some(scope.tier)
+        && scope.tenant.is_none_or(|tenant| pages.tenant(page) == tenant)
+}
+
+impl Estimator for Clock {
+    fn watch(&self) -> Watch {
+        Watch { reference_bits: true, ..Watch::default() }
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(self.interval)
+    }
+
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
+        self.isolated.put_back(pages);
+        self.passed.fill(0);
+        // Without a list that would keep it, a supervised access is one more reference.
+        obs.supervised.iter().for_each(|&page| pages.mark_referenced(page));
+    }
+
+    /// Where a page lies is all that a move changes, and the page table has that.
+    fn on_outcomes(&mut self, _: Timestamp, _: &[MoveOutcome], _: &mut PageTable) {}
+
+    fn look(&mut self, _: Timestamp, ctx: &mut PlanContext<'_>) {
+        let len = ctx.pages.len();
+        self.swept = usize::try_from(self.sweep).unwrap_or(usize::MAX).min(len);
+        let end = self.hand + self.swept;
+        ctx.pages.sweep(self.hand..end.min(len));
+        self.hand = end;
+        if end >= len {
+            self.hand = end - len;
+            ctx.pages.sweep(0..self.hand);
+        }
+    }
+
+    /// What the last sweep found accessed, the last passed first.
+    fn promotable(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        let mut taken = Pages(0);
+        for entry in self.swept(pages.len()).into_iter().flat_map(Iterator::rev) {
+            let page = PageId(entry as u32);
+            if taken >= most {
+                return;
+            }
+            if pages.flag(page, Flag::Referenced)
+                && is_in(scope, page, pages)
+                && self.isolated.take(page, pages)
+            {
+                taken += Pages(pages.frames(page));
+                out.push(page);
+            }
+        }
+    }
+
+    /// Second chance: accessed pages lose their mark and are passed over, the others are named. Between
+    /// two observations the hand goes round once: a second round would find nothing accessed.
+    fn demotable(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        let tier = scope.tier.index();
+        let mut taken = Pages(0);
+        while taken < most && self.passed[tier] < pages.len() {
+            self.passed[tier] += 1;
+            let hand = self.victim_hands[tier];
+            self.victim_hands[tier] = if hand + 1 < pages.len() { hand + 1 } else { 0 };
+            let page = PageId(hand as u32);
+            if !is_in(scope, page, pages) || pages.flag(page, Flag::Isolated) {
+                continue;
+            }
+            if pages.take_referenced(page) || pages.flag(page, Flag::Referenced) {
+                pages.set_flag(page, Flag::Referenced, false);
+            } else if self.isolated.take(page, pages) {
+                taken += Pages(pages.frames(page));
+                out.push(page);
+            }
+        }
+    }
+
+    /// One if the page was accessed before the hand last passed.
+    fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
+        Hotness(u32::from(pages.flag(page, Flag::Referenced)))
+    }
+}

@@ -1,0 +1,466 @@
+//! MEMTIS's page access histogram (Lee et al., SOSP 2023, section 4.2): sampled accesses counted page by
+//! page, pages binned by the logarithm of their count, and thresholds that follow from the histogram and
+//! the size of the fast tier. The details below the paper's level are those of the artifact
+//! (`mm/htmm_core.c`).
+//!
+//! - *Count.* A sample adds `512 / frames` to its page's count, so that a huge page is as hot as a base
+//!   page of it would be with the same accesses. A page with count `c` is in bin `floor(log2(c + 1))`, at
+//!   most 15; each bin holds the base pages of its pages. A new page begins with a count of
+//!   `2^(T_hot + 1)`, so that it is not demoted before it could be seen; it enters the histogram with its
+//!   first sample or the next cooling.
+//! - *Adapt.* Every `adaptation_period` samples (100 000): let `B` be the lowest bin such that the pages in
+//!   it and above fit into the fast tier without its 3 % of headroom. `T_hot` rises to `B` at once, and sinks
+//!   by one at the first adaptation after a cooling if `B` is lower; it is never below `threshold_min`
+//!   (1). If the pages in `B` and above fill less than three quarters, pages one bin below are *warm*:
+//!   `T_warm = T_hot - 1`, else `T_warm = T_hot`.
+//! - *Cool.* Every `cooling_period` samples (2 000 000) all counts are halved, so that all pages sink by a
+//!   bin.
+//! - *Classify.* At `T_hot` and above pages are hot and deserve the fast tier; from `T_warm` up they may
+//!   stay in it, below they are cold and may be demoted. If hot pages wait below and the cold ones do not
+//!   make room enough, warm pages count as cold until the next adaptation.
+//!
+//! ```
+//! use tierwise_core::estimate::Histogram;
+//! assert_eq!([0, 1, 2, 3, 7, 512, 1 << 20].map(Histogram::bin), [0, 1, 1, 2, 3, 9, 15]);
+//! ```
+//!
+//! What is different: the artifact cools each page when it next meets it and refills an emptied histogram
+//! as it goes; here a cooling is one pass over all counts, after which the histogram is exact. One histogram
+//! serves the machine, where MEMTIS has one for each memcg. Counts of page-cache pages are kept like the
+//! others'.
+//!
+//! What is left out: splitting huge pages whose accesses are skewed, and coalescing base pages (sections
+//! 4.3 and 4.4). A page of this engine is the unit of placement, and its size is the world's and fixed;
+//! there is no move that splits one. Also left out is the extra cooling when a memcg grows by a lot.
+//!
+//! A page costs [`Histogram::BYTES_PER_PAGE`] bytes beside the page table's four.
+
+use std::time::Duration;
+
+use super::sample_period::SamplePeriod;
+use crate::config::{ConfigError, Section};
+use crate::lru::Isolation;
+use crate::migrate::MoveOutcome;
+use crate::observe::{Observation, Watch};
+use crate::page::{Flag, PageTable};
+use crate::policy::PlanContext;
+use crate::recipe::BuildContext;
+use crate::stage::{Estimator, Scope};
+use crate::topology::Topology;
+use crate::units::{Hotness, PageId, Pages, TierId, Timestamp};
+
+/// Bins of the histogram.
+const BINS: usize = 16;
+
+/// Base pages of the huge page that weights are relative to (`HPAGE_PMD_NR`).
+const HUGE: u32 = 512;
+
+/// Part of the fast tier that hot pages are not to fill (`get_memcg_promotion_watermark`).
+const HEADROOM: f64 = 0.03;
+
+/// Hot pages that fill less of the fast tier than this leave room for warm ones.
+const WARM_BELOW: f64 = 0.75;
+
+/// In a count: the page is not in the histogram yet.
+const UNSEEN: u32 = 1 << 31;
+
+/// The estimator.
+#[derive(Debug, Clone)]
+pub struct Histogram {
+    counts: Vec<u32>,
+    /// Base pages by tier and bin.
+    bins: [[u64; BINS]; Topology::MAX_TIERS],
+    /// Base pages of the fast tier, less the headroom.
+    capacity: u64,
+    hot: usize,
+    warm: usize,
+    hot_min: usize,
+    samples: u64,
+    adaptation_period: u64,
+    cooling_period: u64,
+    cooled: bool,
+    interval: Duration,
+    period: SamplePeriod,
+    isolated: Isolation,
+}
+
+impl Histogram {
+    /// Bytes of metadata a page, beside the page table's.
+    pub const BYTES_PER_PAGE: usize = size_of::<u32>();
+
+    /// Reads `interval_ms` (500: how often migrations are considered), `adaptation_period` (100000
+    /// samples), `cooling_period` (2000000 samples), `threshold_min` (1, a bin) and the sampler's
+    /// parameters.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub fn build(section: &Section<'_>, build: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        let fast = build.topology.tier(TierId::FASTEST).capacity;
+        let hot_min = section.whole_or("threshold_min", 1, 1..=BINS as u64 - 1)? as usize;
+        Ok(Self {
+            counts: Vec::new(),
+            bins: [[0; BINS]; Topology::MAX_TIERS],
+            capacity: (fast.0 as f64 * (1.0 - HEADROOM)) as u64,
+            hot: hot_min,
+            warm: hot_min,
+            hot_min,
+            samples: 0,
+            adaptation_period: section.whole_or("adaptation_period", 100_000, 1..=u64::MAX)?,
+            cooling_period: section.whole_or("cooling_period", 2_000_000, 1..=u64::MAX)?,
+            cooled: false,
+            interval: section.millis_or("interval_ms", Duration::from_millis(500), 1..=60_000)?,
+            period: SamplePeriod::read(section)?,
+            isolated: Isolation::default(),
+        })
+    }
+
+    /// The bin of a count.
+    pub fn bin(count: u32) -> usize {
+        ((count.saturating_add(1)).ilog2() as usize).min(BINS - 1)
+    }
+
+    /// `T_hot` and `T_warm`, as bins.
+    pub fn thresholds(&self) -> (usize, usize) {
+        (self.hot, self.warm)
+    }
+
+    /// The page's count, whether it is in the histogram or not.
+    fn count(&self, page: PageId) -> u32 {
+        self.counts.get(page.index()).copied().unwrap_or(UNSEEN) & !UNSEEN
+    }
+
+    fn is_seen(&self, page: PageId) -> bool {
+        self.counts.get(page.index()).is_some_and(|count| count & UNSEEN == 0)
+    }
+
+    fn slot(&mut self, page: PageId) -> &mut u32 {
+        if page.index() >= self.counts.len() {
+            self.counts.resize(page.index() + 1, UNSEEN);
+        }
+        &mut self.counts[page.index()]
+    }
+
+    fn leave(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
+        if self.is_seen(page) {
+            let bin = Self::bin(self.count(page));
+            self.bins[tier.index()][bin] -= pages.frames(page);
+        }
+    }
+
+    fn enter(&mut self, page: PageId, count: u32, tier: TierId, pages: &PageTable) {
+        *self.slot(page) = count;
+        self.bins[tier.index()][Self::bin(count)] += pages.frames(page);
+    }
+
+    fn sampled(&mut self, page: PageId, pages: &PageTable) {
+        // A record of a page that is gone is not counted at all (`update_pginfo`).
+        let Some(tier) = pages.tier(page) else { return };
+        let weight = (HUGE >> pages.order(page)).max(1);
+        let count = self.count(page).saturating_add(weight).min(UNSEEN - 1);
+        self.leave(page, tier, pages);
+        self.enter(page, count, tier, pages);
+        self.samples += 1;
+        if self.samples.is_multiple_of(self.cooling_period) {
+            self.cool(pages);
+        } else if self.samples.is_multiple_of(self.adaptation_period) {
+            self.adapt();
+        }
+    }
+
+    fn cool(&mut self, pages: &PageTable) {
+        self.bins = [[0; BINS]; Topology::MAX_TIERS];
+        for index in 0..self.counts.len() {
+            let page = PageId(index as u32);
+            if let Some(tier) = pages.tier(page) {
+                self.enter(page, self.count(page) / 2, tier, pages);
+            }
+        }
+        self.cooled = true;
+    }
+
+    fn adapt(&mut self) {
+        let in_bin = |bin: usize| self.bins.iter().map(|tier| tier[bin]).sum::<u64>();
+        let mut fits = BINS;
+        let mut hot_frames = 0;
+        while fits > 0 && hot_frames + in_bin(fits - 1) <= self.capacity {
+            fits -= 1;
+            hot_frames += in_bin(fits);
+        }
+        let lowest = fits.clamp(self.hot_min, BINS - 1);
+        if !std::mem::take(&mut self.cooled) {
+            self.hot = self.hot.max(lowest);
+        } else if lowest < self.hot {
+            self.hot -= 1;
+        }
+        let room_for_warm = (hot_frames as f64) < self.capacity as f64 * WARM_BELOW;
+        self.warm = if room_for_warm { self.hot - 1 } else { self.hot };
+    }
+
+    fn hot_below(&self, tier: TierId) -> u64 {
+        self.bins[tier.index() + 1..].iter().flat_map(|bins| &bins[self.hot..]).sum()
+    }
+
+    /// Adds the pages of a scope that have a rank, lowest rank first, until their base pages reach
+    /// `most`. Returns the base pages added. Two passes in memory order, and no list to keep.
+    fn collect(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        rank: impl Fn(u32) -> Option<usize>,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) -> Pages {
+        let wanted = |(index, &count): (usize, &u32), pages: &PageTable| {
+            let page = PageId(index as u32);
+            let fits = pages.tier(page) == Some(scope.tier)
+                && scope.tenant.is_none_or(|tenant| tenant == pages.tenant(page))
+                && !pages.flag(page, Flag::Isolated);
+            fits.then(|| rank(count)).flatten().map(|rank| (page, rank, pages.frames(page)))
+        };
+        let mut ranks = [0; BINS];
+        for entry in self.counts.iter().enumerate() {
+            if let Some((_, rank, frames)) = wanted(entry, pages) {
+                ranks[rank] += frames;
+            }
+        }
+        // What is left to take of each rank.
+        let mut left = most.0;
+        for frames in &mut ranks {
+            let take = left.min(*frames);
+            left -= take;
+            *frames = take;
+        }
+        let (from, mut taken) = (out.len(), 0);
+        for entry in self.counts.iter().enumerate() {
+            if let Some((page, rank, frames)) = wanted(entry, pages)
+                && ranks[rank] > 0
+            {
+                ranks[rank] = ranks[rank].saturating_sub(frames);
+                taken += frames;
+                out.push(page);
+                self.isolated.take(page, pages);
+            }
+        }
+        let counts = &self.counts;
+        out[from..].sort_unstable_by_key(|&page| (rank(counts[page.index()]), page));
+        Pages(taken)
+    }
+}
+
+impl Estimator for Histogram {
+    fn watch(&self) -> Watch {
+        Watch { sample_period: self.period.now(), ..Watch::default() }
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(self.interval)
+    }
+
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
+        self.isolated.put_back(pages);
+        for page in obs.born.iter().flat_map(|born| born.pages()) {
+            if pages.tier(page).is_some() && !self.is_seen(page) {
+                *self.slot(page) = UNSEEN | 2 << self.hot;
+            }
+        }
+        self.period.count(obs.samples.len());
+        obs.samples.iter().for_each(|sample| self.sampled(sample.page, pages));
+        for &page in &obs.gone {
+            if let Some(tier) = pages.tier(page) {
+                self.leave(page, tier, pages);
+                *self.slot(page) = UNSEEN;
+            }
+        }
+    }
+
+    fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {
+        for outcome in outcomes.iter().filter(|o| o.result.is_ok()) {
+            if let Some(from) = outcome.from
+                && self.is_seen(outcome.page)
+            {
+                let (bin, frames) =
+                    (Self::bin(self.count(outcome.page)), pages.frames(outcome.page));
+                self.bins[from.index()][bin] -= frames;
+                self.bins[outcome.to.index()][bin] += frames;
+            }
+        }
+    }
+
+    fn look(&mut self, now: Timestamp, _: &mut PlanContext<'_>) {
+        self.period.adjust(now);
+    }
+
+    fn promotable(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        let hot_here: u64 = self.bins[scope.tier.index()][self.hot..].iter().sum();
+        if scope.tier != TierId::FASTEST && hot_here > 0 {
+            let hot = self.hot;
+            let rank = |count: u32| {
+                let bin = Self::bin(count & !UNSEEN);
+                (count & UNSEEN == 0 && bin >= hot).then_some(BINS - 1 - bin)
+            };
+            self.collect(scope, most, rank, pages, out);
+        }
+    }
+
+    fn demotable(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        let warm = self.warm;
+        let rank = |count: u32| Some(Self::bin(count & !UNSEEN)).filter(|&bin| bin < warm);
+        let found = self.collect(scope, most, rank, pages, out);
+        if found.0 < most.0.min(self.hot_below(scope.tier)) {
+            self.warm = self.hot;
+        }
+    }
+
+    fn hotness(&self, page: PageId, _: &PageTable) -> Hotness {
+        Hotness(self.count(page))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::baseline::testing::Machine;
+    use crate::config::Document;
+    use crate::observe::Sample;
+
+    /// A fast tier of 100 pages, 97 of them without the headroom; adapts every 10 samples, cools every
+    /// 1000.
+    struct Sampled {
+        machine: Machine,
+        histogram: Histogram,
+    }
+
+    impl Sampled {
+        fn new() -> Self {
+            let machine = Machine::new(2);
+            let document =
+                Document::parse("t.toml", "adaptation_period = 10\ncooling_period = 1000").unwrap();
+            let build = BuildContext { topology: &machine.topology, seed: 0 };
+            let histogram = Histogram::build(&document.root(), &build).unwrap();
+            Self { machine, histogram }
+        }
+
+        /// Samples each page so many times.
+        fn sample(&mut self, pages: std::ops::Range<u32>, times: usize) {
+            for page in pages {
+                let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
+                self.machine.seen.samples.extend(std::iter::repeat_n(sample, times));
+            }
+            let (seen, pages) = (&self.machine.seen, &mut self.machine.pages);
+            self.histogram.on_observation(Timestamp(0), seen, pages);
+            self.machine.seen.clear();
+        }
+
+        fn named(&mut self, demotable: bool, tier: u8, most: u64) -> Vec<u32> {
+            let (mut out, pages) = (Vec::new(), &mut self.machine.pages);
+            let scope = Scope::tier(TierId(tier));
+            if demotable {
+                self.histogram.demotable(scope, Pages(most), pages, &mut out);
+            } else {
+                self.histogram.promotable(scope, Pages(most), pages, &mut out);
+            }
+            self.histogram.isolated.put_back(&mut self.machine.pages);
+            out.iter().map(|page| page.0).collect()
+        }
+    }
+
+    /// Worked by hand. New pages count 2^(1 + 1) = 4. 60 pages with 1 sample count 516, bin 9; 40 with 3
+    /// count 1540, bin 10; 20 with 7 count 3588, bin 11. From the top, 20 and 40 fit into 97; with the
+    /// 60 of bin 9 they would be 120. So the hot pages are those of bin 10 and above, and as 60 is less
+    /// than three quarters of 97, bin 9 is warm.
+    #[test]
+    fn the_thresholds_are_those_of_the_worked_example() {
+        let mut sampled = Sampled::new();
+        sampled.machine.born(0..100, 0).born(100..200, 1);
+        sampled.sample(0..60, 1);
+        sampled.sample(60..100, 3);
+        sampled.sample(100..120, 7);
+        let bins = |tier: usize| sampled.histogram.bins[tier];
+        assert_eq!((bins(0)[9], bins(0)[10], bins(1)[11]), (60, 40, 20));
+        assert_eq!(sampled.histogram.samples, 320);
+        assert_eq!(sampled.histogram.thresholds(), (10, 9));
+    }
+
+    #[test]
+    fn hot_pages_are_promoted_hottest_first_and_cold_ones_demoted_coldest_first() {
+        let mut sampled = Sampled::new();
+        sampled.machine.born(0..70, 0).born(100..200, 1);
+        sampled.sample(0..60, 1);
+        sampled.sample(100..120, 3);
+        sampled.sample(120..140, 7);
+        sampled.sample(140..190, 1);
+        assert_eq!(sampled.histogram.thresholds(), (10, 9));
+        assert_eq!(sampled.named(false, 1, 21), (120..140).chain(100..101).collect::<Vec<_>>());
+        assert_eq!(sampled.named(false, 1, 1000).len(), 40);
+        assert_eq!(sampled.named(true, 0, 5), [60, 61, 62, 63, 64], "the ten that no sample named");
+        // Forty hot pages wait below and only ten are cold: warm pages will have to go.
+        assert_eq!(sampled.named(true, 0, 40).len(), 10);
+        assert_eq!(sampled.histogram.thresholds(), (10, 10));
+        assert_eq!(sampled.named(true, 0, 40).len(), 40);
+    }
+
+    #[test]
+    fn cooling_halves_every_count_and_shifts_every_bin() {
+        let mut sampled = Sampled::new();
+        sampled.machine.born(0..4, 0).born(4..8, 1);
+        sampled.sample(0..2, 400);
+        let before = sampled.histogram.counts.clone();
+        assert_eq!(sampled.histogram.thresholds().0, 1, "everything fits");
+        sampled.sample(4..5, 200);
+        assert_eq!(sampled.histogram.counts[0], before[0] / 2);
+        assert_eq!(sampled.histogram.counts[7], 2, "cooled unseen: it is in the histogram now");
+        assert_eq!(sampled.histogram.bins[1].iter().sum::<u64>(), 4);
+        assert_eq!(sampled.histogram.bins[0][15], 2);
+    }
+
+    #[test]
+    fn the_hot_threshold_rises_at_once_and_sinks_by_one_a_cooling() {
+        let mut sampled = Sampled::new();
+        sampled.machine.born(0..100, 0).born(100..200, 1);
+        sampled.sample(0..99, 10);
+        assert_eq!(sampled.histogram.thresholds().0, 13, "99 pages with 5124 do not fit");
+        // Half of them are gone; the others fit, but the threshold waits for a cooling.
+        sampled.machine.seen.gone.extend((50..99).map(PageId));
+        sampled.sample(100..101, 10);
+        assert_eq!(sampled.histogram.thresholds().0, 13);
+        sampled.sample(100..101, 10);
+        assert_eq!(sampled.histogram.thresholds().0, 12);
+        sampled.sample(100..101, 500);
+        assert_eq!(sampled.histogram.thresholds().0, 12);
+    }
+
+    #[test]
+    fn a_huge_page_weighs_as_one_of_its_base_pages() {
+        let mut sampled = Sampled::new();
+        sampled.machine.born(0..1, 0).born_huge(1, 4, 1);
+        sampled.sample(0..2, 1);
+        assert_eq!(sampled.histogram.counts[..2], [4 + 512, 4 + 32]);
+        assert_eq!(sampled.histogram.bins[1][5], 16);
+    }
+
+    #[test]
+    fn moves_and_ends_keep_the_histogram_exact() {
+        let mut sampled = Sampled::new();
+        sampled.machine.born(0..4, 1);
+        sampled.sample(0..3, 1);
+        let moved =
+            MoveOutcome { page: PageId(0), from: Some(TierId(1)), to: TierId(0), result: Ok(()) };
+        sampled.machine.pages.set_tier(PageId(0), TierId(0));
+        sampled.histogram.on_outcomes(Timestamp(0), &[moved], &mut sampled.machine.pages);
+        sampled.machine.seen.gone.extend([PageId(1), PageId(1), PageId(77)]);
+        sampled.sample(0..0, 0);
+        assert_eq!((sampled.histogram.bins[0][9], sampled.histogram.bins[1][9]), (1, 1));
+    }
+}

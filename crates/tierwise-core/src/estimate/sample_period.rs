@@ -1,0 +1,135 @@
+//! How often the hardware samples: as often as the sampler's CPU quota allows.
+//!
+//! MEMTIS (Lee et al., SOSP'23, section 4.1) starts with one sample in 200 last-level load misses and
+//! holds the CPU time of its sampling thread below 3 % by walking the period up and down between 200 and
+//! 20 000. The artifact looks every 15 s and leaves the period alone within half a percent of the quota
+//! (`mm/htmm_sampler.c`, `ksampled_soft_cpu_quota`). Its second event, one retired store in 100 000, has
+//! no counterpart here: a world samples misses, and reports with each whether it was a store.
+
+use std::time::Duration;
+
+use crate::config::{ConfigError, Section};
+use crate::units::Timestamp;
+
+/// Steps from the shortest to the longest period: the artifact's table has 30 periods.
+const STEPS: u32 = 29;
+
+/// Hysteresis around the quota, as a share of a CPU.
+const SLACK: f64 = 0.005;
+
+/// The sample period and what it is steered by.
+#[derive(Debug, Clone)]
+pub struct SamplePeriod {
+    shortest: f64,
+    longest: f64,
+    quota: f64,
+    cost: Duration,
+    check: Duration,
+    step: u32,
+    samples: u64,
+    checked: Timestamp,
+}
+
+impl SamplePeriod {
+    /// Reads `sample_period` (200), `sample_period_max` (20000), `sampler_cpu_percent` (3, zero for a
+    /// fixed period), `sample_cost_ns` (1000) and `sampler_check_ms` (15000).
+    ///
+    /// The cost of one sample is the walk from an address to a page and the update of its counter: about
+    /// ten dependent cache misses, hence a microsecond. A kernel measures its thread; an engine that
+    /// reads no clock must be told.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
+        let shortest = section.whole_or("sample_period", 200, 1..=u64::from(u32::MAX))?;
+        let longest =
+            section.whole_or("sample_period_max", 20_000.max(shortest), 1..=u64::from(u32::MAX))?;
+        if longest < shortest {
+            return Err(section.error(
+                "sample_period_max",
+                format!("found {longest}; allowed: at least sample_period, {shortest}"),
+            ));
+        }
+        let quota = section.number_or("sampler_cpu_percent", 3.0, 0.0..=100.0)? / 100.0;
+        let cost = section.whole_or("sample_cost_ns", 1000, 1..=1_000_000)?;
+        let check = Duration::from_secs(15);
+        Ok(Self {
+            shortest: shortest as f64,
+            longest: longest as f64,
+            quota,
+            cost: Duration::from_nanos(cost),
+            check: section.millis_or("sampler_check_ms", check, 1..=3_600_000)?,
+            step: 0,
+            samples: 0,
+            checked: Timestamp::ZERO,
+        })
+    }
+
+    /// Misses from one sample to the next, now.
+    pub fn now(&self) -> u32 {
+        let ratio = f64::from(self.step) / f64::from(STEPS);
+        (self.shortest * (self.longest / self.shortest).powf(ratio)).round() as u32
+    }
+
+    /// Notes samples that the sampler had to handle.
+    pub fn count(&mut self, samples: usize) {
+        self.samples += samples as u64;
+    }
+
+    /// Once in a check interval: a longer period above the quota, a shorter one below.
+    pub fn adjust(&mut self, now: Timestamp) {
+        let elapsed = now.since(self.checked);
+        if self.quota == 0.0 || elapsed < self.check {
+            return;
+        }
+        let busy = self.cost.as_secs_f64() * self.samples as f64 / elapsed.as_secs_f64();
+        if busy > self.quota + SLACK {
+            self.step = (self.step + 1).min(STEPS);
+        } else if busy < self.quota - SLACK {
+            self.step = self.step.saturating_sub(1);
+        }
+        self.samples = 0;
+        self.checked = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(s: u64) -> Timestamp {
+        Timestamp(s * 1_000_000_000)
+    }
+
+    #[test]
+    fn the_period_follows_the_quota_within_its_bounds() {
+        let mut period = SamplePeriod::read(&Section::empty()).unwrap();
+        assert_eq!(period.now(), 200);
+
+        // 60 000 samples of 1 us in a second are 6 % of a CPU: twice the quota.
+        let mut time = 0;
+        for _ in 0..40 {
+            time += 15;
+            period.count(15 * 60_000);
+            period.adjust(seconds(time));
+        }
+        assert_eq!(period.now(), 20_000);
+
+        // Within half a percent of the quota nothing changes; below it the period shrinks.
+        time += 15;
+        period.count(15 * 30_000);
+        period.adjust(seconds(time));
+        assert_eq!(period.now(), 20_000);
+        time += 15;
+        period.adjust(seconds(time));
+        assert!(period.now() < 20_000);
+    }
+
+    #[test]
+    fn between_two_checks_the_period_stays() {
+        let mut period = SamplePeriod::read(&Section::empty()).unwrap();
+        period.count(1_000_000_000);
+        period.adjust(seconds(14));
+        assert_eq!(period.now(), 200);
+    }
+}

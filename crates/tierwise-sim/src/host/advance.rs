@@ -1,0 +1,171 @@
+//! One step of virtual time.
+
+use std::time::Duration;
+
+use super::Host;
+use crate::error::SimError;
+use crate::latency::SATURATION;
+use crate::machine::LINE;
+use crate::program::{Program, State};
+
+/// Rounds in which utilisation and progress find each other. Each halves the distance; after six it is
+/// below two percent of the change within one step, and the next step goes on from there.
+const ROUNDS: usize = 6;
+
+impl Host {
+    /// Advances to `wake`, or to whatever comes first: the end of a program's window, a start or stop, the
+    /// quantum.
+    pub(super) fn advance(&mut self, wake: Option<u64>, quantum: Duration) -> Result<(), SimError> {
+        self.start_and_stop()?;
+        let window_ns = self.window_times();
+        let before = self.now;
+        let limit = self.limit(wake, quantum);
+        let step = (0..self.programs.len())
+            .filter(|&i| self.programs[i].state == State::Running)
+            .map(|i| remaining_ns(&self.programs[i], window_ns[i]))
+            .fold(limit - before, u64::min)
+            .max(1);
+        self.now = before + step;
+        for (i, &window_ns) in window_ns.iter().enumerate() {
+            if self.programs[i].state == State::Running {
+                self.progress(i, before, step, window_ns);
+            }
+        }
+        self.copies.drain(before, self.now);
+        let memory = &self.memory;
+        self.ledger.time(self.now, |i| memory.usage(i));
+        self.turn_windows()
+    }
+
+    fn limit(&self, wake: Option<u64>, quantum: Duration) -> u64 {
+        let starts = self.programs.iter().zip(&self.schedules).filter_map(|(p, s)| match p.state {
+            State::Waiting => Some(s.start),
+            State::Running => s.stop,
+            State::Ended | State::OutOfMemory => None,
+        });
+        starts
+            .chain(wake)
+            .chain(self.end)
+            .filter(|&at| at > self.now)
+            .fold(self.now + quantum.as_nanos() as u64, u64::min)
+    }
+
+    /// Time that each program's current window takes as a whole, at the latencies that all programs
+    /// together bring about. Leaves the utilisation that goes with it.
+    fn window_times(&mut self) -> Vec<f64> {
+        let tiers = self.topology.tiers.len();
+        let mut times = vec![0.0; self.programs.len()];
+        for _ in 0..ROUNDS {
+            let loads: Vec<f64> =
+                (0..tiers).map(|t| self.machine.tiers[t].load_at(self.utilisation[t])).collect();
+            let stores: Vec<f64> =
+                (0..tiers).map(|t| self.machine.tiers[t].store_at(self.utilisation[t])).collect();
+            let mut demand = self.copies.rates(self.now);
+            for (i, time) in times.iter_mut().enumerate() {
+                if self.programs[i].state == State::Running {
+                    *time = self.window_time(i, &loads, &stores);
+                    self.add_demand(i, *time, &mut demand);
+                }
+            }
+            for (t, (read, write)) in demand.into_iter().enumerate() {
+                let tier = &self.machine.tiers[t];
+                let wanted = read / tier.read_gbps + write / tier.write_gbps;
+                self.utilisation[t] = f64::midpoint(self.utilisation[t], wanted);
+            }
+        }
+        self.stretch(&mut times);
+        times
+    }
+
+    fn window_time(&self, i: usize, loads: &[f64], stores: &[f64]) -> f64 {
+        let program = &self.programs[i];
+        let overlap = self.schedules[i].memory_level_parallelism;
+        let memory: f64 = program
+            .misses
+            .iter()
+            .zip(loads.iter().zip(stores))
+            .map(|(m, (load, store))| m.loads as f64 * load + m.stores as f64 * store)
+            .sum();
+        let processor = program.window.instructions as f64 * self.machine.instruction_ns;
+        let dilation = f64::from(program.windows.dilation());
+        (dilation * (processor + memory / overlap) / program.parallelism).max(1.0)
+    }
+
+    /// Adds bytes a nanosecond. A store that misses fetches its line and later writes it back.
+    fn add_demand(&self, i: usize, window_ns: f64, demand: &mut [(f64, f64)]) {
+        let program = &self.programs[i];
+        let lines = LINE * f64::from(program.windows.dilation()) / window_ns;
+        for (misses, (read, write)) in program.misses.iter().zip(demand) {
+            *read += misses.total() as f64 * lines;
+            *write += misses.stores as f64 * lines;
+        }
+    }
+
+    /// Nobody gets more than the peak bandwidth: programs that use a saturated tier are slowed down to it.
+    fn stretch(&self, times: &mut [f64]) {
+        for (program, time) in self.programs.iter().zip(times) {
+            let worst = program
+                .misses
+                .iter()
+                .zip(&self.utilisation)
+                .filter(|(misses, _)| misses.total() > 0)
+                .map(|(_, &u)| u / SATURATION)
+                .fold(1.0, f64::max);
+            *time *= worst;
+        }
+    }
+
+    fn progress(&mut self, i: usize, before: u64, step: u64, window_ns: f64) {
+        let program = &mut self.programs[i];
+        let paid = program.owed_ns.min(step as f64);
+        program.owed_ns -= paid;
+        let from = program.done;
+        let worked = step as f64 - paid;
+        program.done = (from + worked / window_ns).min(1.0);
+        let share = program.done - from;
+        self.account(i, share);
+        self.ledger.set_window_ns(i, window_ns);
+        let at = move |done: f64| before + (paid + (done - from) * window_ns) as u64;
+        self.take_hint_faults(i, at);
+    }
+
+    fn account(&mut self, i: usize, share: f64) {
+        let program = &self.programs[i];
+        let amount = share * f64::from(program.windows.dilation());
+        self.fresh[i].add(program, amount);
+        self.ledger.work(i, program, amount);
+    }
+
+    fn start_and_stop(&mut self) -> Result<(), SimError> {
+        for i in 0..self.programs.len() {
+            let schedule = self.schedules[i];
+            match self.programs[i].state {
+                State::Waiting if self.now >= schedule.start => {
+                    self.programs[i].state = State::Running;
+                    self.open_window(i)?;
+                }
+                State::Running if schedule.stop.is_some_and(|stop| self.now >= stop) => {
+                    self.finish(i, State::Ended);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn turn_windows(&mut self) -> Result<(), SimError> {
+        for i in 0..self.programs.len() {
+            if self.programs[i].state == State::Running && self.programs[i].done >= 1.0 {
+                self.close_window(i);
+                self.open_window(i)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn remaining_ns(program: &Program, window_ns: f64) -> u64 {
+    let rest = program.owed_ns + (1.0 - program.done) * window_ns;
+    // Rounded up, so that the window is over when the time is.
+    (rest.ceil() as u64).saturating_add(1)
+}

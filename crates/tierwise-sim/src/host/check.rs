@@ -1,0 +1,110 @@
+//! Checkers: what must hold after every step, whatever the policy does.
+
+use tierwise_core::units::Pages;
+
+use super::Host;
+use crate::error::SimError;
+
+/// An invariant that does not hold: the simulator itself is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("at {now_ns} ns, seed {seed}: {what}")]
+pub struct Violation {
+    /// Virtual time.
+    pub now_ns: u64,
+    /// The seed to run again with.
+    pub seed: u64,
+    /// What should hold and does not.
+    pub what: String,
+}
+
+impl Host {
+    /// No page in two tiers, usage within capacity, counts conserved, time monotonic.
+    pub(super) fn verify(&mut self) -> Result<(), SimError> {
+        let problem = self
+            .check_usage()
+            .or_else(|| self.check_owners())
+            .or_else(|| self.check_misses())
+            .or_else(|| self.check_budget())
+            .or_else(|| self.ledger.check_time(self.now));
+        match problem {
+            None => Ok(()),
+            Some(what) => {
+                Err(SimError::Violation(Violation { now_ns: self.now, seed: self.seed, what }))
+            }
+        }
+    }
+
+    /// What the frames say, what is kept by tier and what is kept by program are the same, and fit.
+    fn check_usage(&self) -> Option<String> {
+        let recounted = self.memory.recount();
+        for tier in self.topology.ids() {
+            let t = tier.index();
+            let (used, capacity) = (self.memory.used()[t], self.memory.capacity()[t]);
+            let by_program: Pages =
+                (0..self.programs.len()).map(|i| self.memory.usage(i)[t]).sum();
+            if used > capacity {
+                return Some(format!("tier {t} holds {} pages of {}", used.0, capacity.0));
+            }
+            if recounted[t] != used || by_program != used {
+                return Some(format!(
+                    "tier {t}: {} pages by its counter, {} by frames, {} by programs",
+                    used.0, recounted[t].0, by_program.0
+                ));
+            }
+        }
+        None
+    }
+
+    /// Every mapped page belongs to exactly one place in one program.
+    fn check_owners(&self) -> Option<String> {
+        let mut mapped = 0;
+        for (i, program) in self.programs.iter().enumerate() {
+            for local in 0..program.locals.len() as u32 {
+                let Some(page) = program.page(local) else { continue };
+                let frame = self.memory.frame(page);
+                mapped += 1;
+                if frame.tier().is_none()
+                    || usize::from(frame.program) != i
+                    || frame.local != local
+                {
+                    return Some(format!("program {i} maps page {} which is not its own", page.0));
+                }
+            }
+        }
+        let present =
+            (0..self.memory.len()).filter(|&p| self.memory.frame(page_id(p)).tier().is_some());
+        let present = present.count();
+        (present != mapped).then(|| format!("{present} pages present, {mapped} mapped"))
+    }
+
+    /// No more bytes moved than the bandwidth allows since time zero, with one second's burst.
+    fn check_budget(&self) -> Option<String> {
+        let bandwidth = self.budget.bandwidth?.0 as f64;
+        let allowed = bandwidth * (1.0 + self.now as f64 * 1e-9);
+        let moved = self.ledger.migrated_bytes;
+        (moved > allowed + 1.0).then(|| format!("{moved} bytes moved, {allowed} allowed"))
+    }
+
+    /// The misses kept by tier are those of the window's rows, each where its page lies.
+    fn check_misses(&self) -> Option<String> {
+        for (i, program) in self.programs.iter().enumerate() {
+            let mut expected = vec![0; self.topology.tiers.len()];
+            for access in &program.window.accesses {
+                let page = program.page(access.page).filter(|_| program.row(access.page).is_some());
+                if let Some(tier) = page.and_then(|page| self.memory.frame(page).tier()) {
+                    expected[tier.index()] +=
+                        u64::from(access.load_misses) + u64::from(access.store_misses);
+                }
+            }
+            let kept: Vec<u64> = program.misses.iter().map(|m| m.total()).collect();
+            if kept != expected {
+                return Some(format!("program {i}: misses {kept:?} by tier, {expected:?} by rows"));
+            }
+        }
+        None
+    }
+}
+
+fn page_id(index: usize) -> tierwise_core::units::PageId {
+    tierwise_core::units::PageId(index as u32)
+}

@@ -1,0 +1,244 @@
+//! The simulated host: a [`World`] in virtual time.
+//!
+//! Time advances in steps. In a step every running program makes the progress that the latencies of its
+//! misses allow, given where its pages lie and how busy the tiers are; a step ends at the latest when a
+//! program's window ends. What software sees of the accesses ([`crate::look`]) is worked out when it asks.
+
+mod advance;
+mod check;
+mod carry_out;
+mod touch;
+
+use std::time::Duration;
+
+use tierwise_core::migrate::{Budget, MigrationPlan, MoveOutcome, Placement};
+use tierwise_core::observe::{Capabilities, Observation, TenantReading, TierReading, Watch};
+use tierwise_core::topology::Topology;
+use tierwise_core::units::{TierId, Timestamp};
+use tierwise_core::world::World;
+
+pub use check::Violation;
+
+use crate::costs::Costs;
+use crate::error::SimError;
+use crate::ledger::Ledger;
+use crate::look::Looks;
+use crate::machine::Machine;
+use crate::memory::Memory;
+use crate::program::{Program, State, Work};
+
+/// When a program starts and stops, in nanoseconds of virtual time.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    /// Start.
+    pub start: u64,
+    /// Stop, if it has not ended by then.
+    pub stop: Option<u64>,
+    /// Misses that each of its threads keeps in flight.
+    pub memory_level_parallelism: f64,
+}
+
+/// Faults put into a run on purpose, for the soak test.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Injection {
+    /// Share of the moves that fail because the page is locked, 0 to 1.
+    pub busy_moves: f64,
+    /// Share of the reference bits and samples that are reported for a page that is no longer there,
+    /// 0 to 1.
+    pub stale_reports: f64,
+}
+
+/// How finely time is cut when nothing else happens: the time within which a hint fault is handled and
+/// the bandwidths are looked at again. Two scheduler ticks of a server kernel (HZ = 250 is 4 ms, 100 is 10).
+const QUANTUM: Duration = Duration::from_millis(10);
+
+/// The same when nobody waits for hint faults: long enough not to cost more than the programs' own windows,
+/// short enough for the kernel threads' shortest interval (a tenth of a second).
+const CALM_QUANTUM: Duration = Duration::from_millis(100);
+
+/// A simulated machine with programs on it.
+pub struct Host {
+    machine: Machine,
+    topology: Topology,
+    costs: Costs,
+    memory: Memory,
+    programs: Vec<Program>,
+    schedules: Vec<Schedule>,
+    now: u64,
+    end: Option<u64>,
+    watch: Watch,
+    placement: Placement,
+    looks: Looks,
+    /// Work since the last observation, by program.
+    fresh: Vec<Work>,
+    /// Seen by nobody yet: births, ends and looks.
+    news: Observation,
+    utilisation: Vec<f64>,
+    copies: carry_out::Copies,
+    ledger: Ledger,
+    attention: bool,
+    injection: Injection,
+    budget: Budget,
+    seed: u64,
+    check: bool,
+}
+
+impl Host {
+    /// A machine at time zero.
+    pub fn new(
+        machine: Machine,
+        costs: Costs,
+        programs: Vec<(Program, Schedule)>,
+        end: Option<Duration>,
+        seed: u64,
+    ) -> Self {
+        let topology = machine.topology();
+        let tiers = topology.tiers.len();
+        let (programs, schedules): (Vec<_>, Vec<_>) = programs.into_iter().unzip();
+        Self {
+            memory: Memory::new(&topology, programs.len()),
+            looks: Looks::new(programs.len(), seed),
+            fresh: vec![Work::none(tiers); programs.len()],
+            ledger: Ledger::new(programs.len(), tiers),
+            utilisation: vec![0.0; tiers],
+            copies: carry_out::Copies::new(tiers),
+            machine,
+            topology,
+            costs,
+            programs,
+            schedules,
+            now: 0,
+            end: end.map(|d| d.as_nanos() as u64),
+            watch: Watch::default(),
+            placement: Placement::default(),
+            news: Observation::default(),
+            attention: false,
+            injection: Injection::default(),
+            budget: Budget::default(),
+            seed,
+            check: false,
+        }
+    }
+
+    /// Runs the checkers after every step from now on.
+    pub fn set_check(&mut self, on: bool) {
+        self.check = on;
+    }
+
+    /// Makes the checkers hold the plans against a budget.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.budget = budget;
+    }
+
+    /// Puts faults into the run.
+    pub fn inject(&mut self, injection: Injection) {
+        self.injection = injection;
+    }
+
+    /// What has happened so far.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The programs.
+    pub fn programs(&self) -> &[Program] {
+        &self.programs
+    }
+
+    /// Physical memory.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Makes the ledger keep a timeline with one point for each interval.
+    pub fn keep_timeline(&mut self, every: Duration) {
+        self.ledger.keep_timeline(every);
+    }
+
+    /// Makes the ledger keep a heat map.
+    pub fn keep_heat_map(&mut self, pages: u32, columns_every: Duration) {
+        self.ledger.keep_heat_map(pages, columns_every);
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| self.now >= end)
+            || self.programs.iter().all(|p| matches!(p.state, State::Ended | State::OutOfMemory))
+    }
+
+    fn read_tiers(&self, out: &mut Vec<TierReading>) {
+        out.clear();
+        out.extend(self.topology.ids().map(|tier| TierReading {
+            free: self.memory.free(tier),
+            utilisation: self.utilisation[tier.index()].min(1.0),
+        }));
+    }
+
+    fn read_tenants(&mut self, out: &mut Vec<TenantReading>) {
+        out.resize_with(self.programs.len(), TenantReading::default);
+        for (i, reading) in out.iter_mut().enumerate() {
+            let work = &mut self.fresh[i];
+            reading.usage.clear();
+            reading.usage.extend_from_slice(self.memory.usage(i));
+            reading.misses.clear();
+            reading.misses.extend(work.misses.iter().map(|&m| m as u64));
+            reading.operations = work.operations as u64;
+            reading.instructions = work.instructions as u64;
+            reading.p99 = None;
+            reading.running = self.programs[i].state == State::Running;
+            work.clear();
+        }
+    }
+
+    /// Whether a tier lies below its low watermark and has a slower one to demote to.
+    fn is_under_pressure(&self, tier: TierId) -> bool {
+        self.topology.slower(tier).is_some()
+            && self.memory.is_below(tier, tierwise_core::topology::WatermarkLevel::Low)
+    }
+}
+
+impl World for Host {
+    type Error = SimError;
+
+    fn topology(&self) -> Topology {
+        self.topology.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALL
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.now)
+    }
+
+    fn observe(&mut self, out: &mut Observation) -> Result<(), SimError> {
+        for i in 0..self.programs.len() {
+            self.report(i);
+        }
+        self.looks.aggregate_regions(self.now, &self.watch, &mut self.news);
+        out.clear();
+        std::mem::swap(out, &mut self.news);
+        self.read_tiers(&mut out.tiers);
+        self.read_tenants(&mut out.tenants);
+        self.memory.recycle();
+        Ok(())
+    }
+
+    fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Result<(), SimError> {
+        self.carry_out(plan, out);
+        if self.check { self.verify() } else { Ok(()) }
+    }
+
+    fn wait_until(&mut self, deadline: Option<Timestamp>) -> Result<bool, SimError> {
+        self.attention = false;
+        // A kernel thread that is still copying does not begin its next round.
+        let wake = deadline.map(|d| d.0.max(self.copies.busy_until()));
+        while !self.is_over() && !self.attention && wake.is_none_or(|wake| self.now < wake) {
+            self.advance(wake, if self.watch.hint_faults { QUANTUM } else { CALM_QUANTUM })?;
+            if self.check {
+                self.verify()?;
+            }
+        }
+        Ok(!self.is_over())
+    }
+}

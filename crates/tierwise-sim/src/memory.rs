@@ -1,0 +1,217 @@
+//! Physical memory of the simulated host: which page lies where, and how many pages are free.
+
+use tierwise_core::migrate::Placement;
+use tierwise_core::page::{Attributes, PageKind};
+use tierwise_core::topology::{Topology, WatermarkLevel};
+use tierwise_core::units::{PageId, Pages, TenantId, TierId};
+
+/// What the host itself knows of a page, eight bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame {
+    /// The page's index in its program.
+    pub local: u32,
+    /// The program.
+    pub program: u16,
+    tier: u8,
+    bits: u8,
+}
+
+const ABSENT: u8 = u8::MAX;
+const ORDER: u8 = 0b0000_1111;
+const POISONED: u8 = 0b0010_0000;
+
+impl Frame {
+    const NONE: Self = Self { local: 0, program: 0, tier: ABSENT, bits: 0 };
+
+    /// Where it lies; `None` if there is no such page.
+    pub fn tier(&self) -> Option<TierId> {
+        (self.tier != ABSENT).then_some(TierId(self.tier))
+    }
+
+    /// Base pages it spans.
+    pub fn frames(&self) -> u64 {
+        1 << (self.bits & ORDER)
+    }
+
+    /// Whether the next access is a hint fault.
+    pub fn is_poisoned(&self) -> bool {
+        self.bits & POISONED != 0
+    }
+}
+
+/// No tier has room: the out-of-memory outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// All pages of the host.
+#[derive(Debug)]
+pub struct Memory {
+    frames: Vec<Frame>,
+    /// Page numbers free for use. Those freed since the last observation wait in `freed`.
+    reusable: Vec<u32>,
+    freed: Vec<u32>,
+    used: Vec<Pages>,
+    capacity: Vec<Pages>,
+    marks: Vec<[Pages; 5]>,
+    /// By program, then by tier.
+    usage: Vec<Vec<Pages>>,
+}
+
+impl Memory {
+    /// Bytes of host state a page.
+    pub const BYTES_PER_PAGE: usize = size_of::<Frame>();
+
+    /// An empty machine for a number of programs.
+    pub fn new(topology: &Topology, programs: usize) -> Self {
+        let levels = [
+            WatermarkLevel::None,
+            WatermarkLevel::Min,
+            WatermarkLevel::Low,
+            WatermarkLevel::High,
+            WatermarkLevel::Promo,
+        ];
+        Self {
+            frames: Vec::new(),
+            reusable: Vec::new(),
+            freed: Vec::new(),
+            used: vec![Pages(0); topology.tiers.len()],
+            capacity: topology.tiers.iter().map(|t| t.capacity).collect(),
+            marks: topology.tiers.iter().map(|t| levels.map(|l| t.watermarks.at(l))).collect(),
+            usage: vec![vec![Pages(0); topology.tiers.len()]; programs],
+        }
+    }
+
+    /// Free base pages of a tier.
+    pub fn free(&self, tier: TierId) -> Pages {
+        self.capacity[tier.index()] - self.used[tier.index()]
+    }
+
+    /// Whether a tier is below a watermark.
+    pub fn is_below(&self, tier: TierId, level: WatermarkLevel) -> bool {
+        self.free(tier) < self.marks[tier.index()][level as usize]
+    }
+
+    fn has_room(&self, tier: TierId, frames: u64, leave: WatermarkLevel) -> bool {
+        self.free(tier).0 >= frames + self.marks[tier.index()][leave as usize].0
+    }
+
+    /// Base pages of a program by tier.
+    pub fn usage(&self, program: usize) -> &[Pages] {
+        &self.usage[program]
+    }
+
+    /// The page, which must have been allocated once.
+    pub fn frame(&self, page: PageId) -> &Frame {
+        self.frames.get(page.index()).unwrap_or(&Frame::NONE)
+    }
+
+    /// One more than the largest page number in use so far.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Allocates a page as the kernel's allocator falls back through its zone list: first wherever the
+    /// placement's reserve stays untouched, then down to the min watermark, then to the last page
+    /// (`get_page_from_freelist` with `ALLOC_WMARK_LOW`, `ALLOC_WMARK_MIN`, `ALLOC_NO_WATERMARKS`).
+    ///
+    /// # Errors
+    /// Every tier is full.
+    pub fn allocate(
+        &mut self,
+        program: u16,
+        local: u32,
+        kind: PageKind,
+        order: u8,
+        placement: Placement,
+    ) -> Result<(PageId, Attributes), OutOfMemory> {
+        let frames = 1 << order;
+        let levels = [placement.leave_free, WatermarkLevel::Min, WatermarkLevel::None];
+        let tier = levels.into_iter().find_map(|level| self.first_with_room(frames, level, placement));
+        let tier = tier.ok_or(OutOfMemory)?;
+        self.used[tier.index()] += Pages(frames);
+        self.usage[usize::from(program)][tier.index()] += Pages(frames);
+        let frame = Frame { local, program, tier: tier.0, bits: order };
+        let page = match self.reusable.pop() {
+            Some(index) => {
+                self.frames[index as usize] = frame;
+                PageId(index)
+            }
+            None => {
+                self.frames.push(frame);
+                PageId(self.frames.len() as u32 - 1)
+            }
+        };
+        Ok((page, Attributes { tenant: TenantId(program), tier, kind, order }))
+    }
+
+    fn first_with_room(&self, frames: u64, level: WatermarkLevel, order: Placement) -> Option<TierId> {
+        let tiers = self.capacity.len() as u8;
+        let nth = |i: u8| TierId(if order.fastest_first { i } else { tiers - 1 - i });
+        (0..tiers).map(nth).find(|&tier| self.has_room(tier, frames, level))
+    }
+
+    /// Frees a page. Its number is used again only after [`Memory::recycle`].
+    pub fn release(&mut self, page: PageId) {
+        let frame = &mut self.frames[page.index()];
+        if frame.tier == ABSENT {
+            return;
+        }
+        let (tier, frames) = (usize::from(frame.tier), Pages(frame.frames()));
+        frame.tier = ABSENT;
+        self.used[tier] -= frames;
+        self.usage[usize::from(frame.program)][tier] -= frames;
+        self.freed.push(page.0);
+    }
+
+    /// Makes the numbers of released pages available again: everybody has heard that they are gone.
+    pub fn recycle(&mut self) {
+        self.reusable.append(&mut self.freed);
+    }
+
+    /// Whether a page can be moved to a tier: the kernel allocates migration targets above the min
+    /// watermark.
+    pub fn can_receive(&self, tier: TierId, frames: u64) -> bool {
+        self.has_room(tier, frames, WatermarkLevel::Min)
+    }
+
+    /// Moves a page whose target has room.
+    pub fn relocate(&mut self, page: PageId, to: TierId) {
+        let frame = &mut self.frames[page.index()];
+        let (from, frames) = (usize::from(frame.tier), Pages(frame.frames()));
+        let usage = &mut self.usage[usize::from(frame.program)];
+        frame.tier = to.0;
+        // A moved page is mapped anew, without the poison.
+        frame.bits &= !POISONED;
+        usage[from] -= frames;
+        usage[to.index()] += frames;
+        self.used[from] -= frames;
+        self.used[to.index()] += frames;
+    }
+
+    /// Poisons a page, or takes the poison off.
+    pub fn set_poisoned(&mut self, page: PageId, on: bool) {
+        let bits = &mut self.frames[page.index()].bits;
+        *bits = if on { *bits | POISONED } else { *bits & !POISONED };
+    }
+
+    /// Counts everything again from the pages themselves, for the checkers: used base pages by tier.
+    pub fn recount(&self) -> Vec<Pages> {
+        let mut used = vec![Pages(0); self.capacity.len()];
+        for frame in &self.frames {
+            if let Some(tier) = frame.tier() {
+                used[tier.index()] += Pages(frame.frames());
+            }
+        }
+        used
+    }
+
+    /// Used base pages by tier, as kept.
+    pub fn used(&self) -> &[Pages] {
+        &self.used
+    }
+
+    /// Capacity in base pages by tier.
+    pub fn capacity(&self) -> &[Pages] {
+        &self.capacity
+    }
+}

@@ -1,0 +1,237 @@
+//! A program that runs on the simulated host: where it is in its windows, and what it touches there.
+//!
+//! Within a window a page's accesses are spread evenly: the k-th of n accesses happens when the share
+//! `(k + phase) / n` of the window's work is done, where the phase is a hash of the page's index, so that
+//! pages do not move in step. Everything that depends on when a page is accessed (reference bits, hint
+//! faults, samples, stalls) follows from this rule; nothing is drawn by lot.
+
+use tierwise_core::units::{PageId, TierId};
+use tierwise_trace::{PageAccess, Window};
+
+use crate::windows::Windows;
+
+/// No page, no row.
+pub const NONE: u32 = u32::MAX;
+
+/// A page of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct Local {
+    /// Its number on the host; [`NONE`] while it is not mapped.
+    pub page: u32,
+    /// Its row in the current window; [`NONE`] if it is not accessed there.
+    pub row: u32,
+}
+
+/// Misses that a tier serves in one pass over the current window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Misses {
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+}
+
+impl Misses {
+    fn add(&mut self, row: &PageAccess) {
+        self.loads += u64::from(row.load_misses);
+        self.stores += u64::from(row.store_misses);
+    }
+
+    fn sub(&mut self, row: &PageAccess) {
+        self.loads -= u64::from(row.load_misses);
+        self.stores -= u64::from(row.store_misses);
+    }
+
+    /// Both.
+    pub fn total(self) -> u64 {
+        self.loads + self.stores
+    }
+}
+
+/// What a program has done since it was last asked, or ever.
+#[derive(Debug, Clone, Default)]
+pub struct Work {
+    /// Instructions.
+    pub instructions: f64,
+    /// Operations.
+    pub operations: f64,
+    /// Misses served, by tier.
+    pub misses: Vec<f64>,
+    /// Time in nanoseconds that the same work takes with everything fast and idle.
+    pub all_fast_ns: f64,
+    /// Time in nanoseconds that the same work takes under the oracle.
+    pub oracle_ns: f64,
+}
+
+impl Work {
+    /// Nothing, on a number of tiers.
+    pub fn none(tiers: usize) -> Self {
+        Self {
+            instructions: 0.0,
+            operations: 0.0,
+            misses: vec![0.0; tiers],
+            all_fast_ns: 0.0,
+            oracle_ns: 0.0,
+        }
+    }
+
+    /// Starts over.
+    pub fn clear(&mut self) {
+        self.instructions = 0.0;
+        self.operations = 0.0;
+        self.misses.fill(0.0);
+        self.all_fast_ns = 0.0;
+        self.oracle_ns = 0.0;
+    }
+
+    /// Adds a share of a program's current window, times its dilation.
+    pub fn add(&mut self, program: &Program, amount: f64) {
+        let bound = program.windows.bound();
+        self.instructions += program.window.instructions as f64 * amount;
+        self.operations += program.window.operations as f64 * amount;
+        self.all_fast_ns += bound.all_fast_ns * amount / program.parallelism;
+        self.oracle_ns += bound.oracle_ns * amount / program.parallelism;
+        for (sum, misses) in self.misses.iter_mut().zip(&program.misses) {
+            *sum += misses.total() as f64 * amount;
+        }
+    }
+}
+
+/// How a program stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Its start time has not come.
+    Waiting,
+    /// It runs.
+    Running,
+    /// It came to its end, or was stopped.
+    Ended,
+    /// The kernel killed it because no tier had room.
+    OutOfMemory,
+}
+
+/// A program.
+#[derive(Debug)]
+pub struct Program {
+    /// Its windows, in the order in which they run.
+    pub windows: Windows,
+    /// The current window.
+    pub window: Window,
+    /// Share of the current window's work that is done, 0 to 1.
+    pub done: f64,
+    /// Share of the current window whose accesses were reported.
+    pub reported: f64,
+    /// How it stands.
+    pub state: State,
+    /// Its pages.
+    pub locals: Vec<Local>,
+    /// Misses of the current window by the tier that would serve them now.
+    pub misses: Vec<Misses>,
+    /// Nanoseconds that the application owes to faults, stalls and flushes before it goes on.
+    pub owed_ns: f64,
+    /// Threads that share the current window's work.
+    pub parallelism: f64,
+    /// Seed of the phases.
+    phase_seed: u64,
+}
+
+impl Program {
+    /// A program before its start, on a machine with `tiers` tiers.
+    pub fn new(windows: Windows, tiers: usize, phase_seed: u64) -> Self {
+        Self {
+            windows,
+            window: Window::default(),
+            done: 0.0,
+            reported: 0.0,
+            state: State::Waiting,
+            locals: Vec::new(),
+            misses: vec![Misses::default(); tiers],
+            owed_ns: 0.0,
+            parallelism: 1.0,
+            phase_seed,
+        }
+    }
+
+    /// The page's place in its access cycle, 0 to 1.
+    pub fn phase(&self, local: u32) -> f64 {
+        // splitmix64's finaliser: neighbours get unrelated phases.
+        let mut x = (u64::from(local) ^ self.phase_seed).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Accesses to a row's page in the whole (dilated) window.
+    pub fn accesses(&self, row: &PageAccess) -> f64 {
+        (f64::from(row.loads) + f64::from(row.stores)).max(f64::from(row.supervised))
+            * f64::from(self.windows.dilation())
+    }
+
+    /// The first access to a row's page after the share `after` of the window is done.
+    pub fn next_access(&self, row: &PageAccess, after: f64) -> Option<f64> {
+        let n = self.accesses(row);
+        if n <= 0.0 {
+            return None;
+        }
+        let phase = self.phase(row.page);
+        let k = (after * n - phase).floor() + 1.0;
+        let at = (k.max(0.0) + phase) / n;
+        (at < 1.0).then_some(at)
+    }
+
+    /// Whether a row's page is accessed after `from` and not after `to`.
+    pub fn is_accessed(&self, row: &PageAccess, from: f64, to: f64) -> bool {
+        let n = self.accesses(row);
+        if n * (to - from) >= 1.0 {
+            return true;
+        }
+        self.next_access(row, from).is_some_and(|at| at <= to)
+    }
+
+    /// The row of a page in the current window.
+    pub fn row(&self, local: u32) -> Option<&PageAccess> {
+        match self.locals[local as usize].row {
+            NONE => None,
+            row => Some(&self.window.accesses[row as usize]),
+        }
+    }
+
+    /// Counts a page's misses of this window for the tier it lies in now.
+    pub fn join_tier(&mut self, local: u32, tier: TierId) {
+        if let Some(row) = self.row(local).copied() {
+            self.misses[tier.index()].add(&row);
+        }
+    }
+
+    /// Stops counting them.
+    pub fn leave_tier(&mut self, local: u32, tier: TierId) {
+        if let Some(row) = self.row(local).copied() {
+            self.misses[tier.index()].sub(&row);
+        }
+    }
+
+    /// The number of a mapped page.
+    pub fn page(&self, local: u32) -> Option<PageId> {
+        self.locals.get(local as usize).map(|l| l.page).filter(|&p| p != NONE).map(PageId)
+    }
+
+    /// Forgets the rows of the window that has ended.
+    pub fn clear_rows(&mut self) {
+        for access in &self.window.accesses {
+            if let Some(local) = self.locals.get_mut(access.page as usize) {
+                local.row = NONE;
+            }
+        }
+        self.misses.fill(Misses::default());
+    }
+
+    /// Threads that the window's instructions were spread over: its total over the busiest thread's.
+    pub fn set_parallelism(&mut self) {
+        let busiest = self.window.threads.iter().map(|t| t.instructions).max().unwrap_or(0);
+        self.parallelism = if busiest == 0 {
+            1.0
+        } else {
+            (self.window.instructions as f64 / busiest as f64).max(1.0)
+        };
+    }
+}

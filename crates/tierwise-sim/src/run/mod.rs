@@ -1,0 +1,89 @@
+//! Runs one recipe on one scenario.
+
+mod oracle;
+mod prepare;
+mod summary;
+
+use std::time::Duration;
+
+use tierwise_core::engine::{Engine, EngineConfig};
+use tierwise_core::recipe::{Bound, Recipe};
+use tierwise_core::units::{Bytes, Pages};
+use tierwise_core::world::World;
+use tierwise_driver::Driver;
+
+pub use prepare::Prepared;
+
+use crate::error::SimError;
+use crate::host::{Host, Injection};
+use crate::machine::Machine;
+use crate::result::RunOutput;
+
+/// How to run.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RunOptions {
+    /// Seed of whatever is decided by chance.
+    pub seed: u64,
+    /// Run the checkers after every step.
+    pub check: bool,
+    /// Collect the course of the run at this interval.
+    pub timeline: Option<Duration>,
+    /// Collect the heat map, with columns as long as the timeline's interval (or a second).
+    pub heat_map: bool,
+    /// Faults to put into the run.
+    pub injection: Injection,
+}
+
+/// Runs a recipe to the scenario's end. `progress` is called now and then with the share done, 0 to 1.
+///
+/// # Errors
+/// The recipe does not fit the machine, a trace turned out damaged, or a checker found the simulator
+/// itself wrong.
+pub fn run(
+    prepared: &Prepared,
+    recipe: &Recipe,
+    options: &RunOptions,
+    progress: &mut dyn FnMut(f64),
+) -> Result<RunOutput, SimError> {
+    if recipe.bound() == Some(Bound::Oracle) {
+        return oracle::run(prepared, recipe, options);
+    }
+    let machine = machine_for(prepared, recipe.bound());
+    let mut config = EngineConfig::new(recipe.clone());
+    config.budget = prepared.scenario().budget;
+    let mut host = prepared.host(machine, options)?;
+    let topology = host.topology();
+    let mut engine = Engine::new(&config, topology, &host.capabilities(), options.seed)?;
+    drive(prepared, &mut engine, &mut host, progress)?;
+    Ok(summary::summarise(prepared, recipe, &host, options))
+}
+
+fn drive(
+    prepared: &Prepared,
+    engine: &mut Engine,
+    host: &mut Host,
+    progress: &mut dyn FnMut(f64),
+) -> Result<(), SimError> {
+    let mut driver = Driver::default();
+    driver.begin(engine, host)?;
+    while driver.round(engine, host)? {
+        progress(prepared.share_done(host));
+    }
+    progress(1.0);
+    Ok(())
+}
+
+/// The machine that a bound is measured on: one tier made large enough for everything, and the reserve of
+/// the others left out of account.
+fn machine_for(prepared: &Prepared, bound: Option<Bound>) -> Machine {
+    let mut machine = prepared.machine().clone();
+    // Half as much again: watermarks are a share of the tier, and everything must fit above them.
+    let all = Pages(prepared.resident_pages() * 3 / 2 + 1024).in_bytes(machine.page_size);
+    let enough = |capacity: &mut Bytes| *capacity = (*capacity).max(all);
+    match bound {
+        Some(Bound::AllFast) => machine.tiers.first_mut().map(|t| enough(&mut t.capacity)),
+        Some(Bound::AllSlow) => machine.tiers.last_mut().map(|t| enough(&mut t.capacity)),
+        Some(Bound::Oracle) | None => None,
+    };
+    machine
+}

@@ -1,0 +1,155 @@
+//! The oracle's run: every window takes its bound. Nothing is simulated, so nothing can go wrong.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tierwise_core::recipe::Recipe;
+use tierwise_trace::Window;
+
+use super::summary::{Measured, policy_result};
+use super::{Prepared, RunOptions};
+use crate::error::SimError;
+use crate::program::{Program, Work};
+use crate::result::{RunOutput, TenantPoint, TenantResult, TimelinePoint};
+use crate::windows::Windows;
+
+/// A window that was run: when, how long, what it did.
+struct Span {
+    from_ns: f64,
+    took_ns: f64,
+    fast: f64,
+    misses: f64,
+    instructions: f64,
+}
+
+pub(super) fn run(
+    prepared: &Prepared,
+    recipe: &Recipe,
+    options: &RunOptions,
+) -> Result<RunOutput, SimError> {
+    let mut measured = Vec::new();
+    let mut tenants = Vec::new();
+    let mut spans = Vec::new();
+    for i in 0..prepared.scenario().workloads.len() {
+        let (m, operations, program_spans) = run_one(prepared, i)?;
+        tenants.push(tenant(prepared, i, &m, operations));
+        measured.push(m);
+        spans.push(program_spans);
+    }
+    let timeline = options.timeline.map_or_else(Vec::new, |every| course(prepared, &spans, every));
+    let result = policy_result(recipe.name(), &measured, tenants);
+    Ok(RunOutput { result, timeline, heat_map: None })
+}
+
+fn run_one(prepared: &Prepared, i: usize) -> Result<(Measured, f64, Vec<Span>), SimError> {
+    let workload = &prepared.scenario().workloads[i];
+    let end = [workload.stop, prepared.scenario().duration].into_iter().flatten().min();
+    let end_ns = end.map_or(f64::INFINITY, |d| d.as_nanos() as f64);
+    let mut now = workload.start.as_nanos() as f64;
+    // A program that is never placed: it only knows how much work its windows are.
+    let mut program = Program::new(prepared.windows(i)?, prepared.machine().tiers.len(), 0);
+    let mut work = Work::none(prepared.machine().tiers.len());
+    let (mut measured, mut spans) = (Measured::default(), Vec::new());
+    let mut window = Window::default();
+    while now < end_ns && next(&mut program.windows, &mut window)? {
+        std::mem::swap(&mut program.window, &mut window);
+        program.set_parallelism();
+        let dilation = f64::from(program.windows.dilation());
+        let bound = *program.windows.bound();
+        let whole = (bound.oracle_ns * dilation / program.parallelism).max(1.0);
+        let part = ((end_ns - now) / whole).min(1.0);
+        let amount = part * dilation;
+        spans.push(Span {
+            from_ns: now,
+            took_ns: whole * part,
+            fast: bound.oracle_fast_misses * amount,
+            misses: bound.misses * amount,
+            instructions: program.window.instructions as f64 * amount,
+        });
+        if program.windows.is_measured() {
+            measured.took_ns += whole * part;
+            measured.fast += bound.oracle_fast_misses * amount;
+            measured.misses += bound.misses * amount;
+            work.add(&program, amount);
+        }
+        now += whole * part;
+    }
+    measured.all_fast_ns = work.all_fast_ns;
+    measured.oracle_ns = work.oracle_ns;
+    measured.instructions = work.instructions;
+    Ok((measured, work.operations, spans))
+}
+
+fn next(windows: &mut Windows, window: &mut Window) -> Result<bool, SimError> {
+    Ok(windows.next(window)?)
+}
+
+fn tenant(prepared: &Prepared, i: usize, m: &Measured, operations: f64) -> TenantResult {
+    let workload = &prepared.scenario().workloads[i];
+    let page_size = prepared.machine().page_size.0;
+    let mut left = prepared.resident_of(i) * page_size;
+    let usage_bytes: BTreeMap<String, u64> = prepared
+        .machine()
+        .tiers
+        .iter()
+        .map(|t| {
+            let here = left.min(t.capacity.0);
+            left -= here;
+            (t.name.clone(), here)
+        })
+        .collect();
+    TenantResult {
+        name: workload.name.clone(),
+        class: workload.class.name().to_owned(),
+        throughput: m.throughput(),
+        slowdown: m.slowdown(),
+        fast_access_ratio: m.fast_access_ratio(),
+        usage_bytes,
+        promotions: 0,
+        demotions: 0,
+        operations_per_second: (operations > 0.0).then(|| operations / (m.took_ns * 1e-9)),
+        failure: None,
+    }
+}
+
+/// One point for each interval: each window's work spread evenly over the time it took.
+fn course(prepared: &Prepared, spans: &[Vec<Span>], every: Duration) -> Vec<TimelinePoint> {
+    let every = (every.as_nanos() as f64).max(1.0);
+    let end = spans.iter().flatten().map(|s| s.from_ns + s.took_ns).fold(0.0, f64::max);
+    let points = (end / every).ceil() as usize;
+    let mut sums = vec![vec![(0.0, 0.0, 0.0); spans.len()]; points];
+    for (program, program_spans) in spans.iter().enumerate() {
+        for span in program_spans {
+            let last = ((span.from_ns + span.took_ns) / every).ceil() as usize;
+            for point in (span.from_ns / every) as usize..last.min(points) {
+                let from = span.from_ns.max(point as f64 * every);
+                let to = (span.from_ns + span.took_ns).min((point + 1) as f64 * every);
+                let part = (to - from).max(0.0) / span.took_ns;
+                let sum = &mut sums[point][program];
+                sum.0 += span.fast * part;
+                sum.1 += span.misses * part;
+                sum.2 += span.instructions * part;
+            }
+        }
+    }
+    let share = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
+    let tenant = |i: usize, &(fast, misses, instructions): &(f64, f64, f64)| TenantPoint {
+        name: prepared.scenario().workloads[i].name.clone(),
+        throughput: instructions / (every * 1e-9),
+        fast_access_ratio: share(fast, misses),
+        usage_bytes: Vec::new(),
+    };
+    sums.iter()
+        .enumerate()
+        .map(|(point, programs)| TimelinePoint {
+            time_seconds: (point + 1) as f64 * every * 1e-9,
+            fast_access_ratio: share(
+                programs.iter().map(|p| p.0).sum(),
+                programs.iter().map(|p| p.1).sum(),
+            ),
+            promotions: 0,
+            demotions: 0,
+            tenants: programs.iter().enumerate().map(|(i, sum)| tenant(i, sum)).collect(),
+        })
+        .collect()
+}

@@ -1,0 +1,176 @@
+//! Turns the accounts of a run into its result.
+
+use std::collections::BTreeMap;
+
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::{Bytes, Pages};
+use tierwise_core::world::World;
+
+use super::{Prepared, RunOptions};
+use crate::host::Host;
+use crate::ledger::Account;
+use crate::program::State;
+use crate::result::{PolicyResult, RunOutput, TenantPoint, TenantResult, TimelinePoint};
+use crate::timeline::{Point, ProgramPoint};
+
+/// What one tenant's measured part came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Measured {
+    /// Nanoseconds it took.
+    pub took_ns: f64,
+    /// Nanoseconds for the same work with everything fast.
+    pub all_fast_ns: f64,
+    /// Nanoseconds for the same work under the oracle.
+    pub oracle_ns: f64,
+    /// Instructions.
+    pub instructions: f64,
+    /// Misses served by the fastest tier.
+    pub fast: f64,
+    /// All misses.
+    pub misses: f64,
+}
+
+/// A ratio that is 1 when nothing was done.
+fn ratio(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { 1.0 }
+}
+
+fn share(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { 0.0 }
+}
+
+impl Measured {
+    fn of(account: &Account, now: u64) -> Self {
+        let work = &account.measured;
+        let end = account.ended.unwrap_or(now);
+        let took = account.measured_from.map_or(0, |from| end.saturating_sub(from));
+        Self {
+            took_ns: took as f64,
+            all_fast_ns: work.all_fast_ns,
+            oracle_ns: work.oracle_ns,
+            instructions: work.instructions,
+            fast: work.misses[0],
+            misses: work.misses.iter().sum(),
+        }
+    }
+
+    /// Instructions a second.
+    pub fn throughput(&self) -> f64 {
+        share(self.instructions, self.took_ns * 1e-9)
+    }
+
+    /// Times slower than with everything fast.
+    pub fn slowdown(&self) -> f64 {
+        ratio(self.took_ns, self.all_fast_ns)
+    }
+
+    /// Share of misses served fast.
+    pub fn fast_access_ratio(&self) -> f64 {
+        share(self.fast, self.misses)
+    }
+}
+
+/// The policy's line from its tenants' measures. Moves and overhead are left at zero.
+pub fn policy_result(name: &str, measured: &[Measured], tenants: Vec<TenantResult>) -> PolicyResult {
+    let geometric = |f: &dyn Fn(&Measured) -> f64| {
+        let logs: f64 = measured.iter().map(|m| f(m).ln()).sum();
+        (logs / measured.len().max(1) as f64).exp()
+    };
+    let sum = |f: &dyn Fn(&Measured) -> f64| measured.iter().map(f).sum::<f64>();
+    PolicyResult {
+        policy: name.to_owned(),
+        throughput: sum(&Measured::throughput),
+        slowdown: geometric(&Measured::slowdown),
+        fast_access_ratio: share(sum(&|m| m.fast), sum(&|m| m.misses)),
+        promotions: 0,
+        demotions: 0,
+        migrated_bytes: 0,
+        overhead_seconds: 0.0,
+        distance_to_oracle: geometric(&|m| ratio(m.took_ns, m.oracle_ns)) - 1.0,
+        tenants,
+    }
+}
+
+pub(super) fn summarise(
+    prepared: &Prepared,
+    recipe: &Recipe,
+    host: &Host,
+    options: &RunOptions,
+) -> RunOutput {
+    let ledger = host.ledger();
+    let now = host.now().0;
+    let measured: Vec<Measured> = ledger.accounts.iter().map(|a| Measured::of(a, now)).collect();
+    let tenants = (0..measured.len()).map(|i| tenant(prepared, host, i, &measured[i])).collect();
+    let mut result = policy_result(recipe.name(), &measured, tenants);
+    result.promotions = ledger.accounts.iter().map(|a| a.promotions).sum();
+    result.demotions = ledger.accounts.iter().map(|a| a.demotions).sum();
+    result.migrated_bytes = ledger.migrated_bytes as u64;
+    result.overhead_seconds = ledger.overhead_seconds();
+    let names: Vec<&str> =
+        prepared.scenario().workloads.iter().map(|w| w.name.as_str()).collect();
+    let page_size = prepared.machine().page_size;
+    let points = ledger.timeline().map_or(&[][..], |t| &t.points);
+    RunOutput {
+        result,
+        timeline: points.iter().map(|p| timeline_point(p, &names, page_size)).collect(),
+        heat_map: ledger.heat().filter(|_| options.heat_map).map(crate::heat::Heat::finish),
+    }
+}
+
+fn tenant(prepared: &Prepared, host: &Host, i: usize, measured: &Measured) -> TenantResult {
+    let workload = &prepared.scenario().workloads[i];
+    let account = &host.ledger().accounts[i];
+    let page_size = prepared.machine().page_size;
+    let usage =
+        if account.ended.is_some() { &account.last_usage[..] } else { host.memory().usage(i) };
+    let names = prepared.machine().tiers.iter().map(|t| t.name.clone());
+    let operations = account.measured.operations;
+    TenantResult {
+        name: workload.name.clone(),
+        class: workload.class.name().to_owned(),
+        throughput: measured.throughput(),
+        slowdown: measured.slowdown(),
+        fast_access_ratio: measured.fast_access_ratio(),
+        usage_bytes: names
+            .zip(usage)
+            .map(|(name, pages)| (name, pages.in_bytes(page_size).0))
+            .collect::<BTreeMap<_, _>>(),
+        promotions: account.promotions,
+        demotions: account.demotions,
+        operations_per_second: (operations > 0.0)
+            .then(|| share(operations, measured.took_ns * 1e-9)),
+        failure: failure(prepared, host, i),
+    }
+}
+
+fn failure(prepared: &Prepared, host: &Host, i: usize) -> Option<String> {
+    if host.programs()[i].state != State::OutOfMemory {
+        return None;
+    }
+    let at = host.ledger().accounts[i].out_of_memory? as f64 * 1e-9;
+    let capacity: Bytes = prepared.machine().tiers.iter().map(|t| t.capacity).sum();
+    Some(format!(
+        "out of memory at {at:.1} s: all tiers together hold {capacity}, and every page was in use"
+    ))
+}
+
+fn timeline_point(point: &Point, names: &[&str], page_size: Bytes) -> TimelinePoint {
+    let seconds = point.span as f64 * 1e-9;
+    let sum = |f: &dyn Fn(&ProgramPoint) -> f64| point.programs.iter().map(f).sum::<f64>();
+    TimelinePoint {
+        time_seconds: point.at as f64 * 1e-9,
+        fast_access_ratio: share(sum(&|p| p.fast), sum(&|p| p.misses)),
+        promotions: point.programs.iter().map(|p| p.promotions).sum(),
+        demotions: point.programs.iter().map(|p| p.demotions).sum(),
+        tenants: names
+            .iter()
+            .zip(&point.programs)
+            .map(|(name, p)| TenantPoint {
+                name: (*name).to_owned(),
+                throughput: share(p.instructions, seconds),
+                fast_access_ratio: share(p.fast, p.misses),
+                usage_bytes: p.usage.iter().map(|u: &Pages| u.in_bytes(page_size).0).collect(),
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,250 @@
+//! `[machine]`: a preset with sizes, or tiers described one by one.
+
+use tierwise_core::config::{ConfigError, Section};
+use tierwise_core::topology::Topology;
+use tierwise_core::units::Bytes;
+
+use crate::machine::{Machine, PRESETS, TierModel};
+use crate::scenario::TierSize;
+
+/// Pages that a machine may have: a page's number has 32 bits.
+const MAX_PAGES: u64 = u32::MAX as u64;
+
+/// The slow tier when no size is given: everything fits, and watermarks never matter there.
+const ROOMY: TierSize = TierSize::ShareOfResident(2.0);
+
+pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>), ConfigError> {
+    let page_size = page_size(section)?;
+    // Slower than a thousand instructions a microsecond is no processor that hosts tenants.
+    let instruction_ns =
+        section.number_or("instruction_ns", Machine::DEFAULT_INSTRUCTION_NS, 0.001..=1000.0)?;
+    // The range that the kernel's sysctl takes.
+    let watermark_scale_factor =
+        section.whole_or("watermark_scale_factor", Machine::DEFAULT_WATERMARK_SCALE, 1..=3000)?;
+    let tables = section.sections("tier")?;
+    let preset = PresetKeys::read(section)?;
+    // Before anything is said to be missing: a misspelt key is what the user wants to hear of.
+    section.finish()?;
+    let (tiers, sizes) = if tables.is_empty() {
+        preset.tiers(section, page_size)?
+    } else {
+        preset.refuse(section)?;
+        tiers(section, &tables, page_size)?
+    };
+    Ok((Machine { page_size, tiers, instruction_ns, watermark_scale_factor }, sizes))
+}
+
+fn page_size(section: &Section<'_>) -> Result<Bytes, ConfigError> {
+    let page_size = section.bytes_or("page_size", Bytes(4096))?;
+    // What Linux offers as base pages: 4 KiB on x86-64; 4, 16 and 64 KiB on AArch64.
+    if ![4096, 16_384, 65_536].contains(&page_size.0) {
+        let problem = format!("found {page_size}; allowed: \"4KiB\", \"16KiB\", \"64KiB\"");
+        return Err(section.error("page_size", problem));
+    }
+    Ok(page_size)
+}
+
+/// The keys that go with a preset.
+struct PresetKeys<'a> {
+    name: Option<&'a str>,
+    fast: SizeKeys,
+    slow: Option<Bytes>,
+}
+
+impl<'a> PresetKeys<'a> {
+    fn read(section: &Section<'a>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            name: section.text("preset")?,
+            fast: SizeKeys::read(section, "fast", "fast_share")?,
+            slow: section.bytes("slow")?,
+        })
+    }
+
+    /// Refuses all of them, when the tiers are described one by one.
+    fn refuse(&self, section: &Section<'_>) -> Result<(), ConfigError> {
+        let present = [
+            ("preset", self.name.is_some()),
+            ("fast", self.fast.bytes.is_some()),
+            ("fast_share", self.fast.share.is_some()),
+            ("slow", self.slow.is_some()),
+        ];
+        match present.into_iter().find(|&(_, present)| present) {
+            None => Ok(()),
+            Some((key, _)) => {
+                let problem = "belongs to a preset, but [[machine.tier]] describes the machine; \
+                               remove one of them";
+                Err(section.error(key, problem))
+            }
+        }
+    }
+
+    fn tiers(
+        &self,
+        section: &Section<'_>,
+        page_size: Bytes,
+    ) -> Result<(Vec<TierModel>, Vec<TierSize>), ConfigError> {
+        let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+        let Some(name) = self.name else {
+            let problem =
+                format!("missing; allowed: {}; or [[machine.tier]] tables", names.join(", "));
+            return Err(section.error("preset", problem));
+        };
+        let fast = self.fast.size(section, page_size)?;
+        self.slow.map_or(Ok(()), |bytes| check_capacity(section, "slow", bytes, page_size))?;
+        let sizes = vec![fast, self.slow.map_or(ROOMY, TierSize::Bytes)];
+        check_sum(section, &sizes, page_size)?;
+        match Machine::preset(name, known(sizes[0]), known(sizes[1])) {
+            Some(machine) => Ok((machine.tiers, sizes)),
+            None => Err(section.unknown_name("preset", name, &names)),
+        }
+    }
+}
+
+fn tiers(
+    section: &Section<'_>,
+    tables: &[Section<'_>],
+    page_size: Bytes,
+) -> Result<(Vec<TierModel>, Vec<TierSize>), ConfigError> {
+    if tables.len() > Topology::MAX_TIERS {
+        let problem =
+            format!("found {} tiers; allowed: 1 to {}", tables.len(), Topology::MAX_TIERS);
+        return Err(section.error("tier", problem));
+    }
+    let mut models: Vec<TierModel> = Vec::with_capacity(tables.len());
+    let mut sizes = Vec::with_capacity(tables.len());
+    for table in tables {
+        let size = SizeKeys::read(table, "capacity", "share")?.size(table, page_size)?;
+        let model = tier(table, known(size))?;
+        check_order(table, &models, &model)?;
+        models.push(model);
+        sizes.push(size);
+    }
+    check_sum(section, &sizes, page_size)?;
+    Ok((models, sizes))
+}
+
+fn tier(table: &Section<'_>, capacity: Bytes) -> Result<TierModel, ConfigError> {
+    let required = |key, value: Option<f64>, unit| {
+        value.ok_or_else(|| table.error(key, format!("missing; write a number of {unit}")))
+    };
+    // A microsecond's thousandfold is storage, not memory; ten exabytes a second is nothing built.
+    let (ns, gbps) = (0.1..=1e6, 0.001..=1e7);
+    let load_ns = required("load_ns", table.number("load_ns", ns.clone())?, "nanoseconds")?;
+    let read_gbps = required("read_gbps", table.number("read_gbps", gbps.clone())?, "GB/s")?;
+    let model = TierModel {
+        name: super::name(table, "name")?,
+        capacity,
+        load_ns,
+        // A store that misses waits for its line as a load does.
+        store_ns: table.number_or("store_ns", load_ns, ns)?,
+        read_gbps,
+        write_gbps: table.number_or("write_gbps", read_gbps, gbps)?,
+        channels: table.whole_or("channels", 1, 1..=1024)? as u32,
+    };
+    table.finish()?;
+    Ok(model)
+}
+
+fn check_order(
+    table: &Section<'_>,
+    faster: &[TierModel],
+    model: &TierModel,
+) -> Result<(), ConfigError> {
+    if faster.iter().any(|other| other.name == model.name) {
+        let problem = format!("found \"{}\" a second time; names are unique", model.name);
+        return Err(table.error("name", problem));
+    }
+    if let Some(before) = faster.last()
+        && model.load_ns < before.load_ns
+    {
+        let problem = format!(
+            "found {}; allowed: at least {} ns, the latency of \"{}\" before it: tiers stand \
+             fastest first",
+            model.load_ns, before.load_ns, before.name
+        );
+        return Err(table.error("load_ns", problem));
+    }
+    Ok(())
+}
+
+/// A size in bytes or as a share of the resident set: exactly one of two keys.
+struct SizeKeys {
+    bytes_key: &'static str,
+    bytes: Option<Bytes>,
+    share_key: &'static str,
+    share: Option<f64>,
+}
+
+impl SizeKeys {
+    fn read(
+        section: &Section<'_>,
+        bytes_key: &'static str,
+        share_key: &'static str,
+    ) -> Result<Self, ConfigError> {
+        let bytes = section.bytes(bytes_key)?;
+        // A tier a hundred times as large as the programs is a typing error.
+        let share = section.number(share_key, 0.0..=100.0)?;
+        Ok(Self { bytes_key, bytes, share_key, share })
+    }
+
+    fn size(&self, section: &Section<'_>, page_size: Bytes) -> Result<TierSize, ConfigError> {
+        let Self { bytes_key, share_key, .. } = *self;
+        match (self.bytes, self.share) {
+            (Some(bytes), None) => {
+                check_capacity(section, bytes_key, bytes, page_size)?;
+                Ok(TierSize::Bytes(bytes))
+            }
+            (None, Some(share)) if share > 0.0 => Ok(TierSize::ShareOfResident(share)),
+            (None, Some(_)) => {
+                let problem = "found 0; allowed: a share above 0, for instance 0.333";
+                Err(section.error(share_key, problem))
+            }
+            (Some(_), Some(_)) => {
+                Err(section.error(share_key, format!("{bytes_key} says the size too; keep one")))
+            }
+            (None, None) => {
+                let problem = format!("missing; write a size (\"64MiB\"), or {share_key} = 0.333");
+                Err(section.error(bytes_key, problem))
+            }
+        }
+    }
+}
+
+fn check_capacity(
+    section: &Section<'_>,
+    key: &'static str,
+    bytes: Bytes,
+    page_size: Bytes,
+) -> Result<(), ConfigError> {
+    let pages = bytes.in_pages(page_size).0;
+    if (1..=MAX_PAGES).contains(&pages) {
+        return Ok(());
+    }
+    let problem = format!(
+        "found {bytes}; allowed: from one page ({page_size}) to {}",
+        Bytes(MAX_PAGES * page_size.0)
+    );
+    Err(section.error(key, problem))
+}
+
+fn check_sum(
+    section: &Section<'_>,
+    sizes: &[TierSize],
+    page_size: Bytes,
+) -> Result<(), ConfigError> {
+    // Each is at most MAX_PAGES, so seven of them do not overflow.
+    let sum = sizes.iter().map(|&size| known(size).in_pages(page_size).0).sum::<u64>();
+    if sum > MAX_PAGES {
+        let problem = format!("found {sum} pages in all tiers together; allowed: {MAX_PAGES}");
+        return Err(section.error("", problem));
+    }
+    Ok(())
+}
+
+/// The bytes, as far as they are known before the programs are.
+fn known(size: TierSize) -> Bytes {
+    match size {
+        TierSize::Bytes(bytes) => bytes,
+        TierSize::ShareOfResident(_) => Bytes(0),
+    }
+}

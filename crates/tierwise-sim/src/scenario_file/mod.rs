@@ -1,0 +1,157 @@
+//! The TOML form of a [`Scenario`].
+//!
+//! A scenario file says on which machine which programs run, and for how long. Sizes may be given as
+//! shares of what the programs need, so that a file suits traces of any size:
+//!
+//! ```
+//! use std::path::Path;
+//! use tierwise_core::units::Bytes;
+//! use tierwise_sim::scenario::Scenario;
+//!
+//! let text = r#"
+//! name = "zipf"
+//! summary = "A skewed program whose fast tier holds a quarter of it"
+//! duration_s = 60
+//!
+//! [machine]
+//! preset = "dram-cxl"     # 73 ns and 202 ns
+//! fast_share = 0.25       # of the resident set; or fast = "64MiB"
+//!
+//! [[workload]]
+//! name = "store"
+//! [workload.generator]
+//! pattern = "zipf"
+//! footprint = "256MiB"
+//! "#;
+//! let scenario = Scenario::parse("zipf.toml", text, Path::new(".")).unwrap();
+//! let machine = scenario.resolve(Bytes(256 << 20));
+//! assert_eq!(machine.tiers[0].capacity, Bytes(64 << 20));
+//! assert_eq!(machine.tiers[1].capacity, Bytes(512 << 20)); // room for everything, twice
+//!
+//! let error = Scenario::parse("zipf.toml", &text.replace("fast_share", "fastshare"), Path::new("."));
+//! assert_eq!(
+//!     error.unwrap_err().to_string(),
+//!     "zipf.toml:8: machine.fastshare: unknown key; did you mean \"fast_share\"?"
+//! );
+//! ```
+//!
+//! `docs/cli.md` shows how to check a file; the shipped ones are in `scenarios/`.
+
+mod generator;
+mod machine;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::time::Duration;
+
+use tierwise_core::config::{ConfigError, Document, Section};
+use tierwise_core::migrate::Budget;
+use tierwise_core::units::Bandwidth;
+
+use crate::costs::Costs;
+use crate::scenario::{Scenario, Source, Workload};
+
+/// Seconds of virtual time that a key may name: from a millisecond to the 115 days after which a
+/// number is a typing error.
+const SECONDS: RangeInclusive<f64> = 0.001..=1e7;
+
+/// Letters that a name may have: it is a row of tables that fit a screen.
+const NAME_LETTERS: usize = 64;
+
+impl Scenario {
+    /// Reads a scenario. `file` names it in messages; traces are looked for from `base`, the folder
+    /// that the file lies in. No file is opened here.
+    ///
+    /// # Errors
+    /// The first thing wrong, with file, line and key.
+    pub fn parse(file: &str, text: &str, base: &Path) -> Result<Self, ConfigError> {
+        let document = Document::parse(file, text)?;
+        let root = document.root();
+        let name = name(&root, "name")?;
+        let summary = root.required_text("summary")?.to_owned();
+        let duration = seconds(&root, "duration_s", SECONDS)?;
+        let (machine, sizes) = machine::machine(&root.section("machine")?)?;
+        let costs = Costs::parse(&root.section("costs")?)?;
+        let budget = budget(&root.section("budget")?)?;
+        let workloads = workloads(&root, base, duration)?;
+        root.finish()?;
+        Ok(Self { name, summary, machine, sizes, costs, budget, workloads, duration })
+    }
+}
+
+fn budget(section: &Section<'_>) -> Result<Budget, ConfigError> {
+    // Beyond ten terabytes a second no memory is limited.
+    let megabytes = section.number("bandwidth_mbps", 0.001..=1e7)?;
+    section.finish()?;
+    Ok(Budget { bandwidth: megabytes.map(|mb| Bandwidth((mb * 1e6) as u64)) })
+}
+
+fn workloads(
+    root: &Section<'_>,
+    base: &Path,
+    duration: Option<Duration>,
+) -> Result<Vec<Workload>, ConfigError> {
+    let sections = root.sections("workload")?;
+    if sections.is_empty() {
+        return Err(root.error("workload", "missing; write at least one [[workload]]"));
+    }
+    let mut workloads: Vec<Workload> = Vec::with_capacity(sections.len());
+    for section in &sections {
+        let workload = workload::workload(section, base)?;
+        if workloads.iter().any(|other| other.name == workload.name) {
+            let problem = format!("found \"{}\" a second time; names are unique", workload.name);
+            return Err(section.error("name", problem));
+        }
+        check_times(section, &workload, duration)?;
+        workloads.push(workload);
+    }
+    Ok(workloads)
+}
+
+fn check_times(
+    section: &Section<'_>,
+    workload: &Workload,
+    duration: Option<Duration>,
+) -> Result<(), ConfigError> {
+    if let Some(duration) = duration
+        && workload.start >= duration
+    {
+        let found = workload.start.as_secs_f64();
+        let problem = format!(
+            "found {found}; allowed: less than duration_s, which is {}",
+            duration.as_secs_f64()
+        );
+        return Err(section.error("start_s", problem));
+    }
+    let endless = matches!(&workload.source, Source::Generator(_, spec) if spec.windows.is_none());
+    if endless && workload.stop.is_none() && duration.is_none() {
+        let problem = "this program never ends; give generator.windows, stop_s, or the scenario's \
+                       duration_s";
+        return Err(section.error("generator", problem));
+    }
+    Ok(())
+}
+
+/// A name that can stand in a table: some letters, no control characters.
+fn name(section: &Section<'_>, key: &'static str) -> Result<String, ConfigError> {
+    let name = section.required_text(key)?;
+    let letters = name.chars().count();
+    if letters == 0 || letters > NAME_LETTERS || name.chars().any(char::is_control) {
+        let problem = format!(
+            "found {name:?}; allowed: 1 to {NAME_LETTERS} letters without control characters"
+        );
+        return Err(section.error(key, problem));
+    }
+    Ok(name.to_owned())
+}
+
+fn seconds(
+    section: &Section<'_>,
+    key: &'static str,
+    allowed: RangeInclusive<f64>,
+) -> Result<Option<Duration>, ConfigError> {
+    Ok(section.number(key, allowed)?.map(Duration::from_secs_f64))
+}

@@ -1,0 +1,369 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tierwise_core::units::{Bandwidth, Bytes};
+
+use crate::scenario::{Class, Scenario, Source, TierSize};
+
+const HEAD: &str = "name = \"s\"\nsummary = \"x\"\n";
+const MACHINE: &str = "[machine]\npreset = \"dram-cxl\"\nfast = \"64MiB\"\n";
+const WORKLOAD: &str = "[[workload]]\nname = \"w\"\ntrace = \"a.twt\"\n";
+
+fn parse(text: &str) -> Result<Scenario, String> {
+    Scenario::parse("s.toml", text, Path::new("/base")).map_err(|error| error.to_string())
+}
+
+fn refusal(text: &str) -> String {
+    parse(text).expect_err("was accepted")
+}
+
+/// A refusal of the machine's or the workload's keys, in an otherwise good file.
+fn machine_refusal(machine: &str) -> String {
+    refusal(&format!("{HEAD}{machine}{WORKLOAD}"))
+}
+
+fn workload_refusal(workload: &str) -> String {
+    refusal(&format!("{HEAD}{MACHINE}[[workload]]\nname = \"w\"\n{workload}"))
+}
+
+#[test]
+fn the_smallest_file_has_defaults_for_the_rest() {
+    let scenario = parse(&format!("{HEAD}{MACHINE}{WORKLOAD}")).unwrap();
+    assert_eq!(scenario.sizes[0], TierSize::Bytes(Bytes(64 << 20)));
+    assert_eq!(scenario.duration, None);
+    assert_eq!(scenario.budget.bandwidth, None);
+    assert_eq!(scenario.machine.page_size, Bytes(4096));
+    assert_eq!(scenario.machine.watermark_scale_factor, 10);
+    let workload = &scenario.workloads[0];
+    assert_eq!(workload.source, Source::Trace(PathBuf::from("/base/a.twt")));
+    assert_eq!(workload.class, Class::BestEffort);
+    assert_eq!((workload.dilation, workload.scale, workload.loops), (1, 1, 1));
+    assert_eq!(workload.memory_level_parallelism, 1.0);
+}
+
+#[test]
+fn every_key_arrives_where_it_belongs() {
+    let scenario = parse(
+        r#"
+        name = "all"
+        summary = "every key"
+        duration_s = 12.5
+        [machine]
+        page_size = "16KiB"
+        watermark_scale_factor = 200
+        instruction_ns = 0.5
+        [[machine.tier]]
+        name = "HBM"
+        share = 0.1
+        load_ns = 60
+        read_gbps = 800
+        channels = 16
+        [[machine.tier]]
+        name = "DRAM"
+        capacity = "1GiB"
+        load_ns = 90
+        store_ns = 100
+        read_gbps = 200
+        write_gbps = 150
+        [costs]
+        hint_fault_ns = 900
+        [budget]
+        bandwidth_mbps = 200
+        [[workload]]
+        name = "cache"
+        class = "latency-critical"
+        trace = "../traces/a.twt"
+        dilation = 30
+        scale = 2
+        loops = 3
+        measure_from = "run"
+        start_s = 1
+        stop_s = 9
+        huge_pages = true
+        memory_level_parallelism = 4
+        [[workload]]
+        name = "moving"
+        [workload.generator]
+        pattern = "phase-change"
+        footprint = "8MiB"
+        hot_fraction = 0.25
+        change_windows = [10, 20]
+        "#,
+    )
+    .unwrap();
+    let [hbm, dram] = scenario.machine.tiers.as_slice() else { panic!("not two tiers") };
+    assert_eq!((hbm.store_ns, hbm.write_gbps, hbm.channels), (60.0, 800.0, 16));
+    assert_eq!((dram.store_ns, dram.write_gbps, dram.channels), (100.0, 150.0, 1));
+    assert_eq!(scenario.machine.instruction_ns, 0.5);
+    assert_eq!(scenario.machine.watermark_scale_factor, 200);
+    assert_eq!(scenario.costs.hint_fault_ns, 900.0);
+    assert_eq!(scenario.budget.bandwidth, Some(Bandwidth(200_000_000)));
+    assert_eq!(scenario.duration, Some(Duration::from_millis(12_500)));
+    let [cache, moving] = scenario.workloads.as_slice() else { panic!("not two workloads") };
+    assert_eq!(cache.class, Class::LatencyCritical);
+    assert_eq!((cache.dilation, cache.scale, cache.loops), (30, 2, 3));
+    assert_eq!(cache.measure_from.as_deref(), Some("run"));
+    assert_eq!((cache.start, cache.stop), (Duration::from_secs(1), Some(Duration::from_secs(9))));
+    assert!(cache.huge_pages && cache.memory_level_parallelism == 4.0);
+    let Source::Generator(pattern, spec) = &moving.source else { panic!("not a generator") };
+    assert_eq!(pattern, "phase-change");
+    assert_eq!(spec.footprint_pages, 2048);
+    assert_eq!(spec.change_windows, [10, 20]);
+    assert_eq!(spec.hot_fraction, 0.25);
+}
+
+#[test]
+fn shares_become_whole_pages_of_the_resident_set() {
+    let machine = "[machine]\npreset = \"dram-cxl\"\nfast_share = 0.333\n";
+    let scenario = parse(&format!("{HEAD}{machine}{WORKLOAD}")).unwrap();
+    let capacities = |resident| {
+        let machine = scenario.resolve(Bytes(resident));
+        (machine.tiers[0].capacity, machine.tiers[1].capacity)
+    };
+    assert_eq!(capacities(4096 * 1000), (Bytes(4096 * 333), Bytes(4096 * 2000)));
+    // Nothing resident yet: a tier still holds a page.
+    assert_eq!(capacities(0), (Bytes(4096), Bytes(4096)));
+}
+
+#[test]
+fn sizes_that_make_no_machine_are_refused() {
+    let with = |rest: &str| machine_refusal(&format!("[machine]\npreset = \"dram-cxl\"\n{rest}"));
+    assert_eq!(
+        with(""),
+        "s.toml:3: machine.fast: missing; write a size (\"64MiB\"), or fast_share = 0.333"
+    );
+    assert_eq!(
+        with("fast = \"0MiB\"\n"),
+        "s.toml:5: machine.fast: found \"0MiB\"; allowed: a size above zero, for instance \"16GiB\""
+    );
+    assert_eq!(
+        with("fast = \"1KiB\"\n"),
+        "s.toml:5: machine.fast: found 1 KiB; allowed: from one page (4 KiB) to 16.0 TiB"
+    );
+    assert_eq!(
+        with("fast = \"1MiB\"\nslow = \"17TiB\"\n"),
+        "s.toml:6: machine.slow: found 17 TiB; allowed: from one page (4 KiB) to 16.0 TiB"
+    );
+    assert!(with("fast = \"9TiB\"\nslow = \"9TiB\"\n").contains("pages in all tiers together"));
+    assert_eq!(
+        with("fast = \"1MiB\"\nfast_share = 0.5\n"),
+        "s.toml:6: machine.fast_share: fast says the size too; keep one"
+    );
+    assert_eq!(
+        with("fast_share = 0\n"),
+        "s.toml:5: machine.fast_share: found 0; allowed: a share above 0, for instance 0.333"
+    );
+    assert_eq!(
+        with("fast_share = -1\n"),
+        "s.toml:5: machine.fast_share: found -1; allowed: a number from 0 to 100"
+    );
+    assert_eq!(
+        with("fast = \"1MiB\"\npage_size = \"8KiB\"\n"),
+        "s.toml:6: machine.page_size: found 8 KiB; allowed: \"4KiB\", \"16KiB\", \"64KiB\""
+    );
+}
+
+#[test]
+fn a_wrong_preset_or_none_is_refused() {
+    assert_eq!(
+        machine_refusal("[machine]\npreset = \"dram-clx\"\nfast = \"1MiB\"\n"),
+        "s.toml:4: machine.preset: found \"dram-clx\" (did you mean \"dram-cxl\"?); allowed: \
+         dram-cxl, dram-cxl-252, dram-slow-140, dram-optane"
+    );
+    assert_eq!(
+        machine_refusal("[machine]\nfast = \"1MiB\"\n"),
+        "s.toml:3: machine.preset: missing; allowed: dram-cxl, dram-cxl-252, dram-slow-140, \
+         dram-optane; or [[machine.tier]] tables"
+    );
+    assert_eq!(
+        machine_refusal("[machine]\npreset = \"dram-cxl\"\nfast = \"1MiB\"\nslwo = \"1MiB\"\n"),
+        "s.toml:6: machine.slwo: unknown key; did you mean \"slow\"?"
+    );
+}
+
+#[test]
+fn tiers_stand_fastest_first_and_are_complete() {
+    let tier = |name: &str, rest: &str| {
+        format!("[[machine.tier]]\nname = \"{name}\"\ncapacity = \"1MiB\"\n{rest}")
+    };
+    let good = "load_ns = 80\nread_gbps = 10\n";
+    assert_eq!(
+        machine_refusal(&(tier("a", good) + &tier("b", "load_ns = 70\nread_gbps = 10\n"))),
+        "s.toml:11: machine.tier[1].load_ns: found 70; allowed: at least 80 ns, the latency of \
+         \"a\" before it: tiers stand fastest first"
+    );
+    assert_eq!(
+        machine_refusal(&(tier("a", good) + &tier("a", good))),
+        "s.toml:9: machine.tier[1].name: found \"a\" a second time; names are unique"
+    );
+    assert_eq!(
+        machine_refusal(&tier("a", "read_gbps = 10\n")),
+        "s.toml:3: machine.tier[0].load_ns: missing; write a number of nanoseconds"
+    );
+    assert_eq!(
+        machine_refusal(&tier("a", "load_ns = 0\nread_gbps = 10\n")),
+        "s.toml:6: machine.tier[0].load_ns: found 0; allowed: a number from 0.1 to 1000000"
+    );
+    let eight: String = (0..8).map(|i| tier(&format!("t{i}"), good)).collect();
+    assert!(machine_refusal(&eight).ends_with("machine.tier: found 8 tiers; allowed: 1 to 7"));
+    assert_eq!(
+        machine_refusal(&format!("[machine]\npreset = \"dram-cxl\"\n{}", tier("a", good))),
+        "s.toml:4: machine.preset: belongs to a preset, but [[machine.tier]] describes the \
+         machine; remove one of them"
+    );
+}
+
+#[test]
+fn a_workload_needs_one_source() {
+    assert_eq!(
+        workload_refusal(""),
+        "s.toml:6: workload[0].trace: missing; write the path of a trace, from this file's \
+         folder, or a [workload.generator]"
+    );
+    assert_eq!(
+        workload_refusal("trace = \"a.twt\"\n[workload.generator]\npattern = \"zipf\"\n"),
+        "s.toml:8: workload[0].trace: a generator says what runs, too; keep one of them"
+    );
+    assert_eq!(
+        workload_refusal("trace = 5\n"),
+        "s.toml:8: workload[0].trace: found 5; allowed: a text in quotes"
+    );
+    assert_eq!(
+        refusal(&format!("{HEAD}{MACHINE}")),
+        "s.toml:1: workload: missing; write at least one [[workload]]"
+    );
+}
+
+#[test]
+fn names_are_unique_and_printable() {
+    assert_eq!(
+        refusal(&format!("{HEAD}{MACHINE}{WORKLOAD}{WORKLOAD}")),
+        "s.toml:10: workload[1].name: found \"w\" a second time; names are unique"
+    );
+    let bell = format!("name = \"\\u0007\"\nsummary = \"x\"\n{MACHINE}{WORKLOAD}");
+    assert_eq!(
+        refusal(&bell),
+        "s.toml:1: name: found \"\\u{7}\"; allowed: 1 to 64 letters without control characters"
+    );
+}
+
+#[test]
+fn wrong_figures_of_a_workload_are_refused() {
+    let with = |rest: &str| workload_refusal(&format!("trace = \"a.twt\"\n{rest}"));
+    assert_eq!(
+        with("class = \"best-efort\"\n"),
+        "s.toml:9: workload[0].class: found \"best-efort\" (did you mean \"best-effort\"?); \
+         allowed: best-effort, latency-critical"
+    );
+    for key in ["dilation", "scale", "loops"] {
+        assert_eq!(
+            with(&format!("{key} = 0\n")),
+            format!(
+                "s.toml:9: workload[0].{key}: found 0; allowed: a whole number from 1 to 1000000"
+            )
+        );
+    }
+    assert_eq!(
+        with("memory_level_parallelism = 0.5\n"),
+        "s.toml:9: workload[0].memory_level_parallelism: found 0.5; allowed: a number from 1 to 128"
+    );
+    assert_eq!(
+        with("start_s = 5\nstop_s = 5\n"),
+        "s.toml:10: workload[0].stop_s: found 5; allowed: later than start_s, which is 5"
+    );
+    assert_eq!(
+        with("start_s = nan\n"),
+        "s.toml:9: workload[0].start_s: found nan; allowed: a number from 0 to 10000000"
+    );
+    assert_eq!(
+        with("loop = 2\n"),
+        "s.toml:9: workload[0].loop: unknown key; did you mean \"loops\"?"
+    );
+}
+
+#[test]
+fn a_workload_that_starts_after_the_end_is_refused() {
+    let text = format!("duration_s = 10\n{HEAD}{MACHINE}{WORKLOAD}start_s = 10\n");
+    assert_eq!(
+        refusal(&text),
+        "s.toml:10: workload[0].start_s: found 10; allowed: less than duration_s, which is 10"
+    );
+}
+
+#[test]
+fn wrong_generators_are_refused() {
+    let with = |rest: &str| workload_refusal(&format!("[workload.generator]\n{rest}"));
+    let unknown = with("pattern = \"zpif\"\n");
+    assert!(
+        unknown.starts_with(
+            "s.toml:9: workload[0].generator.pattern: found \"zpif\" (did you mean \"zipf\"?)"
+        ),
+        "{unknown}"
+    );
+    assert_eq!(
+        with("pattern = \"zipf\"\nzipf_exponent = -1\n"),
+        "s.toml:10: workload[0].generator.zipf_exponent: found -1; allowed: a number from 0 to 10"
+    );
+    assert_eq!(
+        with("pattern = \"moving-hot-set\"\nhot_fraction = 0.0\n"),
+        "s.toml:10: workload[0].generator.hot_fraction: found 0; allowed: above 0, at most 0.5, \
+         and at least one page of the footprint"
+    );
+    assert_eq!(
+        with("pattern = \"zipf\"\nfootprint = \"2TiB\"\n"),
+        "s.toml:10: workload[0].generator.footprint: found 2 TiB; allowed: from 4 KiB to 1 TiB"
+    );
+    assert_eq!(
+        with("pattern = \"zipf\"\norder = 9\nfootprint = \"3MiB\"\n"),
+        "s.toml:11: workload[0].generator.footprint: found 768; allowed: a multiple of 512 base \
+         pages, above 0"
+    );
+    assert_eq!(
+        with("pattern = \"phase-change\"\nchange_windows = [1, \"2\"]\n"),
+        "s.toml:10: workload[0].generator.change_windows: found \"2\"; allowed: a list of whole \
+         numbers, [10, 20]"
+    );
+    assert_eq!(
+        with("pattern = \"zipf\"\nwindow = 9\n"),
+        "s.toml:10: workload[0].generator.window: unknown key; did you mean \"windows\"?"
+    );
+}
+
+#[test]
+fn a_program_without_end_needs_one() {
+    let refused = workload_refusal("[workload.generator]\npattern = \"zipf\"\n");
+    assert_eq!(
+        refused,
+        "s.toml:8: workload[0].generator: this program never ends; give generator.windows, \
+         stop_s, or the scenario's duration_s"
+    );
+    for end in ["windows = 5\n", ""] {
+        let stop = if end.is_empty() { "stop_s = 5\n" } else { "" };
+        let workload = format!("{stop}[workload.generator]\npattern = \"zipf\"\n{end}");
+        assert!(parse(&format!("{HEAD}{MACHINE}[[workload]]\nname = \"w\"\n{workload}")).is_ok());
+    }
+}
+
+#[test]
+fn whole_sections_are_checked_too() {
+    let budget = format!("{HEAD}{MACHINE}[budget]\nbandwidth_mbps = 0\n{WORKLOAD}");
+    assert_eq!(
+        refusal(&budget),
+        "s.toml:7: budget.bandwidth_mbps: found 0; allowed: a number from 0.001 to 10000000"
+    );
+    let costs = format!("{HEAD}{MACHINE}[costs]\nhint_faults_ns = 0\n{WORKLOAD}");
+    assert_eq!(
+        refusal(&costs),
+        "s.toml:7: costs.hint_faults_ns: unknown key; did you mean \"hint_fault_ns\"?"
+    );
+    assert_eq!(
+        refusal(&format!("{HEAD}{MACHINE}[[workloads]]\n")),
+        "s.toml:1: workload: missing; write at least one [[workload]]"
+    );
+    assert_eq!(refusal("name = 1\n"), "s.toml:1: name: found 1; allowed: a text in quotes");
+    assert!(refusal("name =").starts_with("s.toml:1: not valid TOML"));
+    assert_eq!(
+        refusal(&format!("{HEAD}duration_s = 0\n{MACHINE}{WORKLOAD}")),
+        "s.toml:3: duration_s: found 0; allowed: a number from 0.001 to 10000000"
+    );
+}

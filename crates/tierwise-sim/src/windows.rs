@@ -1,0 +1,233 @@
+//! The windows of a program in the order in which they run: read once, scaled, mapped to huge pages, looped
+//! over the measured part.
+
+use std::sync::Arc;
+
+use tierwise_trace::{Birth, Header, PageAccess, TraceError, Window, WindowSource};
+
+use crate::bound::{Bounds, WindowBound};
+
+/// A whole program in memory, shared by all runs of it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What the source says of itself.
+    pub header: Header,
+    /// Every window.
+    pub windows: Vec<Window>,
+    /// Greatest number of base pages mapped at one time.
+    pub peak_resident: u64,
+    /// log2 of the base pages of each page.
+    orders: Vec<u8>,
+}
+
+impl Loaded {
+    /// Reads a source to its end, with each page standing for `scale` pages and, if asked for, its address
+    /// space in huge pages.
+    ///
+    /// # Errors
+    /// The source is damaged.
+    pub fn read(
+        source: &mut dyn WindowSource,
+        scale: u32,
+        huge_pages: bool,
+    ) -> Result<Self, TraceError> {
+        let mut windows = Vec::new();
+        let mut window = Window::default();
+        while source.next_window(&mut window)? {
+            windows.push(std::mem::take(&mut window));
+        }
+        if huge_pages {
+            crate::huge::coalesce(&mut windows);
+        }
+        if scale > 1 {
+            windows.iter_mut().for_each(|w| replicate(w, scale));
+        }
+        let (orders, peak_resident) = survey(&windows);
+        Ok(Self { header: source.header().clone(), windows, peak_resident, orders })
+    }
+
+    /// The bounds of every window.
+    pub fn bounds(&self, bounds: &Bounds) -> Vec<WindowBound> {
+        let frames = |page: u32| 1 << self.orders.get(page as usize).copied().unwrap_or(0);
+        self.windows.iter().map(|window| bounds.window(window, frames)).collect()
+    }
+
+    /// Index of the window where a phase begins.
+    pub fn mark(&self, name: &str) -> Option<usize> {
+        self.windows.iter().position(|w| w.marks.iter().any(|m| m == name))
+    }
+
+    /// The names of all phases.
+    pub fn marks(&self) -> impl Iterator<Item = &str> {
+        self.windows.iter().flat_map(|w| &w.marks).map(String::as_str)
+    }
+}
+
+/// The `copy`-th share of `count`, such that the shares add up.
+fn share(count: u32, scale: u32, copy: u32) -> u32 {
+    count / scale + u32::from(copy < count % scale)
+}
+
+fn replicate(window: &mut Window, scale: u32) {
+    let births = window.births.iter().flat_map(|b| {
+        (0..scale).map(move |i| Birth {
+            page: b.page * scale + i,
+            vpn: b.vpn * u64::from(scale) + u64::from(i),
+            ..*b
+        })
+    });
+    window.births = births.collect();
+    let accesses = window.accesses.iter().flat_map(|a| {
+        (0..scale).map(move |i| PageAccess {
+            page: a.page * scale + i,
+            loads: share(a.loads, scale, i),
+            stores: share(a.stores, scale, i),
+            load_misses: share(a.load_misses, scale, i),
+            store_misses: share(a.store_misses, scale, i),
+            ..*a
+        })
+    });
+    window.accesses = accesses.collect();
+    window.unmaps =
+        window.unmaps.iter().flat_map(|&p| (0..scale).map(move |i| p * scale + i)).collect();
+}
+
+/// Every page's order, and the greatest number of base pages mapped at one time.
+fn survey(windows: &[Window]) -> (Vec<u8>, u64) {
+    let (mut orders, mut now, mut peak) = (Vec::new(), 0u64, 0u64);
+    for window in windows {
+        for birth in &window.births {
+            let index = birth.page as usize;
+            if index >= orders.len() {
+                orders.resize(index + 1, 0u8);
+            }
+            orders[index] = birth.order;
+            now += 1 << birth.order;
+        }
+        peak = peak.max(now);
+        for &page in &window.unmaps {
+            now -= orders.get(page as usize).map_or(0, |&order| 1 << order);
+        }
+    }
+    (orders, peak)
+}
+
+/// A loaded program as it runs in one scenario: which part is measured, how often, how slowly.
+#[derive(Debug)]
+pub struct Part {
+    /// The program.
+    pub program: Arc<Loaded>,
+    /// First window of the measured part.
+    pub measure_from: usize,
+    /// How often the measured part runs; at least 1.
+    pub loops: u32,
+    /// The bounds of every window on the scenario's machine.
+    pub bounds: Vec<WindowBound>,
+}
+
+impl Part {
+    /// Windows that a whole run takes.
+    pub fn windows(&self) -> u64 {
+        let all = self.program.windows.len();
+        all as u64 + u64::from(self.loops - 1) * all.saturating_sub(self.measure_from) as u64
+    }
+}
+
+/// Where a program's windows come from, one at a time.
+enum Origin {
+    /// All in memory.
+    Loaded { part: Arc<Part>, next: usize, loops_left: u32 },
+    /// Made as they are needed: a generator without end, or one too large to keep.
+    Stream { source: Box<dyn WindowSource>, measure_from: String, measuring: bool, bounds: Bounds, orders: u8 },
+}
+
+/// The windows of one run of a program.
+pub struct Windows {
+    origin: Origin,
+    dilation: u32,
+    taken: u64,
+    bound: WindowBound,
+    measured: bool,
+}
+
+impl std::fmt::Debug for Windows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Windows").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
+
+impl Windows {
+    fn new(origin: Origin, dilation: u32) -> Self {
+        Self { origin, dilation, taken: 0, bound: WindowBound::default(), measured: false }
+    }
+
+    /// Windows of a loaded program.
+    pub fn of(part: Arc<Part>, dilation: u32) -> Self {
+        let loops_left = part.loops - 1;
+        Self::new(Origin::Loaded { part, next: 0, loops_left }, dilation)
+    }
+
+    /// Windows of a source that is read as it runs, measured from a mark on (from the start, if empty).
+    /// All its pages are of one order.
+    pub fn stream(
+        source: Box<dyn WindowSource>,
+        measure_from: &str,
+        dilation: u32,
+        bounds: Bounds,
+        order: u8,
+    ) -> Self {
+        let measuring = measure_from.is_empty();
+        let measure_from = measure_from.to_owned();
+        Self::new(Origin::Stream { source, measure_from, measuring, bounds, orders: order }, dilation)
+    }
+
+    /// How many alike windows each stands for.
+    pub fn dilation(&self) -> u32 {
+        self.dilation
+    }
+
+    /// Whether the window taken last belongs to the measured part.
+    pub fn is_measured(&self) -> bool {
+        self.measured
+    }
+
+    /// The bounds of the window taken last.
+    pub fn bound(&self) -> &WindowBound {
+        &self.bound
+    }
+
+    /// Windows taken so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Takes the next window into `window`; false at the end.
+    ///
+    /// # Errors
+    /// A streamed source is damaged.
+    pub fn next(&mut self, window: &mut Window) -> Result<bool, TraceError> {
+        match &mut self.origin {
+            Origin::Stream { source, measure_from, measuring, bounds, orders } => {
+                if !source.next_window(window)? {
+                    return Ok(false);
+                }
+                *measuring |= window.marks.contains(measure_from);
+                self.measured = *measuring;
+                self.bound = bounds.window(window, |_| 1 << *orders);
+            }
+            Origin::Loaded { part, next, loops_left } => {
+                if *next == part.program.windows.len() && *loops_left > 0 {
+                    *loops_left -= 1;
+                    *next = part.measure_from;
+                }
+                let Some(from) = part.program.windows.get(*next) else { return Ok(false) };
+                window.clone_from(from);
+                self.bound = part.bounds[*next];
+                self.measured = *next >= part.measure_from;
+                *next += 1;
+            }
+        }
+        self.taken += 1;
+        Ok(true)
+    }
+}

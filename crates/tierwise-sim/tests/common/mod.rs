@@ -1,0 +1,45 @@
+//! Small machines and programs for the simulator's tests.
+
+use tierwise_core::migrate::Budget;
+use tierwise_core::units::Bytes;
+use tierwise_sim::costs::Costs;
+use tierwise_sim::machine::Machine;
+use tierwise_sim::scenario::{Class, Scenario, Source, Workload};
+use tierwise_trace::generate::GeneratorSpec;
+
+pub const PAGE: u64 = 4096;
+
+/// A generated program with the defaults of a scenario.
+pub fn workload(name: &str, generator: &str, spec: GeneratorSpec) -> Workload {
+    Workload {
+        name: name.to_owned(),
+        class: Class::BestEffort,
+        source: Source::Generator(generator.to_owned(), spec),
+        dilation: 1,
+        scale: 1,
+        loops: 1,
+        measure_from: Some("run".to_owned()),
+        start: std::time::Duration::ZERO,
+        stop: None,
+        huge_pages: false,
+        memory_level_parallelism: 1.0,
+    }
+}
+
+/// DRAM + CXL with so many pages of each.
+pub fn machine(fast_pages: u64, slow_pages: u64) -> Machine {
+    Machine::preset("dram-cxl", Bytes(fast_pages * PAGE), Bytes(slow_pages * PAGE)).unwrap()
+}
+
+pub fn scenario(machine: Machine, workloads: Vec<Workload>) -> Scenario {
+    Scenario {
+        name: "test".to_owned(),
+        summary: String::new(),
+        machine,
+        sizes: Vec::new(),
+        costs: Costs::default(),
+        budget: Budget::default(),
+        workloads,
+        duration: None,
+    }
+}

@@ -1,0 +1,119 @@
+//! What can be worked out on paper must come out of the simulator.
+
+mod common;
+
+use common::{machine, scenario, workload};
+use tierwise_core::recipe::Recipe;
+use tierwise_sim::costs::Costs;
+use tierwise_sim::run::{Prepared, RunOptions, run};
+use tierwise_trace::generate::{self, GeneratorSpec};
+
+fn result(scenario: tierwise_sim::scenario::Scenario, policy: &str) -> tierwise_sim::result::PolicyResult {
+    let prepared = Prepared::load(scenario).unwrap();
+    let options = RunOptions { seed: 7, check: true, ..RunOptions::default() };
+    run(&prepared, &Recipe::named(policy).unwrap(), &options, &mut |_| ()).unwrap().result
+}
+
+fn spec(pages: u64) -> GeneratorSpec {
+    GeneratorSpec {
+        footprint_pages: pages,
+        accesses_per_window: 100_000,
+        windows: Some(20),
+        exact: true,
+        write_ratio: 0.0,
+        ..GeneratorSpec::default()
+    }
+}
+
+/// Uniform accesses over a footprint of which a quarter is fast: a quarter of the misses is fast, and a
+/// miss costs 73/4 + 3*202/4 ns. One thread uses two percent of either tier's bandwidth, so the loaded
+/// latency stays within half a nanosecond of the idle one.
+#[test]
+fn uniform_access_is_served_by_the_share_of_memory() {
+    let r = result(scenario(machine(250, 2000), vec![workload("u", "uniform", spec(1000))]), "none");
+    assert!((r.fast_access_ratio - 0.25).abs() < 1e-6, "{}", r.fast_access_ratio);
+    let instructions = 100.0 / 2.3;
+    let expected = (instructions + 73.0 * 0.25 + 202.0 * 0.75) / (instructions + 73.0);
+    assert!((r.slowdown - expected).abs() < 0.01, "{} against {expected}", r.slowdown);
+}
+
+/// A stationary Zipf pattern whose hottest pages were touched first: static placement is perfect, the hit
+/// ratio is H(k)/H(n), and the oracle does no better.
+#[test]
+fn a_stationary_zipf_hits_as_the_harmonic_numbers_say() {
+    let zipf = GeneratorSpec { scrambled: false, zipf_exponent: 0.99, ..spec(1000) };
+    let truth = generate::ground_truth("zipf", &zipf).unwrap().unwrap();
+    let r = result(scenario(machine(100, 2000), vec![workload("z", "zipf", zipf.clone())]), "none");
+    let expected = truth.hottest_share(0, 100);
+    // "exact" counts are expectations rounded to whole accesses, one in 100,000 a page.
+    assert!((r.fast_access_ratio - expected).abs() < 1e-3, "{} {expected}", r.fast_access_ratio);
+    let oracle = result(scenario(machine(100, 2000), vec![workload("z", "zipf", zipf)]), "oracle");
+    assert!((oracle.fast_access_ratio - expected).abs() < 1e-3);
+    assert!(r.distance_to_oracle >= 0.0 && r.distance_to_oracle < 0.01, "{}", r.distance_to_oracle);
+}
+
+/// Two pages, room for one, each hot in turn: whatever moves, moves back and forth, and every window's
+/// misses are served either all fast or all slow. Static serves exactly half of them fast.
+#[test]
+fn two_pages_that_take_turns_are_half_fast_if_nobody_moves() {
+    let turns = GeneratorSpec {
+        hot_fraction: 0.5,
+        hot_access_share: 1.0,
+        dwell_windows: 1,
+        motion: generate::Motion::Zigzag,
+        ..spec(2)
+    };
+    let r = result(scenario(machine(1, 10), vec![workload("p", "moving-hot-set", turns)]), "none");
+    assert!((r.fast_access_ratio - 0.5).abs() < 1e-9, "{}", r.fast_access_ratio);
+}
+
+/// With everything fast and nobody else there, a program runs as fast as with everything fast.
+#[test]
+fn enough_fast_memory_is_all_fast() {
+    let mut s = scenario(machine(4000, 4000), vec![workload("u", "uniform", spec(1000))]);
+    s.costs = Costs::FREE;
+    for policy in ["none", "fmem-all", "oracle"] {
+        let r = result(s.clone(), policy);
+        assert_eq!(r.fast_access_ratio, 1.0, "{policy}");
+        assert!((r.slowdown - 1.0).abs() < 0.01, "{policy}: {}", r.slowdown);
+    }
+    let r = result(s, "smem-all");
+    let expected = (100.0 / 2.3 + 202.0) / (100.0 / 2.3 + 73.0);
+    assert_eq!(r.fast_access_ratio, 0.0);
+    assert!((r.slowdown - expected).abs() < 0.02, "{} against {expected}", r.slowdown);
+}
+
+/// Three tiers fill in order, and each serves its share.
+#[test]
+fn three_tiers_fill_from_the_fastest() {
+    let mut m = machine(250, 250);
+    let mut third = m.tiers[1].clone();
+    third.name = "far CXL".to_owned();
+    third.load_ns = 400.0;
+    third.capacity = tierwise_core::units::Bytes(2000 * common::PAGE);
+    m.tiers.push(third);
+    let r = result(scenario(m, vec![workload("u", "uniform", spec(1000))]), "none");
+    let page = common::PAGE;
+    let usage = &r.tenants[0].usage_bytes;
+    assert_eq!(usage["DRAM"], 250 * page);
+    assert_eq!(usage["CXL"], 250 * page);
+    assert_eq!(usage["far CXL"], 500 * page);
+    let instructions = 100.0 / 2.3;
+    let expected =
+        (instructions + 73.0 * 0.25 + 202.0 * 0.25 + 400.0 * 0.5) / (instructions + 73.0);
+    assert!((r.slowdown - expected).abs() < 0.02, "{} against {expected}", r.slowdown);
+}
+
+/// A program that outgrows the machine is killed, and the result says so; the other goes on.
+#[test]
+fn running_out_of_memory_is_an_outcome() {
+    let two = vec![
+        workload("first", "uniform", spec(700)),
+        workload("second", "uniform", GeneratorSpec { windows: Some(5), ..spec(700) }),
+    ];
+    let r = result(scenario(machine(500, 500), two), "none");
+    let failures: Vec<bool> = r.tenants.iter().map(|t| t.failure.is_some()).collect();
+    assert_eq!(failures.iter().filter(|&&f| f).count(), 1, "{:?}", r.tenants);
+    let killed = r.tenants.iter().find_map(|t| t.failure.as_ref()).unwrap();
+    assert!(killed.starts_with("out of memory at"), "{killed}");
+}

@@ -1,0 +1,128 @@
+//! A set-associative cache with least-recently-used replacement.
+//!
+//! It answers one question: would this access have reached memory? The line number modulo the number
+//! of sets names the set; a set keeps its `ways` most recently used lines.
+//!
+//! ```
+//! use tierwise_trace::cache::{Cache, parse_geometry};
+//! // 256 bytes, 2 ways of 64-byte lines: two sets, even lines in one and odd lines in the other.
+//! let mut cache = Cache::new(parse_geometry("256/2").unwrap()).unwrap();
+//! assert!(cache.access(0)); // a miss: empty
+//! assert!(cache.access(2));
+//! assert!(!cache.access(0)); // a hit; now 2 is the set's oldest line
+//! assert!(cache.access(4)); // takes the place of 2
+//! assert!(!cache.access(0));
+//! assert!(cache.access(2));
+//! ```
+//!
+//! The recorder's own model (recorder/common/cache_model.h) behaves the same; a test holds both to
+//! one sequence of accesses.
+
+use crate::CacheModel;
+
+/// Line size when a geometry does not name one: that of x86-64 and AArch64 servers.
+pub const LINE_BYTES: u32 = 64;
+
+/// The cache a recording models unless told otherwise: 32 MiB, 16 ways, about what one socket's tenant
+/// sees of the shared cache of a server processor.
+pub const DEFAULT: CacheModel =
+    CacheModel { size_bytes: 32 << 20, ways: 16, line_bytes: LINE_BYTES };
+
+/// Why a cache geometry is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// Not of the form SIZE/WAYS.
+    #[error("cache {text:?}: expected SIZE/WAYS, for instance 32MiB/16")]
+    Form {
+        /// What was given.
+        text: String,
+    },
+    /// The number of sets is no power of two.
+    #[error(
+        "cache of {size_bytes} bytes, {ways} ways, {line_bytes}-byte lines: the size divided by ways \
+         times line must be a power of two, from 1 to 2^31"
+    )]
+    Sets {
+        /// Capacity.
+        size_bytes: u64,
+        /// Associativity.
+        ways: u32,
+        /// Line size.
+        line_bytes: u32,
+    },
+}
+
+/// Reads SIZE/WAYS, the size in bytes or with KiB, MiB or GiB.
+///
+/// # Errors
+/// Another form, or a number of sets that is no power of two.
+pub fn parse_geometry(text: &str) -> Result<CacheModel, GeometryError> {
+    let form = || GeometryError::Form { text: text.to_owned() };
+    let (size, ways) = text.split_once('/').ok_or_else(form)?;
+    let digits = size.find(|c: char| !c.is_ascii_digit()).unwrap_or(size.len());
+    let (number, unit) = size.split_at(digits);
+    let shift = match unit.trim() {
+        "" | "B" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        _ => return Err(form()),
+    };
+    let number: u64 = number.parse().map_err(|_| form())?;
+    let size_bytes = number.checked_mul(1 << shift).ok_or_else(form)?;
+    let ways = ways.trim().parse().map_err(|_| form())?;
+    let model = CacheModel { size_bytes, ways, line_bytes: LINE_BYTES };
+    sets(model)?;
+    Ok(model)
+}
+
+/// The number of sets, which must be a power of two.
+fn sets(model: CacheModel) -> Result<u64, GeometryError> {
+    let CacheModel { size_bytes, ways, line_bytes } = model;
+    let per_set = u64::from(ways) * u64::from(line_bytes);
+    let sets = size_bytes.checked_div(per_set).unwrap_or(0);
+    if sets.is_power_of_two() && sets <= 1 << 31 && sets * per_set == size_bytes {
+        Ok(sets)
+    } else {
+        Err(GeometryError::Sets { size_bytes, ways, line_bytes })
+    }
+}
+
+/// The cache.
+#[derive(Debug)]
+pub struct Cache {
+    /// Sets one after the other; within a set, the most recently used line first. 0 is an empty way,
+    /// a line's tag is stored plus one.
+    tags: Vec<u32>,
+    ways: usize,
+    set_mask: u64,
+    set_bits: u32,
+}
+
+impl Cache {
+    /// An empty cache.
+    ///
+    /// # Errors
+    /// The number of sets is no power of two.
+    pub fn new(model: CacheModel) -> Result<Self, GeometryError> {
+        let sets = sets(model)?;
+        let ways = model.ways as usize;
+        Ok(Self {
+            tags: vec![0; sets as usize * ways],
+            ways,
+            set_mask: sets - 1,
+            set_bits: sets.trailing_zeros(),
+        })
+    }
+
+    /// Accesses a line (an address divided by the line size); true if it was a miss.
+    pub fn access(&mut self, line: u64) -> bool {
+        let start = (line & self.set_mask) as usize * self.ways;
+        let set = &mut self.tags[start..start + self.ways];
+        let tag = ((line >> self.set_bits) as u32).wrapping_add(1);
+        let found = set.iter().position(|&t| t == tag);
+        set[..=found.unwrap_or(self.ways - 1)].rotate_right(1);
+        set[0] = tag;
+        found.is_none()
+    }
+}

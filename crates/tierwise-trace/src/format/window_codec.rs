@@ -1,0 +1,233 @@
+//! One window as bytes: its counts, then its lists column by column.
+//!
+//! Pages ascend and are stored as distances. Births are consecutive numbers, so only the first is
+//! stored, to be checked. Every list is at least as long in bytes as it has entries, which bounds
+//! what a damaged length can make the reader allocate.
+
+use super::varint::{Cursor, put, unzigzag, zigzag};
+use crate::{Birth, PageAccess, PageKind, ThreadShare, Window};
+
+/// Appends `window`; `pages` pages were born before it.
+///
+/// # Errors
+/// The window breaks a rule of the data model; the message says which.
+pub fn encode(window: &Window, pages: u64, out: &mut Vec<u8>) -> Result<(), String> {
+    for value in [window.instructions, window.operations, pages] {
+        put(out, value);
+    }
+    for length in [
+        window.threads.len(),
+        window.births.len(),
+        window.accesses.len(),
+        window.unmaps.len(),
+        window.marks.len(),
+    ] {
+        put(out, length as u64);
+    }
+    encode_threads(&window.threads, out)?;
+    encode_births(&window.births, pages, out)?;
+    let born = pages + window.births.len() as u64;
+    encode_pages("accesses", window.accesses.iter().map(|a| a.page), born, out)?;
+    encode_counts(&window.accesses, out);
+    encode_pages("unmaps", window.unmaps.iter().copied(), born, out)?;
+    for mark in &window.marks {
+        put(out, mark.len() as u64);
+        out.extend_from_slice(mark.as_bytes());
+    }
+    Ok(())
+}
+
+fn encode_threads(threads: &[ThreadShare], out: &mut Vec<u8>) -> Result<(), String> {
+    if !threads.is_sorted_by(|a, b| a.thread < b.thread) {
+        return Err("the threads of a window must ascend".into());
+    }
+    threads.iter().for_each(|t| put(out, u64::from(t.thread)));
+    threads.iter().for_each(|t| put(out, t.instructions));
+    Ok(())
+}
+
+fn encode_births(births: &[Birth], pages: u64, out: &mut Vec<u8>) -> Result<(), String> {
+    for (birth, expected) in births.iter().zip(pages..) {
+        if u64::from(birth.page) != expected {
+            return Err(format!("page {} is born where page {expected} is next", birth.page));
+        }
+    }
+    let mut before = 0;
+    for birth in births {
+        put(out, zigzag(birth.vpn.wrapping_sub(before) as i64));
+        before = birth.vpn;
+    }
+    births.iter().for_each(|b| put(out, u64::from(b.order) << 1 | u64::from(b.kind as u8)));
+    births.iter().for_each(|b| put(out, u64::from(b.thread)));
+    Ok(())
+}
+
+fn encode_pages(
+    list: &str,
+    pages: impl Iterator<Item = u32>,
+    born: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    let mut next = 0;
+    for page in pages {
+        let page = u64::from(page);
+        if page >= born {
+            return Err(format!("page {page} is in {list} and was never born"));
+        }
+        let Some(distance) = page.checked_sub(next) else {
+            return Err(format!("page {page} in {list} does not ascend"));
+        };
+        put(out, distance);
+        next = page + 1;
+    }
+    Ok(())
+}
+
+fn encode_counts(accesses: &[PageAccess], out: &mut Vec<u8>) {
+    let columns: [fn(&PageAccess) -> u64; 6] = [
+        |a| u64::from(a.loads),
+        |a| u64::from(a.stores),
+        |a| u64::from(a.load_misses),
+        |a| u64::from(a.store_misses),
+        |a| u64::from(a.supervised),
+        |a| u64::from(a.thread),
+    ];
+    for column in columns {
+        accesses.iter().for_each(|access| put(out, column(access)));
+    }
+}
+
+/// Fills `window` from `bytes`; `pages` pages were born before it.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn decode(bytes: &[u8], pages: u64, window: &mut Window) -> Result<(), String> {
+    window.clear();
+    let cursor = &mut Cursor::new(bytes);
+    window.instructions = cursor.take()?;
+    window.operations = cursor.take()?;
+    let first = cursor.take()?;
+    if first != pages {
+        return Err(format!("its births begin at page {first} and {pages} pages were born before"));
+    }
+    let threads = cursor.take()?;
+    let births = cursor.take()?;
+    let accesses = cursor.take()?;
+    let unmaps = cursor.take()?;
+    let marks = cursor.take()?;
+    decode_threads(cursor, bounded(threads, 2, cursor)?, &mut window.threads)?;
+    decode_births(cursor, bounded(births, 3, cursor)?, pages, &mut window.births)?;
+    let born = pages + births;
+    decode_accesses(cursor, bounded(accesses, 7, cursor)?, born, &mut window.accesses)?;
+    let unmaps = bounded(unmaps, 1, cursor)?;
+    decode_pages(cursor, unmaps, born, |page| window.unmaps.push(page))?;
+    for _ in 0..bounded(marks, 1, cursor)? {
+        let length = cursor.take_as::<usize>()?;
+        let name = std::str::from_utf8(cursor.bytes(length)?);
+        window.marks.push(name.map_err(|e| format!("a mark's name: {e}"))?.to_owned());
+    }
+    cursor.finish()
+}
+
+/// Refuses a list that the bytes left cannot hold.
+fn bounded(length: u64, bytes_each: u64, cursor: &Cursor<'_>) -> Result<usize, String> {
+    let left = cursor.remaining() as u64;
+    match length.checked_mul(bytes_each) {
+        Some(bytes) if bytes <= left => Ok(length as usize),
+        _ => Err(format!("a list of {length} entries announced, {left} bytes left")),
+    }
+}
+
+fn decode_threads(
+    cursor: &mut Cursor<'_>,
+    length: usize,
+    threads: &mut Vec<ThreadShare>,
+) -> Result<(), String> {
+    for _ in 0..length {
+        threads.push(ThreadShare { thread: cursor.take_as()?, instructions: 0 });
+    }
+    for share in threads.iter_mut() {
+        share.instructions = cursor.take()?;
+    }
+    if threads.is_sorted_by(|a, b| a.thread < b.thread) {
+        Ok(())
+    } else {
+        Err("its threads do not ascend".into())
+    }
+}
+
+fn decode_births(
+    cursor: &mut Cursor<'_>,
+    length: usize,
+    pages: u64,
+    births: &mut Vec<Birth>,
+) -> Result<(), String> {
+    births.reserve(length);
+    let mut vpn = 0u64;
+    for page in (pages..).take(length) {
+        vpn = vpn.wrapping_add(unzigzag(cursor.take()?) as u64);
+        let page = u32::try_from(page).map_err(|_| "more than 2^32 pages".to_owned())?;
+        births.push(Birth { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 });
+    }
+    for birth in births.iter_mut() {
+        let bits = cursor.take()?;
+        birth.kind = if bits & 1 == 0 { PageKind::Anon } else { PageKind::File };
+        birth.order = u8::try_from(bits >> 1).map_err(|_| format!("page order {}", bits >> 1))?;
+    }
+    for birth in births.iter_mut() {
+        birth.thread = cursor.take_as()?;
+    }
+    Ok(())
+}
+
+fn decode_pages(
+    cursor: &mut Cursor<'_>,
+    length: usize,
+    born: u64,
+    mut push: impl FnMut(u32),
+) -> Result<(), String> {
+    let mut next = 0u64;
+    for _ in 0..length {
+        let page = next.checked_add(cursor.take()?).filter(|&page| page < born);
+        let Some(page) = page.and_then(|page| u32::try_from(page).ok()) else {
+            return Err(format!("a page after {next} that was never born ({born} were)"));
+        };
+        push(page);
+        next = u64::from(page) + 1;
+    }
+    Ok(())
+}
+
+fn decode_accesses(
+    cursor: &mut Cursor<'_>,
+    length: usize,
+    born: u64,
+    accesses: &mut Vec<PageAccess>,
+) -> Result<(), String> {
+    accesses.reserve(length);
+    decode_pages(cursor, length, born, |page| {
+        accesses.push(PageAccess {
+            page,
+            loads: 0,
+            stores: 0,
+            load_misses: 0,
+            store_misses: 0,
+            supervised: 0,
+            thread: 0,
+        });
+    })?;
+    let wide: [fn(&mut PageAccess) -> &mut u32; 4] =
+        [|a| &mut a.loads, |a| &mut a.stores, |a| &mut a.load_misses, |a| &mut a.store_misses];
+    for column in wide {
+        for access in accesses.iter_mut() {
+            *column(access) = cursor.take_as()?;
+        }
+    }
+    let narrow: [fn(&mut PageAccess) -> &mut u16; 2] = [|a| &mut a.supervised, |a| &mut a.thread];
+    for column in narrow {
+        for access in accesses.iter_mut() {
+            *column(access) = cursor.take_as()?;
+        }
+    }
+    Ok(())
+}

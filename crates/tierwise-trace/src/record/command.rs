@@ -1,0 +1,144 @@
+//! From a command line to the ELF file that QEMU must be given.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::RecordError;
+
+/// Scripts whose interpreter is a script: Linux stops after four (`BINPRM_MAX_RECURSION`).
+const MAX_INTERPRETERS: usize = 4;
+
+/// The kernel reads this much of a script's first line (`BINPRM_BUF_SIZE`).
+const HEAD_BYTES: usize = 256;
+
+/// A program that QEMU can load.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Resolved {
+    /// The ELF file.
+    pub program: PathBuf,
+    /// What the program sees as its own name.
+    pub argv0: String,
+    /// The arguments after it.
+    pub arguments: Vec<String>,
+}
+
+/// Finds the program in PATH and follows `#!` lines.
+pub(super) fn resolve(command: &[String]) -> Result<Resolved, RecordError> {
+    let Some((name, arguments)) = command.split_first() else {
+        return Err(RecordError::Option {
+            option: "command",
+            reason: "no program was named".into(),
+        });
+    };
+    let refuse = |reason: String| RecordError::Command { command: name.clone(), reason };
+    let mut program = find(name).ok_or_else(|| {
+        refuse("no such program; give its path, or a name that PATH holds".into())
+    })?;
+    let mut argv0 = name.clone();
+    let mut arguments = arguments.to_vec();
+    for _ in 0..=MAX_INTERPRETERS {
+        let head = head_of(&program).map_err(|e| refuse(format!("{}: {e}", program.display())))?;
+        let Some((interpreter, argument)) = interpreter(&head) else {
+            check_elf(&head).map_err(refuse)?;
+            return Ok(Resolved { program, argv0, arguments });
+        };
+        let script = program.to_string_lossy().into_owned();
+        arguments.splice(0..0, argument.into_iter().chain([script]));
+        argv0.clone_from(&interpreter);
+        program = interpreter.into();
+    }
+    Err(refuse(format!("more than {MAX_INTERPRETERS} interpreters, one run by the other")))
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| is_executable(path));
+    }
+    search_path(name)
+}
+
+/// Looks a program up in PATH.
+pub(super) fn search_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// The interpreter of a script, and the one argument it may have.
+fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
+    let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.trim().splitn(2, [' ', '\t']);
+    let program = words.next().filter(|word| !word.is_empty())?.to_owned();
+    Some((program, words.next().map(|word| word.trim().to_owned())))
+}
+
+/// Offsets and values of the ELF header: magic, class (64-bit) and machine.
+fn check_elf(head: &[u8]) -> Result<(), String> {
+    let (b"\x7fELF", Some(&[low, high])) = (head.get(..4).unwrap_or_default(), head.get(18..20))
+    else {
+        return Err("neither an ELF program nor a script that begins with #!".into());
+    };
+    let machine = u16::from_le_bytes([low, high]);
+    let own = match std::env::consts::ARCH {
+        "x86_64" => 62,
+        "aarch64" => 183,
+        other => return Err(format!("recording is not supported on {other}")),
+    };
+    if head[4] != 2 || machine != own {
+        return Err(format!(
+            "a program for ELF machine {machine}; only programs of this machine's own kind \
+             ({}, 64 bit) can be recorded",
+            std::env::consts::ARCH
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(folder: &Path, name: &str, text: &str) -> String {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_script_runs_its_interpreter_with_its_one_argument() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = script(folder.path(), "inner", "#!/bin/sh -e u\necho\n");
+        let outer = script(folder.path(), "outer", &format!("#!{inner}\n"));
+        let resolved = resolve(&[outer.clone(), "x".into()]).unwrap();
+        assert_eq!(resolved.program, Path::new("/bin/sh"));
+        assert_eq!(resolved.argv0, "/bin/sh");
+        assert_eq!(resolved.arguments, ["-e u", &inner, &outer, "x"]);
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = script(folder.path(), "text", "hello");
+        let message = resolve(&[text]).unwrap_err().to_string();
+        assert!(message.contains("neither an ELF program nor a script"), "{message}");
+        let message = resolve(&["no-such-program-here".into()]).unwrap_err().to_string();
+        assert!(message.contains("no such program"), "{message}");
+        let own = script(folder.path(), "loop", "");
+        std::fs::write(&own, format!("#!{own}\n")).unwrap();
+        let message = resolve(&[own]).unwrap_err().to_string();
+        assert!(message.contains("interpreters"), "{message}");
+    }
+}

@@ -1,0 +1,172 @@
+//! Records an unmodified Linux program.
+//!
+//! The program runs under QEMU's user-mode emulation with a plugin (recorder/ in the source tree)
+//! that counts its instructions and accesses. The plugin streams one message per window to this
+//! process, which writes the trace. Another process may name the phases of the program's work, and
+//! count its operations, through a FIFO ([`marks`]).
+
+mod command;
+mod host;
+pub mod marks;
+mod session;
+mod tools;
+mod wire;
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use crate::cache::{self, GeometryError};
+use crate::format::Totals;
+use crate::{CacheModel, TraceError};
+
+pub use session::record;
+
+/// 100 million instructions: some 30 to 50 ms of one core. That is short beside the second or so in
+/// which kernels and the published systems look at pages, so a simulation can place their intervals
+/// freely, and long enough that a window touches each hot page many times and a row is worth its bytes.
+pub const DEFAULT_WINDOW_INSTRUCTIONS: u64 = 100_000_000;
+
+/// What to record, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// The program and its arguments; a name without a slash is looked up in PATH.
+    pub command: Vec<String>,
+    /// The trace to write.
+    pub out: PathBuf,
+    /// Replace an existing trace.
+    pub overwrite: bool,
+    /// Guest instructions of a window.
+    pub window_instructions: u64,
+    /// The last-level cache to model.
+    pub llc: CacheModel,
+    /// zstd level of the trace.
+    pub level: i32,
+    /// The recorder plugin; found by itself when not given.
+    pub plugin: Option<PathBuf>,
+    /// The QEMU user-mode emulator; found by itself when not given.
+    pub qemu: Option<PathBuf>,
+    /// A FIFO to create for marks; its path is given to the program as `TIERWISE_MARKS`.
+    pub marks: Option<PathBuf>,
+    /// Stop the program after the window in which it has executed this many instructions.
+    pub max_instructions: Option<u64>,
+}
+
+impl RecordOptions {
+    /// Records `command` into `out`, with defaults for everything else.
+    #[must_use]
+    pub fn new(command: Vec<String>, out: impl Into<PathBuf>) -> Self {
+        Self {
+            command,
+            out: out.into(),
+            overwrite: false,
+            window_instructions: DEFAULT_WINDOW_INSTRUCTIONS,
+            llc: cache::DEFAULT,
+            level: crate::writer::WriterOptions::default().level,
+            plugin: None,
+            qemu: None,
+            marks: None,
+            max_instructions: None,
+        }
+    }
+}
+
+/// A recording under way, after each window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What has been written.
+    pub totals: Totals,
+    /// Size of the trace in bytes.
+    pub bytes: u64,
+}
+
+/// What a recording came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordSummary {
+    /// What was written.
+    pub totals: Totals,
+    /// Size of the trace in bytes.
+    pub bytes: u64,
+    /// How the program ended.
+    pub status: ExitStatus,
+    /// True when the program told of its end. When it was killed, or replaced itself by another
+    /// program (execve), what it did after its last full window is not in the trace.
+    pub complete: bool,
+    /// Lines of the marks FIFO that were not understood, each with the reason.
+    pub refused_marks: Vec<String>,
+}
+
+/// Why a program could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The trace could not be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The cache cannot be modelled.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// The command cannot be run.
+    #[error("{command}: {reason}")]
+    Command {
+        /// The program named.
+        command: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// QEMU's user-mode emulation is missing.
+    #[error(
+        "{name} was not found in PATH; recording runs the program under it. Install it: \
+         apt-get install qemu-user"
+    )]
+    NoQemu {
+        /// The emulator looked for.
+        name: String,
+    },
+    /// The recorder plugin is missing.
+    #[error(
+        "the recorder plugin was not found (looked for {}). Build it in the source tree: make \
+         recorder; or name it in TIERWISE_RECORDER", looked.join(", ")
+    )]
+    NoPlugin {
+        /// The paths tried.
+        looked: Vec<String>,
+    },
+    /// An option is out of its range.
+    #[error("{option}: {reason}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What was found and what is allowed.
+        reason: String,
+    },
+    /// The emulator ended before the plugin had spoken.
+    #[error("{qemu} ended ({status}) before the recording began; its own message is above")]
+    NotStarted {
+        /// The emulator.
+        qemu: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// The plugin said something that this version does not understand.
+    #[error("the recorder plugin sent {found}; expected {expected}. Rebuild it: make recorder")]
+    Wire {
+        /// What came.
+        found: String,
+        /// What should have come.
+        expected: &'static str,
+    },
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was attempted.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl RecordError {
+    fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::System { what, source }
+    }
+}

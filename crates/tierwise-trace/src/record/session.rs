@@ -1,0 +1,348 @@
+//! One recording: starts the program, reads its windows, writes the trace.
+
+use std::collections::VecDeque;
+use std::io::{BufReader, IsTerminal, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+
+use super::command::Resolved;
+use super::marks::Marks;
+use super::wire::{self, Message, Reason};
+use super::{Progress, RecordError, RecordOptions, RecordSummary, command, host, tools};
+use crate::cache::Cache;
+use crate::writer::{TraceWriter, WriterOptions};
+use crate::{Header, Window};
+
+/// How often to look whether the emulator has connected or ended, while it starts (in some 10 ms).
+const START_POLL: Duration = Duration::from_millis(5);
+
+/// How long a signal waits for the window under way to be handed over. Closing a window takes the
+/// guest milliseconds; a guest that takes seconds is stuck, and is then ended without it.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a program may take to end itself after SIGTERM before SIGKILL: as long as Docker's default.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is asked of the plugin: each request is one cut of the window under way.
+#[derive(Default)]
+struct RequestState {
+    control: Option<UnixStream>,
+    /// Cuts asked for and not yet seen, the oldest first; each may carry the name of a phase.
+    cuts: VecDeque<Option<String>>,
+    cuts_seen: u64,
+    cuts_asked: u64,
+    /// Operations told and not yet given to a window.
+    operations: u64,
+}
+
+/// Requests to the plugin from the threads that hear of marks and signals.
+#[derive(Default)]
+pub(super) struct Requests {
+    state: Mutex<RequestState>,
+    changed: Condvar,
+}
+
+impl Requests {
+    fn lock(&self) -> MutexGuard<'_, RequestState> {
+        // Every critical section below is a few assignments; none leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add_operations(&self, count: u64) {
+        let mut state = self.lock();
+        state.operations = state.operations.saturating_add(count);
+    }
+
+    /// The window under way ends here, and the next begins a phase.
+    pub fn mark(&self, name: String, operations: u64) {
+        self.add_operations(operations);
+        self.cut(Some(name));
+    }
+
+    /// Asks for a cut; returns its number.
+    fn cut(&self, mark: Option<String>) -> u64 {
+        let mut state = self.lock();
+        state.cuts.push_back(mark);
+        state.cuts_asked += 1;
+        // A plugin that has gone takes no requests; its stream's end is noticed by the reader.
+        if let Some(control) = &mut state.control {
+            let _ = control.write_all(b"C");
+        }
+        state.cuts_asked
+    }
+
+    /// Cuts the window and waits until it has arrived, but no longer than the patience.
+    fn flush(&self) {
+        let number = self.cut(None);
+        let state = self.lock();
+        let waiting = |state: &mut RequestState| state.cuts_seen < number;
+        drop(self.changed.wait_timeout_while(state, FLUSH_PATIENCE, waiting));
+    }
+
+    /// A window arrived: what belongs to it, and the marks that begin after it.
+    fn on_window(&self, reason: Reason) -> (u64, Option<String>) {
+        let mut state = self.lock();
+        let operations = std::mem::take(&mut state.operations);
+        if reason != Reason::Cut {
+            return (operations, None);
+        }
+        state.cuts_seen += 1;
+        self.changed.notify_all();
+        (operations, state.cuts.pop_front().flatten())
+    }
+
+    fn connect(&self, control: UnixStream) {
+        self.lock().control = Some(control);
+    }
+
+    fn disconnect(&self) {
+        self.lock().control = None;
+    }
+}
+
+/// Records a program; `progress` is called after each window. SIGTERM, SIGINT and SIGHUP to this
+/// process end the program and leave a complete trace.
+///
+/// # Errors
+/// The program, the emulator or the plugin is missing or refuses to work, or the trace cannot be
+/// written. A program that fails is no error: see [`RecordSummary::status`].
+pub fn record(
+    options: &RecordOptions,
+    progress: impl FnMut(&Progress),
+) -> Result<RecordSummary, RecordError> {
+    if options.window_instructions == 0 || options.window_instructions > u64::from(u32::MAX) / 2 {
+        return Err(RecordError::Option {
+            option: "window",
+            reason: format!(
+                "{} instructions; allowed are 1 to 2^31, so that a page's counts fit 32 bits",
+                options.window_instructions
+            ),
+        });
+    }
+    Cache::new(options.llc)?;
+    let resolved = command::resolve(&options.command)?;
+    let qemu = tools::qemu(options.qemu.as_deref())?;
+    let plugin = tools::plugin(options.plugin.as_deref())?;
+    let header = Header {
+        command: options.command.clone(),
+        host: host::describe(&qemu),
+        page_size: 4096,
+        window_instructions: options.window_instructions,
+        cache: options.llc,
+    };
+    let settings = WriterOptions { level: options.level, overwrite: options.overwrite };
+    let writer = TraceWriter::create(&options.out, &header, settings)?;
+    let run = Run { options, qemu: &qemu, plugin: &plugin };
+    let result = run.record(&resolved, writer, progress);
+    if matches!(result, Err(RecordError::NotStarted { .. })) {
+        // Only a header was written; an empty trace would be in the way of the next attempt.
+        let _ = std::fs::remove_file(&options.out);
+    }
+    result
+}
+
+type Writer = TraceWriter<std::io::BufWriter<std::fs::File>>;
+
+struct Run<'a> {
+    options: &'a RecordOptions,
+    qemu: &'a Path,
+    plugin: &'a Path,
+}
+
+impl Run<'_> {
+    fn record(
+        &self,
+        resolved: &Resolved,
+        writer: Writer,
+        progress: impl FnMut(&Progress),
+    ) -> Result<RecordSummary, RecordError> {
+        let folder = tempfile::Builder::new()
+            .prefix("tierwise-")
+            .tempdir()
+            .map_err(RecordError::system("a temporary directory"))?;
+        let socket = folder.path().join("socket");
+        let listener = UnixListener::bind(&socket).map_err(RecordError::system("socket"))?;
+        let requests = Arc::new(Requests::default());
+        let fifo = self.options.marks.clone().unwrap_or_else(|| folder.path().join("marks"));
+        let marks = Marks::listen(&fifo, Arc::clone(&requests))?;
+
+        let mut child = self.spawn(resolved, &socket, &fifo)?;
+        let signals = SignalForwarder::start(&child, Arc::clone(&requests))?;
+        let stream = accept(&listener, &mut child, self.qemu)?;
+        let control = stream.try_clone().map_err(RecordError::system("socket"))?;
+        requests.connect(control);
+        let copied = self.copy_windows(stream, writer, &requests, progress);
+        requests.disconnect();
+        if copied.is_err() || copied.as_ref().is_ok_and(|c| c.stop) {
+            stop(&mut child)?;
+        }
+        let status = child.wait().map_err(RecordError::system("waiting for the program"))?;
+        signals.finish();
+        let refused_marks = marks.finish();
+        let Copied { totals, bytes, complete, .. } = copied?;
+        Ok(RecordSummary { totals, bytes, status, complete, refused_marks })
+    }
+
+    fn spawn(
+        &self,
+        resolved: &Resolved,
+        socket: &Path,
+        marks: &Path,
+    ) -> Result<Child, RecordError> {
+        let options = self.options;
+        // QEMU takes a doubled comma for one that is part of a value.
+        let path = |path: &Path| path.to_string_lossy().replace(',', ",,");
+        let plugin = format!(
+            "{},socket={},window={},llc_bytes={},llc_ways={}",
+            path(self.plugin),
+            path(socket),
+            options.window_instructions,
+            options.llc.size_bytes,
+            options.llc.ways
+        );
+        let marks = std::path::absolute(marks).map_err(RecordError::system("marks FIFO"))?;
+        Command::new(self.qemu)
+            .args(["-plugin", &plugin, "-0", &resolved.argv0])
+            .arg(&resolved.program)
+            .args(&resolved.arguments)
+            .env("TIERWISE_MARKS", marks)
+            .spawn()
+            .map_err(RecordError::system(self.qemu.display().to_string()))
+    }
+
+    /// Writes window after window until the stream ends or enough has been seen.
+    fn copy_windows(
+        &self,
+        stream: UnixStream,
+        mut writer: Writer,
+        requests: &Requests,
+        mut progress: impl FnMut(&Progress),
+    ) -> Result<Copied, RecordError> {
+        // 1 MiB: a window of 40 thousand rows in one go.
+        let mut input = BufReader::with_capacity(1 << 20, stream);
+        wire::read_hello(&mut input)?;
+        let mut window = Window::default();
+        let mut marks = Vec::new();
+        let (mut complete, mut stop) = (false, false);
+        while !stop {
+            match wire::read(&mut input, &mut window)? {
+                Message::Window(reason) => {
+                    let (operations, mark) = requests.on_window(reason);
+                    window.operations = operations;
+                    if is_empty(&window) {
+                        requests.add_operations(operations);
+                    } else {
+                        window.marks.append(&mut marks);
+                        writer.push(&window)?;
+                        progress(&Progress { totals: writer.totals(), bytes: writer.bytes() });
+                    }
+                    marks.extend(mark);
+                }
+                Message::End => complete = true,
+                Message::Gone => break,
+            }
+            let limit = self.options.max_instructions.unwrap_or(u64::MAX);
+            stop = writer.totals().instructions >= limit;
+        }
+        let bytes = writer.bytes();
+        let (_, totals) = writer.finish()?;
+        Ok(Copied { totals, bytes, complete, stop })
+    }
+}
+
+struct Copied {
+    totals: crate::format::Totals,
+    bytes: u64,
+    complete: bool,
+    /// The program still runs and is to be stopped.
+    stop: bool,
+}
+
+/// A cut between two windows leaves one in which nothing happened.
+fn is_empty(window: &Window) -> bool {
+    window.instructions == 0
+        && window.accesses.is_empty()
+        && window.births.is_empty()
+        && window.unmaps.is_empty()
+}
+
+fn accept(
+    listener: &UnixListener,
+    child: &mut Child,
+    qemu: &Path,
+) -> Result<UnixStream, RecordError> {
+    listener.set_nonblocking(true).map_err(RecordError::system("socket"))?;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => return Ok(stream),
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(e) => return Err(RecordError::system("socket")(e)),
+        }
+        let ended = child.try_wait().map_err(RecordError::system("waiting for the program"))?;
+        if let Some(status) = ended {
+            return Err(RecordError::NotStarted { qemu: qemu.display().to_string(), status });
+        }
+        std::thread::sleep(START_POLL);
+    }
+}
+
+fn pid_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// Ends the program: politely, then not.
+fn stop(child: &mut Child) -> Result<(), RecordError> {
+    let failed = || RecordError::system("stopping the program");
+    if let Some(pid) = pid_of(child) {
+        // It may have ended by itself meanwhile; its status tells.
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    let deadline = Instant::now() + STOP_PATIENCE;
+    while Instant::now() < deadline {
+        if child.try_wait().map_err(failed())?.is_some() {
+            return Ok(());
+        }
+        std::thread::sleep(START_POLL);
+    }
+    child.kill().map_err(failed())
+}
+
+/// Passes signals on to the program, after its window under way has been brought home.
+struct SignalForwarder {
+    handle: Handle,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl SignalForwarder {
+    fn start(child: &Child, requests: Arc<Requests>) -> Result<Self, RecordError> {
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
+            .map_err(RecordError::system("handling signals"))?;
+        let handle = signals.handle();
+        let pid = pid_of(child);
+        let thread = std::thread::spawn(move || {
+            for number in signals.forever() {
+                requests.flush();
+                // Ctrl-C reaches the program by itself, because it shares this terminal.
+                let heard = number == SIGINT && std::io::stdin().is_terminal();
+                let signal = Signal::from_named_raw(number);
+                if let (Some(pid), Some(signal), false) = (pid, signal, heard) {
+                    let _ = kill_process(pid, signal);
+                }
+            }
+        });
+        Ok(Self { handle, thread })
+    }
+
+    fn finish(self) {
+        self.handle.close();
+        // The thread has nothing to return; a panic in it has been printed.
+        let _ = self.thread.join();
+    }
+}

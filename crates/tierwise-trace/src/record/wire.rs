@@ -1,0 +1,160 @@
+//! Reads the messages of the recorder plugin (recorder/README.md, "The wire").
+//!
+//! The plugin is another program that this one started, but it is not trusted with memory: lists are
+//! read entry by entry, so a wrong length ends at the end of the stream.
+
+use std::io::{self, Read};
+
+use super::RecordError;
+use crate::{Birth, PageAccess, PageKind, ThreadShare, Window};
+
+/// The version of the messages, as in recorder/plugin/wire.h.
+const VERSION: u32 = 1;
+
+/// Why a window ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It reached its length.
+    Full,
+    /// This process asked for it.
+    Cut,
+    /// The program ended.
+    Exit,
+}
+
+/// A message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// A window, with its lists in the order the data model asks for.
+    Window(Reason),
+    /// The program has ended and told everything.
+    End,
+    /// The stream stopped: the program was killed, or replaced itself.
+    Gone,
+}
+
+/// Reads the first message.
+pub(super) fn read_hello(input: &mut impl Read) -> Result<(), RecordError> {
+    let hello: [u8; 16] = read_array(input).map_err(RecordError::system("the recorder plugin"))?;
+    if &hello[..4] != b"TWRH" || u32_at(&hello, 4) != VERSION {
+        return Err(RecordError::Wire {
+            found: format!("{:?}, version {}", &hello[..4].escape_ascii(), u32_at(&hello, 4)),
+            expected: "TWRH, version 1",
+        });
+    }
+    Ok(())
+}
+
+/// Reads the next message into `window`. A message that is cut off counts as gone.
+pub(super) fn read(input: &mut impl Read, window: &mut Window) -> Result<Message, RecordError> {
+    match read_whole(input, window) {
+        Err(RecordError::System { source, .. })
+            if matches!(
+                source.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+            ) =>
+        {
+            Ok(Message::Gone)
+        }
+        other => other,
+    }
+}
+
+fn read_whole(input: &mut impl Read, window: &mut Window) -> Result<Message, RecordError> {
+    let failed = || RecordError::system("the recorder plugin's stream");
+    let start: [u8; 16] = read_array(input).map_err(failed())?;
+    match &start[..4] {
+        b"TWRE" => return Ok(Message::End),
+        b"TWRW" => {}
+        other => {
+            return Err(RecordError::Wire {
+                found: format!("{:?}", other.escape_ascii().to_string()),
+                expected: "TWRW or TWRE",
+            });
+        }
+    }
+    let reason = match u32_at(&start, 4) {
+        0 => Reason::Full,
+        1 => Reason::Cut,
+        2 => Reason::Exit,
+        other => {
+            return Err(RecordError::Wire {
+                found: format!("reason {other}"),
+                expected: "0, 1 or 2",
+            });
+        }
+    };
+    let lengths: [u8; 16] = read_array(input).map_err(failed())?;
+    window.clear();
+    window.instructions = u64_at(&start, 8);
+    read_lists(input, &lengths, window).map_err(failed())?;
+    sort(window);
+    Ok(Message::Window(reason))
+}
+
+fn read_lists(input: &mut impl Read, lengths: &[u8; 16], window: &mut Window) -> io::Result<()> {
+    for _ in 0..u32_at(lengths, 0) {
+        let bytes: [u8; 16] = read_array(input)?;
+        let thread = u32_at(&bytes, 0) as u16;
+        window.threads.push(ThreadShare { thread, instructions: u64_at(&bytes, 8) });
+    }
+    for _ in 0..u32_at(lengths, 4) {
+        let bytes: [u8; 16] = read_array(input)?;
+        window.births.push(Birth {
+            vpn: u64_at(&bytes, 0),
+            page: u32_at(&bytes, 8),
+            thread: u16_at(&bytes, 12),
+            kind: if bytes[14] == 0 { PageKind::Anon } else { PageKind::File },
+            order: bytes[15],
+        });
+    }
+    for _ in 0..u32_at(lengths, 8) {
+        let bytes: [u8; 24] = read_array(input)?;
+        window.accesses.push(PageAccess {
+            page: u32_at(&bytes, 0),
+            loads: u32_at(&bytes, 4),
+            stores: u32_at(&bytes, 8),
+            load_misses: u32_at(&bytes, 12),
+            store_misses: u32_at(&bytes, 16),
+            supervised: u16_at(&bytes, 20),
+            thread: u16_at(&bytes, 22),
+        });
+    }
+    for _ in 0..u32_at(lengths, 12) {
+        let bytes: [u8; 4] = read_array(input)?;
+        window.unmaps.push(u32_at(&bytes, 0));
+    }
+    Ok(())
+}
+
+/// The plugin sends rows in order of first touch, and a thread that ended beside its successor.
+fn sort(window: &mut Window) {
+    window.accesses.sort_unstable_by_key(|access| access.page);
+    window.unmaps.sort_unstable();
+    window.threads.sort_unstable_by_key(|share| share.thread);
+    window.threads.dedup_by(|later, earlier| {
+        let same = later.thread == earlier.thread;
+        if same {
+            earlier.instructions += later.instructions;
+        }
+        same
+    });
+}
+
+fn read_array<const N: usize>(input: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    input.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}

@@ -1,0 +1,178 @@
+//! Writes a trace, one window at a time.
+//!
+//! ```
+//! use tierwise_trace::reader::TraceReader;
+//! use tierwise_trace::writer::TraceWriter;
+//! use tierwise_trace::{CacheModel, Header, Window, WindowSource};
+//! # fn main() -> Result<(), tierwise_trace::TraceError> {
+//! let header = Header {
+//!     command: vec!["example".into()],
+//!     host: "this one".into(),
+//!     page_size: 4096,
+//!     window_instructions: 1000,
+//!     cache: CacheModel { size_bytes: 32 << 20, ways: 16, line_bytes: 64 },
+//! };
+//! let mut writer = TraceWriter::new("in memory", Vec::new(), &header, Default::default())?;
+//! writer.push(&Window { instructions: 1000, ..Window::default() })?;
+//! let (file, totals) = writer.finish()?;
+//! assert_eq!(totals.instructions, 1000);
+//!
+//! let mut reader = TraceReader::new("in memory", std::io::Cursor::new(file))?;
+//! let mut window = Window::default();
+//! assert!(reader.next_window(&mut window)?);
+//! assert_eq!(window.instructions, 1000);
+//! assert!(!reader.next_window(&mut window)?);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::format::frame::{Head, Kind};
+use crate::format::{MAGIC, Totals, VERSION, window_codec};
+use crate::{Header, TraceError, Window};
+
+/// How to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// zstd level, 1 to 19.
+    pub level: i32,
+    /// Replace an existing file.
+    pub overwrite: bool,
+}
+
+impl Default for WriterOptions {
+    /// Level 12: on recorded traces, higher levels gain little and begin to hold up the guest.
+    fn default() -> Self {
+        Self { level: 12, overwrite: false }
+    }
+}
+
+/// Writes a trace. Each window is passed on whole, so that a reader can follow a file that grows.
+pub struct TraceWriter<W: Write> {
+    path: PathBuf,
+    out: W,
+    compressor: zstd::bulk::Compressor<'static>,
+    totals: Totals,
+    bytes: u64,
+    raw: Vec<u8>,
+}
+
+impl TraceWriter<BufWriter<File>> {
+    /// Creates the file at `path`.
+    ///
+    /// # Errors
+    /// The file exists and [`WriterOptions::overwrite`] is off, or it cannot be written.
+    pub fn create(
+        path: &Path,
+        header: &Header,
+        options: WriterOptions,
+    ) -> Result<Self, TraceError> {
+        let mut how = OpenOptions::new();
+        how.write(true);
+        if options.overwrite {
+            how.create(true).truncate(true);
+        } else {
+            how.create_new(true);
+        }
+        let file = how.open(path).map_err(|source| io_error(path, refuse_overwrite(source)))?;
+        Self::new(path, BufWriter::new(file), header, options)
+    }
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Writes to `out`; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn new(
+        name: impl Into<PathBuf>,
+        out: W,
+        header: &Header,
+        options: WriterOptions,
+    ) -> Result<Self, TraceError> {
+        let path = name.into();
+        let compressor = zstd::bulk::Compressor::new(options.level.clamp(1, 19))
+            .map_err(|source| io_error(&path, source))?;
+        let (totals, raw) = (Totals::default(), Vec::new());
+        let mut writer = Self { path, out, compressor, totals, bytes: 0, raw };
+        writer.write(&MAGIC)?;
+        writer.write(&VERSION.to_le_bytes())?;
+        writer.raw = serde_json::to_vec(header).map_err(|e| writer.error(e.into()))?;
+        writer.frame(Kind::Header)?;
+        Ok(writer)
+    }
+
+    /// Appends a window.
+    ///
+    /// # Errors
+    /// It breaks a rule of the data model (pages out of order or never born), or writing failed.
+    pub fn push(&mut self, window: &Window) -> Result<(), TraceError> {
+        self.raw.clear();
+        window_codec::encode(window, self.totals.pages, &mut self.raw)
+            .map_err(|reason| self.invalid(&reason))?;
+        self.frame(Kind::Window)?;
+        self.totals.add(window);
+        Ok(())
+    }
+
+    /// Writes the end frame; without it the trace counts as incomplete.
+    ///
+    /// # Errors
+    /// Writing failed.
+    pub fn finish(mut self) -> Result<(W, Totals), TraceError> {
+        self.raw.clear();
+        self.totals.encode(&mut self.raw);
+        self.frame(Kind::End)?;
+        Ok((self.out, self.totals))
+    }
+
+    /// Totals so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Compresses `raw` and writes it as one frame.
+    fn frame(&mut self, kind: Kind) -> Result<(), TraceError> {
+        let data = self.compressor.compress(&self.raw).map_err(|source| self.error(source))?;
+        let head =
+            Head::new(kind, self.raw.len(), &data).map_err(|reason| self.invalid(&reason))?;
+        self.write(&head.to_bytes())?;
+        self.write(&data)?;
+        self.out.flush().map_err(|source| self.error(source))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(|source| io_error(&self.path, source))
+    }
+
+    fn error(&self, source: io::Error) -> TraceError {
+        io_error(&self.path, source)
+    }
+
+    fn invalid(&self, reason: &str) -> TraceError {
+        let reason = format!("window {}: {reason}", self.totals.windows);
+        self.error(io::Error::new(io::ErrorKind::InvalidInput, reason))
+    }
+}
+
+pub(crate) fn io_error(path: &Path, source: io::Error) -> TraceError {
+    TraceError::Io { path: path.to_owned(), source }
+}
+
+fn refuse_overwrite(source: io::Error) -> io::Error {
+    if source.kind() == io::ErrorKind::AlreadyExists {
+        return io::Error::new(source.kind(), "the file exists; --force replaces it");
+    }
+    source
+}

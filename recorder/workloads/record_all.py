@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Records the programs of traces/ again: record_all.py [--list] [NAME...], all of them without a name.
+
+Needs redis-server, memcached, zstd and qemu-user from Debian, cargo, and Python 3 with venv. What is
+made on the way (Python packages, graphs, databases, archives) goes to recorder/build/ and stays there
+for the next time. RECORD is the recorder's command (default: tierwise record), TRACES the folder that
+the traces go to (default: traces/). A trace that exists is replaced.
+"""
+
+import dataclasses
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from typing import Callable
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "recorder" / "build"
+TRACES = pathlib.Path(os.environ.get("TRACES", ROOT / "traces"))
+RECORD = shlex.split(os.environ.get("RECORD", "tierwise record"))
+MARKS = BUILD / "marks.fifo"
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PYTHON = BUILD / "venv" / "bin" / "python"
+# The last two are what networkit needs; fixed, because zstd compresses them.
+PYTHON_PACKAGES = ("networkit==11.2.2", "networkx==3.6.1", "numpy==2.4.6", "scipy==1.17.1")
+
+# A 32 MiB cache in front of 130 MB would hold a quarter of the program; in front of the 100 GB that
+# tiered machines serve it holds a few thousandths. 2 MiB is a sixtieth.
+LLC = "2MiB/16"
+# YCSB's 1000 bytes a record: about 130 MB resident in either store.
+RECORDS = 110_000
+# 2^18 vertices of 16 edges, each stored at both ends in 8 bytes: 64 MiB, beside the edge list.
+GRAPH_SCALE = 18
+# Branches of 100 000 accounts: a bank of about 120 MB.
+BANK_SCALE = 8
+# Nodes on each side of the road grid: 62 500 nodes of CPython objects, about 100 MB.
+GRID_SIDE = 250
+# How long the recorder may take from its start to the marks FIFO.
+RECORDER_START_S = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """One trace: the length of its windows, and what is run."""
+
+    window: int
+    program: Callable
+    parameters: tuple
+    # Instructions after which the program is stopped; None lets it finish.
+    limit: int | None = None
+
+
+def recorder(name, recording, command):
+    """Starts recording `command` into the trace `name`."""
+    limit = ["--max", str(recording.limit)] if recording.limit else []
+    trace = TRACES / f"{name}.twt"
+    MARKS.unlink(missing_ok=True)
+    return subprocess.Popen(
+        [*RECORD, "-o", trace, "--force", "--window", str(recording.window), "--llc", LLC, *limit,
+         "--marks", MARKS, "--", *map(str, command)], cwd=HERE)
+
+
+def wait(process, name):
+    """Waits for a recorder; a failed one ends the script."""
+    if process.wait() != 0:
+        sys.exit(f"record_all.py: {name}: the recorder exited with {process.returncode}")
+
+
+def await_marks(process, name):
+    """Waits until the recorder has made its FIFO."""
+    deadline = time.monotonic() + RECORDER_START_S
+    while not MARKS.is_fifo():
+        if process.poll() is not None or time.monotonic() > deadline:
+            sys.exit(f"record_all.py: {name}: the recorder made no FIFO {MARKS}")
+        time.sleep(0.05)
+
+
+def record_server(name, recording, command, store, port):
+    """Records a store while the YCSB client loads and drives it; the client ends the store."""
+    run(["cargo", "build", "--release", "-p", "ycsb-client"], cwd=ROOT)
+    workload, operations = recording.parameters
+    process = recorder(name, recording, command)
+    await_marks(process, name)
+    run([TARGET / "release" / "ycsb-client", "--store", store, "--port", port,
+         "--workload", workload, "--records", RECORDS, "--operations", operations,
+         "--marks", MARKS])
+    wait(process, name)
+
+
+def redis(name, recording):
+    """redis-server without persistence, YCSB workload."""
+    command = ["redis-server", "--port", "7001", "--bind", "127.0.0.1", "--save", "",
+               "--appendonly", "no"]
+    record_server(name, recording, command, "redis", 7001)
+
+
+def memcached(name, recording):
+    """memcached with room for every record, YCSB workload."""
+    # -A lets the client end it; one worker thread, because there is one connection.
+    command = ["memcached", "-p", "7002", "-U", "0", "-l", "127.0.0.1", "-m", "1024", "-A", "-t", "1",
+               "-u", "nobody"]
+    record_server(name, recording, command, "memcached", 7002)
+
+
+def graph(name, recording):
+    """One of GAP's kernels in networkit."""
+    kernel, kind, trials = recording.parameters
+    edges = made(f"{kind}{GRAPH_SCALE}.npy", lambda out: run(
+        [python(), "graph/prepare.py", kind, GRAPH_SCALE, out]))
+    wait(recorder(name, recording, [python(), "graph/run.py", kernel, edges, trials]), name)
+
+
+def sqlite(name, recording):
+    """TPC-B transactions on SQLite."""
+    where, transactions = recording.parameters
+    bank = made("bank.db", lambda out: run([python(), "sqlite/prepare.py", BANK_SCALE, out]))
+    # A run changes its file; the next one starts from the same rows.
+    working = shutil.copyfile(bank, BUILD / "bank-working.db")
+    wait(recorder(name, recording, [python(), "sqlite/run.py", where, working, transactions]), name)
+
+
+def search(name, recording):
+    """A search in NetworkX."""
+    kind, queries = recording.parameters
+    wait(recorder(name, recording, [python(), "search/run.py", kind, GRID_SIDE, queries]), name)
+
+
+def zstd(name, recording):
+    """zstd with a 128 MiB window, on Python packages; it has no load phase."""
+    archive = made("packages.tar", archive_packages)
+    command = ["zstd", "--long=27", "--single-thread", "-q", "-f", archive, "-o", BUILD / "out.zst"]
+    process = recorder(name, recording, command)
+    await_marks(process, name)
+    MARKS.write_text("run\n")
+    wait(process, name)
+
+
+def run(command, **options):
+    """Runs a command that must succeed."""
+    subprocess.run([str(word) for word in command], check=True, **{"cwd": HERE, **options})
+
+
+def python():
+    """The interpreter of an environment that has the packages."""
+    if not PYTHON.exists():
+        run([sys.executable, "-m", "venv", PYTHON.parents[1]])
+        run([PYTHON, "-m", "pip", "install", "-q", *PYTHON_PACKAGES])
+    return PYTHON
+
+
+def made(file_name, make):
+    """The file in recorder/build, made by `make(path)` the first time."""
+    path = BUILD / file_name
+    if not path.exists():
+        # The name ends alike: numpy appends .npy to names without it.
+        half_made = BUILD / f"half-made-{file_name}"
+        make(half_made)
+        half_made.rename(path)
+    return path
+
+
+def archive_packages(out):
+    """A tar of two of the packages as pip installed them, the same on every machine."""
+    (packages,) = python().parents[1].glob("lib/python*/site-packages")
+
+    def plain(member):
+        member.mtime = member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return None if "__pycache__" in member.name else member
+
+    with tarfile.open(out, "w") as archive:
+        for package in ("numpy", "numpy.libs", "scipy", "scipy.libs"):
+            archive.add(packages / package, package, filter=plain)
+
+
+M = 1_000_000
+RECORDINGS = {
+    "redis-ycsb-a": Recording(20 * M, redis, ("a", 300_000)),
+    "redis-ycsb-b": Recording(20 * M, redis, ("b", 300_000)),
+    "redis-ycsb-c": Recording(20 * M, redis, ("c", 300_000)),
+    "redis-ycsb-d": Recording(20 * M, redis, ("d", 300_000)),
+    "redis-ycsb-f": Recording(20 * M, redis, ("f", 200_000)),
+    "redis-ycsb-w": Recording(20 * M, redis, ("w", 300_000)),
+    "memcached-ycsb-a": Recording(20 * M, memcached, ("a", 250_000)),
+    "memcached-ycsb-b": Recording(20 * M, memcached, ("b", 250_000)),
+    "memcached-ycsb-c": Recording(20 * M, memcached, ("c", 250_000)),
+    "memcached-ycsb-d": Recording(20 * M, memcached, ("d", 250_000)),
+    "memcached-ycsb-f": Recording(20 * M, memcached, ("f", 160_000)),
+    "memcached-ycsb-w": Recording(20 * M, memcached, ("w", 250_000)),
+    "graph-bfs-kron": Recording(20 * M, graph, ("bfs", "kron", 8)),
+    "graph-bfs-urand": Recording(20 * M, graph, ("bfs", "urand", 8)),
+    "graph-sssp-kron": Recording(20 * M, graph, ("sssp", "kron", 3)),
+    "graph-sssp-urand": Recording(20 * M, graph, ("sssp", "urand", 3)),
+    "graph-pr-kron": Recording(20 * M, graph, ("pr", "kron", 3)),
+    "graph-pr-urand": Recording(20 * M, graph, ("pr", "urand", 3)),
+    "graph-cc-kron": Recording(20 * M, graph, ("cc", "kron", 8)),
+    "graph-cc-urand": Recording(20 * M, graph, ("cc", "urand", 8)),
+    "graph-bc-kron": Recording(20 * M, graph, ("bc", "kron", 2)),
+    "graph-bc-urand": Recording(20 * M, graph, ("bc", "urand", 2)),
+    "graph-tc-kron": Recording(20 * M, graph, ("tc", "kron", 1), limit=4000 * M),
+    "graph-tc-urand": Recording(20 * M, graph, ("tc", "urand", 1), limit=4000 * M),
+    "sqlite-memory": Recording(20 * M, sqlite, ("memory", 20_000)),
+    "sqlite-file": Recording(20 * M, sqlite, ("file", 20_000)),
+    "zstd-long": Recording(50 * M, zstd, ()),
+    "networkx-astar": Recording(25 * M, search, ("astar", 6)),
+    "networkx-dijkstra": Recording(25 * M, search, ("dijkstra", 4)),
+}
+
+
+def main():
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(RECORDINGS))
+        return
+    names = sys.argv[1:] or list(RECORDINGS)
+    for name in names:
+        if name not in RECORDINGS:
+            sys.exit(f"record_all.py: nothing is called {name!r}; see record_all.py --list")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    TRACES.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        print(f"recording {name}", flush=True)
+        RECORDINGS[name].program(name, RECORDINGS[name])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Shortest paths in CPython: python run.py astar|dijkstra SIDE QUERIES
+
+A SIDE by SIDE road grid of NetworkX with random travel times, searched between random places. CPython
+objects scatter a graph over the heap, and each look at one also writes its reference count. The graph
+is built before the mark "run"; every query counts as one operation.
+"""
+
+import os
+import random
+import sys
+
+import networkx
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from marks import Marks  # noqa: E402
+
+SEED = 4
+# Travel times of a road, least and most; the least bounds the A* estimate from below.
+TIME_MIN, TIME_MAX = 1.0, 3.0
+
+
+def road_grid(side, draws):
+    """A grid whose nodes were added in random order, as a map's are."""
+    graph = networkx.Graph()
+    nodes = [(x, y) for x in range(side) for y in range(side)]
+    draws.shuffle(nodes)
+    graph.add_nodes_from(nodes)
+    for x, y in nodes:
+        for neighbour in ((x + 1, y), (x, y + 1)):
+            if neighbour in graph:
+                graph.add_edge((x, y), neighbour, time=draws.uniform(TIME_MIN, TIME_MAX))
+    return graph
+
+
+def least_time(a, b):
+    """No path is faster than the fastest road all the way."""
+    return TIME_MIN * (abs(a[0] - b[0]) + abs(a[1] - b[1]))
+
+
+SEARCHES = {
+    "astar": lambda graph, a, b: networkx.astar_path(graph, a, b, least_time, weight="time"),
+    "dijkstra": lambda graph, a, b: networkx.dijkstra_path(graph, a, b, weight="time"),
+}
+
+
+def main():
+    search, side, queries = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    if search not in SEARCHES:
+        sys.exit(f"run.py: {search!r}: choose one of {', '.join(SEARCHES)}")
+    marks = Marks()
+    draws = random.Random(SEED)
+    graph = road_grid(side, draws)
+    marks.phase("run")
+    for _ in range(queries):
+        a, b = ((draws.randrange(side), draws.randrange(side)) for _ in range(2))
+        SEARCHES[search](graph, a, b)
+        marks.operations(1)
+
+
+main()

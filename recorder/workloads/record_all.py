@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Records the programs of traces/ again: record_all.py [--list] [NAME...], all of them without a name.
+"""Records the programs of traces/ again: record_all.py [NAME...], all of them without a name.
+
+record_all.py --list names them; record_all.py --table renews the table in traces/README.md.
 
 Needs redis-server, memcached, zstd and qemu-user from Debian, cargo, and Python 3 with venv. What is
 made on the way (Python packages, graphs, databases, archives) goes to recorder/build/ and stays there
@@ -193,13 +195,13 @@ RECORDINGS = {
     "memcached-ycsb-f": Recording(20 * M, memcached, ("f", 160_000)),
     "memcached-ycsb-w": Recording(20 * M, memcached, ("w", 250_000)),
     "graph-bfs-kron": Recording(20 * M, graph, ("bfs", "kron", 8)),
-    "graph-bfs-urand": Recording(20 * M, graph, ("bfs", "urand", 8)),
-    "graph-sssp-kron": Recording(20 * M, graph, ("sssp", "kron", 3)),
-    "graph-sssp-urand": Recording(20 * M, graph, ("sssp", "urand", 3)),
+    "graph-bfs-urand": Recording(20 * M, graph, ("bfs", "urand", 6)),
+    "graph-sssp-kron": Recording(20 * M, graph, ("sssp", "kron", 2)),
+    "graph-sssp-urand": Recording(20 * M, graph, ("sssp", "urand", 2)),
     "graph-pr-kron": Recording(20 * M, graph, ("pr", "kron", 3)),
     "graph-pr-urand": Recording(20 * M, graph, ("pr", "urand", 3)),
-    "graph-cc-kron": Recording(20 * M, graph, ("cc", "kron", 8)),
-    "graph-cc-urand": Recording(20 * M, graph, ("cc", "urand", 8)),
+    "graph-cc-kron": Recording(20 * M, graph, ("cc", "kron", 10)),
+    "graph-cc-urand": Recording(20 * M, graph, ("cc", "urand", 10)),
     "graph-bc-kron": Recording(20 * M, graph, ("bc", "kron", 2)),
     "graph-bc-urand": Recording(20 * M, graph, ("bc", "urand", 2)),
     "graph-tc-kron": Recording(20 * M, graph, ("tc", "kron", 1), limit=4000 * M),
@@ -207,14 +209,44 @@ RECORDINGS = {
     "sqlite-memory": Recording(20 * M, sqlite, ("memory", 20_000)),
     "sqlite-file": Recording(20 * M, sqlite, ("file", 20_000)),
     "zstd-long": Recording(50 * M, zstd, ()),
-    "networkx-astar": Recording(25 * M, search, ("astar", 6)),
-    "networkx-dijkstra": Recording(25 * M, search, ("dijkstra", 4)),
+    "networkx-astar": Recording(25 * M, search, ("astar", 8)),
+    "networkx-dijkstra": Recording(25 * M, search, ("dijkstra", 5)),
 }
+
+
+def versions():
+    """What was recorded, one line a program."""
+    def of(*command):
+        done = subprocess.run([str(w) for w in command], capture_output=True, text=True, check=True)
+        return done.stdout.split("\n")[0].strip()
+
+    packages = "import importlib.metadata as m, sqlite3, sys; print('Python', " \
+        "sys.version.split()[0], '; SQLite', sqlite3.sqlite_version, '; ', *(f'{p} {m.version(p)}' " \
+        "for p in ('networkit', 'networkx', 'numpy', 'scipy')))"
+    return [of("redis-server", "--version"), of("memcached", "--version"), of("zstd", "--version"),
+            of(python(), "-c", packages), of("qemu-x86_64", "--version")]
+
+
+def write_table():
+    """Renews what lies between the two markers of traces/README.md."""
+    readme = TRACES / "README.md"
+    begin, end = "<!-- record_all.py --table -->\n", "<!-- end of the table -->\n"
+    before, rest = readme.read_text().split(begin)
+    after = rest.split(end)[1]
+    table = subprocess.run(["cargo", "run", "-q", "--release", "-p", "trace-table", TRACES], cwd=ROOT,
+                           check=True, capture_output=True, text=True).stdout
+    lines = "".join(f"- {version}\n" for version in versions())
+    half_written = readme.with_suffix(".tmp")
+    half_written.write_text(f"{before}{begin}{lines}\n{table}{end}{after}")
+    half_written.rename(readme)
 
 
 def main():
     if sys.argv[1:] == ["--list"]:
         print("\n".join(RECORDINGS))
+        return
+    if sys.argv[1:] == ["--table"]:
+        write_table()
         return
     names = sys.argv[1:] or list(RECORDINGS)
     for name in names:

@@ -75,14 +75,14 @@ fn look(c: &mut Criterion) {
             }
             estimator.on_observation(Timestamp::ZERO, &obs, &mut pages);
             let (pages, mut turn) = (RefCell::new(pages), 0);
-            let mark = || {
+            let mut mark = || {
                 turn = (turn + 1) % REFERENCED;
                 let mut pages = pages.borrow_mut();
                 (turn as u32..size)
                     .step_by(REFERENCED)
                     .for_each(|p| pages.mark_referenced(PageId(p)));
             };
-            let routine = |()| {
+            let mut routine = |()| {
                 let free = [Pages(0); 2];
                 let pages = &mut *pages.borrow_mut();
                 let mut ctx = PlanContext { topology: &topology, pages, free: &free, tenants: &[] };
@@ -90,7 +90,7 @@ fn look(c: &mut Criterion) {
             };
             group.throughput(Throughput::Elements(u64::from(size)));
             group.bench_function(BenchmarkId::new(name, size), |b| {
-                b.iter_batched(mark, routine, BatchSize::PerIteration);
+                b.iter_batched(&mut mark, &mut routine, BatchSize::PerIteration);
             });
         }
     }

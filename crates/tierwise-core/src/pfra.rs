@@ -206,8 +206,10 @@ impl Pfra {
         let mut left = most;
         for vec in lru.vecs_in(scope) {
             if lru.begin_lap(vec) {
-                self.shrink_active(lru, vec, lru.len(vec, LruList::Active), ratio, pages);
+                // What is deactivated now joins behind the lap: it has until the next observation to be
+                // accessed again, which is what the inactive list is for.
                 *lru.lap_mut(vec) = lru.len(vec, LruList::Inactive);
+                self.shrink_active(lru, vec, lru.len(vec, LruList::Active), ratio, pages);
             }
         }
         for priority in (0..=DEF_PRIORITY).rev() {

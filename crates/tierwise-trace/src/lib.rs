@@ -5,11 +5,15 @@
 //! A recorded program ([`reader`]) and a generated one ([`generate`]) look the same from here on.
 
 pub mod cache;
+pub mod cut;
+pub mod export;
 pub mod format;
 pub mod generate;
+pub mod import;
 pub mod model;
 pub mod reader;
 pub mod record;
+pub mod summary;
 pub mod writer;
 
 pub use model::{

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 use crate::format::frame::{Head, Kind};
 use crate::format::{MAGIC, Totals, VERSION, window_codec};
-use crate::{Header, TraceError, Window};
+use crate::{Header, TraceError, Window, WindowSource};
 
 /// How to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +164,47 @@ impl<W: Write> TraceWriter<W> {
         let reason = format!("window {}: {reason}", self.totals.windows);
         self.error(io::Error::new(io::ErrorKind::InvalidInput, reason))
     }
+}
+
+/// Writes a whole source to the file at `path`: beside it first, then renamed, so that `path` never
+/// holds half a trace.
+///
+/// # Errors
+/// As the source's; or the file exists and [`WriterOptions::overwrite`] is off; or writing failed.
+pub fn write_trace(
+    path: &Path,
+    source: &mut dyn WindowSource,
+    options: WriterOptions,
+) -> Result<Totals, TraceError> {
+    beside(path, options.overwrite, |file| {
+        let mut writer = TraceWriter::new(path, BufWriter::new(file), source.header(), options)?;
+        let mut window = Window::default();
+        while source.next_window(&mut window)? {
+            writer.push(&window)?;
+        }
+        writer.finish().map(|(_, totals)| totals)
+    })
+}
+
+/// Has `write` fill a temporary file beside `path` and renames it.
+pub(crate) fn beside<T>(
+    path: &Path,
+    overwrite: bool,
+    write: impl FnOnce(&mut File) -> Result<T, TraceError>,
+) -> Result<T, TraceError> {
+    let failed = |source| io_error(path, refuse_overwrite(source));
+    if !overwrite && path.exists() {
+        return Err(failed(io::ErrorKind::AlreadyExists.into()));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .map_err(failed)?;
+    let result = write(file.as_file_mut())?;
+    let kept = if overwrite { file.persist(path) } else { file.persist_noclobber(path) };
+    kept.map_err(|e| failed(e.error))?;
+    Ok(result)
 }
 
 pub(crate) fn io_error(path: &Path, source: io::Error) -> TraceError {

@@ -54,6 +54,6 @@ fn run_scenario(
         scenario: scenario.clone(),
         seed: options.seed,
         outputs,
-        bounds: recipes.iter().map(|recipe| recipe.bound().is_some()).collect(),
+        bounds: recipes.iter().map(Recipe::bound).collect(),
     })
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use tierwise_core::recipe::Recipe;
+use tierwise_core::recipe::{Bound, Recipe};
 use tierwise_sim::result::{Comparison, RunOutput};
 use tierwise_sim::run::RunOptions;
 use tierwise_sim::scenario::Scenario;
@@ -20,7 +20,8 @@ use crate::failure::{Failure, Outcome};
 use crate::output::NewFile;
 use crate::{input, output, report};
 
-pub use table::is_failed;
+pub use summary::{mean_slowdown, ranking};
+pub use table::{grouped, is_failed};
 pub use verdict::{best, verdict};
 
 /// Run several policies on a scenario and say which served it best.
@@ -69,8 +70,8 @@ pub struct Compared {
     pub seed: u64,
     /// One a policy.
     pub outputs: Vec<RunOutput>,
-    /// The policies that are bounds, by index.
-    pub bounds: Vec<bool>,
+    /// Which policies are bounds, by index.
+    pub bounds: Vec<Option<Bound>>,
 }
 
 impl Compared {

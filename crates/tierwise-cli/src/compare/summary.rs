@@ -81,7 +81,7 @@ pub fn mean_slowdown(compared: &[Compared], policy: usize) -> Option<f64> {
 pub fn ranking(compared: &[Compared]) -> Vec<String> {
     let Some(first) = compared.first() else { return Vec::new() };
     let mut means: Vec<(f64, usize)> = (0..first.outputs.len())
-        .filter(|&i| !first.bounds[i])
+        .filter(|&i| first.bounds[i].is_none())
         .filter_map(|i| Some((mean_slowdown(compared, i)?, i)))
         .collect();
     means.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -96,7 +96,7 @@ fn figures(compared: &Compared) -> Table {
     for (i, output) in compared.outputs.iter().enumerate() {
         let r = &output.result;
         table.add_row([
-            name(&r.policy, compared.bounds[i], marked == Some(i)),
+            name(&r.policy, compared.bounds[i].is_some(), marked == Some(i)),
             rate(r.throughput),
             if is_failed(r) { "failed".to_owned() } else { format!("{:.3} x", r.slowdown) },
             format!("{:.1} %", r.fast_access_ratio * 100.0),
@@ -117,7 +117,7 @@ fn tenants(compared: &Compared) -> Table {
     let marked = best(compared);
     for (i, output) in compared.outputs.iter().enumerate() {
         let r = &output.result;
-        let mut row = vec![Cell::new(name(&r.policy, compared.bounds[i], marked == Some(i)))];
+        let mut row = vec![Cell::new(name(&r.policy, compared.bounds[i].is_some(), marked == Some(i)))];
         row.extend(r.tenants.iter().map(|t| {
             Cell::new(format!("{:.3} x ({:4.1} %)", t.slowdown, t.fast_access_ratio * 100.0))
         }));

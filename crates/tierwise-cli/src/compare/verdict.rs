@@ -15,7 +15,7 @@ pub fn best(compared: &Compared) -> Option<usize> {
 fn ranked(compared: &Compared) -> Vec<usize> {
     let result = |i: usize| &compared.outputs[i].result;
     let mut ranked: Vec<usize> = (0..compared.outputs.len())
-        .filter(|&i| !compared.bounds[i] && !is_failed(result(i)))
+        .filter(|&i| compared.bounds[i].is_none() && !is_failed(result(i)))
         .collect();
     ranked.sort_by(|&a, &b| result(a).slowdown.total_cmp(&result(b).slowdown));
     ranked

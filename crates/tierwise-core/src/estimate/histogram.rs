@@ -1,4 +1,4 @@
-//! MEMTIS's page access histogram (Lee et al., SOSP 2023, section 4.2): sampled accesses counted page by
+//! MEMTIS's page access histogram (Lee et al., SOSP 2023, section 4): sampled accesses counted page by
 //! page, pages binned by the logarithm of their count, and thresholds that follow from the histogram and
 //! the size of the fast tier. The details below the paper's level are those of the artifact
 //! (`mm/htmm_core.c`).
@@ -29,8 +29,8 @@
 //! serves the machine, where MEMTIS has one for each memcg. Counts of page-cache pages are kept like the
 //! others'.
 //!
-//! What is left out: splitting huge pages whose accesses are skewed, and coalescing base pages (sections
-//! 4.3 and 4.4). A page of this engine is the unit of placement, and its size is the world's and fixed;
+//! What is left out: splitting huge pages whose accesses are skewed, and coalescing base pages (section
+//! 4). A page of this engine is the unit of placement, and its size is the world's and fixed;
 //! there is no move that splits one. Also left out is the extra cooling when a memcg grows by a lot.
 //!
 //! A page costs [`Histogram::BYTES_PER_PAGE`] bytes beside the page table's four.

@@ -1,6 +1,6 @@
 //! How often the hardware samples: as often as the sampler's CPU quota allows.
 //!
-//! MEMTIS (Lee et al., SOSP'23, section 4.1) starts with one sample in 200 last-level load misses and
+//! MEMTIS (Lee et al., SOSP 2023, section 4) starts with one sample in 200 last-level load misses and
 //! holds the CPU time of its sampling thread below 3 % by walking the period up and down between 200 and
 //! 20 000. The artifact looks every 15 s and leaves the period alone within half a percent of the quota
 //! (`mm/htmm_sampler.c`, `ksampled_soft_cpu_quota`). Its second event, one retired store in 100 000, has

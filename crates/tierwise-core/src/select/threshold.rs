@@ -1,4 +1,4 @@
-//! MEMTIS's migration threads (`kmigrated`; SOSP 2023, section 4.2; `mm/htmm_migrater.c`): what the estimator
+//! MEMTIS's migration threads (`kmigrated`; SOSP 2023, section 4; `mm/htmm_migrater.c`): what the estimator
 //! calls hot goes to the fastest tier, and what it calls cold leaves to keep headroom there.
 //!
 //! At each of the estimator's looks, for the fastest tier with capacity `C`:

@@ -3,6 +3,8 @@
 
 // Each test file compiles this module for itself and uses a part of it.
 #![allow(dead_code)]
+// What clippy allows in tests does not reach a module beside them.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,0 +1,89 @@
+//! The course of each run, thinned out to what a plot can show.
+
+use tierwise_core::recipe::Bound;
+use tierwise_sim::result::TimelinePoint;
+
+use crate::compare::Compared;
+use crate::failure::Failure;
+
+use super::plot::{self, Curve, Plot};
+
+/// Points of a curve: one every four pixels of the plot.
+const POINTS: usize = 160;
+
+/// Colours that can be told apart on a light and on a dark page (after Tableau's ten and their darker
+/// twins); they repeat after twelve.
+const COLOURS: [(u8, u8, u8); 12] = [
+    (0x4e, 0x79, 0xa7),
+    (0xf2, 0x8e, 0x2b),
+    (0xe1, 0x57, 0x59),
+    (0x3f, 0xa7, 0xa0),
+    (0x59, 0xa1, 0x4f),
+    (0xb6, 0x99, 0x2d),
+    (0xb0, 0x7a, 0xa1),
+    (0xd3, 0x72, 0x95),
+    (0x9c, 0x75, 0x5f),
+    (0x86, 0x7f, 0xd9),
+    (0x8c, 0xb3, 0x69),
+    (0x8a, 0x8a, 0x8a),
+];
+
+/// The share of misses served by the fastest tier over time, as SVG.
+pub fn fast_ratio(compared: &Compared) -> Result<String, Failure> {
+    // Everything fast is 100 % at all times, everything slow 0 %: two lines that say nothing.
+    let shown = |bound: Option<Bound>| matches!(bound, None | Some(Bound::Oracle));
+    let value = |points: &[TimelinePoint], _| {
+        points.iter().map(|p| p.fast_access_ratio).sum::<f64>() / points.len() as f64 * 100.0
+    };
+    plot::svg(&Plot {
+        unit: "% of misses served fast",
+        maximum: Some(100.0),
+        curves: curves(compared, shown, value),
+    })
+}
+
+/// Pages moved in a second over time, both ways together, as SVG; `None` if nobody moved any.
+pub fn migrations(compared: &Compared) -> Result<Option<String>, Failure> {
+    let moved = |points: &[TimelinePoint], seconds: f64| {
+        points.iter().map(|p| (p.promotions + p.demotions) as f64).sum::<f64>() / seconds
+    };
+    let mut curves = curves(compared, |bound| bound.is_none(), moved);
+    curves.retain(|curve| curve.points.iter().any(|&(_, y)| y > 0.0));
+    if curves.is_empty() {
+        return Ok(None);
+    }
+    plot::svg(&Plot { unit: "pages moved a second", maximum: None, curves }).map(Some)
+}
+
+fn curves(
+    compared: &Compared,
+    shown: impl Fn(Option<Bound>) -> bool,
+    value: impl Fn(&[TimelinePoint], f64) -> f64,
+) -> Vec<Curve> {
+    let policies = compared.outputs.iter().zip(&compared.bounds).enumerate();
+    policies
+        .filter(|(_, (_, bound))| shown(**bound))
+        .map(|(i, (output, _))| Curve {
+            name: output.result.policy.clone(),
+            colour: COLOURS[i % COLOURS.len()],
+            points: thinned(&output.timeline, &value),
+        })
+        .collect()
+}
+
+fn thinned(
+    timeline: &[TimelinePoint],
+    value: &impl Fn(&[TimelinePoint], f64) -> f64,
+) -> Vec<(f64, f64)> {
+    let group = timeline.len().div_ceil(POINTS).max(1);
+    let mut before = 0.0;
+    let mut points = Vec::new();
+    for part in timeline.chunks(group) {
+        let end = part[part.len() - 1].time_seconds;
+        if end > before {
+            points.push((end, value(part, end - before)));
+        }
+        before = end;
+    }
+    points
+}

@@ -1,0 +1,18 @@
+//! The HTML report: one file that needs neither network nor other files.
+
+mod curves;
+mod heat;
+mod page;
+mod plot;
+
+use std::io::Write;
+
+use crate::compare::Compared;
+use crate::failure::Outcome;
+use crate::output::NewFile;
+
+/// Writes the report.
+pub fn write(compared: &[Compared], mut file: NewFile) -> Outcome {
+    file.write_all(page::page(compared)?.into_string().as_bytes())?;
+    file.finish()
+}

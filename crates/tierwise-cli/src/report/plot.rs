@@ -1,0 +1,177 @@
+//! Curves over time as SVG, each with its name at its end.
+//!
+//! Black text and the light grey of the grid are recoloured by the page's style sheet, so that the
+//! plot suits a dark page too.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::failure::Failure;
+
+const SIZE: (u32, u32) = (860, 300);
+/// Room at the right for the longest policy name.
+const LABELS: u32 = 140;
+const LEFT: u32 = 58;
+const BOTTOM: u32 = 40;
+const TOP: u32 = 26;
+/// Lines of labels stand this many pixels apart at least.
+const LINE_HEIGHT: i32 = 13;
+const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
+
+/// What is drawn.
+pub struct Plot {
+    /// What the vertical axis counts.
+    pub unit: &'static str,
+    /// The top of the vertical axis; `None`: what the curves need.
+    pub maximum: Option<f64>,
+    /// The curves.
+    pub curves: Vec<Curve>,
+}
+
+/// One curve.
+pub struct Curve {
+    /// Its label.
+    pub name: String,
+    /// Red, green, blue.
+    pub colour: (u8, u8, u8),
+    /// Seconds and value.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Draws it.
+pub fn svg(plot: &Plot) -> Result<String, Failure> {
+    let mut svg = String::new();
+    // Drawing into a string cannot fail; the library's types say that it may.
+    draw(plot, &mut svg).map_err(|error| Failure::Internal(format!("plot: {error}")))?;
+    Ok(svg)
+}
+
+type DrawResult = Result<(), Box<dyn std::error::Error>>;
+
+fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
+    let points = || plot.curves.iter().flat_map(|curve| &curve.points);
+    let end = points().map(|p| p.0).fold(1e-3, f64::max);
+    let top = plot.maximum.unwrap_or_else(|| points().map(|p| p.1).fold(1e-9, f64::max) * 1.05);
+    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    let mut chart = ChartBuilder::on(&root)
+        .margin_right(LABELS)
+        .margin_top(TOP)
+        .x_label_area_size(BOTTOM)
+        .y_label_area_size(LEFT)
+        .build_cartesian_2d(0.0..end, 0.0..top)?;
+    let text = ("sans-serif", 12).into_font().color(&BLACK);
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(GRID)
+        .label_style(text.clone())
+        .x_desc("virtual seconds")
+        .x_labels(9)
+        .y_labels(6)
+        .y_label_formatter(&|value| short(*value))
+        .draw()?;
+    root.draw(&Text::new(plot.unit, (6, 6), text))?;
+    for curve in &plot.curves {
+        let style = colour(curve).stroke_width(2);
+        chart.draw_series(LineSeries::new(curve.points.iter().copied(), style))?;
+    }
+    let ends: Vec<i32> = plot
+        .curves
+        .iter()
+        .map(|curve| chart.backend_coord(curve.points.last().unwrap_or(&(0.0, 0.0))).1)
+        .collect();
+    draw_labels(&root, &plot.curves, &ends)?;
+    root.present()?;
+    Ok(())
+}
+
+fn draw_labels(
+    root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    curves: &[Curve],
+    ends: &[i32],
+) -> DrawResult {
+    let x = (SIZE.0 - LABELS) as i32;
+    for (curve, (&end, y)) in curves.iter().zip(ends.iter().zip(apart(ends))) {
+        let anchor = Pos::new(HPos::Left, VPos::Center);
+        let style = ("sans-serif", 12).into_font().color(&colour(curve)).pos(anchor);
+        root.draw(&PathElement::new(
+            vec![(x + 3, end), (x + 14, y)],
+            colour(curve).stroke_width(1),
+        ))?;
+        root.draw(&Text::new(curve.name.clone(), (x + 18, y), style))?;
+    }
+    Ok(())
+}
+
+fn colour(curve: &Curve) -> RGBColor {
+    let (red, green, blue) = curve.colour;
+    RGBColor(red, green, blue)
+}
+
+/// Heights of labels that want to stand at `ends` but must not touch: in order, each pushed down from
+/// the one above, then all pushed up from the bottom edge.
+fn apart(ends: &[i32]) -> Vec<i32> {
+    let mut order: Vec<usize> = (0..ends.len()).collect();
+    order.sort_by_key(|&i| (ends[i], i));
+    let mut places = ends.to_vec();
+    let mut next = TOP as i32;
+    for &i in &order {
+        places[i] = places[i].max(next);
+        next = places[i] + LINE_HEIGHT;
+    }
+    let mut limit = (SIZE.1 - BOTTOM) as i32;
+    for &i in order.iter().rev() {
+        places[i] = places[i].min(limit);
+        limit = places[i] - LINE_HEIGHT;
+    }
+    places
+}
+
+/// "1.5k": a number that fits beside an axis.
+fn short(value: f64) -> String {
+    let (scaled, prefix) = match value {
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    let digits = usize::from(scaled.fract() > 1e-9 && scaled < 100.0);
+    format!("{scaled:.digits$}{prefix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_do_not_touch_and_keep_their_order() {
+        let bottom = (SIZE.1 - BOTTOM) as i32;
+        for ends in [vec![50, 50, 50], vec![bottom; 13], vec![30, 200, 31, 199], vec![]] {
+            let places = apart(&ends);
+            let mut sorted = places.clone();
+            sorted.sort_unstable();
+            assert!(sorted.windows(2).all(|w| w[1] - w[0] >= LINE_HEIGHT), "{places:?}");
+            assert!(sorted.iter().all(|&y| y <= bottom));
+            for (a, b) in [(0, 1), (0, 2)] {
+                if b < ends.len() && ends[a] != ends[b] {
+                    assert_eq!(ends[a] < ends[b], places[a] < places[b]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_plot_names_every_curve_and_its_units() {
+        let curve = |name: &str| Curve {
+            name: name.into(),
+            colour: (1, 2, 3),
+            points: vec![(1.0, 10.0), (2.0, 2000.0)],
+        };
+        let curves = vec![curve("tpp"), curve("a < b")];
+        let svg = svg(&Plot { unit: "pages", maximum: None, curves }).unwrap();
+        for text in ["tpp", "a &lt; b", "pages", "virtual seconds", "2k"] {
+            assert!(svg.contains(text), "{text}");
+        }
+    }
+}

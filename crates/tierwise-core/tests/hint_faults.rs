@@ -1,0 +1,322 @@
+//! The policies that live on hint faults and samples, end to end through the engine: on a machine that
+//! poisons and faults they move the hot set up, within the memory they have; and whatever they are told,
+//! their plans fit, keep the min watermarks and are the same for the same inputs.
+
+mod common;
+#[path = "common/counting.rs"]
+mod counting;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tierwise_core::engine::{Engine, EngineConfig};
+use tierwise_core::migrate::{FailReason, Move, MoveOutcome, PageRange};
+use tierwise_core::observe::{
+    Born, Capabilities, HintFault, Observation, Sample, TenantReading, TierReading,
+};
+use tierwise_core::page::{Attributes, PageKind};
+use tierwise_core::recipe::Recipe;
+use tierwise_core::topology::{Topology, WatermarkLevel};
+use tierwise_core::units::{PageId, Pages, TenantId, TierId, Timestamp};
+
+/// Each recipe with its periods scaled to a machine of thousands of pages.
+fn recipes() -> Vec<Recipe> {
+    let scanning: &[(&str, &str)] = &[("scan_size = \"256MiB\"", "scan_size = \"4MiB\"")];
+    let memtis: &[(&str, &str)] = &[
+        ("adaptation_period = 100000", "adaptation_period = 500"),
+        ("cooling_period = 2000000", "cooling_period = 20000"),
+    ];
+    ["autonuma", "autotiering-cpm", "autotiering-opm", "tpp"]
+        .map(|name| common::recipe(name, scanning))
+        .into_iter()
+        .chain([common::recipe("memtis", memtis)])
+        .collect()
+}
+
+fn engine(recipe: &Recipe, topology: &Topology) -> Engine {
+    let config = EngineConfig::new(recipe.clone());
+    Engine::new(&config, topology.clone(), &Capabilities::ALL, 1).unwrap()
+}
+
+/// Carried out in order, and if every move succeeds, no move takes a tier below its min watermark and
+/// no page is named twice.
+fn assert_fits(plan: &[Move], free: &[u64], engine: &Engine) {
+    let (pages, topology) = (engine.pages(), engine.topology());
+    let mut free = free.to_vec();
+    let mut seen = BTreeSet::new();
+    for m in plan {
+        let from = pages.tier(m.page).unwrap();
+        assert_ne!(from, m.to);
+        assert!(seen.insert(m.page), "{:?} is named twice", m.page);
+        let min = topology.tier(m.to).watermarks.at(WatermarkLevel::Min).0;
+        let frames = pages.frames(m.page);
+        assert!(free[m.to.index()] >= frames + min, "{m:?} goes below the min watermark");
+        free[m.to.index()] -= frames;
+        free[from.index()] += frames;
+    }
+}
+
+/// A machine that poisons and faults, ten times a second.
+struct Machine {
+    engine: Engine,
+    obs: Observation,
+    free: Vec<u64>,
+    poisoned: Vec<Option<Timestamp>>,
+    outcomes: Vec<MoveOutcome>,
+    now: Timestamp,
+}
+
+impl Machine {
+    fn new(recipe: &Recipe, capacities: &[u64]) -> Self {
+        let engine = engine(recipe, &common::topology(capacities));
+        let reading = TenantReading { running: true, ..TenantReading::default() };
+        Self {
+            engine,
+            obs: Observation { tenants: vec![reading], ..Observation::default() },
+            free: capacities.to_vec(),
+            poisoned: Vec::new(),
+            outcomes: Vec::new(),
+            now: Timestamp::ZERO,
+        }
+    }
+
+    fn born(&mut self, first: u32, count: u32, tier: u8) {
+        let attributes = common::base_page(tier, PageKind::Anon);
+        self.obs.born.push(Born { first: PageId(first), count, attributes });
+        self.free[usize::from(tier)] -= u64::from(count);
+        self.poisoned.resize((first + count) as usize, None);
+    }
+
+    /// A tenth of a second in which these pages are accessed.
+    fn tick(&mut self, pages: impl Iterator<Item = u32>) {
+        self.now = self.now + Duration::from_millis(100);
+        for page in pages.map(PageId) {
+            self.obs.referenced.set(page);
+            let tier = self.engine.pages().tier(page).unwrap_or(TierId(0));
+            self.obs.samples.push(Sample { page, tier, write: false });
+            if let Some(poisoned_at) = self.poisoned[page.index()].take() {
+                self.obs.hint_faults.push(HintFault {
+                    page,
+                    poisoned_at,
+                    at: self.now,
+                    write: false,
+                });
+            }
+        }
+        self.obs.tiers.clear();
+        let reading = |&free: &u64| TierReading { free: Pages(free), utilisation: 0.0 };
+        self.obs.tiers.extend(self.free.iter().map(reading));
+        self.engine.handle_observation(self.now, &self.obs);
+        self.obs.clear();
+        self.outcomes.clear();
+        if let Some(plan) = self.engine.poll_plan(self.now) {
+            for PageRange { first, count } in &plan.poison {
+                self.poisoned[first.index()..first.index() + *count as usize].fill(Some(self.now));
+            }
+            self.outcomes.extend(plan.moves.iter().map(|m| MoveOutcome {
+                page: m.page,
+                from: None,
+                to: m.to,
+                result: Ok(()),
+            }));
+        }
+        for outcome in &mut self.outcomes {
+            outcome.from = self.engine.pages().tier(outcome.page);
+            self.free[outcome.from.unwrap().index()] += 1;
+            self.free[outcome.to.index()] -= 1;
+            self.poisoned[outcome.page.index()] = None;
+        }
+        self.engine.handle_outcomes(self.now, &self.outcomes);
+    }
+
+    fn fast(&self, pages: std::ops::Range<u32>) -> usize {
+        pages.filter(|&p| self.engine.pages().tier(PageId(p)) == Some(TierId(0))).count()
+    }
+}
+
+/// 1600 fast pages, of which cold ones fill 1300 and 300 are free; a hot set of 600 in 6000 slow pages.
+fn hot_set_below(recipe: &Recipe) -> Machine {
+    let mut machine = Machine::new(recipe, &[1600, 6400]);
+    machine.born(0, 1300, 0);
+    machine.born(1300, 4700, 1);
+    for _ in 0..600 {
+        machine.tick(2000..2600);
+    }
+    machine
+}
+
+#[test]
+fn a_hot_set_below_cold_pages_comes_up() {
+    for recipe in recipes() {
+        let machine = hot_set_below(&recipe);
+        let (hot, cold) = (machine.fast(2000..2600), machine.fast(0..1300));
+        let metrics = machine.engine.metrics();
+        if recipe.name() == "autotiering-cpm" {
+            // The high watermark is 300, so there never was room, and nothing makes any.
+            assert_eq!((hot, cold, metrics.demote.success), (0, 1300, 0));
+            continue;
+        }
+        assert_eq!(hot, 600, "{}: {metrics:?}", recipe.name());
+        assert!(metrics.demote.success >= 300, "{}: {metrics:?}", recipe.name());
+        assert_eq!(metrics.promote.fail, [0; FailReason::ALL.len()], "{}", recipe.name());
+    }
+}
+
+#[test]
+fn what_looking_costs_is_as_published() {
+    let costs = |name: &str| {
+        let recipe = recipes().into_iter().find(|r| r.name() == name).unwrap();
+        hot_set_below(&recipe).engine.metrics().clone()
+    };
+    let (autonuma, cpm) = (costs("autonuma"), costs("autotiering-cpm"));
+    // The whole hot set is promoted, and fast pages are not poisoned: 600 faults a page or two each.
+    assert!((600..2400).contains(&autonuma.hint_faults), "{autonuma:?}");
+    // All pages are poisoned and nothing comes up: the hot set faults with every scan of the minute.
+    assert!(cpm.hint_faults > 10_000, "{cpm:?}");
+    let memtis = costs("memtis");
+    assert_eq!((memtis.hint_faults, memtis.poisoned, memtis.samples), (0, 0, 600 * 600));
+}
+
+#[test]
+fn a_steady_tick_allocates_nothing() {
+    for recipe in recipes() {
+        let mut machine = Machine::new(&recipe, &[1600, 6400]);
+        machine.born(0, 1200, 0);
+        machine.born(1200, 4800, 1);
+        // A hot set of 500 that moves on through 5000 every ten seconds.
+        let tick = |machine: &mut Machine, i: u32| {
+            let first = i / 100 * 500 % 5000;
+            machine.tick(first..first + 500);
+        };
+        (0..3000).for_each(|i| tick(&mut machine, i));
+        let before = counting::allocations();
+        (3000..5000).for_each(|i| tick(&mut machine, i));
+        assert_eq!(counting::allocations() - before, 0, "{} allocates", recipe.name());
+        assert!(machine.engine.metrics().promote.success > 0, "{} moved nothing", recipe.name());
+    }
+}
+
+const TIERS: [u64; 3] = [2048, 4096, 8192];
+const PAGES: u32 = 120;
+
+/// One thing that happens; pages and tiers may be ones that are not there.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Born { page: u32, tenant: u16, tier: u8, huge: bool },
+    Gone(u32),
+    Referenced(u32),
+    Fault { page: u32, latency_ms: u64 },
+    Sample(u32),
+}
+
+/// One observation and what becomes of its plan.
+#[derive(Debug, Clone)]
+struct Step {
+    events: Vec<Event>,
+    after_ms: u64,
+    /// Free pages of each tier, in sixteenths of it.
+    free: [u64; 3],
+    /// How the moves end, in turn.
+    ends: Vec<u8>,
+    /// An outcome that no plan asked for.
+    stray: Option<(u32, u8, u8)>,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let page = 0..PAGES;
+    prop_oneof![
+        2 => (page.clone(), 0u16..3, 0u8..4, prop::bool::weighted(0.1))
+            .prop_map(|(page, tenant, tier, huge)| Event::Born { page, tenant, tier, huge }),
+        1 => page.clone().prop_map(Event::Gone),
+        2 => page.clone().prop_map(Event::Referenced),
+        4 => (0..PAGES + 10, 0u64..3000).prop_map(|(page, latency_ms)| Event::Fault { page, latency_ms }),
+        4 => (0..PAGES + 10).prop_map(Event::Sample),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let stray = prop::option::weighted(0.2, (0..PAGES + 10, 0u8..4, 0u8..4));
+    let free = [0u64..17, 0u64..17, 0u64..17];
+    let ends = prop::collection::vec(0u8..6, 1..8);
+    (prop::collection::vec(event(), 0..60), 0u64..1500, free, ends, stray).prop_map(
+        |(events, after_ms, free, ends, stray)| Step { events, after_ms, free, ends, stray },
+    )
+}
+
+fn observation(step: &Step, now: Timestamp) -> Observation {
+    let mut obs = Observation::default();
+    for &event in &step.events {
+        match event {
+            Event::Born { page, tenant, tier, huge } => obs.born.push(Born {
+                first: PageId(page),
+                count: 3,
+                attributes: Attributes {
+                    tenant: TenantId(tenant),
+                    tier: TierId(tier),
+                    kind: PageKind::Anon,
+                    order: if huge { 9 } else { 0 },
+                },
+            }),
+            Event::Gone(page) => obs.gone.push(PageId(page)),
+            Event::Referenced(page) => obs.referenced.set(PageId(page)),
+            Event::Fault { page, latency_ms } => obs.hint_faults.push(HintFault {
+                page: PageId(page),
+                poisoned_at: Timestamp(now.0.saturating_sub(latency_ms * 1_000_000)),
+                at: now,
+                write: false,
+            }),
+            Event::Sample(page) => {
+                obs.samples.push(Sample { page: PageId(page), tier: TierId(1), write: false });
+            }
+        }
+    }
+    let free = step.free.iter().zip(TIERS).map(|(sixteenths, capacity)| sixteenths * capacity / 16);
+    obs.tiers.extend(free.map(|free| TierReading { free: Pages(free), utilisation: 0.0 }));
+    obs
+}
+
+fn outcomes(engine: &Engine, plan: &[Move], step: &Step) -> Vec<MoveOutcome> {
+    let outcome = |(m, &end): (&Move, &u8)| MoveOutcome {
+        page: m.page,
+        from: engine.pages().tier(m.page),
+        to: m.to,
+        result: FailReason::ALL.get(usize::from(end)).map_or(Ok(()), |&why| Err(why)),
+    };
+    let stray = step.stray.map(|(page, from, to)| MoveOutcome {
+        page: PageId(page),
+        from: Some(TierId(from)),
+        to: TierId(to),
+        result: Ok(()),
+    });
+    plan.iter().zip(step.ends.iter().cycle()).map(outcome).chain(stray).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn plans_fit_and_are_the_same_for_the_same_inputs(
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let topology = common::topology(&TIERS);
+        for recipe in recipes() {
+            let mut engines = [engine(&recipe, &topology), engine(&recipe, &topology)];
+            let mut now = Timestamp::ZERO;
+            for step in &steps {
+                now = now + Duration::from_millis(step.after_ms);
+                let obs = observation(step, now);
+                let free: Vec<u64> = obs.tiers.iter().map(|t| t.free.0).collect();
+                let plans = engines.each_mut().map(|engine| {
+                    engine.handle_observation(now, &obs);
+                    let plan = engine.poll_plan(now).cloned().unwrap_or_default();
+                    assert_fits(&plan.moves, &free, engine);
+                    let outcomes = outcomes(engine, &plan.moves, step);
+                    engine.handle_outcomes(now, &outcomes);
+                    (plan.moves, plan.poison, engine.poll_timeout())
+                });
+                prop_assert_eq!(&plans[0], &plans[1]);
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What holds for every policy on every scenario: nothing beats the oracle, nothing is lost, the same inputs
+//! give the same result, plans stay within the budget.
+
+mod common;
+
+use common::{machine, scenario, workload};
+use proptest::prelude::*;
+use tierwise_core::migrate::Budget;
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::Bandwidth;
+use tierwise_sim::run::{Prepared, RunOptions, run};
+use tierwise_sim::scenario::{Scenario, Workload};
+use tierwise_trace::generate::GeneratorSpec;
+
+const PATTERNS: [&str; 8] = [
+    "uniform",
+    "zipf",
+    "latest",
+    "sequential",
+    "moving-hot-set",
+    "phase-change",
+    "ycsb-a",
+    "ycsb-d",
+];
+
+fn program(name: &str, pattern: &str, pages: u64, seed: u64, huge: bool) -> Workload {
+    let spec = GeneratorSpec {
+        footprint_pages: if huge { pages.div_ceil(512) * 512 * 4 } else { pages },
+        order: if huge { 9 } else { 0 },
+        accesses_per_window: 3_000,
+        windows: Some(8),
+        change_windows: vec![4],
+        file_fraction: 0.25,
+        seed,
+        ..GeneratorSpec::default()
+    };
+    Workload { dilation: 2_000, loops: 2, ..workload(name, pattern, spec) }
+}
+
+fn any_scenario() -> impl Strategy<Value = Scenario> {
+    let pattern = 0..PATTERNS.len();
+    let preset = prop::sample::select(vec!["dram-cxl", "dram-optane"]);
+    (pattern.clone(), pattern, 200u64..1500, 0.05f64..0.9, any::<u64>(), any::<bool>(), preset).prop_map(
+        |(first, second, pages, share, seed, huge, preset)| {
+            let one = program("one", PATTERNS[first], pages, seed, huge);
+            let two = Workload {
+                start: std::time::Duration::from_secs(3),
+                ..program("two", PATTERNS[second], pages / 2 + 1, seed ^ 1, false)
+            };
+            let footprint = |w: &Workload| match &w.source {
+                tierwise_sim::scenario::Source::Generator(_, spec) => spec.footprint_pages,
+                tierwise_sim::scenario::Source::Trace(_) => 0,
+            };
+            let all = footprint(&one) + footprint(&two);
+            let m = machine((all as f64 * share) as u64 + 8, all * 2 + 4096);
+            let p = tierwise_sim::machine::Machine::preset(
+                preset,
+                m.tiers[0].capacity,
+                m.tiers[1].capacity,
+            );
+            scenario(p.unwrap(), vec![one, two])
+        },
+    )
+}
+
+proptest! {
+    // Each case runs every policy twice with all checkers on.
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_policy_beats_the_oracle_or_differs_from_itself(s in any_scenario(), seed: u64) {
+        let prepared = Prepared::load(s).unwrap();
+        let options = RunOptions { seed, check: true, ..RunOptions::default() };
+        let oracle = Recipe::named("oracle").unwrap();
+        let best = run(&prepared, &oracle, &options, &mut |_| ()).unwrap().result;
+        for recipe in Recipe::shipped() {
+            let once = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
+            let again = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
+            prop_assert_eq!(&once, &again, "{}", recipe.name());
+            // With everything fast there is nothing to choose, so that bound may lie beyond the oracle.
+            if recipe.bound() != Some(tierwise_core::recipe::Bound::AllFast) {
+                let r = &once.result;
+                prop_assert!(r.distance_to_oracle > -1e-6, "{} {}", recipe.name(), r.distance_to_oracle);
+                prop_assert!(r.throughput <= best.throughput * (1.0 + 1e-6), "{}", recipe.name());
+                for (tenant, bound) in r.tenants.iter().zip(&best.tenants) {
+                    prop_assert!(tenant.slowdown >= bound.slowdown * (1.0 - 1e-6));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn plans_stay_within_the_budget(s in any_scenario(), megabytes in 1u64..64) {
+        let budget = Budget { bandwidth: Some(Bandwidth(megabytes << 20)) };
+        let prepared = Prepared::load(Scenario { budget, ..s }).unwrap();
+        // The checkers compare the bytes moved with the budget after every step.
+        let options = RunOptions { seed: 1, check: true, ..RunOptions::default() };
+        for recipe in Recipe::shipped() {
+            run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The tables a trace can be seen as.
+
+use super::Value;
+use crate::{Birth, PageKind, TraceError, Window, WindowSource};
+
+/// Which table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// A row per page and window in which it was touched.
+    Accesses,
+    /// A row per window.
+    Windows,
+    /// A row per page. `lived_until` is the window of its unmap, or the number of windows if it had none.
+    Pages,
+}
+
+/// A column's name and whether it holds text.
+pub(super) type Column = (&'static str, bool);
+
+impl Table {
+    /// The columns, in order.
+    pub(super) fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Accesses => &[
+                ("window", false),
+                ("page", false),
+                ("loads", false),
+                ("stores", false),
+                ("load_misses", false),
+                ("store_misses", false),
+                ("supervised", false),
+                ("thread", false),
+            ],
+            Self::Windows => &[
+                ("window", false),
+                ("instructions", false),
+                ("operations", false),
+                ("threads", false),
+                ("births", false),
+                ("touched", false),
+                ("unmaps", false),
+                ("marks", true),
+            ],
+            Self::Pages => &[
+                ("page", false),
+                ("vpn", false),
+                ("kind", true),
+                ("order", false),
+                ("thread", false),
+                ("born_in", false),
+                ("lived_until", false),
+            ],
+        }
+    }
+}
+
+type Push<'a> = dyn FnMut(&[Value<'_>]) -> Result<(), TraceError> + 'a;
+
+/// Passes every row of a table on; returns how many.
+pub(super) fn write(
+    table: Table,
+    source: &mut dyn WindowSource,
+    push: &mut Push<'_>,
+) -> Result<u64, TraceError> {
+    let mut rows = 0;
+    let mut push = |row: &[Value<'_>]| {
+        rows += 1;
+        push(row)
+    };
+    let mut window = Window::default();
+    let mut pages: Vec<(Birth, u64, u64)> = Vec::new();
+    let mut number = 0;
+    while source.next_window(&mut window)? {
+        match table {
+            Table::Accesses => accesses(number, &window, &mut push)?,
+            Table::Windows => push(&window_row(number, &window, &window.marks.join(" ")))?,
+            Table::Pages => follow(number, &window, &mut pages),
+        }
+        number += 1;
+    }
+    for (birth, born, until) in &pages {
+        push(&page_row(birth, *born, (*until).min(number)))?;
+    }
+    Ok(rows)
+}
+
+fn accesses(number: u64, window: &Window, push: &mut Push<'_>) -> Result<(), TraceError> {
+    window.accesses.iter().try_for_each(|access| {
+        push(&[
+            Value::Number(number),
+            Value::Number(access.page.into()),
+            Value::Number(access.loads.into()),
+            Value::Number(access.stores.into()),
+            Value::Number(access.load_misses.into()),
+            Value::Number(access.store_misses.into()),
+            Value::Number(access.supervised.into()),
+            Value::Number(access.thread.into()),
+        ])
+    })
+}
+
+fn window_row<'a>(number: u64, window: &Window, marks: &'a str) -> [Value<'a>; 8] {
+    [
+        Value::Number(number),
+        Value::Number(window.instructions),
+        Value::Number(window.operations),
+        Value::Number(window.threads.len() as u64),
+        Value::Number(window.births.len() as u64),
+        Value::Number(window.accesses.len() as u64),
+        Value::Number(window.unmaps.len() as u64),
+        Value::Text(marks),
+    ]
+}
+
+fn follow(number: u64, window: &Window, pages: &mut Vec<(Birth, u64, u64)>) {
+    pages.extend(window.births.iter().map(|&birth| (birth, number, u64::MAX)));
+    for &page in &window.unmaps {
+        pages[page as usize].2 = number;
+    }
+}
+
+fn page_row(birth: &Birth, born: u64, until: u64) -> [Value<'static>; 7] {
+    let kind = match birth.kind {
+        PageKind::Anon => "anon",
+        PageKind::File => "file",
+    };
+    [
+        Value::Number(birth.page.into()),
+        Value::Number(birth.vpn),
+        Value::Text(kind),
+        Value::Number(birth.order.into()),
+        Value::Number(birth.thread.into()),
+        Value::Number(born),
+        Value::Number(until),
+    ]
+}

@@ -1,0 +1,300 @@
+//! Reads the output of `valgrind --tool=lackey --trace-mem=yes`.
+//!
+//! Lackey prints one line per event:
+//!
+//! ```text
+//! I  04001200,3      an instruction of 3 bytes was executed at this address
+//!  L 1ffefffe48,8    8 bytes were loaded
+//!  S 1ffefffe40,8    8 bytes were stored
+//!  M 0421b0c8,4      4 bytes were modified: a load, then a store
+//! ```
+//!
+//! Lines that begin with `==` or `--` are Valgrind's own messages. Lackey knows nothing of mappings
+//! and threads: every page counts as anonymous, lives to the end, and belongs to thread 0. What the
+//! kernel copies for the program does not show either. The misses come from the same model of a cache
+//! as the recorder's.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+use crate::cache::{Cache, GeometryError};
+use crate::format::Totals;
+use crate::writer::{TraceWriter, WriterOptions, beside};
+use crate::{Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window};
+
+const PAGE_SHIFT: u32 = 12;
+
+/// How to import.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// The command that was traced, for the header.
+    pub command: Vec<String>,
+    /// Instructions of a window.
+    pub window_instructions: u64,
+    /// The last-level cache to model; its lines must divide a page of 4096 bytes.
+    pub llc: CacheModel,
+    /// How to write the trace.
+    pub writer: WriterOptions,
+}
+
+/// Why an import failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The cache cannot be modelled.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// The trace could not be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The input could not be read.
+    #[error("{input}: {source}")]
+    Read {
+        /// The input.
+        input: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line is not lackey's.
+    #[error(
+        "{input}:{line}: {text:?}: {reason}; expected lines such as \" L 1ffefffe48,8\" from \
+         valgrind --tool=lackey --trace-mem=yes"
+    )]
+    Line {
+        /// The input.
+        input: PathBuf,
+        /// Its number, from 1.
+        line: u64,
+        /// The line.
+        text: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+/// Reads `input` to its end and writes the trace at `out`: beside it first, then renamed.
+///
+/// # Errors
+/// A line that is not lackey's; or the input cannot be read, or the trace not be written.
+pub fn import(
+    input: impl BufRead,
+    name: &Path,
+    out: &Path,
+    options: &ImportOptions,
+) -> Result<Totals, ImportError> {
+    let mut pages = Pages::new(options)?;
+    let header = Header {
+        command: options.command.clone(),
+        host: format!("imported from valgrind lackey output, {}", name.display()),
+        page_size: 1 << PAGE_SHIFT,
+        window_instructions: options.window_instructions,
+        cache: options.llc,
+    };
+    let mut failure = None;
+    let written = beside(out, options.writer.overwrite, |file| {
+        let buffered = std::io::BufWriter::new(file);
+        let mut writer = TraceWriter::new(out, buffered, &header, options.writer)?;
+        if let Err(error) = copy(input, name, &mut pages, &mut |window| writer.push(window)) {
+            failure = Some(error);
+            // Any error keeps the file from taking its place; the caller gets the real one.
+            return Err(crate::writer::io_error(out, std::io::ErrorKind::InvalidData.into()));
+        }
+        writer.finish().map(|(_, totals)| totals)
+    });
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(written?),
+    }
+}
+
+fn copy(
+    mut input: impl BufRead,
+    name: &Path,
+    pages: &mut Pages,
+    push: &mut dyn FnMut(&Window) -> Result<(), TraceError>,
+) -> Result<(), ImportError> {
+    let mut bytes = Vec::new();
+    let mut line = 0;
+    loop {
+        bytes.clear();
+        let read = input
+            .read_until(b'\n', &mut bytes)
+            .map_err(|source| ImportError::Read { input: name.to_owned(), source })?;
+        if read == 0 {
+            break;
+        }
+        line += 1;
+        let event = parse(&bytes).map_err(|reason| ImportError::Line {
+            input: name.to_owned(),
+            line,
+            text: String::from_utf8_lossy(&bytes).trim_end().to_owned(),
+            reason,
+        })?;
+        if matches!(event, Event::Instruction) && pages.is_full() {
+            pages.close(push)?;
+        }
+        pages.apply(event);
+    }
+    pages.close(push)?;
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Message,
+    Instruction,
+    Load { address: u64, bytes: u32 },
+    Store { address: u64, bytes: u32 },
+    Modify { address: u64, bytes: u32 },
+}
+
+/// The longest access of x86: FXSAVE and XSAVE areas take less than a page.
+const MAX_ACCESS_BYTES: u32 = 4096;
+
+fn parse(line: &[u8]) -> Result<Event, &'static str> {
+    let line = line.trim_ascii_end();
+    if line.is_empty() || line.starts_with(b"==") || line.starts_with(b"--") {
+        return Ok(Event::Message);
+    }
+    let (kind, operand) = line.split_at_checked(3).ok_or("too short")?;
+    let operand = std::str::from_utf8(operand).map_err(|_| "not text")?;
+    let (address, bytes) = operand.split_once(',').ok_or("no comma after the address")?;
+    let address = u64::from_str_radix(address, 16).map_err(|_| "the address is not hexadecimal")?;
+    let bytes: u32 = bytes.parse().map_err(|_| "the size is not a number")?;
+    if bytes == 0 || bytes > MAX_ACCESS_BYTES || address.checked_add(bytes.into()).is_none() {
+        return Err("the size or the address is out of range");
+    }
+    match kind {
+        b"I  " => Ok(Event::Instruction),
+        b" L " => Ok(Event::Load { address, bytes }),
+        b" S " => Ok(Event::Store { address, bytes }),
+        b" M " => Ok(Event::Modify { address, bytes }),
+        _ => Err("neither I, L, S nor M"),
+    }
+}
+
+/// The pages seen so far, and the window being filled.
+struct Pages {
+    numbers: HashMap<u64, u32>,
+    /// Where each page's row is in the window, if that row names it.
+    rows: Vec<u32>,
+    window: Window,
+    window_instructions: u64,
+    cache: Cache,
+    line_shift: u32,
+}
+
+impl Pages {
+    fn new(options: &ImportOptions) -> Result<Self, GeometryError> {
+        Ok(Self {
+            numbers: HashMap::new(),
+            rows: Vec::new(),
+            window: Window::default(),
+            window_instructions: options.window_instructions.max(1),
+            cache: Cache::new(options.llc)?,
+            line_shift: options.llc.line_bytes.trailing_zeros().min(PAGE_SHIFT),
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.window.instructions >= self.window_instructions
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Message => {}
+            Event::Instruction => self.window.instructions += 1,
+            Event::Load { address, bytes } => self.access(address, bytes, false),
+            Event::Store { address, bytes } => self.access(address, bytes, true),
+            Event::Modify { address, bytes } => {
+                self.access(address, bytes, false);
+                self.access(address, bytes, true);
+            }
+        }
+    }
+
+    /// One executed access: it counts once in each page, and looks up each line that it touches.
+    fn access(&mut self, address: u64, bytes: u32, store: bool) {
+        let last = address + u64::from(bytes) - 1;
+        let mut counted = None;
+        for line in address >> self.line_shift..=last >> self.line_shift {
+            let lines_in_page = PAGE_SHIFT - self.line_shift;
+            let vpn = line >> lines_in_page;
+            let (page, row) = self.row(vpn);
+            let in_page = line & ((1 << lines_in_page) - 1);
+            let miss = self.cache.access(u64::from(page) << lines_in_page | in_page);
+            let row = &mut self.window.accesses[row];
+            let executed = u32::from(counted != Some(vpn));
+            counted = Some(vpn);
+            let (count, misses) = match store {
+                true => (&mut row.stores, &mut row.store_misses),
+                false => (&mut row.loads, &mut row.load_misses),
+            };
+            *count = count.saturating_add(executed);
+            *misses = misses.saturating_add(u32::from(miss));
+        }
+    }
+
+    /// The page at `vpn` and the index of its row in this window.
+    fn row(&mut self, vpn: u64) -> (u32, usize) {
+        let next = self.rows.len() as u32;
+        let page = *self.numbers.entry(vpn).or_insert(next);
+        if page == next {
+            let birth = Birth { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 };
+            self.window.births.push(birth);
+            self.rows.push(u32::MAX);
+        }
+        let row = self.rows[page as usize] as usize;
+        if self.window.accesses.get(row).is_some_and(|access| access.page == page) {
+            return (page, row);
+        }
+        let row = self.window.accesses.len();
+        self.rows[page as usize] = row as u32;
+        self.window.accesses.push(PageAccess {
+            page,
+            loads: 0,
+            stores: 0,
+            load_misses: 0,
+            store_misses: 0,
+            supervised: 0,
+            thread: 0,
+        });
+        (page, row)
+    }
+
+    fn close(
+        &mut self,
+        push: &mut dyn FnMut(&Window) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        let window = &mut self.window;
+        if window.instructions == 0 && window.accesses.is_empty() {
+            return Ok(());
+        }
+        window.threads.push(ThreadShare { thread: 0, instructions: window.instructions });
+        window.accesses.sort_unstable_by_key(|access| access.page);
+        push(window)?;
+        window.clear();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_line_is_read() {
+        assert_eq!(parse(b"I  04001200,3\n"), Ok(Event::Instruction));
+        assert_eq!(parse(b" L 1ffe,8\n"), Ok(Event::Load { address: 0x1ffe, bytes: 8 }));
+        assert_eq!(parse(b" S 10,1"), Ok(Event::Store { address: 16, bytes: 1 }));
+        assert_eq!(parse(b" M 10,16\r\n"), Ok(Event::Modify { address: 16, bytes: 16 }));
+        assert_eq!(parse(b"==12== lackey\n"), Ok(Event::Message));
+    }
+
+    #[test]
+    fn other_lines_are_refused() {
+        for line in [&b" X 10,1"[..], b" L 10", b" L zz,1", b" L 10,0", b" L", b" L ffffffffffffffff,8"] {
+            assert!(parse(line).is_err(), "{:?}", line.escape_ascii().to_string());
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Traces made from what other tools write.
+
+pub mod lackey;

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Licences, bans and sources of all dependencies, and advisories where their database can be had.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=0.20.2
+if ! cargo deny --version 2>/dev/null | grep -q "$version"; then
+    echo "deny: building cargo-deny $version (once, a few minutes)"
+    cargo install --quiet --locked cargo-deny --version "$version"
+fi
+cargo deny --log-level error check bans licenses sources
+if [ -d "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" ]; then
+    cargo deny --log-level error --offline check advisories
+else
+    echo "deny: advisories were not checked: their database is not on this machine and is not fetched here"
+fi

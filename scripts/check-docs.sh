@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Generated documentation must say what the code says.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+fresh=$(mktemp)
+trap 'rm -f "$fresh"' EXIT
+cargo run --quiet -p tierwise-cli -- reference > "$fresh"
+if ! diff -u docs/cli.md "$fresh"; then
+    echo "docs/cli.md is stale: run \`make docs\` and commit it" >&2
+    exit 1
+fi

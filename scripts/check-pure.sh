@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Builds the core for a machine without a system and looks at what the result imports: it must be nothing
+# from "env", which is where a clock, a file or a random source would come from.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${CARGO_TARGET_DIR:-target}/pure
+cargo rustc --quiet -p tierwise-core --lib --release --target wasm32-unknown-unknown \
+    --target-dir "$out" --crate-type cdylib
+wasm=$out/wasm32-unknown-unknown/release/tierwise_core.wasm
+imports=$(python3 - "$wasm" <<'PY'
+"""Prints module.name of every import of a WebAssembly binary (section 2 of its format)."""
+import sys
+
+data = open(sys.argv[1], "rb").read()
+assert data[:4] == b"\0asm", "not a WebAssembly binary"
+
+
+def number(at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return value, at
+
+
+at = 8
+while at < len(data):
+    section, (size, body) = data[at], number(at + 1)
+    if section == 2:
+        count, here = number(body)
+        length, here = number(here)
+        print(count, data[here : here + length].decode())
+    at = body + size
+PY
+)
+if [ -n "$imports" ]; then
+    echo "tierwise-core is not pure: its WebAssembly build imports ($imports)" >&2
+    exit 1
+fi
+echo "tierwise-core is pure: its WebAssembly build imports nothing"

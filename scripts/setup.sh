@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Makes sure that the tools named on the command line are there. As root on Debian it installs what is
+# missing; otherwise it says in plain words what to install, and fails.
+set -euo pipefail
+
+missing=()
+
+debian() { # debian PROGRAM PACKAGE WHY
+    command -v "$1" >/dev/null 2>&1 && return
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "setup: installing the Debian package $2 ($3)"
+        apt-get install -y --no-install-recommends "$2" >/dev/null 2>&1 ||
+            { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends "$2" >/dev/null 2>&1; } || true
+        command -v "$1" >/dev/null 2>&1 && return
+    fi
+    missing+=("$1 ($3): apt-get install $2")
+}
+
+for tool in "$@"; do
+    case "$tool" in
+    rust)
+        command -v cargo >/dev/null 2>&1 ||
+            missing+=("cargo (builds Tierwise): install a Rust toolchain, 1.95 or later, with rustup")
+        ;;
+    wasm)
+        # The toolchain that this directory uses, whatever it is called.
+        sysroot=$(rustc --print sysroot 2>/dev/null || true)
+        if [ -n "$sysroot" ] && [ ! -d "$sysroot/lib/rustlib/wasm32-unknown-unknown" ]; then
+            echo "setup: adding the wasm32-unknown-unknown target to the Rust toolchain (proves the core pure)"
+            rustup target add wasm32-unknown-unknown >/dev/null 2>&1 ||
+                missing+=("the Rust target wasm32-unknown-unknown (proves the core pure): rustup target add wasm32-unknown-unknown")
+        fi
+        ;;
+    cc) debian cc gcc "compiles the zstd library and the recorder" ;;
+    qemu) debian qemu-x86_64 qemu-user "runs the programs that are recorded" ;;
+    valgrind) debian valgrind valgrind "the other tracer whose output is imported" ;;
+    python) debian python3 python3 "runs the recording and measuring scripts" ;;
+    *) missing+=("$tool: unknown to scripts/setup.sh") ;;
+    esac
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "Tierwise cannot go on without:" >&2
+    printf '  - %s\n' "${missing[@]}" >&2
+    exit 1
+fi

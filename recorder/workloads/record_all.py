@@ -233,7 +233,7 @@ def write_table():
     begin, end = "<!-- record_all.py --table -->\n", "<!-- end of the table -->\n"
     before, rest = readme.read_text().split(begin)
     after = rest.split(end)[1]
-    table = subprocess.run(["cargo", "run", "-q", "--release", "-p", "trace-table", TRACES], cwd=ROOT,
+    table = subprocess.run(["cargo", "run", "-q", "--release", "--bin", "trace-table", TRACES], cwd=ROOT,
                            check=True, capture_output=True, text=True).stdout
     lines = "".join(f"- {version}\n" for version in versions())
     half_written = readme.with_suffix(".tmp")

@@ -24,6 +24,12 @@ pub fn recipe(path: &Path, machine: &Scenario) -> Result<Recipe, Failure> {
     Ok(recipe)
 }
 
+/// A policy that Tierwise ships.
+pub fn policy(name: &str) -> Result<Recipe, Failure> {
+    // There is no file whose line could be named.
+    Recipe::named(name).map_err(|error| Failure::User(error.problem))
+}
+
 fn text(path: &Path) -> Result<String, Failure> {
     let refuse = |error| Failure::User(format!("{}: {error}", path.display()));
     let bytes = fs::read(path).map_err(refuse)?;

@@ -38,6 +38,11 @@ impl NewFile {
                 Some(folder) if !folder.as_os_str().is_empty() => folder,
                 _ => Path::new("."),
             };
+            if !folder.is_dir() {
+                let (file, folder) = (path.display(), folder.display());
+                let problem = format!("{file}: cannot be written: there is no folder {folder}");
+                return Err(Failure::User(problem));
+            }
             // What any new file gets: the umask takes its part.
             let permissions = Permissions::from_mode(0o666);
             let builder = tempfile::Builder::new().permissions(permissions).tempfile_in(folder);

@@ -12,7 +12,7 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::machine::Machine;
 
 use crate::failure::{Failure, Outcome};
-use crate::output;
+use crate::{input, output};
 
 /// List the policies: what each does, what it needs to see, and where it comes from.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ struct Row {
 impl Policies {
     pub fn execute(&self) -> Outcome {
         if let Some(Show::Show { name }) = &self.command {
-            let text = Recipe::named(name)?.text().to_owned();
+            let text = input::policy(name)?.text().to_owned();
             return Ok(std::io::stdout().write_all(text.as_bytes())?);
         }
         let topology = any_machine();

@@ -1,18 +1,27 @@
 //! What a look at every page costs: nanoseconds a page scanned, one core.
 //!
-//! A tenth of the pages is marked referenced before each look, outside the measurement; memory is
-//! touched in the same order as in a long-running engine, from tables larger than any cache.
+//! A tenth of the pages is referenced in each interval, and every page is scanned. "look" is the
+//! estimator's scan alone, "tick" all that the engine does in an interval. The tables are larger than any
+//! cache.
+//!
+//! `cargo bench -p tierwise-core --bench tick -- look/clock` runs one of them.
+
+// A benchmark may fail as a test may.
+#![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
 use std::time::Duration;
 
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BatchSize, Bencher, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
+};
 use tierwise_core::config::Document;
+use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::estimate;
-use tierwise_core::observe::{Born, Observation};
+use tierwise_core::observe::{Born, Capabilities, Observation, TierReading};
 use tierwise_core::page::{Attributes, PageKind, PageTable};
 use tierwise_core::policy::PlanContext;
-use tierwise_core::recipe::BuildContext;
+use tierwise_core::recipe::{BuildContext, Recipe};
 use tierwise_core::stage::Estimator;
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp};
@@ -21,7 +30,10 @@ use tierwise_core::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Ti
 const SIZES: [u32; 2] = [10_000_000, 100_000_000];
 
 /// One page in so many is referenced in an interval.
-const REFERENCED: usize = 10;
+const REFERENCED: u32 = 10;
+
+/// 2^62 pages a scan.
+const EVERYTHING: &str = "scan_pages = 0x4000_0000_0000_0000";
 
 fn topology(pages: u32) -> Topology {
     let tier = |name: &str| Tier {
@@ -36,8 +48,7 @@ fn topology(pages: u32) -> Topology {
 }
 
 fn estimator(name: &str, topology: &Topology) -> Box<dyn Estimator> {
-    // 2^62 pages: everything at each look.
-    let document = Document::parse("bench.toml", "scan_pages = 0x4000_0000_0000_0000").unwrap();
+    let document = Document::parse("bench.toml", EVERYTHING).unwrap();
     let row = estimate::TABLE.iter().find(|row| row.name == name).unwrap();
     (row.build)(&document.root(), &BuildContext { topology, seed: 1 }).unwrap()
 }
@@ -61,41 +72,64 @@ fn births(pages: u32) -> Observation {
     }
 }
 
-fn look(c: &mut Criterion) {
-    let mut group = c.benchmark_group("look");
-    group.sample_size(10).measurement_time(Duration::from_secs(5));
-    for name in ["clock", "nimble", "multi-clock"] {
-        for size in SIZES {
-            let topology = topology(size);
-            let mut estimator = estimator(name, &topology);
-            let obs = births(size);
-            let mut pages = PageTable::default();
-            for born in &obs.born {
-                born.pages().for_each(|page| pages.insert(page, born.attributes));
-            }
-            estimator.on_observation(Timestamp::ZERO, &obs, &mut pages);
-            let (pages, mut turn) = (RefCell::new(pages), 0);
-            let mut mark = || {
-                turn = (turn + 1) % REFERENCED;
-                let mut pages = pages.borrow_mut();
-                (turn as u32..size)
-                    .step_by(REFERENCED)
-                    .for_each(|p| pages.mark_referenced(PageId(p)));
-            };
-            let mut routine = |()| {
-                let free = [Pages(0); 2];
-                let pages = &mut *pages.borrow_mut();
-                let mut ctx = PlanContext { topology: &topology, pages, free: &free, tenants: &[] };
-                estimator.look(Timestamp::ZERO, &mut ctx);
-            };
-            group.throughput(Throughput::Elements(u64::from(size)));
-            group.bench_function(BenchmarkId::new(name, size), |b| {
-                b.iter_batched(&mut mark, &mut routine, BatchSize::PerIteration);
-            });
-        }
+/// The estimator's periodic look alone.
+fn look(b: &mut Bencher<'_>, name: &str, size: u32) {
+    let topology = topology(size);
+    let mut estimator = estimator(name, &topology);
+    let obs = births(size);
+    let mut pages = PageTable::default();
+    for born in &obs.born {
+        born.pages().for_each(|page| pages.insert(page, born.attributes));
     }
-    group.finish();
+    estimator.on_observation(Timestamp::ZERO, &obs, &mut pages);
+    let (pages, mut turn) = (RefCell::new(pages), 0);
+    let mark = || {
+        turn = (turn + 1) % REFERENCED;
+        let mut pages = pages.borrow_mut();
+        (turn..size).step_by(REFERENCED as usize).for_each(|p| pages.mark_referenced(PageId(p)));
+    };
+    let routine = |()| {
+        let free = [Pages(0); 2];
+        let pages = &mut *pages.borrow_mut();
+        let mut ctx = PlanContext { topology: &topology, pages, free: &free, tenants: &[] };
+        estimator.look(Timestamp::ZERO, &mut ctx);
+    };
+    b.iter_batched(mark, routine, BatchSize::PerIteration);
 }
 
-criterion_group!(benches, look);
-criterion_main!(benches);
+/// A whole tick of the engine: taking in the reference bits, the look, the plan.
+fn tick(b: &mut Bencher<'_>, name: &str, size: u32) {
+    let shipped = Recipe::named(name).unwrap();
+    let text = shipped.text().replace("scan_pages = 1024", EVERYTHING);
+    let config = EngineConfig::new(Recipe::parse("bench.toml", &text).unwrap());
+    let mut engine = Engine::new(&config, topology(size), &Capabilities::ALL, 1).unwrap();
+    let mut obs = births(size);
+    engine.handle_observation(Timestamp::ZERO, &obs);
+    obs.born.clear();
+    obs.tiers.resize(2, TierReading { free: Pages(u64::from(size / 100)), utilisation: 0.0 });
+    (0..size).step_by(REFERENCED as usize).for_each(|page| obs.referenced.set(PageId(page)));
+    let mut now = Timestamp::ZERO;
+    b.iter(|| {
+        now = now + Duration::from_secs(1);
+        engine.handle_observation(now, &obs);
+        engine.poll_plan(now).map(|plan| plan.moves.len())
+    });
+}
+
+fn benches(c: &mut Criterion) {
+    type Case = fn(&mut Bencher<'_>, &str, u32);
+    for (case, run) in [("look", look as Case), ("tick", tick)] {
+        let mut group = c.benchmark_group(case);
+        group.sample_size(10).measurement_time(Duration::from_secs(5));
+        for name in ["clock", "nimble", "multi-clock"] {
+            for size in SIZES {
+                group.throughput(Throughput::Elements(u64::from(size)));
+                group.bench_function(BenchmarkId::new(name, size), |b| run(b, name, size));
+            }
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(all, benches);
+criterion_main!(all);

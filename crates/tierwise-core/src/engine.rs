@@ -296,3 +296,66 @@ impl Engine {
         &self.topology
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::{Born, TierReading};
+    use crate::page::{Attributes, PageKind};
+    use crate::topology::{Tier, Watermarks};
+    use crate::units::{Bytes, PageId, TenantId, TierId};
+    use std::time::Duration;
+
+    fn two_tiers() -> Engine {
+        let tier = |name: &str| Tier {
+            name: name.into(),
+            capacity: Pages(100),
+            watermarks: Watermarks::NONE,
+            load_latency: Duration::from_nanos(100),
+            store_latency: Duration::from_nanos(100),
+            bandwidth: crate::units::Bandwidth(30_000_000_000),
+        };
+        let topology = Topology { page_size: Bytes(4096), tiers: vec![tier("DRAM"), tier("CXL")] };
+        let config = EngineConfig::new(Recipe::named("multi-clock").unwrap());
+        Engine::new(&config, topology, &Capabilities::ALL, 1).unwrap()
+    }
+
+    fn birth(tier: u8) -> Observation {
+        let attributes =
+            Attributes { tenant: TenantId(0), tier: TierId(tier), kind: PageKind::Anon, order: 0 };
+        Observation {
+            born: vec![Born { first: PageId(0), count: 1, attributes }],
+            tiers: vec![TierReading::default(); 2],
+            ..Observation::default()
+        }
+    }
+
+    #[test]
+    fn births_that_contradict_the_table_change_nothing() {
+        let mut engine = two_tiers();
+        engine.handle_observation(Timestamp::ZERO, &birth(2));
+        assert_eq!(engine.pages().tier(PageId(0)), None);
+        engine.handle_observation(Timestamp::ZERO, &birth(1));
+        engine.handle_observation(Timestamp::ZERO, &birth(0));
+        assert_eq!(engine.pages().tier(PageId(0)), Some(TierId(1)));
+    }
+
+    #[test]
+    fn successes_that_contradict_the_table_are_not_counted() {
+        let mut engine = two_tiers();
+        engine.handle_observation(Timestamp::ZERO, &birth(1));
+        let outcome = |page, from, to| MoveOutcome {
+            page: PageId(page),
+            from: Some(TierId(from)),
+            to: TierId(to),
+            result: Ok(()),
+        };
+        let stale = [outcome(0, 0, 1), outcome(0, 1, 2), outcome(7, 1, 0)];
+        engine.handle_outcomes(Timestamp::ZERO, &stale);
+        assert_eq!(engine.pages().tier(PageId(0)), Some(TierId(1)));
+        assert_eq!(*engine.metrics(), Metrics::default());
+        engine.handle_outcomes(Timestamp::ZERO, &[outcome(0, 1, 0)]);
+        assert_eq!(engine.pages().tier(PageId(0)), Some(TierId(0)));
+        assert_eq!(engine.metrics().promote.success, 1);
+    }
+}

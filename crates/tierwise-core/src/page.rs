@@ -216,18 +216,21 @@ impl PageTable {
     /// last came by", and the reference bits are cleared. Counted as [`PageTable::take_referenced`].
     pub fn sweep(&mut self, entries: std::ops::Range<usize>) {
         const REFERENCED: u32 = Flag::Referenced as u32;
-        let (mut scanned, mut cleared) = (0u64, 0u64);
         let end = entries.end.min(self.words.len());
-        for word in &mut self.words[entries.start.min(end)..end] {
-            // No branch, so that the compiler can take several entries at once.
-            let present = u32::from(*word & TIER_MASK != ABSENT);
-            let accessed = (*word & ACCESSED) / ACCESSED;
-            scanned += u64::from(present);
-            cleared += u64::from(present & accessed);
-            *word = *word & !(ACCESSED | REFERENCED) | (accessed * REFERENCED);
+        // Counters as wide as an entry, and no branch, so that the compiler can take several entries at
+        // once; a page of memory at a time, so that the counters cannot overflow.
+        for part in self.words[entries.start.min(end)..end].chunks_mut(1024) {
+            let (mut scanned, mut cleared) = (0u32, 0u32);
+            for word in part {
+                let present = u32::from(*word & TIER_MASK != ABSENT);
+                let accessed = (*word & ACCESSED) / ACCESSED;
+                scanned += present;
+                cleared += present & accessed;
+                *word = *word & !(ACCESSED | REFERENCED) | (accessed * REFERENCED);
+            }
+            self.scan.scanned += u64::from(scanned);
+            self.scan.cleared += u64::from(cleared);
         }
-        self.scan.scanned += scanned;
-        self.scan.cleared += cleared;
     }
 
     /// Reads and clears the dirty bit; part of the same look as [`PageTable::take_referenced`], so not

@@ -2,6 +2,9 @@
 //! poisons and faults they move the hot set up, within the memory they have; and whatever they are told,
 //! their plans fit, keep the min watermarks and are the same for the same inputs.
 
+// Helpers outside a test function unwrap, too.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 #[path = "common/counting.rs"]
 mod counting;

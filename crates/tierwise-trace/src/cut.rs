@@ -64,7 +64,8 @@ impl<S: WindowSource> WindowSource for Cut<S> {
 
     fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
         while self.state != State::After && self.source.next_window(window)? {
-            let before = mem::replace(&mut self.state, self.place(window));
+            let before = self.state;
+            self.state = self.place(window);
             self.position += 1;
             match self.state {
                 State::Before => self.living.follow(window),

@@ -85,9 +85,8 @@ impl<R: Read + Seek> TraceReader<R> {
         }
         let version = version.iter().rev().fold(0u32, |value, &byte| value << 8 | u32::from(byte));
         if version != VERSION {
-            return Err(self.corrupt(format!(
-                "trace version {version}; this reader knows version {VERSION}"
-            )));
+            return Err(self
+                .corrupt(format!("trace version {version}; this reader knows version {VERSION}")));
         }
         self.offset = PREAMBLE_BYTES;
         Ok(())
@@ -117,7 +116,7 @@ impl<R: Read + Seek> TraceReader<R> {
             .read_to_end(&mut self.compressed)
             .map_err(|source| io_error(&self.path, source))?;
         if read != head.compressed as usize {
-            return Err(self.incomplete(format!("{read} of {} bytes of data", head.compressed)));
+            return Err(self.incomplete(&format!("{read} of {} bytes of data", head.compressed)));
         }
         let crc = head.checksum(&self.compressed);
         if crc != head.crc {
@@ -158,12 +157,12 @@ impl<R: Read + Seek> TraceReader<R> {
 
     fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), TraceError> {
         self.input.read_exact(bytes).map_err(|source| match source.kind() {
-            io::ErrorKind::UnexpectedEof => self.incomplete("no whole frame".into()),
+            io::ErrorKind::UnexpectedEof => self.incomplete("no whole frame"),
             _ => io_error(&self.path, source),
         })
     }
 
-    fn incomplete(&self, found: String) -> TraceError {
+    fn incomplete(&self, found: &str) -> TraceError {
         self.corrupt(format!(
             "the trace ends here with {found}; its recording was cut off or still runs"
         ))

@@ -127,7 +127,7 @@ impl Compare {
         let mut recipes: Vec<Recipe> = if self.policies.is_empty() {
             Recipe::shipped().collect()
         } else {
-            let named = self.policies.iter().map(|name| Recipe::named(name.trim()));
+            let named = self.policies.iter().map(|name| input::policy(name.trim()));
             named.collect::<Result<_, _>>()?
         };
         for path in &self.recipe {

@@ -32,7 +32,9 @@ pub fn print(compared: &Compared) -> Outcome {
         }
     }
     writeln!(out)?;
-    writeln!(out, "{}", verdict(compared))?;
+    for line in verdict(compared) {
+        writeln!(out, "{line}")?;
+    }
     writeln!(out)?;
     Ok(out.flush()?)
 }

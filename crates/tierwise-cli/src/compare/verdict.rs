@@ -21,27 +21,25 @@ fn ranked(compared: &Compared) -> Vec<usize> {
     ranked
 }
 
-/// A sentence or three, from the figures of the table.
-pub fn verdict(compared: &Compared) -> String {
+/// A sentence or three, one a line, from the figures of the table.
+pub fn verdict(compared: &Compared) -> Vec<String> {
     let ranked = ranked(compared);
     let result = |i: usize| &compared.outputs[i].result;
     let Some(&winner) = ranked.first() else {
-        return "No policy was compared that could be called best.".to_owned();
+        return vec!["No policy was compared that could be called best.".to_owned()];
     };
     let (winner, next) = (result(winner), ranked.get(1).map(|&i| result(i)));
-    let mut words = format!(
+    let mut first = format!(
         "{} served best: its programs took {} as long as on a machine with fast memory only",
         winner.policy,
         times(winner.slowdown)
     );
     if let Some(next) = next {
-        words += &format!(" (next: {} with {})", next.policy, times(next.slowdown));
+        first += &format!(" (next: {} with {})", next.policy, times(next.slowdown));
     }
-    words += &format!(". {}", reason(winner));
-    if let Some(other) = rival(compared, &ranked) {
-        words += &format!(" {}", against(winner, result(other)));
-    }
-    words
+    let mut lines = vec![first + ".", reason(winner)];
+    lines.extend(rival(compared, &ranked).map(|other| against(winner, result(other))));
+    lines
 }
 
 fn times(slowdown: f64) -> String {

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 use super::plot::{self, Curve, Plot};
 
-/// Points of a curve: one every four pixels of the plot.
+/// Points of a curve: one every six pixels of the plot.
 const POINTS: usize = 160;
 
 /// Colours that can be told apart on a light and on a dark page (after Tableau's ten and their darker
@@ -21,10 +21,10 @@ const COLOURS: [(u8, u8, u8); 12] = [
     (0x59, 0xa1, 0x4f),
     (0xb6, 0x99, 0x2d),
     (0xb0, 0x7a, 0xa1),
-    (0xd3, 0x72, 0x95),
+    (0x17, 0xa5, 0xd6),
     (0x9c, 0x75, 0x5f),
     (0x86, 0x7f, 0xd9),
-    (0x8c, 0xb3, 0x69),
+    (0xc2, 0x3b, 0x8f),
     (0x8a, 0x8a, 0x8a),
 ];
 

@@ -123,7 +123,7 @@ fn section(i: usize, one: &Compared, open: bool) -> Result<Markup, Failure> {
                 }
             }
             div {
-                p { (verdict(one)) }
+                p { (verdict(one).join(" ")) }
                 (figures(one))
                 @if one.scenario.workloads.len() > 1 { (tenants(one)) }
                 h3 { "Misses served by the fastest tier" }

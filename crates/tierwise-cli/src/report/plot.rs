@@ -8,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::failure::Failure;
 
-const SIZE: (u32, u32) = (860, 300);
+const SIZE: (u32, u32) = (1140, 320);
 /// Room at the right for the longest policy name.
 const LABELS: u32 = 140;
 const LEFT: u32 = 58;
@@ -70,6 +70,7 @@ fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
         .x_desc("virtual seconds")
         .x_labels(9)
         .y_labels(6)
+        .x_label_formatter(&|seconds| short(*seconds))
         .y_label_formatter(&|value| short(*value))
         .draw()?;
     root.draw(&Text::new(plot.unit, (6, 6), text))?;

@@ -37,20 +37,18 @@
 
 use std::time::Duration;
 
+use super::page_bins::{BINS, Binned, PageBins};
 use super::sample_period::SamplePeriod;
 use crate::config::{ConfigError, Section};
 use crate::lru::Isolation;
 use crate::migrate::MoveOutcome;
 use crate::observe::{Observation, Watch};
-use crate::page::{Flag, PageTable};
+use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::recipe::BuildContext;
 use crate::stage::{Estimator, Scope};
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, TierId, Timestamp};
-
-/// Bins of the histogram.
-const BINS: usize = 16;
 
 /// Base pages of the huge page that weights are relative to (`HPAGE_PMD_NR`).
 const HUGE: u32 = 512;
@@ -61,15 +59,10 @@ const HEADROOM: f64 = 0.03;
 /// Hot pages that fill less of the fast tier than this leave room for warm ones.
 const WARM_BELOW: f64 = 0.75;
 
-/// In a count: the page is not in the histogram yet.
-const UNSEEN: u32 = 1 << 31;
-
 /// The estimator.
 #[derive(Debug, Clone)]
 pub struct Histogram {
-    counts: Vec<u32>,
-    /// Base pages by tier and bin.
-    bins: [[u64; BINS]; Topology::MAX_TIERS],
+    bins: PageBins,
     /// Base pages of the fast tier, less the headroom.
     capacity: u64,
     hot: usize,
@@ -86,7 +79,7 @@ pub struct Histogram {
 
 impl Histogram {
     /// Bytes of metadata a page, beside the page table's.
-    pub const BYTES_PER_PAGE: usize = size_of::<u32>();
+    pub const BYTES_PER_PAGE: usize = PageBins::BYTES_PER_PAGE;
 
     /// Reads `interval_ms` (500: how often migrations are considered), `adaptation_period` (100000
     /// samples), `cooling_period` (2000000 samples), `threshold_min` (1, a bin) and the sampler's
@@ -98,8 +91,7 @@ impl Histogram {
         let fast = build.topology.tier(TierId::FASTEST).capacity;
         let hot_min = section.whole_or("threshold_min", 1, 1..=BINS as u64 - 1)? as usize;
         Ok(Self {
-            counts: Vec::new(),
-            bins: [[0; BINS]; Topology::MAX_TIERS],
+            bins: PageBins::default(),
             capacity: (fast.0 as f64 * (1.0 - HEADROOM)) as u64,
             hot: hot_min,
             warm: hot_min,
@@ -116,7 +108,7 @@ impl Histogram {
 
     /// The bin of a count.
     pub fn bin(count: u32) -> usize {
-        ((count.saturating_add(1)).ilog2() as usize).min(BINS - 1)
+        PageBins::bin(count)
     }
 
     /// `T_hot` and `T_warm`, as bins.
@@ -124,67 +116,25 @@ impl Histogram {
         (self.hot, self.warm)
     }
 
-    /// The page's count, whether it is in the histogram or not.
-    fn count(&self, page: PageId) -> u32 {
-        self.counts.get(page.index()).copied().unwrap_or(UNSEEN) & !UNSEEN
-    }
-
-    fn is_seen(&self, page: PageId) -> bool {
-        self.counts.get(page.index()).is_some_and(|count| count & UNSEEN == 0)
-    }
-
-    fn slot(&mut self, page: PageId) -> &mut u32 {
-        if page.index() >= self.counts.len() {
-            self.counts.resize(page.index() + 1, UNSEEN);
-        }
-        &mut self.counts[page.index()]
-    }
-
-    fn leave(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
-        if self.is_seen(page) {
-            let bin = Self::bin(self.count(page));
-            self.bins[tier.index()][bin] -= pages.frames(page);
-        }
-    }
-
-    fn enter(&mut self, page: PageId, count: u32, tier: TierId, pages: &PageTable) {
-        *self.slot(page) = count;
-        self.bins[tier.index()][Self::bin(count)] += pages.frames(page);
-    }
-
     fn sampled(&mut self, page: PageId, pages: &PageTable) {
         // A record of a page that is gone is not counted at all (`update_pginfo`).
         let Some(tier) = pages.tier(page) else { return };
-        let weight = (HUGE >> pages.order(page)).max(1);
-        let count = self.count(page).saturating_add(weight).min(UNSEEN - 1);
-        self.leave(page, tier, pages);
-        self.enter(page, count, tier, pages);
+        self.bins.add(page, (HUGE >> pages.order(page)).max(1), tier, pages);
         self.samples += 1;
         if self.samples.is_multiple_of(self.cooling_period) {
-            self.cool(pages);
+            self.bins.halve(pages);
+            self.cooled = true;
         } else if self.samples.is_multiple_of(self.adaptation_period) {
             self.adapt();
         }
     }
 
-    fn cool(&mut self, pages: &PageTable) {
-        self.bins = [[0; BINS]; Topology::MAX_TIERS];
-        for index in 0..self.counts.len() {
-            let page = PageId(index as u32);
-            if let Some(tier) = pages.tier(page) {
-                self.enter(page, self.count(page) / 2, tier, pages);
-            }
-        }
-        self.cooled = true;
-    }
-
     fn adapt(&mut self) {
-        let in_bin = |bin: usize| self.bins.iter().map(|tier| tier[bin]).sum::<u64>();
         let mut fits = BINS;
         let mut hot_frames = 0;
-        while fits > 0 && hot_frames + in_bin(fits - 1) <= self.capacity {
+        while fits > 0 && hot_frames + self.bins.in_bin(fits - 1) <= self.capacity {
             fits -= 1;
-            hot_frames += in_bin(fits);
+            hot_frames += self.bins.in_bin(fits);
         }
         let lowest = fits.clamp(self.hot_min, BINS - 1);
         if !std::mem::take(&mut self.cooled) {
@@ -196,54 +146,8 @@ impl Histogram {
         self.warm = if room_for_warm { self.hot - 1 } else { self.hot };
     }
 
-    fn hot_below(&self, tier: TierId) -> u64 {
-        self.bins[tier.index() + 1..].iter().flat_map(|bins| &bins[self.hot..]).sum()
-    }
-
-    /// Adds the pages of a scope that have a rank, lowest rank first, until their base pages reach
-    /// `most`. Returns the base pages added. Two passes in memory order, and no list to keep.
-    fn collect(
-        &mut self,
-        scope: Scope,
-        most: Pages,
-        rank: impl Fn(u32) -> Option<usize>,
-        pages: &mut PageTable,
-        out: &mut Vec<PageId>,
-    ) -> Pages {
-        let wanted = |(index, &count): (usize, &u32), pages: &PageTable| {
-            let page = PageId(index as u32);
-            let fits = pages.tier(page) == Some(scope.tier)
-                && scope.tenant.is_none_or(|tenant| tenant == pages.tenant(page))
-                && !pages.flag(page, Flag::Isolated);
-            fits.then(|| rank(count)).flatten().map(|rank| (page, rank, pages.frames(page)))
-        };
-        let mut ranks = [0; BINS];
-        for entry in self.counts.iter().enumerate() {
-            if let Some((_, rank, frames)) = wanted(entry, pages) {
-                ranks[rank] += frames;
-            }
-        }
-        // What is left to take of each rank.
-        let mut left = most.0;
-        for frames in &mut ranks {
-            let take = left.min(*frames);
-            left -= take;
-            *frames = take;
-        }
-        let (from, mut taken) = (out.len(), 0);
-        for entry in self.counts.iter().enumerate() {
-            if let Some((page, rank, frames)) = wanted(entry, pages)
-                && ranks[rank] > 0
-            {
-                ranks[rank] = ranks[rank].saturating_sub(frames);
-                taken += frames;
-                out.push(page);
-                self.isolated.take(page, pages);
-            }
-        }
-        let counts = &self.counts;
-        out[from..].sort_unstable_by_key(|&page| (rank(counts[page.index()]), page));
-        Pages(taken)
+    fn hot_in(&self, tier: TierId) -> u64 {
+        self.bins.of_tier(tier)[self.hot..].iter().sum()
     }
 }
 
@@ -259,31 +163,21 @@ impl Estimator for Histogram {
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
         for page in obs.born.iter().flat_map(|born| born.pages()) {
-            if pages.tier(page).is_some() && !self.is_seen(page) {
-                *self.slot(page) = UNSEEN | 2 << self.hot;
+            if pages.tier(page).is_some() {
+                self.bins.begin(page, 2 << self.hot);
             }
         }
         self.period.count(obs.samples.len());
         obs.samples.iter().for_each(|sample| self.sampled(sample.page, pages));
         for &page in &obs.gone {
             if let Some(tier) = pages.tier(page) {
-                self.leave(page, tier, pages);
-                *self.slot(page) = UNSEEN;
+                self.bins.end(page, tier, pages);
             }
         }
     }
 
     fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {
-        for outcome in outcomes.iter().filter(|o| o.result.is_ok()) {
-            if let Some(from) = outcome.from
-                && self.is_seen(outcome.page)
-            {
-                let (bin, frames) =
-                    (Self::bin(self.count(outcome.page)), pages.frames(outcome.page));
-                self.bins[from.index()][bin] -= frames;
-                self.bins[outcome.to.index()][bin] += frames;
-            }
-        }
+        outcomes.iter().for_each(|outcome| self.bins.on_outcome(outcome, pages));
     }
 
     fn look(&mut self, now: Timestamp, _: &mut PlanContext<'_>) {
@@ -297,14 +191,10 @@ impl Estimator for Histogram {
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        let hot_here: u64 = self.bins[scope.tier.index()][self.hot..].iter().sum();
-        if scope.tier != TierId::FASTEST && hot_here > 0 {
+        if scope.tier != TierId::FASTEST && self.hot_in(scope.tier) > 0 {
             let hot = self.hot;
-            let rank = |count: u32| {
-                let bin = Self::bin(count & !UNSEEN);
-                (count & UNSEEN == 0 && bin >= hot).then_some(BINS - 1 - bin)
-            };
-            self.collect(scope, most, rank, pages, out);
+            let rank = |page: Binned| (page.seen && page.bin >= hot).then_some(BINS - 1 - page.bin);
+            self.bins.collect(scope, most, rank, &mut self.isolated, pages, out);
         }
     }
 
@@ -316,15 +206,17 @@ impl Estimator for Histogram {
         out: &mut Vec<PageId>,
     ) {
         let warm = self.warm;
-        let rank = |count: u32| Some(Self::bin(count & !UNSEEN)).filter(|&bin| bin < warm);
-        let found = self.collect(scope, most, rank, pages, out);
-        if found.0 < most.0.min(self.hot_below(scope.tier)) {
+        let rank = |page: Binned| (page.bin < warm).then_some(page.bin);
+        let found = self.bins.collect(scope, most, rank, &mut self.isolated, pages, out);
+        let slower = (scope.tier.index() + 1..Topology::MAX_TIERS).map(|tier| TierId(tier as u8));
+        let waiting = slower.map(|tier| self.hot_in(tier)).sum();
+        if found.0 < most.0.min(waiting) {
             self.warm = self.hot;
         }
     }
 
     fn hotness(&self, page: PageId, _: &PageTable) -> Hotness {
-        Hotness(self.count(page))
+        Hotness(self.bins.count(page))
     }
 }
 
@@ -363,6 +255,10 @@ mod tests {
             self.machine.seen.clear();
         }
 
+        fn count(&self, page: u32) -> u32 {
+            self.histogram.bins.count(PageId(page))
+        }
+
         fn named(&mut self, demotable: bool, tier: u8, most: u64) -> Vec<u32> {
             let (mut out, pages) = (Vec::new(), &mut self.machine.pages);
             let scope = Scope::tier(TierId(tier));
@@ -387,7 +283,7 @@ mod tests {
         sampled.sample(0..60, 1);
         sampled.sample(60..100, 3);
         sampled.sample(100..120, 7);
-        let bins = |tier: usize| sampled.histogram.bins[tier];
+        let bins = |tier: u8| *sampled.histogram.bins.of_tier(TierId(tier));
         assert_eq!((bins(0)[9], bins(0)[10], bins(1)[11]), (60, 40, 20));
         assert_eq!(sampled.histogram.samples, 320);
         assert_eq!(sampled.histogram.thresholds(), (10, 9));
@@ -416,13 +312,13 @@ mod tests {
         let mut sampled = Sampled::new();
         sampled.machine.born(0..4, 0).born(4..8, 1);
         sampled.sample(0..2, 400);
-        let before = sampled.histogram.counts.clone();
+        let before = sampled.histogram.bins.count(PageId(0));
         assert_eq!(sampled.histogram.thresholds().0, 1, "everything fits");
         sampled.sample(4..5, 200);
-        assert_eq!(sampled.histogram.counts[0], before[0] / 2);
-        assert_eq!(sampled.histogram.counts[7], 2, "cooled unseen: it is in the histogram now");
-        assert_eq!(sampled.histogram.bins[1].iter().sum::<u64>(), 4);
-        assert_eq!(sampled.histogram.bins[0][15], 2);
+        assert_eq!(sampled.count(0), before / 2);
+        assert_eq!(sampled.count(7), 2, "cooled unseen: it is in the histogram now");
+        assert_eq!(sampled.histogram.bins.of_tier(TierId(1)).iter().sum::<u64>(), 4);
+        assert_eq!(sampled.histogram.bins.of_tier(TierId(0))[15], 2);
     }
 
     #[test]
@@ -446,8 +342,8 @@ mod tests {
         let mut sampled = Sampled::new();
         sampled.machine.born(0..1, 0).born_huge(1, 4, 1);
         sampled.sample(0..2, 1);
-        assert_eq!(sampled.histogram.counts[..2], [4 + 512, 4 + 32]);
-        assert_eq!(sampled.histogram.bins[1][5], 16);
+        assert_eq!([sampled.count(0), sampled.count(1)], [4 + 512, 4 + 32]);
+        assert_eq!(sampled.histogram.bins.of_tier(TierId(1))[5], 16);
     }
 
     #[test]
@@ -461,6 +357,12 @@ mod tests {
         sampled.histogram.on_outcomes(Timestamp(0), &[moved], &mut sampled.machine.pages);
         sampled.machine.seen.gone.extend([PageId(1), PageId(1), PageId(77)]);
         sampled.sample(0..0, 0);
-        assert_eq!((sampled.histogram.bins[0][9], sampled.histogram.bins[1][9]), (1, 1));
+        assert_eq!(
+            (
+                sampled.histogram.bins.of_tier(TierId(0))[9],
+                sampled.histogram.bins.of_tier(TierId(1))[9]
+            ),
+            (1, 1)
+        );
     }
 }

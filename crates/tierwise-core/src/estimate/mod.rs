@@ -7,6 +7,7 @@ mod lru_scan;
 mod multi_clock;
 mod nimble;
 mod none;
+mod page_bins;
 mod sample_period;
 
 pub use adaptive_interval::AdaptiveInterval;

@@ -31,7 +31,7 @@ impl<W: Write> Sink for CsvSink<W> {
         Ok(())
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
         self.writer.flush()
     }
 }

@@ -2,7 +2,7 @@
 
 mod csv;
 #[cfg(feature = "parquet")]
-mod parquet;
+pub mod parquet;
 mod table;
 
 use std::fs::File;
@@ -26,7 +26,7 @@ pub enum Format {
 /// Takes a table row by row.
 trait Sink {
     fn row(&mut self, row: &[Value<'_>]) -> std::io::Result<()>;
-    fn finish(&mut self) -> std::io::Result<()>;
+    fn finish(self: Box<Self>) -> std::io::Result<()>;
 }
 
 /// A cell.
@@ -60,6 +60,31 @@ fn sink<'a>(format: Format, file: &'a File, table: Table) -> std::io::Result<Box
     Ok(match format {
         Format::Csv => Box::new(csv::CsvSink::new(file, table)?),
         #[cfg(feature = "parquet")]
-        Format::Parquet => Box::new(parquet::ParquetSink::new(file, table)?),
+        Format::Parquet => Box::new(parquet_sink(file, table)?),
     })
+}
+
+#[cfg(feature = "parquet")]
+fn parquet_sink(file: &File, table: Table) -> std::io::Result<parquet::ParquetTable<&File>> {
+    let kind = |text| if text { parquet::Kind::Text } else { parquet::Kind::Whole };
+    let columns: Vec<_> = table.columns().iter().map(|&(name, text)| (name, kind(text))).collect();
+    parquet::ParquetTable::new(file, &columns)
+}
+
+#[cfg(feature = "parquet")]
+impl Sink for parquet::ParquetTable<&File> {
+    fn row(&mut self, row: &[Value<'_>]) -> std::io::Result<()> {
+        let cells: Vec<parquet::Cell<'_>> = row
+            .iter()
+            .map(|value| match value {
+                Value::Number(number) => parquet::Cell::Whole(*number),
+                Value::Text(text) => parquet::Cell::Text(text),
+            })
+            .collect();
+        self.row(&cells)
+    }
+
+    fn finish(self: Box<Self>) -> std::io::Result<()> {
+        (*self).finish()
+    }
 }

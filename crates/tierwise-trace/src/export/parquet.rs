@@ -1,86 +1,146 @@
-//! Apache Parquet.
+//! Apache Parquet, written column by column with the format's own low-level writer: the tables here are
+//! flat and their columns simple, so that Arrow, a large dependency, has nothing to add.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
-use arrow_schema::{DataType, Field, Schema};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
 
-use super::{Sink, Table, Value};
+/// Rows of a row group: what readers take as their unit of work, and what is held in memory here.
+const GROUP_ROWS: usize = 1 << 20;
 
-/// Rows handed over at once; the writer makes row groups of a million of them.
-const BATCH_ROWS: usize = 1 << 16;
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Whole numbers.
+    Whole,
+    /// Floating-point numbers.
+    Real,
+    /// Texts.
+    Text,
+}
+
+/// A cell of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Cell<'a> {
+    /// For a [`Kind::Whole`] column.
+    Whole(u64),
+    /// For a [`Kind::Real`] column.
+    Real(f64),
+    /// For a [`Kind::Text`] column.
+    Text(&'a str),
+}
 
 enum Cells {
-    Numbers(Vec<u64>),
-    Texts(Vec<String>),
+    Whole(Vec<i64>),
+    Real(Vec<f64>),
+    Text(Vec<ByteArray>),
 }
 
-impl Cells {
-    fn take(&mut self) -> ArrayRef {
-        match self {
-            Self::Numbers(numbers) => Arc::new(UInt64Array::from(std::mem::take(numbers))),
-            Self::Texts(texts) => Arc::new(StringArray::from(std::mem::take(texts))),
-        }
-    }
-}
-
-/// Writes Parquet.
-pub(super) struct ParquetSink<W: Write + Send> {
-    writer: ArrowWriter<W>,
-    schema: Arc<Schema>,
+/// Writes a flat table as a Parquet file.
+pub struct ParquetTable<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
     columns: Vec<Cells>,
     rows: usize,
 }
 
-impl<W: Write + Send> ParquetSink<W> {
-    /// Prepares the columns of a table.
-    pub fn new(out: W, table: Table) -> io::Result<Self> {
-        let field = |&(name, text): &(&str, bool)| {
-            let kind = if text { DataType::Utf8 } else { DataType::UInt64 };
-            Field::new(name, kind, false)
-        };
-        let schema = Arc::new(Schema::new(table.columns().iter().map(field).collect::<Vec<_>>()));
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .build();
-        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))?;
-        let empty = |&(_, text): &(&str, bool)| match text {
-            true => Cells::Texts(Vec::new()),
-            false => Cells::Numbers(Vec::new()),
-        };
-        let columns = table.columns().iter().map(empty).collect();
-        Ok(Self { writer, schema, columns, rows: 0 })
-    }
-
-    fn write_batch(&mut self) -> io::Result<()> {
-        let arrays = self.columns.iter_mut().map(Cells::take).collect();
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays);
-        self.writer.write(&batch.map_err(io::Error::other)?)?;
-        self.rows = 0;
-        Ok(())
-    }
+fn column_type(name: &str, kind: Kind) -> Result<Type, ParquetError> {
+    let physical = match kind {
+        Kind::Whole => Physical::INT64,
+        Kind::Real => Physical::DOUBLE,
+        Kind::Text => Physical::BYTE_ARRAY,
+    };
+    Type::primitive_type_builder(name, physical)
+        .with_repetition(Repetition::REQUIRED)
+        .with_logical_type((kind == Kind::Text).then_some(LogicalType::String))
+        .build()
 }
 
-impl<W: Write + Send> Sink for ParquetSink<W> {
-    fn row(&mut self, row: &[Value<'_>]) -> io::Result<()> {
-        for (cells, value) in self.columns.iter_mut().zip(row) {
-            match (cells, value) {
-                (Cells::Numbers(numbers), Value::Number(number)) => numbers.push(*number),
-                (Cells::Texts(texts), Value::Text(text)) => texts.push((*text).to_owned()),
+impl<W: Write + Send> ParquetTable<W> {
+    /// Begins a file with these columns.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn new(out: W, columns: &[(&str, Kind)]) -> io::Result<Self> {
+        let types = columns.iter().map(|&(name, kind)| column_type(name, kind).map(Arc::new));
+        let fields = types.collect::<Result<Vec<_>, _>>()?;
+        let schema = Type::group_type_builder("table").with_fields(fields).build()?;
+        let compression = Compression::ZSTD(ZstdLevel::default());
+        let properties = WriterProperties::builder().set_compression(compression).build();
+        let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
+        let empty = |&(_, kind): &(&str, Kind)| match kind {
+            Kind::Whole => Cells::Whole(Vec::new()),
+            Kind::Real => Cells::Real(Vec::new()),
+            Kind::Text => Cells::Text(Vec::new()),
+        };
+        Ok(Self { writer, columns: columns.iter().map(empty).collect(), rows: 0 })
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// The row does not fit the columns, or the file could not be written.
+    pub fn row(&mut self, row: &[Cell<'_>]) -> io::Result<()> {
+        if row.len() != self.columns.len() {
+            return Err(io::Error::other("a row does not fit its table's columns"));
+        }
+        for (cells, cell) in self.columns.iter_mut().zip(row) {
+            match (cells, cell) {
+                // Parquet's INT64 is signed; counts stay below 2^63.
+                (Cells::Whole(cells), Cell::Whole(n)) => cells.push(n.cast_signed()),
+                (Cells::Real(cells), Cell::Real(n)) => cells.push(*n),
+                (Cells::Text(cells), Cell::Text(text)) => cells.push((*text).into()),
                 _ => return Err(io::Error::other("a row does not fit its table's columns")),
             }
         }
         self.rows += 1;
-        if self.rows == BATCH_ROWS { self.write_batch() } else { Ok(()) }
+        if self.rows == GROUP_ROWS { self.write_group() } else { Ok(()) }
     }
 
-    fn finish(&mut self) -> io::Result<()> {
-        self.write_batch()?;
+    fn write_group(&mut self) -> io::Result<()> {
+        self.rows = 0;
+        let mut group = self.writer.next_row_group()?;
+        for cells in &mut self.columns {
+            write_column(&mut group, cells)?;
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.write_group()?;
         self.writer.finish()?;
         Ok(())
     }
+}
+
+fn write_column<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    cells: &mut Cells,
+) -> io::Result<()> {
+    let Some(mut column) = group.next_column()? else {
+        return Err(io::Error::other("a table has more columns than its file"));
+    };
+    match cells {
+        Cells::Whole(cells) => {
+            column.typed::<Int64Type>().write_batch(&std::mem::take(cells), None, None)?
+        }
+        Cells::Real(cells) => {
+            column.typed::<DoubleType>().write_batch(&std::mem::take(cells), None, None)?
+        }
+        Cells::Text(cells) => {
+            column.typed::<ByteArrayType>().write_batch(&std::mem::take(cells), None, None)?
+        }
+    };
+    column.close()?;
+    Ok(())
 }

@@ -293,7 +293,9 @@ mod tests {
 
     #[test]
     fn other_lines_are_refused() {
-        for line in [&b" X 10,1"[..], b" L 10", b" L zz,1", b" L 10,0", b" L", b" L ffffffffffffffff,8"] {
+        for line in
+            [&b" X 10,1"[..], b" L 10", b" L zz,1", b" L 10,0", b" L", b" L ffffffffffffffff,8"]
+        {
             assert!(parse(line).is_err(), "{:?}", line.escape_ascii().to_string());
         }
     }

@@ -1,0 +1,137 @@
+//! Records recorder/tests/known.c and looks at what came out.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use tierwise_trace::reader::TraceReader;
+use tierwise_trace::record::{RecordOptions, RecordSummary, record};
+use tierwise_trace::{Birth, PageAccess, Window, WindowSource};
+
+/// Everything in one window, unless a test wants more.
+pub const ONE_WINDOW: u64 = 1 << 30;
+
+/// The source tree's recorder folder.
+pub fn recorder_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorder")
+}
+
+/// Runs a tool that the tests need; a missing one fails the test and says what to install.
+pub fn run(command: &mut Command, install: &str) {
+    let status = command.status();
+    let program = command.get_program().to_string_lossy().into_owned();
+    match status {
+        Ok(status) => assert!(status.success(), "{program} failed: {status}"),
+        Err(e) => panic!("{program}: {e}; this test needs it: apt-get install {install}"),
+    }
+}
+
+/// Compiles a C source with the given flags.
+pub fn compile(source: &Path, flags: &[&str], folder: &Path) -> PathBuf {
+    let program = folder.join(source.file_stem().unwrap());
+    let mut gcc = Command::new("gcc");
+    run(gcc.args(flags).arg("-o").arg(&program).arg(source), "gcc libc6-dev");
+    program
+}
+
+/// A recorded scenario of known.c.
+pub struct Recorded {
+    pub summary: RecordSummary,
+    pub windows: Vec<Window>,
+    /// What the program reported: the address of each region.
+    pub regions: HashMap<String, u64>,
+    _folder: TempDir,
+}
+
+/// The folder, program and options for a scenario.
+pub fn prepare(scenario: &str) -> (TempDir, RecordOptions) {
+    let folder = tempfile::tempdir().unwrap();
+    run(Command::new("make").args(["-s", "-C"]).arg(recorder_folder()), "make gcc");
+    let source = recorder_folder().join("tests/known.c");
+    let program = compile(&source, &["-O1", "-pthread"], folder.path());
+    let file = folder.path().join("file");
+    std::fs::write(&file, vec![7u8; 4 * 4096]).unwrap();
+    let report = folder.path().join("report");
+    let command = [&program, Path::new(scenario), &report, &file];
+    let command = command.map(|path| path.to_string_lossy().into_owned()).to_vec();
+    let mut options = RecordOptions::new(command, folder.path().join("out.twt"));
+    options.window_instructions = ONE_WINDOW;
+    (folder, options)
+}
+
+/// Records a scenario; `adjust` may change the options.
+pub fn recorded(scenario: &str, adjust: impl FnOnce(&mut RecordOptions)) -> Recorded {
+    let (folder, mut options) = prepare(scenario);
+    adjust(&mut options);
+    let summary = record(&options, |_| {}).unwrap_or_else(|e| panic!("{e}"));
+    finish(folder, &options.out, summary)
+}
+
+/// Reads a recording and what the program reported of it.
+pub fn finish(folder: TempDir, out: &Path, summary: RecordSummary) -> Recorded {
+    let report = std::fs::read_to_string(folder.path().join("report")).unwrap();
+    let regions = report.lines().filter_map(|line| line.split_once(' '));
+    let regions = regions.map(|(name, at)| (name.to_owned(), at.parse().unwrap())).collect();
+    Recorded { summary, windows: windows_of(out), regions, _folder: folder }
+}
+
+/// Every window of a trace.
+pub fn windows_of(path: &Path) -> Vec<Window> {
+    let mut reader = TraceReader::open(path).unwrap();
+    let mut windows = Vec::new();
+    let mut window = Window::default();
+    while reader.next_window(&mut window).unwrap() {
+        windows.push(window.clone());
+    }
+    windows
+}
+
+#[allow(dead_code, reason = "each test program uses its part of this module")]
+impl Recorded {
+    /// First virtual page of a region.
+    pub fn vpn(&self, region: &str) -> u64 {
+        self.regions[region] >> 12
+    }
+
+    /// The births at a virtual page, in order.
+    pub fn births_at(&self, vpn: u64) -> Vec<Birth> {
+        let births = self.windows.iter().flat_map(|window| &window.births);
+        births.filter(|birth| birth.vpn == vpn).copied().collect()
+    }
+
+    /// A page's counts, over all windows.
+    pub fn counts(&self, page: u32) -> PageAccess {
+        let mut sum = PageAccess {
+            page,
+            loads: 0,
+            stores: 0,
+            load_misses: 0,
+            store_misses: 0,
+            supervised: 0,
+            thread: 0,
+        };
+        let rows = self.windows.iter().flat_map(|window| &window.accesses);
+        for row in rows.filter(|row| row.page == page) {
+            sum.loads += row.loads;
+            sum.stores += row.stores;
+            sum.load_misses += row.load_misses;
+            sum.store_misses += row.store_misses;
+            sum.supervised += row.supervised;
+            sum.thread = row.thread;
+        }
+        sum
+    }
+
+    /// The counts of the one page ever born at a virtual page.
+    pub fn only(&self, vpn: u64) -> PageAccess {
+        let births = self.births_at(vpn);
+        assert_eq!(births.len(), 1, "births at {vpn:#x}: {births:?}");
+        self.counts(births[0].page)
+    }
+
+    /// Whether a page was unmapped.
+    pub fn is_unmapped(&self, page: u32) -> bool {
+        self.windows.iter().any(|window| window.unmaps.contains(&page))
+    }
+}

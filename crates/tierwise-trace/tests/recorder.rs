@@ -1,0 +1,208 @@
+//! The recorder, against a program whose every access is known. These tests need qemu-user, gcc and
+//! make, and fail with what to install where they are missing.
+
+mod common;
+
+use common::{ONE_WINDOW, recorded};
+use tierwise_trace::PageKind;
+use tierwise_trace::cache::parse_geometry;
+
+#[test]
+fn each_load_and_store_is_counted() {
+    let trace = recorded("counts", |_| {});
+    for vpn in (trace.vpn("area")..).take(100) {
+        let counts = trace.only(vpn);
+        assert_eq!((counts.stores, counts.loads), (1, 3), "{vpn:#x}");
+        // 100 lines stay in a cache of 32 MiB: the first touch alone missed.
+        assert_eq!((counts.store_misses, counts.load_misses), (1, 0), "{vpn:#x}");
+    }
+    let pages: Vec<_> = (trace.vpn("area")..).take(100).map(|vpn| trace.births_at(vpn)[0]).collect();
+    assert!(pages.is_sorted_by(|a, b| a.page + 1 == b.page), "born in order of first touch");
+    assert!(pages.iter().all(|birth| birth.kind == PageKind::Anon));
+    assert!(trace.summary.complete);
+    assert_eq!(trace.windows.len(), 1);
+}
+
+#[test]
+fn windows_add_up_and_have_the_length_asked_for() {
+    let whole = recorded("counts", |_| {});
+    let parts = recorded("counts", |options| options.window_instructions = 10_000);
+    assert!(parts.windows.len() > 5, "{}", parts.windows.len());
+    let (last, full) = parts.windows.split_last().unwrap();
+    // A window ends between two translation blocks, which hold at most 512 instructions.
+    for window in full {
+        assert!(window.instructions.abs_diff(10_000) <= 512, "{}", window.instructions);
+    }
+    assert!(last.instructions <= 10_512);
+    let sum: u64 = parts.windows.iter().map(|window| window.instructions).sum();
+    assert!(sum.abs_diff(full.len() as u64 * 10_000) <= 10_512, "no drift");
+    assert_eq!(sum, parts.summary.totals.instructions);
+    for vpn in (0..100).map(|i| parts.vpn("area") + i) {
+        assert_eq!((parts.only(vpn).stores, parts.only(vpn).loads), (1, 3));
+    }
+    // Addresses differ from run to run, and with them a few instructions of the C library.
+    assert!(whole.summary.totals.instructions.abs_diff(sum) < sum / 20);
+}
+
+#[test]
+fn an_access_across_a_boundary_counts_on_both_sides() {
+    let trace = recorded("crossing", |_| {});
+    let first = trace.only(trace.vpn("area"));
+    let second = trace.only(trace.vpn("area") + 1);
+    // The first page: the store across its lines 0 and 1, and the one into its last line.
+    assert_eq!((first.stores, first.store_misses), (2, 3));
+    assert_eq!((second.stores, second.store_misses), (1, 1));
+}
+
+#[test]
+fn a_page_ends_with_its_mapping() {
+    let trace = recorded("unmap", |_| {});
+    for vpn in (trace.vpn("area")..).take(10) {
+        let births = trace.births_at(vpn);
+        assert_eq!(births.len(), 2, "{births:?}");
+        assert!(trace.is_unmapped(births[0].page) && !trace.is_unmapped(births[1].page));
+        assert_eq!(births.map_stores(&trace), [1, 1]);
+    }
+}
+
+trait MapStores {
+    fn map_stores(&self, trace: &common::Recorded) -> Vec<u32>;
+}
+
+impl MapStores for Vec<tierwise_trace::Birth> {
+    fn map_stores(&self, trace: &common::Recorded) -> Vec<u32> {
+        self.iter().map(|birth| trace.counts(birth.page).stores).collect()
+    }
+}
+
+#[test]
+fn discarded_memory_is_new_when_it_is_touched_again() {
+    let trace = recorded("discard", |_| {});
+    let births: Vec<usize> =
+        (trace.vpn("area")..).take(10).map(|vpn| trace.births_at(vpn).len()).collect();
+    assert_eq!(births, [2, 2, 1, 1, 1, 1, 1, 1, 1, 1]);
+    let ended: Vec<bool> = (trace.vpn("area")..)
+        .take(10)
+        .map(|vpn| trace.is_unmapped(trace.births_at(vpn)[0].page))
+        .collect();
+    assert_eq!(ended, [true, true, true, true, false, false, false, false, false, false]);
+}
+
+#[test]
+fn moved_pages_stay_the_same_pages() {
+    let trace = recorded("move", |_| {});
+    for i in 0..8 {
+        let page = trace.only(trace.vpn("from") + i);
+        assert_eq!((page.stores, page.loads), (1, 1), "stored before the move, loaded after it");
+        assert_eq!(trace.births_at(trace.vpn("to") + i), []);
+    }
+}
+
+#[test]
+fn the_heap_gives_pages_back() {
+    let trace = recorded("break", |_| {});
+    let ended: Vec<bool> = (trace.vpn("area")..)
+        .take(4)
+        .map(|vpn| trace.is_unmapped(trace.births_at(vpn)[0].page))
+        .collect();
+    assert_eq!(ended, [false, false, true, true]);
+}
+
+#[test]
+fn mapped_files_are_file_pages_until_a_private_one_is_written() {
+    let trace = recorded("file", |_| {});
+    let private = trace.vpn("private");
+    let kinds: Vec<PageKind> = trace.births_at(private).iter().map(|birth| birth.kind).collect();
+    assert_eq!(kinds, [PageKind::File, PageKind::Anon], "the store copied the page");
+    assert!(trace.is_unmapped(trace.births_at(private)[0].page));
+    for vpn in private + 1..private + 4 {
+        assert_eq!(trace.births_at(vpn)[0].kind, PageKind::File);
+        assert_eq!((trace.only(vpn).loads, trace.only(vpn).stores), (1, 0));
+    }
+    for vpn in (trace.vpn("shared")..).take(4) {
+        assert_eq!(trace.births_at(vpn)[0].kind, PageKind::File);
+        assert_eq!((trace.only(vpn).loads, trace.only(vpn).stores), (0, 1));
+    }
+}
+
+#[test]
+fn system_calls_reach_the_page_cache_and_the_buffers() {
+    let trace = recorded("read", |_| {});
+    let buffer = trace.vpn("buffer");
+    // 64 lines stored by pread, and one line loaded by writev.
+    assert_eq!((trace.only(buffer).stores, trace.only(buffer).loads), (64, 1));
+    assert_eq!((trace.only(buffer + 1).stores, trace.only(buffer + 1).loads), (64, 1));
+    // 100 bytes are two lines.
+    assert_eq!((trace.only(buffer + 2).stores, trace.only(buffer + 2).loads), (2, 0));
+    // The loader reads libraries through system calls too; the file read last is the test's.
+    let births = trace.windows.iter().flat_map(|window| &window.births);
+    let last = births.filter(|birth| birth.vpn >= 1 << 52).map(|b| b.vpn >> 28).max().unwrap();
+    let page = |i: u64| trace.only((last << 28) + i);
+    assert_eq!(trace.births_at(last << 28)[0].kind, PageKind::File);
+    assert_eq!((page(0).supervised, page(0).loads, page(0).stores), (1, 2, 0));
+    assert_eq!((page(1).supervised, page(1).loads, page(1).stores), (1, 64, 0));
+    assert_eq!((page(2).supervised, page(2).loads, page(2).stores), (1, 64, 0));
+    assert_eq!(trace.births_at((last << 28) + 3), []);
+}
+
+#[test]
+fn threads_are_told_apart_and_nothing_is_lost_between_them() {
+    let trace = recorded("threads", |options| options.window_instructions = 50_000);
+    let mut owners = Vec::new();
+    for region in ["first", "second"] {
+        for vpn in (trace.vpn(region)..).take(20) {
+            assert_eq!(trace.only(vpn).stores, 5000, "{region} {vpn:#x}");
+            owners.push(trace.only(vpn).thread);
+        }
+    }
+    assert!(owners[..20].iter().all(|&thread| thread == owners[0]), "{owners:?}");
+    assert!(owners[20..].iter().all(|&thread| thread == owners[20]), "{owners:?}");
+    let mut both = [owners[0], owners[20]];
+    both.sort_unstable();
+    assert_eq!(both, [1, 2], "thread 0 is the main one");
+    for window in &trace.windows {
+        let sum: u64 = window.threads.iter().map(|share| share.instructions).sum();
+        assert_eq!(sum, window.instructions);
+    }
+}
+
+#[test]
+fn a_forked_child_is_not_recorded() {
+    let trace = recorded("fork", |_| {});
+    for vpn in (trace.vpn("area")..).take(4) {
+        assert_eq!(trace.only(vpn).stores, 1);
+    }
+    assert!(trace.summary.complete);
+}
+
+#[test]
+fn a_sweep_larger_than_the_cache_always_misses_and_a_smaller_one_once() {
+    let small = recorded("sweep", |options| options.llc = parse_geometry("64KiB/16").unwrap());
+    let large = recorded("sweep", |_| {});
+    for (trace, misses) in [(small, 128), (large, 64)] {
+        for vpn in (trace.vpn("area")..).take(256) {
+            let page = trace.only(vpn);
+            assert_eq!((page.loads, page.load_misses), (128, misses), "{vpn:#x}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_closes_every_descriptor_is_recorded_to_its_end() {
+    let trace = recorded("close", |_| {});
+    assert!(trace.summary.complete);
+    for vpn in (trace.vpn("area")..).take(5) {
+        assert_eq!(trace.only(vpn).stores, 1);
+    }
+}
+
+#[test]
+fn recording_stops_at_the_limit_and_ends_the_program() {
+    let trace = recorded("wait", |options| {
+        options.window_instructions = 10_000;
+        options.max_instructions = Some(20_000);
+    });
+    assert_eq!(trace.windows.len(), 2);
+    assert!(!trace.summary.status.success(), "{:?}", trace.summary.status);
+    assert!(trace.summary.totals.instructions < ONE_WINDOW);
+}

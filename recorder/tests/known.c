@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A program whose every access to the pages it reports is known: known SCENARIO REPORT [FILE].
+ * Each line of REPORT names a region: "NAME ADDRESS". crates/tierwise-trace/tests/recorder.rs knows
+ * what each scenario does and checks the recording.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096UL
+
+static FILE *report;
+
+static void tell(const char *name, volatile void *address)
+{
+    fprintf(report, "%s %lu\n", name, (unsigned long)address);
+    fflush(report);
+}
+
+static volatile uint64_t *map(void *at, unsigned long pages, int flags, int file)
+{
+    void *memory = mmap(at, pages * PAGE, PROT_READ | PROT_WRITE, flags, file, 0);
+    if (memory == MAP_FAILED) {
+        perror("mmap");
+        exit(1);
+    }
+    return memory;
+}
+
+static volatile uint64_t *anonymous(unsigned long pages)
+{
+    return map(NULL, pages, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+}
+
+/* One store to each page. */
+static void store_each(volatile uint64_t *memory, unsigned long pages)
+{
+    for (unsigned long page = 0; page < pages; page++)
+        memory[page * PAGE / 8] = page;
+}
+
+/* One load from each page. */
+static void load_each(volatile uint64_t *memory, unsigned long pages)
+{
+    for (unsigned long page = 0; page < pages; page++)
+        (void)memory[page * PAGE / 8];
+}
+
+/* 100 pages: one store each, then three loads from every page. */
+static void scenario_counts(void)
+{
+    volatile uint64_t *memory = anonymous(100);
+    tell("area", memory);
+    store_each(memory, 100);
+    for (int round = 0; round < 3; round++)
+        load_each(memory, 100);
+}
+
+/* One 8-byte store that crosses a line, and one that crosses a page. */
+static void scenario_crossing(void)
+{
+    volatile char *memory = (volatile char *)anonymous(2);
+    tell("area", memory);
+    *(volatile uint64_t *)(memory + 60) = 1;
+    *(volatile uint64_t *)(memory + PAGE - 4) = 1;
+}
+
+/* 10 pages written, unmapped, mapped again at the same place and written again. */
+static void scenario_unmap(void)
+{
+    volatile uint64_t *memory = anonymous(10);
+    tell("area", memory);
+    store_each(memory, 10);
+    munmap((void *)memory, 10 * PAGE);
+    map((void *)memory, 10, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+    store_each(memory, 10);
+}
+
+/* 10 pages written; the first 4 given back and the first 2 of them written again. */
+static void scenario_discard(void)
+{
+    volatile uint64_t *memory = anonymous(10);
+    tell("area", memory);
+    store_each(memory, 10);
+    madvise((void *)memory, 4 * PAGE, MADV_DONTNEED);
+    store_each(memory, 2);
+}
+
+/* 8 pages written, moved elsewhere, and each read there. */
+static void scenario_move(void)
+{
+    volatile uint64_t *memory = anonymous(8);
+    volatile uint64_t *target = anonymous(8);
+    tell("from", memory);
+    tell("to", target);
+    store_each(memory, 8);
+    mremap((void *)memory, 8 * PAGE, 8 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+    load_each(target, 8);
+}
+
+/* The heap grows by 4 pages that are written, and shrinks by the upper 2. */
+static void scenario_break(void)
+{
+    sbrk((intptr_t)(-(uintptr_t)sbrk(0) & (PAGE - 1)));
+    volatile uint64_t *memory = sbrk(4 * PAGE);
+    tell("area", memory);
+    store_each(memory, 4);
+    sbrk(-2 * (intptr_t)PAGE);
+}
+
+/* A file of 4 pages, mapped privately (all read, the first then written) and shared (all written). */
+static void scenario_file(const char *path)
+{
+    int file = open(path, O_RDWR);
+    volatile uint64_t *private = map(NULL, 4, MAP_PRIVATE, file);
+    volatile uint64_t *shared = map(NULL, 4, MAP_SHARED, file);
+    tell("private", private);
+    tell("shared", shared);
+    load_each(private, 4);
+    store_each(private, 1);
+    store_each(shared, 4);
+}
+
+/* Two bytes ranges of a file read: pages 1 and 2 by pread, then page 0 by read, into other pages. */
+static void scenario_read(const char *path)
+{
+    int file = open(path, O_RDONLY);
+    volatile uint64_t *buffer = anonymous(3);
+    tell("buffer", buffer);
+    if (pread(file, (void *)buffer, 2 * PAGE, PAGE) != (ssize_t)(2 * PAGE))
+        exit(1);
+    if (read(file, (char *)buffer + 2 * PAGE, 100) != 100)
+        exit(1);
+    struct iovec parts[2] = {{(void *)buffer, 64}, {(char *)buffer + PAGE, 64}};
+    int sink = open("/dev/null", O_WRONLY);
+    if (writev(sink, parts, 2) != 128)
+        exit(1);
+}
+
+static volatile uint64_t *areas[2];
+
+static void *worker(void *number)
+{
+    volatile uint64_t *area = areas[(uintptr_t)number];
+    for (int round = 0; round < 5000; round++)
+        store_each(area, 20);
+    return NULL;
+}
+
+/* Two threads: each 5000 stores to each of its 20 pages. */
+static void scenario_threads(void)
+{
+    pthread_t threads[2];
+    for (uintptr_t i = 0; i < 2; i++) {
+        areas[i] = anonymous(20);
+        tell(i ? "second" : "first", areas[i]);
+    }
+    for (uintptr_t i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, worker, (void *)i);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* Four pages: the parent stores to each once, a forked child stores a thousand times. */
+static void scenario_fork(void)
+{
+    volatile uint64_t *memory = anonymous(4);
+    tell("area", memory);
+    if (fork() == 0) {
+        for (int round = 0; round < 1000; round++)
+            store_each(memory, 4);
+        exit(0);
+    }
+    wait(NULL);
+    store_each(memory, 4);
+}
+
+/* 1 MiB, a load from every line, twice over. */
+static void scenario_sweep(void)
+{
+    volatile uint64_t *memory = anonymous(256);
+    tell("area", memory);
+    for (int round = 0; round < 2; round++) {
+        for (unsigned long line = 0; line < 256 * PAGE / 64; line++)
+            (void)memory[line * 8];
+    }
+}
+
+/* Closes every file descriptor it may have and writes 5 pages. */
+static void scenario_close(void)
+{
+    volatile uint64_t *memory = anonymous(5);
+    tell("area", memory);
+    closefrom(0);
+    store_each(memory, 5);
+}
+
+/* Writes 5 pages, tells so, and waits to be killed. */
+static void scenario_wait(void)
+{
+    volatile uint64_t *memory = anonymous(5);
+    store_each(memory, 5);
+    tell("area", memory);
+    pause();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3 || !(report = fopen(argv[2], "w"))) {
+        fputs("usage: known SCENARIO REPORT [FILE]\n", stderr);
+        return 2;
+    }
+    const char *file = argc > 3 ? argv[3] : "";
+    if (!strcmp(argv[1], "counts"))
+        scenario_counts();
+    else if (!strcmp(argv[1], "crossing"))
+        scenario_crossing();
+    else if (!strcmp(argv[1], "unmap"))
+        scenario_unmap();
+    else if (!strcmp(argv[1], "discard"))
+        scenario_discard();
+    else if (!strcmp(argv[1], "move"))
+        scenario_move();
+    else if (!strcmp(argv[1], "break"))
+        scenario_break();
+    else if (!strcmp(argv[1], "file"))
+        scenario_file(file);
+    else if (!strcmp(argv[1], "read"))
+        scenario_read(file);
+    else if (!strcmp(argv[1], "threads"))
+        scenario_threads();
+    else if (!strcmp(argv[1], "fork"))
+        scenario_fork();
+    else if (!strcmp(argv[1], "sweep"))
+        scenario_sweep();
+    else if (!strcmp(argv[1], "close"))
+        scenario_close();
+    else if (!strcmp(argv[1], "wait"))
+        scenario_wait();
+    else
+        return 2;
+    return 0;
+}

@@ -1,0 +1,82 @@
+//! Makes the load phase of a trace coarser: `coarsen-load TRACE FACTOR`.
+//!
+//! A program's start and loading can take more windows than what it is recorded for, and all that a
+//! simulation needs of them is which pages were touched in what order. Windows before the mark `run`
+//! are put together, FACTOR at a time; those after it stay as they are. The file is replaced.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tierwise_trace::cut::Merge;
+use tierwise_trace::reader::TraceReader;
+use tierwise_trace::writer::{WriterOptions, write_trace};
+use tierwise_trace::{Header, TraceError, Window, WindowSource};
+
+/// The traces are written once and downloaded often: zstd's highest ordinary level.
+const LEVEL: i32 = 19;
+
+/// The windows of a source before the mark `run`, or from it on.
+struct Phase<S> {
+    source: S,
+    is_run: bool,
+    reached_run: bool,
+}
+
+impl<S: WindowSource> WindowSource for Phase<S> {
+    fn header(&self) -> &Header {
+        self.source.header()
+    }
+
+    fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
+        while (self.is_run || !self.reached_run) && self.source.next_window(window)? {
+            self.reached_run |= window.marks.iter().any(|mark| mark == "run");
+            if self.is_run == self.reached_run {
+                return Ok(true);
+            }
+        }
+        window.clear();
+        Ok(false)
+    }
+
+    fn rewind(&mut self) -> Result<(), TraceError> {
+        self.reached_run = false;
+        self.source.rewind()
+    }
+}
+
+/// A coarse load phase, and then the run phase as it was.
+struct Coarsened<L, R> {
+    load: L,
+    run: R,
+}
+
+impl<L: WindowSource, R: WindowSource> WindowSource for Coarsened<L, R> {
+    fn header(&self) -> &Header {
+        self.run.header()
+    }
+
+    fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
+        Ok(self.load.next_window(window)? || self.run.next_window(window)?)
+    }
+
+    fn rewind(&mut self) -> Result<(), TraceError> {
+        self.load.rewind()?;
+        self.run.rewind()
+    }
+}
+
+fn phase(path: &Path, is_run: bool) -> Result<Phase<impl WindowSource>> {
+    Ok(Phase { source: TraceReader::open(path)?, is_run, reached_run: false })
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args_os().skip(1);
+    let usage = "usage: coarsen-load TRACE FACTOR";
+    let path = PathBuf::from(arguments.next().context(usage)?);
+    let factor = arguments.next().and_then(|word| word.to_str()?.parse().ok()).context(usage)?;
+    let load = Merge::new(phase(&path, false)?, factor);
+    let mut coarsened = Coarsened { load, run: phase(&path, true)? };
+    let options = WriterOptions { level: LEVEL, overwrite: true };
+    write_trace(&path, &mut coarsened, options)?;
+    Ok(())
+}

@@ -214,6 +214,16 @@ static void scenario_wait(void)
     pause();
 }
 
+/* Tells its process id and writes the same 5 pages until it is killed. */
+static void scenario_spin(void)
+{
+    volatile uint64_t *memory = anonymous(5);
+    fprintf(report, "pid %d\n", (int)getpid());
+    fflush(report);
+    for (;;)
+        store_each(memory, 5);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3 || !(report = fopen(argv[2], "w"))) {
@@ -247,6 +257,10 @@ int main(int argc, char **argv)
         scenario_close();
     else if (!strcmp(argv[1], "wait"))
         scenario_wait();
+    else if (!strcmp(argv[1], "spin"))
+        scenario_spin();
+    else if (!strcmp(argv[1], "abort"))
+        abort();
     else
         return 2;
     return 0;

@@ -42,6 +42,8 @@ GRAPH_SCALE = 18
 BANK_SCALE = 8
 # Nodes on each side of the road grid: 62 500 nodes of CPython objects, about 100 MB.
 GRID_SIDE = 250
+# Windows that are kept of a load phase, which has many and of which only the first touches matter.
+LOAD_WINDOWS = 10
 # How long the recorder may take from its start to the marks FIFO.
 RECORDER_START_S = 30
 
@@ -59,12 +61,15 @@ class Recording:
 
 def recorder(name, recording, command):
     """Starts recording `command` into the trace `name`."""
-    limit = ["--max", str(recording.limit)] if recording.limit else []
+    limit = ["--max-instructions", str(recording.limit)] if recording.limit else []
     trace = TRACES / f"{name}.twt"
     MARKS.unlink(missing_ok=True)
+    # Relative, because the trace keeps the command and goes to other machines.
+    words = [os.path.relpath(word, HERE) if isinstance(word, pathlib.Path) else str(word)
+             for word in command]
     return subprocess.Popen(
         [*RECORD, "-o", trace, "--force", "--window", str(recording.window), "--llc", LLC, *limit,
-         "--marks", MARKS, "--", *map(str, command)], cwd=HERE)
+         "--marks", MARKS, "--", *words], cwd=HERE)
 
 
 def wait(process, name):
@@ -144,7 +149,8 @@ def zstd(name, recording):
 
 def run(command, **options):
     """Runs a command that must succeed."""
-    subprocess.run([str(word) for word in command], check=True, **{"cwd": HERE, **options})
+    words = [str(word) for word in command]
+    return subprocess.run(words, check=True, **{"cwd": HERE, **options})
 
 
 def python():
@@ -193,38 +199,41 @@ RECORDINGS = {
     "memcached-ycsb-c": Recording(20 * M, memcached, ("c", 250_000)),
     "memcached-ycsb-d": Recording(20 * M, memcached, ("d", 250_000)),
     "memcached-ycsb-f": Recording(20 * M, memcached, ("f", 160_000)),
-    "memcached-ycsb-w": Recording(20 * M, memcached, ("w", 250_000)),
+    "memcached-ycsb-w": Recording(20 * M, memcached, ("w", 150_000)),
     "graph-bfs-kron": Recording(20 * M, graph, ("bfs", "kron", 8)),
     "graph-bfs-urand": Recording(20 * M, graph, ("bfs", "urand", 6)),
     "graph-sssp-kron": Recording(20 * M, graph, ("sssp", "kron", 2)),
-    "graph-sssp-urand": Recording(20 * M, graph, ("sssp", "urand", 2)),
+    "graph-sssp-urand": Recording(20 * M, graph, ("sssp", "urand", 2), limit=4200 * M),
     "graph-pr-kron": Recording(20 * M, graph, ("pr", "kron", 3)),
     "graph-pr-urand": Recording(20 * M, graph, ("pr", "urand", 3)),
     "graph-cc-kron": Recording(20 * M, graph, ("cc", "kron", 10)),
-    "graph-cc-urand": Recording(20 * M, graph, ("cc", "urand", 10)),
-    "graph-bc-kron": Recording(20 * M, graph, ("bc", "kron", 2)),
-    "graph-bc-urand": Recording(20 * M, graph, ("bc", "urand", 2)),
-    "graph-tc-kron": Recording(20 * M, graph, ("tc", "kron", 1), limit=4000 * M),
-    "graph-tc-urand": Recording(20 * M, graph, ("tc", "urand", 1), limit=4000 * M),
+    "graph-cc-urand": Recording(20 * M, graph, ("cc", "urand", 7)),
+    "graph-bc-kron": Recording(20 * M, graph, ("bc", "kron", 2), limit=3000 * M),
+    "graph-bc-urand": Recording(20 * M, graph, ("bc", "urand", 1), limit=3400 * M),
+    "graph-tc-kron": Recording(20 * M, graph, ("tc", "kron", 1), limit=3200 * M),
+    "graph-tc-urand": Recording(20 * M, graph, ("tc", "urand", 1), limit=3400 * M),
     "sqlite-memory": Recording(20 * M, sqlite, ("memory", 20_000)),
     "sqlite-file": Recording(20 * M, sqlite, ("file", 20_000)),
     "zstd-long": Recording(50 * M, zstd, ()),
     "networkx-astar": Recording(25 * M, search, ("astar", 8)),
-    "networkx-dijkstra": Recording(25 * M, search, ("dijkstra", 5)),
+    "networkx-dijkstra": Recording(25 * M, search, ("dijkstra", 3)),
 }
 
 
-def versions():
-    """What was recorded, one line a program."""
-    def of(*command):
-        done = subprocess.run([str(w) for w in command], capture_output=True, text=True, check=True)
-        return done.stdout.split("\n")[0].strip()
+PACKAGE_VERSIONS = """
+import importlib.metadata, sqlite3, sys
+print("Python", sys.version.split()[0], "with SQLite", sqlite3.sqlite_version, end="")
+for package in ("networkit", "networkx", "numpy", "scipy"):
+    print(",", package, importlib.metadata.version(package), end="")
+"""
 
-    packages = "import importlib.metadata as m, sqlite3, sys; print('Python', " \
-        "sys.version.split()[0], '; SQLite', sqlite3.sqlite_version, '; ', *(f'{p} {m.version(p)}' " \
-        "for p in ('networkit', 'networkx', 'numpy', 'scipy')))"
-    return [of("redis-server", "--version"), of("memcached", "--version"), of("zstd", "--version"),
-            of(python(), "-c", packages), of("qemu-x86_64", "--version")]
+
+def versions():
+    """What was recorded, and with what: a line a program."""
+    commands = (["redis-server", "--version"], ["memcached", "--version"], ["zstd", "--version"],
+                [python(), "-c", PACKAGE_VERSIONS], ["qemu-x86_64", "--version"])
+    return [run(command, capture_output=True, text=True).stdout.split("\n")[0].strip()
+            for command in commands]
 
 
 def write_table():
@@ -233,8 +242,8 @@ def write_table():
     begin, end = "<!-- record_all.py --table -->\n", "<!-- end of the table -->\n"
     before, rest = readme.read_text().split(begin)
     after = rest.split(end)[1]
-    table = subprocess.run(["cargo", "run", "-q", "--release", "--bin", "trace-table", TRACES], cwd=ROOT,
-                           check=True, capture_output=True, text=True).stdout
+    table = run(["cargo", "run", "-q", "--release", "--bin", "trace-table", TRACES], cwd=ROOT,
+                capture_output=True, text=True).stdout
     lines = "".join(f"- {version}\n" for version in versions())
     half_written = readme.with_suffix(".tmp")
     half_written.write_text(f"{before}{begin}{lines}\n{table}{end}{after}")
@@ -257,6 +266,8 @@ def main():
     for name in names:
         print(f"recording {name}", flush=True)
         RECORDINGS[name].program(name, RECORDINGS[name])
+        run(["cargo", "run", "-q", "--release", "--bin", "coarsen-load", TRACES / f"{name}.twt",
+             LOAD_WINDOWS], cwd=ROOT)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::Outcome;
-use crate::{compare, policies};
+use crate::{completions, compare, man, policies, record, reference, scenario, simulate, trace};
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
 /// them on simulated machines with fast and slow memory, and compares the policies that move pages
@@ -26,14 +26,29 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Compare(compare::Compare),
+    Simulate(simulate::Simulate),
     Policies(policies::Policies),
+    Scenario(scenario::ScenarioCommand),
+    Record(record::Record),
+    Trace(trace::Trace),
+    Completions(completions::Completions),
+    Man(man::Man),
+    #[command(hide = true)]
+    Reference(reference::Reference),
 }
 
 impl Command {
     pub fn execute(&self) -> Outcome {
         match self {
             Self::Compare(command) => command.execute(),
+            Self::Simulate(command) => command.execute(),
             Self::Policies(command) => command.execute(),
+            Self::Scenario(command) => command.execute(),
+            Self::Record(command) => command.execute(),
+            Self::Trace(command) => command.execute(),
+            Self::Completions(command) => command.execute(),
+            Self::Man(command) => command.execute(),
+            Self::Reference(command) => command.execute(),
         }
     }
 }

@@ -2,11 +2,19 @@
 
 mod cli;
 mod compare;
+mod completions;
 mod failure;
 mod input;
+mod man;
 mod output;
 mod policies;
+mod progress;
+mod record;
+mod reference;
 mod report;
+mod scenario;
+mod simulate;
+mod trace;
 
 use std::process::ExitCode;
 

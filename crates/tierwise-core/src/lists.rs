@@ -178,6 +178,22 @@ impl PageLists {
         self.remove(list, page, 0);
         self.push_head(list, page, 0);
     }
+
+    /// Moves all pages of the list that are older than this one to the recent end, in their order, so
+    /// that it becomes the oldest: as if each had been rotated, at the cost of one.
+    pub fn make_tail(&mut self, list: ListId, page: PageId) {
+        let newest_moved = self.links[page.index()].older;
+        if newest_moved == NONE {
+            return;
+        }
+        let head = &mut self.heads[list.0 as usize];
+        let (old_head, old_tail) = (head.head, head.tail);
+        (head.head, head.tail) = (newest_moved, page.0);
+        self.links[newest_moved as usize].newer = NONE;
+        self.links[old_tail as usize].older = old_head;
+        self.links[old_head as usize].newer = old_tail;
+        self.links[page.index()].older = NONE;
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +207,7 @@ mod tests {
     proptest! {
         /// Against two VecDeques, whatever is done.
         #[test]
-        fn lists_agree_with_a_model(steps in proptest::collection::vec((0u8..4, 0u32..20), 1..200)) {
+        fn lists_agree_with_a_model(steps in proptest::collection::vec((0u8..5, 0u32..20), 1..200)) {
             let mut lists = PageLists::default();
             let mut model = [VecDeque::new(), VecDeque::new()];
             for (what, page) in steps {
@@ -210,6 +226,11 @@ mod tests {
                         lists.rotate(ListId(l as u32), PageId(page));
                         model[l].retain(|&p| p != page);
                         model[l].push_front(page);
+                    }
+                    (4, Some(l)) => {
+                        lists.make_tail(ListId(l as u32), PageId(page));
+                        let older = model[l].iter().rev().take_while(|&&p| p != page).count();
+                        model[l].rotate_right(older);
                     }
                     (3, None) => {
                         lists.push_tail(ListId(1), PageId(page), 2);

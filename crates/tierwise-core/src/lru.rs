@@ -206,6 +206,11 @@ impl LruLists {
         }
     }
 
+    /// Makes a page the oldest of its list: those before it were looked at and go to the head.
+    pub(crate) fn make_tail(&mut self, vec: LruVec, which: LruList, page: PageId) {
+        self.lists.make_tail(vec.list(which), page);
+    }
+
     /// Whether reclaim looks at this `lruvec` for the first time since the last observation.
     pub(crate) fn begin_lap(&mut self, vec: LruVec) -> bool {
         *self.lap_mut(vec) == Self::NO_LAP

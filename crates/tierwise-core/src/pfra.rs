@@ -171,15 +171,22 @@ impl Pfra {
         let counts = LruList::ALL.map(|list| lru.len(vec, list).min(count));
         let mut climbed = 0;
         for list in LruList::ALL.into_iter().rev() {
+            let mut hand = lru.tail(vec, list);
             for _ in 0..counts[list as usize] {
-                let Some(page) = lru.tail(vec, list) else { break };
+                let Some(page) = hand else { break };
+                hand = lru.lists().newer(page);
                 let to = match self.look(page, list, pages) {
                     Verdict::To(to) => to,
                     Verdict::Cold if inactive_is_low(lru, vec, ratio) => LruList::Inactive, // (9)
                     Verdict::Cold => list,
                 };
-                climbed += u64::from(to as usize > list as usize);
-                lru.shift(page, to, pages);
+                if to != list {
+                    climbed += u64::from(to as usize > list as usize);
+                    lru.shift(page, to, pages);
+                }
+            }
+            if let Some(next) = hand {
+                lru.make_tail(vec, list, next);
             }
         }
         climbed

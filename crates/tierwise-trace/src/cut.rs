@@ -185,8 +185,8 @@ impl<S: WindowSource> WindowSource for Merge<S> {
 }
 
 fn append(window: &mut Window, part: &mut Window) {
-    window.instructions += part.instructions;
-    window.operations += part.operations;
+    window.instructions = window.instructions.saturating_add(part.instructions);
+    window.operations = window.operations.saturating_add(part.operations);
     window.threads.append(&mut part.threads);
     window.births.append(&mut part.births);
     window.accesses.append(&mut part.accesses);
@@ -217,7 +217,7 @@ fn fold(window: &mut Window) {
 }
 
 fn add_share(kept: &mut ThreadShare, later: &ThreadShare) {
-    kept.instructions += later.instructions;
+    kept.instructions = kept.instructions.saturating_add(later.instructions);
 }
 
 fn add_access(kept: &mut PageAccess, later: &PageAccess) {

@@ -13,6 +13,7 @@ pub mod import;
 pub mod model;
 pub mod reader;
 pub mod record;
+pub mod sequence;
 pub mod summary;
 pub mod writer;
 

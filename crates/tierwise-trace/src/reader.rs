@@ -9,6 +9,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::format::frame::{HEAD_BYTES, Head, Kind};
+use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
 use crate::writer::io_error;
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
@@ -22,6 +23,7 @@ pub struct TraceReader<R> {
     first_window: u64,
     offset: u64,
     totals: Totals,
+    lifetimes: Lifetimes,
     ended: bool,
     compressed: Vec<u8>,
     raw: Vec<u8>,
@@ -55,6 +57,7 @@ impl<R: Read + Seek> TraceReader<R> {
             first_window: 0,
             offset: 0,
             totals: Totals::default(),
+            lifetimes: Lifetimes::default(),
             ended: false,
             compressed: Vec::new(),
             raw: Vec::new(),
@@ -185,6 +188,7 @@ impl<R: Read + Seek> TraceReader<R> {
             Kind::Header => return Err(self.corrupt("a second header")),
         }
         window_codec::decode(&self.raw, self.totals.pages, window)
+            .and_then(|()| self.lifetimes.admit(window))
             .map_err(|reason| self.corrupt(reason))?;
         self.totals.add(window);
         self.offset += length;
@@ -226,6 +230,7 @@ impl<R: Read + Seek + Send> WindowSource for TraceReader<R> {
     fn rewind(&mut self) -> Result<(), TraceError> {
         self.offset = self.first_window;
         self.totals = Totals::default();
+        self.lifetimes = Lifetimes::default();
         self.ended = false;
         self.input.seek(SeekFrom::Start(self.offset)).map_err(|e| io_error(&self.path, e))?;
         Ok(())

@@ -156,14 +156,15 @@ fn add_window(summary: &mut Summary, pages: &mut Vec<Page>, resident: &mut u64, 
     let number = summary.totals.windows;
     summary.marks.extend(window.marks.iter().map(|mark| (number, mark.clone())));
     for share in &window.threads {
-        *summary.threads.entry(share.thread).or_default() += share.instructions;
+        let sum = summary.threads.entry(share.thread).or_default();
+        *sum = sum.saturating_add(share.instructions);
     }
     *resident += bear(summary, pages, window);
     let mut line = add_accesses(summary, pages, window);
     *resident -= window.unmaps.iter().map(|&page| pages[page as usize].base_pages).sum::<u64>();
     line.resident_pages = *resident;
     summary.peak_resident_pages = summary.peak_resident_pages.max(*resident);
-    summary.operations += window.operations;
+    summary.operations = summary.operations.saturating_add(window.operations);
     summary.totals.add(window);
     summary.windows.push(line);
 }
@@ -171,7 +172,7 @@ fn add_window(summary: &mut Summary, pages: &mut Vec<Page>, resident: &mut u64, 
 fn bear(summary: &mut Summary, pages: &mut Vec<Page>, window: &Window) -> u64 {
     let mut born = 0;
     for birth in &window.births {
-        let base_pages = 1 << birth.order.min(63);
+        let base_pages = 1 << birth.order;
         let top = TopPage {
             page: birth.page,
             vpn: birth.vpn,

@@ -31,6 +31,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::format::frame::{Head, Kind};
+use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, Totals, VERSION, window_codec};
 use crate::{Header, TraceError, Window, WindowSource};
 
@@ -56,6 +57,7 @@ pub struct TraceWriter<W: Write> {
     out: W,
     compressor: zstd::bulk::Compressor<'static>,
     totals: Totals,
+    lifetimes: Lifetimes,
     bytes: u64,
     raw: Vec<u8>,
 }
@@ -96,8 +98,15 @@ impl<W: Write> TraceWriter<W> {
         let path = name.into();
         let compressor = zstd::bulk::Compressor::new(options.level.clamp(1, 19))
             .map_err(|source| io_error(&path, source))?;
-        let (totals, raw) = (Totals::default(), Vec::new());
-        let mut writer = Self { path, out, compressor, totals, bytes: 0, raw };
+        let mut writer = Self {
+            path,
+            out,
+            compressor,
+            totals: Totals::default(),
+            lifetimes: Lifetimes::default(),
+            bytes: 0,
+            raw: Vec::new(),
+        };
         writer.write(&MAGIC)?;
         writer.write(&VERSION.to_le_bytes())?;
         writer.raw = serde_json::to_vec(header).map_err(|e| writer.error(e.into()))?;
@@ -108,10 +117,11 @@ impl<W: Write> TraceWriter<W> {
     /// Appends a window.
     ///
     /// # Errors
-    /// It breaks a rule of the data model (pages out of order or never born), or writing failed.
+    /// It breaks a rule of the data model (pages out of order, never born, or gone), or writing failed.
     pub fn push(&mut self, window: &Window) -> Result<(), TraceError> {
         self.raw.clear();
         window_codec::encode(window, self.totals.pages, &mut self.raw)
+            .and_then(|()| self.lifetimes.admit(window))
             .map_err(|reason| self.invalid(&reason))?;
         self.frame(Kind::Window)?;
         self.totals.add(window);

@@ -3,9 +3,14 @@
 
 mod common;
 
-use common::{ONE_WINDOW, recorded};
-use tierwise_trace::PageKind;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+
+use common::{ONE_WINDOW, finish, prepare, recorded};
 use tierwise_trace::cache::parse_geometry;
+use tierwise_trace::reader::TraceReader;
+use tierwise_trace::record::record;
+use tierwise_trace::{PageKind, TraceError, Window, WindowSource};
 
 #[test]
 fn each_load_and_store_is_counted() {
@@ -16,7 +21,8 @@ fn each_load_and_store_is_counted() {
         // 100 lines stay in a cache of 32 MiB: the first touch alone missed.
         assert_eq!((counts.store_misses, counts.load_misses), (1, 0), "{vpn:#x}");
     }
-    let pages: Vec<_> = (trace.vpn("area")..).take(100).map(|vpn| trace.births_at(vpn)[0]).collect();
+    let pages: Vec<_> =
+        (trace.vpn("area")..).take(100).map(|vpn| trace.births_at(vpn)[0]).collect();
     assert!(pages.is_sorted_by(|a, b| a.page + 1 == b.page), "born in order of first touch");
     assert!(pages.iter().all(|birth| birth.kind == PageKind::Anon));
     assert!(trace.summary.complete);
@@ -61,17 +67,7 @@ fn a_page_ends_with_its_mapping() {
         let births = trace.births_at(vpn);
         assert_eq!(births.len(), 2, "{births:?}");
         assert!(trace.is_unmapped(births[0].page) && !trace.is_unmapped(births[1].page));
-        assert_eq!(births.map_stores(&trace), [1, 1]);
-    }
-}
-
-trait MapStores {
-    fn map_stores(&self, trace: &common::Recorded) -> Vec<u32>;
-}
-
-impl MapStores for Vec<tierwise_trace::Birth> {
-    fn map_stores(&self, trace: &common::Recorded) -> Vec<u32> {
-        self.iter().map(|birth| trace.counts(birth.page).stores).collect()
+        assert!(births.iter().all(|birth| trace.counts(birth.page).stores == 1));
     }
 }
 
@@ -205,4 +201,103 @@ fn recording_stops_at_the_limit_and_ends_the_program() {
     assert_eq!(trace.windows.len(), 2);
     assert!(!trace.summary.status.success(), "{:?}", trace.summary.status);
     assert!(trace.summary.totals.instructions < ONE_WINDOW);
+}
+
+/// Marks are written, and the program is killed, as a reader that follows the growing file sees fit.
+#[test]
+fn marks_cut_windows_and_a_growing_trace_can_be_followed() {
+    let (folder, mut options) = prepare("spin");
+    let fifo = folder.path().join("marks.fifo");
+    options.marks = Some(fifo.clone());
+    options.window_instructions = 1_000_000;
+    let tell = |line: &str| {
+        let mut fifo = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        fifo.write_all(line.as_bytes()).unwrap();
+    };
+    let mut follower = None;
+    let (mut marks, mut operations) = (Vec::new(), 0);
+    let summary = record(&options, |_| {
+        let reader = follower.get_or_insert_with(|| {
+            tell("load\n");
+            TraceReader::open(&options.out).unwrap()
+        });
+        let mut window = Window::default();
+        match reader.next_window(&mut window) {
+            Ok(more) => assert!(more, "no end while the program runs"),
+            Err(error) => panic!("{error}"),
+        }
+        let before = operations;
+        operations += window.operations;
+        for mark in window.marks {
+            tell(if mark == "load" {
+                "run operations=7\n"
+            } else {
+                "ops 5\nnonsense operations=x\n"
+            });
+            marks.push(mark);
+        }
+        if before < 12 && operations == 12 {
+            let report = std::fs::read_to_string(folder.path().join("report")).unwrap();
+            let pid = report.lines().find_map(|line| line.strip_prefix("pid ")).unwrap();
+            let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
+    })
+    .unwrap();
+    assert_eq!(marks, ["load", "run"]);
+    assert_eq!(operations, 12);
+    assert_eq!(summary.status.signal(), Some(9));
+    assert!(!summary.complete);
+    assert_eq!(summary.refused_marks.len(), 1, "{:?}", summary.refused_marks);
+    assert!(!fifo.exists());
+    let trace = finish(folder, &options.out, summary);
+    assert_eq!(trace.windows.len() as u64, trace.summary.totals.windows);
+    assert!(trace.windows[0].marks.is_empty(), "a mark begins the window after it was made");
+}
+
+#[test]
+fn mistakes_are_told_with_the_remedy() {
+    let (folder, mut options) = prepare("counts");
+    options.out = folder.path().join("report");
+    std::fs::write(&options.out, "precious").unwrap();
+    let error = record(&options, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("--force"), "{error}");
+    assert_eq!(std::fs::read(&options.out).unwrap(), b"precious");
+
+    options.out = folder.path().join("new.twt");
+    options.plugin = Some("/nowhere/plugin.so".into());
+    let error = record(&options, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("/nowhere/plugin.so") && error.contains("make recorder"), "{error}");
+
+    options.plugin = None;
+    options.qemu = Some("/nowhere/qemu".into());
+    let error = record(&options, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("apt-get install qemu-user"), "{error}");
+
+    // An emulator that ends at once leaves no empty trace behind.
+    options.qemu = Some("/bin/false".into());
+    let error = record(&options, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("before the recording began"), "{error}");
+    assert!(!options.out.exists());
+
+    options.qemu = None;
+    options.window_instructions = 0;
+    let error = record(&options, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("1 to 2^31"), "{error}");
+}
+
+#[test]
+fn a_killed_program_leaves_a_trace_with_an_end() {
+    let (folder, mut options) = prepare("abort");
+    options.window_instructions = 10_000;
+    let summary = record(&options, |_| {}).unwrap();
+    assert_eq!(summary.status.signal(), Some(6), "{:?}", summary.status);
+    let mut reader = TraceReader::open(&options.out).unwrap();
+    let mut window = Window::default();
+    let result: Result<Vec<u64>, TraceError> = std::iter::from_fn(|| {
+        reader.next_window(&mut window).map(|more| more.then_some(window.instructions)).transpose()
+    })
+    .collect();
+    assert!(result.unwrap().len() > 5);
+    drop(folder);
 }

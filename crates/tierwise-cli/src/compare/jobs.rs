@@ -9,8 +9,8 @@ use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::Scenario;
 
 use super::Compared;
-use super::progress::Progress;
 use crate::failure::Failure;
+use crate::progress::Progress;
 
 /// Results in the order of the scenarios, and within one in the order of the recipes.
 pub fn run_all(

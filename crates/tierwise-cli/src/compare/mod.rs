@@ -1,7 +1,6 @@
 //! `tierwise compare`: several policies on the same programs.
 
 mod jobs;
-mod progress;
 mod summary;
 mod table;
 mod verdict;
@@ -21,7 +20,7 @@ use crate::output::NewFile;
 use crate::{input, output, report};
 
 pub use summary::{mean_slowdown, ranking};
-pub use table::{grouped, is_failed};
+pub use table::{grouped, is_failed, new_table, write_table};
 pub use verdict::{best, verdict};
 
 /// Run several policies on a scenario and say which served it best.
@@ -98,6 +97,7 @@ impl Compare {
             check: self.check,
             timeline: html.is_some().then_some(REPORT_INTERVAL),
             heat_map: html.is_some(),
+            ..RunOptions::default()
         };
         let compared = jobs::run_all(&scenarios, &recipes, &options, self.jobs)?;
         if let Some(file) = html {

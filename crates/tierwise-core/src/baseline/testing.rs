@@ -3,7 +3,7 @@
 use crate::bits::PageBits;
 use crate::config::Document;
 use crate::migrate::{MigrationPlan, MoveOutcome};
-use crate::observe::{Born, HintFault, Observation};
+use crate::observe::{Born, HintFault, Observation, TenantReading};
 use crate::page::{Attributes, PageKind, PageTable};
 use crate::policy::{PlanContext, Policy};
 use crate::recipe::BuildContext;
@@ -32,6 +32,7 @@ pub(crate) struct Machine {
     pub(crate) topology: Topology,
     pub(crate) pages: PageTable,
     pub(crate) free: Vec<Pages>,
+    pub(crate) tenants: Vec<TenantReading>,
     pub(crate) seen: Observation,
 }
 
@@ -41,6 +42,7 @@ impl Machine {
             topology: topology(tiers),
             pages: PageTable::default(),
             free: vec![Pages(100); tiers],
+            tenants: Vec::new(),
             seen: Observation::default(),
         }
     }
@@ -77,7 +79,7 @@ impl Machine {
             topology: &self.topology,
             pages: &mut self.pages,
             free: &self.free,
-            tenants: &[],
+            tenants: &self.tenants,
         }
     }
 

@@ -221,6 +221,14 @@ impl Estimator for Histogram {
 }
 
 #[cfg(test)]
+impl Histogram {
+    /// Cools until every page is in the lowest bin.
+    pub(crate) fn cool_down(&mut self, pages: &PageTable) {
+        (0..u32::BITS).for_each(|_| self.bins.halve(pages));
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::baseline::testing::Machine;

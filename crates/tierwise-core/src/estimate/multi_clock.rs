@@ -93,6 +93,7 @@ impl Estimator for MultiClock {
                     adaptive.promoted(outcome.page);
                 }
             } else if outcome.result.is_err_and(|reason| reason != FailReason::Budget)
+                && outcome.from == pages.tier(outcome.page)
                 && pages.flag(outcome.page, Flag::Promote)
             {
                 // It could not be promoted: section III-C, (11). A move that the budget cut was not

@@ -194,3 +194,121 @@ impl Selector for Threshold {
         self.relieve(TierId::FASTEST, ctx, estimator, &mut room, plan);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::baseline::testing::Machine;
+    use crate::config::Document;
+    use crate::estimate::Histogram;
+    use crate::observe::{Sample, TenantReading};
+    use crate::recipe::BuildContext;
+    use crate::units::Timestamp;
+
+    /// Pages with samples are hot, pages without are cold but for the first look.
+    struct Memtis {
+        machine: Machine,
+        estimator: Histogram,
+        selector: Threshold,
+        shares: Shares,
+    }
+
+    impl Memtis {
+        fn new(tiers: usize, text: &str) -> Self {
+            let machine = Machine::new(tiers);
+            let build = BuildContext { topology: &machine.topology, seed: 0 };
+            let document = Document::parse("t.toml", "threshold_min = 5").unwrap();
+            let estimator = Histogram::build(&document.root(), &build).unwrap();
+            let document = Document::parse("t.toml", text).unwrap();
+            let selector = Threshold::build(&document.root()).unwrap();
+            Self { machine, estimator, selector, shares: Shares::default() }
+        }
+
+        fn plan(&mut self, looked: bool, sampled: std::ops::Range<u32>) -> Vec<(u32, u8)> {
+            let machine = &mut self.machine;
+            let sample = |page| Sample { page: PageId(page), tier: TierId(0), write: false };
+            machine.seen.samples.extend(sampled.map(sample));
+            self.estimator.on_observation(Timestamp(0), &machine.seen, &mut machine.pages);
+            machine.seen.clear();
+            let mut plan = MigrationPlan::default();
+            let estimator = &mut self.estimator;
+            self.selector.select(
+                looked,
+                &mut machine.context(),
+                estimator,
+                &self.shares,
+                &mut plan,
+            );
+            let outcomes = machine.carry_out(&plan);
+            self.estimator.on_outcomes(Timestamp(0), &outcomes, &mut machine.pages);
+            plan.moves.iter().map(|m| (m.page.0, m.to.0)).collect()
+        }
+
+        /// Pages born until now have been there so long that they are cold.
+        fn cold(&mut self) {
+            self.plan(false, 0..0);
+            self.estimator.cool_down(&self.machine.pages);
+        }
+    }
+
+    #[test]
+    fn cold_pages_make_room_for_the_hot_ones_that_wait_and_three_percent() {
+        let mut memtis = Memtis::new(2, "");
+        memtis.machine.born(0..90, 0).born(100..150, 1);
+        memtis.cold();
+        // Ten are free and twelve wait: five are demoted, so that three stay free.
+        let moves = memtis.plan(true, 100..112);
+        assert_eq!(moves[..5], [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)]);
+        assert_eq!(moves[5..], (100..112).map(|page| (page, 0)).collect::<Vec<_>>());
+        assert_eq!(memtis.machine.free[0], Pages(3));
+    }
+
+    #[test]
+    fn hot_pages_are_not_demoted_for_other_hot_pages() {
+        let mut memtis = Memtis::new(2, "");
+        memtis.machine.born(0..97, 0).born(100..150, 1);
+        memtis.cold();
+        memtis.plan(false, 0..97);
+        assert_eq!(memtis.plan(true, 100..112), []);
+    }
+
+    #[test]
+    fn without_waiting_pages_demotion_begins_at_two_percent_and_ends_at_three() {
+        let mut memtis = Memtis::new(2, "demotion_free_percent = 5\npromotion_free_percent = 10");
+        memtis.machine.born(0..95, 0);
+        memtis.cold();
+        assert_eq!(memtis.plan(true, 0..0), []);
+        memtis.machine.born(95..96, 0);
+        assert_eq!(memtis.plan(false, 0..0).len(), 6);
+        assert_eq!(memtis.machine.free[0], Pages(10));
+    }
+
+    #[test]
+    fn between_looks_nothing_is_promoted() {
+        let mut memtis = Memtis::new(2, "");
+        memtis.machine.born(0..4, 1);
+        assert_eq!(memtis.plan(false, 0..4), []);
+        assert_eq!(memtis.plan(true, 0..0).len(), 4);
+    }
+
+    #[test]
+    fn hot_pages_of_every_slower_tier_go_to_the_fastest() {
+        let mut memtis = Memtis::new(3, "");
+        memtis.machine.born(0..50, 1).born(50..99, 2);
+        assert_eq!(memtis.plan(true, 48..52), [(48, 0), (49, 0), (50, 0), (51, 0)]);
+    }
+
+    #[test]
+    fn a_tenant_stays_within_its_share() {
+        let mut memtis = Memtis::new(2, "");
+        memtis.machine.born(0..10, 0).born(100..150, 1);
+        memtis.cold();
+        memtis.shares.by_tenant = vec![vec![Pages(12), Pages(100)]];
+        let usage = vec![Pages(10), Pages(50)];
+        memtis.machine.tenants = vec![TenantReading { usage, ..TenantReading::default() }];
+        let moves = memtis.plan(true, 100..105);
+        // Five wait, two fit beside the ten: three must go, though eighty pages are free.
+        assert_eq!(moves[..3], [(0, 1), (1, 1), (2, 1)]);
+        assert_eq!(moves[3..], [(100, 0), (101, 0), (102, 0), (103, 0), (104, 0)]);
+    }
+}

@@ -16,6 +16,7 @@
 //! alike (page numbers ascend by one, most pages have no supervised access) and compress well.
 
 pub mod frame;
+pub(crate) mod lifetimes;
 pub mod varint;
 pub mod window_codec;
 
@@ -45,7 +46,8 @@ impl Totals {
     /// Adds one window.
     pub fn add(&mut self, window: &crate::Window) {
         self.windows += 1;
-        self.instructions += window.instructions;
+        // Saturating: a damaged file may claim anything.
+        self.instructions = self.instructions.saturating_add(window.instructions);
         self.pages += window.births.len() as u64;
         self.accesses += window.accesses.len() as u64;
     }

@@ -7,6 +7,9 @@
 use super::varint::{Cursor, put, unzigzag, zigzag};
 use crate::{Birth, PageAccess, PageKind, ThreadShare, Window};
 
+/// The largest page: 1 GiB of 4 KiB base pages.
+const MAX_ORDER: u8 = 18;
+
 /// Appends `window`; `pages` pages were born before it.
 ///
 /// # Errors
@@ -50,6 +53,9 @@ fn encode_births(births: &[Birth], pages: u64, out: &mut Vec<u8>) -> Result<(), 
     for (birth, expected) in births.iter().zip(pages..) {
         if u64::from(birth.page) != expected {
             return Err(format!("page {} is born where page {expected} is next", birth.page));
+        }
+        if birth.order > MAX_ORDER {
+            return Err(format!("page {expected} of order {}; at most {MAX_ORDER}", birth.order));
         }
     }
     let mut before = 0;
@@ -117,7 +123,7 @@ pub fn decode(bytes: &[u8], pages: u64, window: &mut Window) -> Result<(), Strin
     let marks = cursor.take()?;
     decode_threads(cursor, bounded(threads, 2, cursor)?, &mut window.threads)?;
     decode_births(cursor, bounded(births, 3, cursor)?, pages, &mut window.births)?;
-    let born = pages + births;
+    let born = pages.saturating_add(births);
     decode_accesses(cursor, bounded(accesses, 7, cursor)?, born, &mut window.accesses)?;
     let unmaps = bounded(unmaps, 1, cursor)?;
     decode_pages(cursor, unmaps, born, |page| window.unmaps.push(page))?;
@@ -172,7 +178,9 @@ fn decode_births(
     for birth in births.iter_mut() {
         let bits = cursor.take()?;
         birth.kind = if bits & 1 == 0 { PageKind::Anon } else { PageKind::File };
-        birth.order = u8::try_from(bits >> 1).map_err(|_| format!("page order {}", bits >> 1))?;
+        let order = u8::try_from(bits >> 1).ok().filter(|&order| order <= MAX_ORDER);
+        birth.order =
+            order.ok_or_else(|| format!("page order {}; at most {MAX_ORDER}", bits >> 1))?;
     }
     for birth in births.iter_mut() {
         birth.thread = cursor.take_as()?;

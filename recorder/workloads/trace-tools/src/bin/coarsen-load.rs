@@ -1,8 +1,9 @@
-//! Makes the load phase of a trace coarser: `coarsen-load TRACE FACTOR`.
+//! Makes the load phase of a trace coarser: `coarsen-load TRACE WINDOWS`.
 //!
 //! A program's start and loading can take more windows than what it is recorded for, and all that a
 //! simulation needs of them is which pages were touched in what order. Windows before the mark `run`
-//! are put together, FACTOR at a time; those after it stay as they are. The file is replaced.
+//! are put together, evenly, until there are about WINDOWS; those after it stay as they are. The file is
+//! replaced.
 
 use std::path::{Path, PathBuf};
 
@@ -69,12 +70,23 @@ fn phase(path: &Path, is_run: bool) -> Result<Phase<impl WindowSource>> {
     Ok(Phase { source: TraceReader::open(path)?, is_run, reached_run: false })
 }
 
+/// How many windows to put together, so that `windows` are left of the load phase of the trace.
+fn merge_factor(path: &Path, windows: u64) -> Result<u64> {
+    let mut load = phase(path, false)?;
+    let mut window = Window::default();
+    let mut found: u64 = 0;
+    while load.next_window(&mut window)? {
+        found += 1;
+    }
+    Ok(found.div_ceil(windows.max(1)))
+}
+
 fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
-    let usage = "usage: coarsen-load TRACE FACTOR";
+    let usage = "usage: coarsen-load TRACE WINDOWS";
     let path = PathBuf::from(arguments.next().context(usage)?);
-    let factor = arguments.next().and_then(|word| word.to_str()?.parse().ok()).context(usage)?;
-    let load = Merge::new(phase(&path, false)?, factor);
+    let windows = arguments.next().and_then(|word| word.to_str()?.parse().ok()).context(usage)?;
+    let load = Merge::new(phase(&path, false)?, merge_factor(&path, windows)?);
     let mut coarsened = Coarsened { load, run: phase(&path, true)? };
     let options = WriterOptions { level: LEVEL, overwrite: true };
     write_trace(&path, &mut coarsened, options)?;

@@ -1,100 +1,63 @@
 //! Prints, as Markdown, what each trace of a folder holds: `trace-table FOLDER`.
 //!
-//! The run phase begins with the window that carries the mark `run`. Resident memory is the most that
-//! was born and not yet unmapped; an operation is whatever the program counted.
+//! The run phase begins with the window that carries the mark `run`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tierwise_trace::reader::TraceReader;
-use tierwise_trace::{PageKind, Window, WindowSource};
+use tierwise_trace::summary::{Summary, WindowSummary, summarize};
 
 const MIB: f64 = 1024.0 * 1024.0;
-
-/// What the windows of a trace add up to.
-#[derive(Default)]
-struct Totals {
-    load_windows: u64,
-    run_windows: u64,
-    run_instructions: u64,
-    run_misses: u64,
-    operations: u64,
-    pages: u64,
-    file_pages: u64,
-    /// log2 of the span of each page, by page.
-    orders: Vec<u8>,
-    resident: u64,
-    peak_resident: u64,
-    touched_in_run: Vec<bool>,
-}
-
-impl Totals {
-    fn add(&mut self, window: &Window) {
-        for birth in &window.births {
-            self.pages += 1;
-            self.file_pages += u64::from(birth.kind == PageKind::File);
-            self.orders.push(birth.order);
-            self.touched_in_run.push(false);
-            self.resident += 1 << birth.order;
-        }
-        self.peak_resident = self.peak_resident.max(self.resident);
-        for &page in &window.unmaps {
-            self.resident -= 1 << self.orders[page as usize];
-        }
-        if self.run_windows > 0 || window.marks.iter().any(|mark| mark == "run") {
-            self.add_run(window);
-        } else {
-            self.load_windows += 1;
-        }
-    }
-
-    fn add_run(&mut self, window: &Window) {
-        self.run_windows += 1;
-        self.run_instructions += window.instructions;
-        self.operations += window.operations;
-        for access in &window.accesses {
-            self.run_misses += u64::from(access.load_misses) + u64::from(access.store_misses);
-            self.touched_in_run[access.page as usize] = true;
-        }
-    }
-}
+const COLUMNS: [&str; 12] = [
+    "trace",
+    "command",
+    "M instr. a window",
+    "windows (load + run)",
+    "pages",
+    "resident MiB",
+    "file pages MiB",
+    "touched in a run window MiB",
+    "M misses in run",
+    "misses per 1000 instr.",
+    "operations",
+    "size MiB",
+];
 
 fn row(path: &Path) -> Result<String> {
-    let mut reader = TraceReader::open(path)?;
-    let page_mib = f64::from(reader.header().page_size) / MIB;
-    let mut totals = Totals::default();
-    let mut window = Window::default();
-    while reader.next_window(&mut window)? {
-        totals.add(&window);
-    }
-    let touched = totals.touched_in_run.iter().filter(|&&touched| touched).count();
-    let kilo_instructions = totals.run_instructions as f64 / 1000.0;
-    Ok(format!(
-        "| {} | `{}` | {} | {} + {} | {} | {:.0} | {:.0} | {:.0} | {:.1} | {:.1} | {} | {:.2} |",
-        path.file_stem().unwrap_or_default().to_string_lossy(),
-        command(&reader.header().command),
-        reader.header().window_instructions / 1_000_000,
-        totals.load_windows,
-        totals.run_windows,
-        totals.pages,
-        totals.peak_resident as f64 * page_mib,
-        totals.file_pages as f64 * page_mib,
-        touched as f64 * page_mib,
-        totals.run_misses as f64 / 1e6,
-        totals.run_misses as f64 / kilo_instructions,
-        totals.operations,
-        std::fs::metadata(path)?.len() as f64 / MIB,
-    ))
+    let summary = summarize(&mut TraceReader::open(path)?, 0)?;
+    let load_windows = summary.marks.iter().find(|(_, name)| name == "run");
+    let load_windows =
+        load_windows.with_context(|| format!("{}: no mark \"run\"", path.display()))?.0;
+    let run = &summary.windows[load_windows as usize..];
+    let total = |of: fn(&WindowSummary) -> u64| run.iter().map(of).sum::<u64>() as f64;
+    let mib = |pages: f64| pages * f64::from(summary.header.page_size) / MIB;
+    let misses = total(|window| window.misses);
+    let cells = [
+        path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        format!("`{}`", command(&summary)),
+        format!("{}", summary.header.window_instructions / 1_000_000),
+        format!("{load_windows} + {}", run.len()),
+        format!("{}", summary.totals.pages),
+        format!("{:.0}", mib(summary.peak_resident_pages as f64)),
+        format!("{:.0}", mib(summary.file_pages as f64)),
+        format!("{:.1}", mib(total(|window| window.touched_pages) / run.len() as f64)),
+        format!("{:.1}", misses / 1e6),
+        format!("{:.1}", misses * 1000.0 / total(|window| window.instructions)),
+        format!("{}", total(|window| window.operations)),
+        format!("{:.2}", std::fs::metadata(path)?.len() as f64 / MIB),
+    ];
+    Ok(format!("| {} |", cells.join(" | ")))
 }
 
-/// The command, with the folders of one machine left out.
-fn command(words: &[String]) -> String {
-    let short = |word: &String| match word.strip_prefix('/') {
-        Some(path) => path.rsplit('/').next().unwrap_or_default().to_owned(),
-        None if word.is_empty() => "\"\"".to_owned(),
-        None => word.clone(),
+/// The command, with files named without their folders.
+fn command(summary: &Summary) -> String {
+    let short = |word: &String| match word.rsplit_once('/') {
+        Some((folder, file)) if folder.starts_with(['/', '.']) => file.to_owned(),
+        _ if word.is_empty() => "\"\"".to_owned(),
+        _ => word.clone(),
     };
-    words.iter().map(short).collect::<Vec<_>>().join(" ")
+    summary.header.command.iter().map(short).collect::<Vec<_>>().join(" ")
 }
 
 fn main() -> Result<()> {
@@ -105,12 +68,7 @@ fn main() -> Result<()> {
         entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "twt"));
     paths.sort();
-    println!(
-        "| trace | command | M instr. a window | windows (load + run) | pages | resident MiB \
-         | file pages MiB | touched in run MiB | M misses in run | misses per 1000 instr. \
-         | operations | size MiB |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("| {} |\n{}|", COLUMNS.join(" | "), "|---".repeat(COLUMNS.len()));
     for path in paths {
         println!("{}", row(&path)?);
     }

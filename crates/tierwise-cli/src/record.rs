@@ -1,0 +1,106 @@
+//! `tierwise record`: a program becomes a trace.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use tierwise_core::units::Bytes;
+use tierwise_trace::CacheModel;
+use tierwise_trace::record::{
+    DEFAULT_WINDOW_INSTRUCTIONS, RecordError, RecordOptions, RecordSummary, record,
+};
+
+use crate::compare::grouped;
+use crate::failure::{Failure, Outcome};
+use crate::trace::llc;
+
+/// Run a program and record which pages it touches, window by window.
+///
+/// The program runs unmodified under QEMU's user-mode emulation, some tens of times slower than
+/// alone. Its phases can be named while it runs: see --marks.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise record -o sort.twt -- sort big-file.txt\n  \
+                        tierwise record -o db.twt --llc 16MiB/16 -- python3 load.py")]
+pub struct Record {
+    /// The trace to write.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Instructions of a window.
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_WINDOW_INSTRUCTIONS)]
+    window: u64,
+    /// The last-level cache to model: size and ways.
+    #[arg(long, value_name = "SIZE/WAYS", default_value = "32MiB/16", value_parser = llc)]
+    llc: CacheModel,
+    /// A FIFO to make: a line written to it names the phase that begins. The program finds its path
+    /// in TIERWISE_MARKS.
+    #[arg(long, value_name = "FIFO")]
+    marks: Option<PathBuf>,
+    /// Stop the program once it has executed so many instructions.
+    #[arg(long, value_name = "NUMBER")]
+    max_instructions: Option<u64>,
+    /// Replace an existing trace.
+    #[arg(long)]
+    force: bool,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Record {
+    pub fn execute(&self) -> Outcome {
+        let mut options = RecordOptions::new(self.command.clone(), &self.output);
+        options.overwrite = self.force;
+        options.window_instructions = self.window;
+        options.llc = self.llc;
+        options.marks.clone_from(&self.marks);
+        options.max_instructions = self.max_instructions;
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
+            bar.set_style(style);
+        }
+        let recorded = record(&options, |progress| {
+            bar.set_message(format!(
+                "{} windows, {} pages, {}",
+                progress.totals.windows,
+                grouped(progress.totals.pages),
+                Bytes(progress.bytes)
+            ));
+            bar.tick();
+        });
+        bar.finish_and_clear();
+        let summary = recorded?;
+        self.conclude(&summary);
+        Ok(())
+    }
+
+    fn conclude(&self, summary: &RecordSummary) {
+        anstream::eprintln!(
+            "{}: {} windows, {} instructions, {} pages, {}",
+            self.output.display(),
+            summary.totals.windows,
+            grouped(summary.totals.instructions),
+            grouped(summary.totals.pages),
+            Bytes(summary.bytes)
+        );
+        if !summary.status.success() {
+            anstream::eprintln!("note: the program ended with {}", summary.status);
+        }
+        if !summary.complete {
+            anstream::eprintln!(
+                "note: the program did not tell of its end; what it did after its last full window \
+                 is not in the trace"
+            );
+        }
+    }
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::System { .. } | RecordError::Wire { .. } => {
+                Self::Internal(error.to_string())
+            }
+            _ => Self::user(error),
+        }
+    }
+}

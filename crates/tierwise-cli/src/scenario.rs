@@ -1,0 +1,205 @@
+//! `tierwise scenario`: what scenario files say.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use tierwise_core::units::{Bytes, Pages};
+use tierwise_sim::run::Prepared;
+use tierwise_sim::scenario::{Scenario, Source, Workload};
+
+use crate::compare::{new_table, write_table};
+use crate::failure::{Failure, Outcome};
+use crate::{input, output};
+
+/// Check scenario files, or list those that come with Tierwise.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise scenario list\n  \
+                        tierwise scenario check scenarios/zipf.toml")]
+pub struct ScenarioCommand {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Check scenario files and show what they amount to: tiers and tenants with their sizes.
+    ///
+    /// Traces are read to their end.
+    #[command(after_help = "EXAMPLE\n  tierwise scenario check my-scenario.toml")]
+    Check {
+        /// The files.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Print JSON: a list with one object a file.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List scenarios: file, name and what each shows.
+    #[command(after_help = "EXAMPLE\n  tierwise scenario list\n  tierwise scenario list my-folder")]
+    List {
+        /// Where to look, folders within included [default: the scenarios that come with Tierwise].
+        folder: Option<PathBuf>,
+        /// Print JSON: a list with one object a file.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl ScenarioCommand {
+    pub fn execute(&self) -> Outcome {
+        match &self.command {
+            Action::Check { files, json } => check(files, *json),
+            Action::List { folder, json } => list(folder.as_deref(), *json),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Checked {
+    file: String,
+    name: String,
+    summary: String,
+    duration_seconds: Option<f64>,
+    tiers: Vec<Tier>,
+    tenants: Vec<Tenant>,
+}
+
+#[derive(Debug, Serialize)]
+struct Tier {
+    name: String,
+    capacity_bytes: u64,
+    load_ns: f64,
+    read_gbps: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Tenant {
+    name: String,
+    class: &'static str,
+    runs: String,
+    resident_bytes: u64,
+}
+
+fn check(files: &[PathBuf], json: bool) -> Outcome {
+    let checked = files.iter().map(|file| check_one(file)).collect::<Result<Vec<_>, _>>()?;
+    if json { output::json(&checked) } else { checked.iter().try_for_each(print) }
+}
+
+fn check_one(path: &Path) -> Result<Checked, Failure> {
+    let file = path.to_string_lossy().into_owned();
+    let scenario = input::scenario(path)?;
+    let prepared = Prepared::load(scenario).map_err(|error| Failure::from(error).of(&file))?;
+    let scenario = prepared.scenario();
+    let page_size = prepared.machine().page_size;
+    let tiers = prepared.machine().tiers.iter().map(|tier| Tier {
+        name: tier.name.clone(),
+        capacity_bytes: tier.capacity.0,
+        load_ns: tier.load_ns,
+        read_gbps: tier.read_gbps,
+    });
+    let tenants = scenario.workloads.iter().enumerate().map(|(i, workload)| Tenant {
+        name: workload.name.clone(),
+        class: workload.class.name(),
+        runs: what_runs(workload),
+        resident_bytes: Pages(prepared.resident_of(i)).in_bytes(page_size).0,
+    });
+    Ok(Checked {
+        file,
+        name: scenario.name.clone(),
+        summary: scenario.summary.clone(),
+        duration_seconds: scenario.duration.map(|d| d.as_secs_f64()),
+        tiers: tiers.collect(),
+        tenants: tenants.collect(),
+    })
+}
+
+fn what_runs(workload: &Workload) -> String {
+    match &workload.source {
+        Source::Trace(path) => path.display().to_string(),
+        Source::Generator(pattern, _) => format!("generator {pattern}"),
+    }
+}
+
+fn print(checked: &Checked) -> Outcome {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{}: {}: {}", checked.file, checked.name, checked.summary)?;
+    let head = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let mut tiers = new_table(head(&["  TIER", "SIZE", "LOAD", "READ"]));
+    for tier in &checked.tiers {
+        tiers.add_row([
+            format!("  {}", tier.name),
+            Bytes(tier.capacity_bytes).to_string(),
+            format!("{} ns", tier.load_ns),
+            format!("{:.1} GB/s", tier.read_gbps),
+        ]);
+    }
+    let mut tenants = new_table(head(&["  TENANT", "RESIDENT", "CLASS", "RUNS"]));
+    for tenant in &checked.tenants {
+        tenants.add_row([
+            format!("  {}", tenant.name),
+            Bytes(tenant.resident_bytes).to_string(),
+            tenant.class.to_owned(),
+            tenant.runs.clone(),
+        ]);
+    }
+    write_table(&mut out, &tiers, None)?;
+    write_table(&mut out, &tenants, None)?;
+    Ok(out.flush()?)
+}
+
+#[derive(Debug, Serialize)]
+struct Listed {
+    file: String,
+    name: String,
+    summary: String,
+}
+
+fn list(folder: Option<&Path>, json: bool) -> Outcome {
+    let folder = match folder {
+        Some(folder) => folder.to_owned(),
+        None => shipped().ok_or_else(|| {
+            Failure::user("no scenarios folder was found here or beside the program; name one")
+        })?,
+    };
+    let mut files = Vec::new();
+    find(&folder, &mut files)?;
+    files.sort();
+    let listed = files.iter().map(|path| {
+        let Scenario { name, summary, .. } = input::scenario(path)?;
+        Ok(Listed { file: path.display().to_string(), name, summary })
+    });
+    let listed = listed.collect::<Result<Vec<_>, Failure>>()?;
+    if json {
+        return output::json(&listed);
+    }
+    let mut out = anstream::stdout().lock();
+    let width = listed.iter().map(|one| one.file.chars().count()).max().unwrap_or(0);
+    for one in &listed {
+        writeln!(out, "{:width$}  {}", one.file, one.summary)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// `scenarios/` here, beside an installed program, or in the source tree it was built from.
+fn shipped() -> Option<PathBuf> {
+    let executable = std::env::current_exe().ok();
+    let installed = executable.and_then(|file| Some(file.parent()?.join("../share/tierwise/scenarios")));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut places = [Some(PathBuf::from("scenarios")), installed, Some(source)].into_iter().flatten();
+    places.find(|place| place.is_dir())
+}
+
+fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
+    let refuse = |error| Failure::User(format!("{}: {error}", folder.display()));
+    for entry in folder.read_dir().map_err(refuse)? {
+        let path = entry.map_err(refuse)?.path();
+        if path.is_dir() {
+            find(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! `tierwise simulate`: the course of one policy's run.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tierwise_core::recipe::Recipe;
+use tierwise_sim::result::{PolicyResult, TimelinePoint};
+use tierwise_sim::run::{Prepared, RunOptions, run};
+
+use crate::failure::{Failure, Outcome};
+use crate::input;
+use crate::output::NewFile;
+use crate::progress::Progress;
+
+/// Run one policy on a scenario and print its course, one point for each interval of virtual time.
+///
+/// A point has the share of misses served by the fastest tier, the pages promoted and demoted since
+/// the point before, and for each tenant its throughput in instructions a second, its share and its
+/// resident bytes by tier, fastest first.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise simulate scenarios/zipf.toml --policy tpp | head -1\n  \
+                        tierwise simulate scenarios/zipf.toml --policy tpp --interval 250ms \
+                        -o tpp.parquet --format parquet")]
+pub struct Simulate {
+    /// The scenario.
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// The policy (see `tierwise policies`).
+    #[arg(long, value_name = "NAME", required_unless_present = "recipe")]
+    policy: Option<String>,
+    /// A policy of your own, from a recipe file.
+    #[arg(long, value_name = "FILE", conflicts_with = "policy")]
+    recipe: Option<PathBuf>,
+    /// Seed of whatever is decided by chance.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Virtual time between two points, such as 1s or 250ms.
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval)]
+    interval: Duration,
+    /// The form of the points.
+    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+    format: Format,
+    /// Where to write them; stdout by default.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Check the simulator's own rules after every step; several times slower.
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One JSON object a line.
+    Jsonl,
+    /// Apache Parquet, one row a point and tenant; needs a file to write to.
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+/// A millisecond to a day: the simulator's steps are no shorter, and one point is no course.
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let allowed = Duration::from_millis(1)..=Duration::from_secs(86_400);
+    if allowed.contains(&interval) {
+        return Ok(interval);
+    }
+    Err("allowed: from 1ms to 1day".to_owned())
+}
+
+impl Simulate {
+    pub fn execute(&self) -> Outcome {
+        let scenario = input::scenario(&self.scenario)?;
+        let recipe = match (&self.recipe, &self.policy) {
+            (Some(path), _) => input::recipe(path, &scenario)?,
+            (None, name) => input::policy(name.as_deref().unwrap_or_default())?,
+        };
+        let sink = self.sink()?;
+        let (timeline, result) = self
+            .timeline(scenario, &recipe)
+            .map_err(|failure| failure.of(&self.scenario.to_string_lossy()))?;
+        sink.write(&timeline)?;
+        conclude(&result);
+        Ok(())
+    }
+
+    fn sink(&self) -> Result<Sink, Failure> {
+        match (self.format, self.output.as_deref()) {
+            (Format::Jsonl, None) => Ok(Sink::Stdout),
+            (Format::Jsonl, Some(path)) => Ok(Sink::JsonLines(NewFile::create(path)?)),
+            #[cfg(feature = "parquet")]
+            (Format::Parquet, Some(path)) => Ok(Sink::Parquet(NewFile::create(path)?)),
+            #[cfg(feature = "parquet")]
+            (Format::Parquet, None) => {
+                Err(Failure::user("--format parquet needs a file: add -o FILE.parquet"))
+            }
+        }
+    }
+
+    fn timeline(
+        &self,
+        scenario: tierwise_sim::scenario::Scenario,
+        recipe: &Recipe,
+    ) -> Result<(Vec<TimelinePoint>, PolicyResult), Failure> {
+        let progress = Progress::new(1);
+        let mut job = progress.job(&scenario.name, recipe.name());
+        let prepared = Prepared::load(scenario)?;
+        let options = RunOptions {
+            seed: self.seed,
+            check: self.check,
+            timeline: Some(self.interval),
+            ..RunOptions::default()
+        };
+        let output = run(&prepared, recipe, &options, &mut |share| job.reached(share))?;
+        Ok((output.timeline, output.result))
+    }
+}
+
+/// Where points go.
+enum Sink {
+    Stdout,
+    JsonLines(NewFile),
+    #[cfg(feature = "parquet")]
+    Parquet(NewFile),
+}
+
+impl Sink {
+    fn write(self, timeline: &[TimelinePoint]) -> Outcome {
+        match self {
+            Self::Stdout => json_lines(timeline, &mut io::stdout().lock()),
+            Self::JsonLines(mut file) => {
+                json_lines(timeline, &mut file)?;
+                file.finish()
+            }
+            #[cfg(feature = "parquet")]
+            Self::Parquet(mut file) => {
+                parquet(timeline, &mut file)?;
+                file.finish()
+            }
+        }
+    }
+}
+
+fn json_lines(timeline: &[TimelinePoint], out: &mut dyn Write) -> Outcome {
+    let mut out = BufWriter::new(out);
+    for point in timeline {
+        serde_json::to_writer(&mut out, point)?;
+        writeln!(out)?;
+    }
+    Ok(out.flush()?)
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> Outcome {
+    use tierwise_trace::export::parquet::{Cell, Kind, ParquetTable};
+
+    let tenants = || timeline.iter().flat_map(|point| &point.tenants);
+    let tiers = tenants().map(|tenant| tenant.usage_bytes.len()).max().unwrap_or(0);
+    let usage: Vec<String> = (0..tiers).map(|tier| format!("usage_bytes_tier{tier}")).collect();
+    let mut columns = vec![
+        ("time_seconds", Kind::Real),
+        ("fast_access_ratio", Kind::Real),
+        ("promotions", Kind::Whole),
+        ("demotions", Kind::Whole),
+        ("tenant", Kind::Text),
+        ("tenant_throughput", Kind::Real),
+        ("tenant_fast_access_ratio", Kind::Real),
+    ];
+    columns.extend(usage.iter().map(|name| (name.as_str(), Kind::Whole)));
+    let mut table = ParquetTable::new(file, &columns)?;
+    for point in timeline {
+        for tenant in &point.tenants {
+            let mut row = vec![
+                Cell::Real(point.time_seconds),
+                Cell::Real(point.fast_access_ratio),
+                Cell::Whole(point.promotions),
+                Cell::Whole(point.demotions),
+                Cell::Text(&tenant.name),
+                Cell::Real(tenant.throughput),
+                Cell::Real(tenant.fast_access_ratio),
+            ];
+            let bytes = |tier| tenant.usage_bytes.get(tier).copied().unwrap_or(0);
+            row.extend((0..tiers).map(|tier| Cell::Whole(bytes(tier))));
+            table.row(&row)?;
+        }
+    }
+    Ok(table.finish()?)
+}
+
+/// The end of the run, in a line on stderr: stdout belongs to the points.
+fn conclude(result: &PolicyResult) {
+    anstream::eprintln!(
+        "{}: slowdown {:.3} x, {:.1} % of misses served fast, {} pages promoted, {} demoted",
+        result.policy,
+        result.slowdown,
+        result.fast_access_ratio * 100.0,
+        result.promotions,
+        result.demotions
+    );
+    for tenant in &result.tenants {
+        if let Some(why) = &tenant.failure {
+            anstream::eprintln!("{}: {why}", tenant.name);
+        }
+    }
+}

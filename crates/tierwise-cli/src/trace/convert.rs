@@ -1,0 +1,149 @@
+//! `tierwise trace export` and `import`: other tools' forms.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, stdin};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use tierwise_trace::CacheModel;
+use tierwise_trace::cache::{self, parse_geometry};
+use tierwise_trace::export::{self, export};
+use tierwise_trace::import::lackey::{ImportError, ImportOptions, import};
+use tierwise_trace::reader::TraceReader;
+use tierwise_trace::record::DEFAULT_WINDOW_INSTRUCTIONS;
+use tierwise_trace::writer::WriterOptions;
+
+use crate::compare::grouped;
+use crate::failure::{Failure, Outcome};
+
+/// Write a table of a trace for other tools, as CSV or Parquet.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise trace export a.twt --table pages -o pages.csv\n  \
+                        tierwise trace export a.twt -o accesses.parquet")]
+pub struct Export {
+    /// The trace.
+    #[arg(value_name = "TRACE.twt")]
+    trace: PathBuf,
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Which table.
+    #[arg(long, value_enum, default_value_t = Table::Accesses)]
+    table: Table,
+    /// The form; by default what the file's ending says.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Replace an existing file.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Table {
+    /// A row for each page and window in which it was touched.
+    Accesses,
+    /// A row for each window.
+    Windows,
+    /// A row for each page.
+    Pages,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// Comma-separated values with a line of names.
+    Csv,
+    /// Apache Parquet.
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+impl Export {
+    pub fn execute(&self) -> Outcome {
+        let format = match self.format.map_or_else(|| by_ending(&self.output), Ok)? {
+            Format::Csv => export::Format::Csv,
+            #[cfg(feature = "parquet")]
+            Format::Parquet => export::Format::Parquet,
+        };
+        let table = match self.table {
+            Table::Accesses => export::Table::Accesses,
+            Table::Windows => export::Table::Windows,
+            Table::Pages => export::Table::Pages,
+        };
+        let mut reader = TraceReader::open(&self.trace)?;
+        let rows = export(&self.output, &mut reader, table, format, self.force)?;
+        anstream::eprintln!("{}: {} rows", self.output.display(), grouped(rows));
+        Ok(())
+    }
+}
+
+fn by_ending(path: &Path) -> Result<Format, Failure> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("csv") => Ok(Format::Csv),
+        #[cfg(feature = "parquet")]
+        Some("parquet") => Ok(Format::Parquet),
+        _ => Err(Failure::User(format!(
+            "{}: its ending says neither csv nor parquet; add --format",
+            path.display()
+        ))),
+    }
+}
+
+/// Make a trace from the output of `valgrind --tool=lackey --trace-mem=yes`.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls > ls.txt\n  \
+                        tierwise trace import ls.txt ls.twt")]
+pub struct Import {
+    /// The output of lackey; "-" reads stdin.
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    /// The trace to write.
+    #[arg(value_name = "TO.twt")]
+    to: PathBuf,
+    /// The command that was traced, for the trace's header.
+    #[arg(long, value_name = "TEXT", default_value = "unknown")]
+    command: String,
+    /// Instructions of a window.
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_WINDOW_INSTRUCTIONS,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    window: u64,
+    /// The last-level cache to model: size and ways.
+    #[arg(long, value_name = "SIZE/WAYS", default_value = "32MiB/16", value_parser = llc)]
+    llc: CacheModel,
+    /// Replace an existing file.
+    #[arg(long)]
+    force: bool,
+}
+
+/// A cache such as 32MiB/16.
+pub fn llc(text: &str) -> Result<CacheModel, cache::GeometryError> {
+    parse_geometry(text)
+}
+
+impl Import {
+    pub fn execute(&self) -> Outcome {
+        let options = ImportOptions {
+            command: self.command.split_whitespace().map(str::to_owned).collect(),
+            window_instructions: self.window,
+            llc: self.llc,
+            writer: WriterOptions { overwrite: self.force, ..WriterOptions::default() },
+        };
+        let input: Box<dyn BufRead> = if self.from.as_os_str() == "-" {
+            Box::new(BufReader::new(stdin()))
+        } else {
+            let refuse = |error| Failure::User(format!("{}: {error}", self.from.display()));
+            Box::new(BufReader::new(File::open(&self.from).map_err(refuse)?))
+        };
+        let totals =
+            import(input, &self.from, &self.to, &options).map_err(|error: ImportError| {
+                Failure::user(error)
+            })?;
+        anstream::eprintln!(
+            "{}: {} windows, {} instructions, {} pages",
+            self.to.display(),
+            totals.windows,
+            grouped(totals.instructions),
+            grouped(totals.pages)
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! `tierwise trace info`: what each trace is, in a few lines.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use tierwise_core::units::Bytes;
+use tierwise_trace::reader::TraceReader;
+use tierwise_trace::summary::{Summary, summarize};
+use tierwise_trace::{Header, WindowSource};
+
+use crate::compare::grouped;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+
+/// Say what traces hold: command, host, windows, pages, misses and phases.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise trace info traces/*.twt\n  \
+                        tierwise trace info a.twt --json")]
+pub struct Info {
+    /// The traces.
+    #[arg(required = true, value_name = "TRACE.twt")]
+    traces: Vec<PathBuf>,
+    /// Print JSON: a list with one object a trace.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A trace in a few numbers.
+#[derive(Debug, Serialize)]
+pub struct Overview {
+    file: String,
+    file_bytes: u64,
+    header: Header,
+    windows: u64,
+    instructions: u64,
+    operations: u64,
+    threads: usize,
+    anon_bytes: u64,
+    file_backed_bytes: u64,
+    peak_resident_bytes: u64,
+    loads: u64,
+    stores: u64,
+    misses: u64,
+    misses_per_1000_instructions: f64,
+    phases: Vec<Phase>,
+}
+
+#[derive(Debug, Serialize)]
+struct Phase {
+    name: String,
+    first_window: u64,
+}
+
+impl Info {
+    pub fn execute(&self) -> Outcome {
+        let overviews = self.traces.iter().map(|path| {
+            let summary = read(path, 0)?;
+            Overview::new(path, &summary)
+        });
+        let overviews = overviews.collect::<Result<Vec<_>, Failure>>()?;
+        if self.json { output::json(&overviews) } else { overviews.iter().try_for_each(print) }
+    }
+}
+
+/// Reads a whole trace into numbers, with its `top` pages.
+pub fn read(path: &Path, top: usize) -> Result<Summary, Failure> {
+    let mut reader = TraceReader::open(path)?;
+    Ok(summarize(&mut reader as &mut dyn WindowSource, top)?)
+}
+
+impl Overview {
+    pub fn new(path: &Path, summary: &Summary) -> Result<Self, Failure> {
+        let metadata = path.metadata();
+        let size = metadata.map_err(|error| Failure::User(format!("{}: {error}", path.display())))?;
+        let bytes = |pages: u64| pages * u64::from(summary.header.page_size);
+        let misses = summary.load_misses + summary.store_misses;
+        let instructions = summary.totals.instructions;
+        let phase = |(first_window, name): &(u64, String)| Phase {
+            name: name.clone(),
+            first_window: *first_window,
+        };
+        Ok(Self {
+            file: path.display().to_string(),
+            file_bytes: size.len(),
+            header: summary.header.clone(),
+            windows: summary.totals.windows,
+            instructions,
+            operations: summary.operations,
+            threads: summary.threads.len(),
+            anon_bytes: bytes(summary.anon_pages),
+            file_backed_bytes: bytes(summary.file_pages),
+            peak_resident_bytes: bytes(summary.peak_resident_pages),
+            loads: summary.loads,
+            stores: summary.stores,
+            misses,
+            misses_per_1000_instructions: misses as f64 * 1000.0 / instructions.max(1) as f64,
+            phases: summary.marks.iter().map(phase).collect(),
+        })
+    }
+}
+
+/// Prints it as aligned lines.
+pub fn print(o: &Overview) -> Outcome {
+    let mut out = anstream::stdout().lock();
+    let cache = &o.header.cache;
+    let phases: Vec<String> =
+        o.phases.iter().map(|p| format!("{} from window {}", p.name, p.first_window)).collect();
+    writeln!(out, "{} ({})", o.file, Bytes(o.file_bytes))?;
+    let mut line = |what: &str, value: String| writeln!(out, "  {what:<14}{value}");
+    line("command", o.header.command.join(" "))?;
+    line("recorded on", o.header.host.clone())?;
+    line(
+        "windows",
+        format!("{} of {} instructions", o.windows, grouped(o.header.window_instructions)),
+    )?;
+    line("instructions", format!("{} on {} threads", grouped(o.instructions), o.threads))?;
+    if o.operations > 0 {
+        line("operations", grouped(o.operations))?;
+    }
+    line(
+        "memory",
+        format!(
+            "{} resident at most; {} anonymous and {} of files touched",
+            Bytes(o.peak_resident_bytes),
+            Bytes(o.anon_bytes),
+            Bytes(o.file_backed_bytes)
+        ),
+    )?;
+    line("accesses", format!("{} loads, {} stores", grouped(o.loads), grouped(o.stores)))?;
+    line(
+        "misses",
+        format!(
+            "{}, {:.2} in 1000 instructions ({} cache of {} ways)",
+            grouped(o.misses),
+            o.misses_per_1000_instructions,
+            Bytes(cache.size_bytes),
+            cache.ways
+        ),
+    )?;
+    line("phases", if phases.is_empty() { "none".to_owned() } else { phases.join(", ") })?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,42 @@
+//! `tierwise trace`: look into traces, take parts of them, pass them on.
+
+mod convert;
+mod cut;
+mod info;
+mod stat;
+
+use clap::{Args, Subcommand};
+
+pub use convert::llc;
+
+use crate::failure::Outcome;
+
+/// Look into traces, take parts of them, and pass them on to other tools.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise trace info traces/*.twt\n  \
+                        tierwise trace cut traces/a.twt run.twt --phase run")]
+pub struct Trace {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Info(info::Info),
+    Stat(stat::Stat),
+    Cut(cut::CutCommand),
+    Export(convert::Export),
+    Import(convert::Import),
+}
+
+impl Trace {
+    pub fn execute(&self) -> Outcome {
+        match &self.command {
+            Action::Info(command) => command.execute(),
+            Action::Stat(command) => command.execute(),
+            Action::Cut(command) => command.execute(),
+            Action::Export(command) => command.execute(),
+            Action::Import(command) => command.execute(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A program given access by access: a sequence of pages, as cache simulators take it.
+//!
+//! ```
+//! use tierwise_trace::{Window, WindowSource, sequence::Sequence};
+//!
+//! // Eight accesses in windows of four. Every access is a load that misses.
+//! let mut source = Sequence::new(&[7, 7, 9, 7, 9, 9, 9, 9], 4, 100);
+//! let mut window = Window::default();
+//! let mut seen = Vec::new();
+//! while source.next_window(&mut window).unwrap() {
+//!     seen.push(window.accesses.iter().map(|a| (a.page, a.loads)).collect::<Vec<_>>());
+//! }
+//! assert_eq!(seen, [vec![(7, 3), (9, 1)], vec![(9, 4)]]);
+//! ```
+
+use crate::model::{
+    Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window, WindowSource,
+};
+
+/// Windows of a fixed number of accesses over a borrowed sequence of page numbers.
+#[derive(Debug)]
+pub struct Sequence<'a> {
+    header: Header,
+    pages: &'a [u32],
+    at: usize,
+    window_accesses: usize,
+    instructions_per_access: u64,
+    born: Vec<bool>,
+    /// Accesses of the window under way, by page.
+    counts: Vec<u32>,
+    touched: Vec<u32>,
+}
+
+impl<'a> Sequence<'a> {
+    /// Page numbers should be dense: tables are as long as the largest.
+    pub fn new(pages: &'a [u32], window_accesses: usize, instructions_per_access: u64) -> Self {
+        let len = pages.iter().max().map_or(0, |&p| p as usize + 1);
+        let header = Header {
+            command: vec!["sequence".to_owned()],
+            host: "in memory".to_owned(),
+            page_size: 4096,
+            window_instructions: window_accesses as u64 * instructions_per_access,
+            // Every access of a sequence reaches memory: there is no cache in front.
+            cache: CacheModel { size_bytes: 0, ways: 1, line_bytes: 64 },
+        };
+        Self {
+            header,
+            pages,
+            at: 0,
+            window_accesses: window_accesses.max(1),
+            instructions_per_access,
+            born: vec![false; len],
+            counts: vec![0; len],
+            touched: Vec::new(),
+        }
+    }
+
+    fn count(&mut self, chunk: &[u32]) {
+        for &page in chunk {
+            let count = &mut self.counts[page as usize];
+            if *count == 0 {
+                self.touched.push(page);
+            }
+            *count += 1;
+        }
+        self.touched.sort_unstable();
+    }
+
+    fn emit(&mut self, window: &mut Window) {
+        for page in self.touched.drain(..) {
+            let loads = std::mem::take(&mut self.counts[page as usize]);
+            if !std::mem::replace(&mut self.born[page as usize], true) {
+                let birth =
+                    Birth { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 };
+                window.births.push(birth);
+            }
+            window.accesses.push(PageAccess {
+                page,
+                loads,
+                stores: 0,
+                load_misses: loads,
+                store_misses: 0,
+                supervised: 0,
+                thread: 0,
+            });
+        }
+    }
+}
+
+impl WindowSource for Sequence<'_> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
+        window.clear();
+        let pages = self.pages;
+        let end = (self.at + self.window_accesses).min(pages.len());
+        if self.at == end {
+            return Ok(false);
+        }
+        let chunk = &pages[self.at..end];
+        self.at = end;
+        window.instructions = chunk.len() as u64 * self.instructions_per_access;
+        window.threads.push(ThreadShare { thread: 0, instructions: window.instructions });
+        self.count(chunk);
+        self.emit(window);
+        Ok(true)
+    }
+
+    fn rewind(&mut self) -> Result<(), TraceError> {
+        self.at = 0;
+        self.born.fill(false);
+        Ok(())
+    }
+}
+
+/// Writes a window's accesses as a sequence: pages take turns, each as evenly as its count allows, which is
+/// the order that the simulator assumes within a window.
+pub fn interleave(window: &Window, out: &mut Vec<u32>) {
+    let mut turns: Vec<(u64, u32)> = Vec::new();
+    for access in &window.accesses {
+        let n = u64::from(access.loads) + u64::from(access.stores);
+        // The k-th of n accesses stands at (k + 1/2) / n of the window, in 2^-40ths.
+        turns.extend((0..n).map(|k| ((((2 * k + 1) << 39) / n), access.page)));
+    }
+    turns.sort_unstable();
+    out.extend(turns.into_iter().map(|(_, page)| page));
+}

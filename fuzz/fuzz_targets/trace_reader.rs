@@ -1,0 +1,64 @@
+//! Arbitrary bytes as a trace: they never panic, and never cost memory out of proportion.
+//!
+//! Bytes taken as a whole file seldom get past the checksums, so they are also given as the content of
+//! frames whose checksums are right: the first byte says how the rest is cut into windows.
+#![no_main]
+
+use std::io::{Cursor, Write};
+
+use libfuzzer_sys::fuzz_target;
+use tierwise_trace::cut::{Cut, Merge, Selection};
+use tierwise_trace::format::frame::{Head, Kind};
+use tierwise_trace::format::{MAGIC, VERSION};
+use tierwise_trace::reader::TraceReader;
+use tierwise_trace::summary::summarize;
+use tierwise_trace::{Window, WindowSource};
+
+const HEADER: &[u8] = br#"{"command":["fuzz"],"host":"","page_size":4096,"window_instructions":1,
+    "cache":{"size_bytes":1024,"ways":1,"line_bytes":64}}"#;
+
+fn frame(kind: Kind, raw: &[u8], file: &mut Vec<u8>) {
+    let data = zstd::bulk::compress(raw, 1).expect("memory to memory");
+    let head = Head::new(kind, raw.len(), &data).expect("inputs are short");
+    file.write_all(&head.to_bytes()).expect("memory");
+    file.write_all(&data).expect("memory");
+}
+
+fn framed(bytes: &[u8]) -> Vec<u8> {
+    let mut file = MAGIC.to_vec();
+    file.extend(VERSION.to_le_bytes());
+    frame(Kind::Header, HEADER, &mut file);
+    let (&cuts, mut rest) = bytes.split_first().unwrap_or((&0, &[]));
+    let windows = usize::from(cuts % 4) + 1;
+    for left in (1..=windows).rev() {
+        let (window, after) = rest.split_at(rest.len() / left);
+        frame(Kind::Window, window, &mut file);
+        rest = after;
+    }
+    file
+}
+
+fn open(file: &[u8]) -> Option<TraceReader<Cursor<&[u8]>>> {
+    TraceReader::new("fuzz", Cursor::new(file)).ok()
+}
+
+fn drain(source: &mut dyn WindowSource) {
+    let mut window = Window::default();
+    while source.next_window(&mut window).is_ok_and(|more| more) {}
+}
+
+fn read(file: &[u8]) {
+    let Some(mut reader) = open(file) else { return };
+    drain(&mut reader);
+    if reader.rewind().is_ok() {
+        let _ = summarize(&mut reader, 5);
+    }
+    if let Some(reader) = open(file) {
+        drain(&mut Merge::new(Cut::new(reader, Selection::Windows(1..3)), 2));
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    read(bytes);
+    read(&framed(bytes));
+});

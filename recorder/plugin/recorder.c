@@ -311,12 +311,15 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
     if (wrong)
         fatal("llc_bytes=%lu, llc_ways=%lu: %s", llc_bytes, llc_ways, wrong);
 
+    /* Requests that come before the recording has begun wait for the lock. */
+    pthread_mutex_lock(&lock);
     wire_open(socket_path, cut_now);
     struct wire_hello hello = {
         .magic = "TWRH", .version = WIRE_VERSION, .page_bytes = PAGE_BYTES, .pid = (uint32_t)getpid()};
     wire_append(&message, &hello, sizeof hello);
     wire_send(&message);
     atomic_store(&is_recording, true);
+    pthread_mutex_unlock(&lock);
     pthread_atfork(NULL, NULL, stop_in_child);
     qemu_plugin_register_vcpu_init_cb(id, on_thread);
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

@@ -90,6 +90,16 @@ static uint64_t whole_pages(uint64_t bytes)
     return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
 
+static void leave_mmap(const uint64_t *a, uint64_t start)
+{
+    uint64_t end = start + whole_pages(a[1]);
+    /* What is new here was free before, perhaps by a call that is not followed (shmdt). With
+       MAP_FIXED the old pages went on entry, and other threads may have touched the new ones. */
+    if (!(a[3] & MAP_FIXED))
+        window_unmap(start, end);
+    mappings_set(start, end, kind_of_mmap(a));
+}
+
 static void leave_mremap(const uint64_t *a, uint64_t to)
 {
     uint64_t from = a[0], old_bytes = whole_pages(a[1]), new_bytes = whole_pages(a[2]);
@@ -197,7 +207,7 @@ void syscall_leave(struct thread *thread, int64_t number, int64_t result)
     uint16_t index = thread_number(thread);
     switch (number) {
     case SYS_mmap:
-        mappings_set((uint64_t)result, (uint64_t)result + whole_pages(a[1]), kind_of_mmap(a));
+        leave_mmap(a, (uint64_t)result);
         break;
     case SYS_mremap:
         leave_mremap(a, (uint64_t)result);

@@ -171,6 +171,25 @@ static void scenario_threads(void)
         pthread_join(threads[i], NULL);
 }
 
+static void *store_fifty(void *page)
+{
+    for (int round = 0; round < 50; round++)
+        store_each(page, 1);
+    return NULL;
+}
+
+/* Ten threads one after the other, each with 50 stores to a page of its own. */
+static void scenario_relay(void)
+{
+    volatile uint64_t *memory = anonymous(10);
+    tell("area", memory);
+    for (int i = 0; i < 10; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, store_fifty, (void *)(memory + i * PAGE / 8));
+        pthread_join(thread, NULL);
+    }
+}
+
 /* Four pages: the parent stores to each once, a forked child stores a thousand times. */
 static void scenario_fork(void)
 {
@@ -249,6 +268,8 @@ int main(int argc, char **argv)
         scenario_read(file);
     else if (!strcmp(argv[1], "threads"))
         scenario_threads();
+    else if (!strcmp(argv[1], "relay"))
+        scenario_relay();
     else if (!strcmp(argv[1], "fork"))
         scenario_fork();
     else if (!strcmp(argv[1], "sweep"))

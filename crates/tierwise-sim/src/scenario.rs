@@ -48,6 +48,9 @@ pub struct Workload {
     pub class: Class,
     /// What runs.
     pub source: Source,
+    /// So many recorded windows are put together into one, whose accesses are then taken as evenly
+    /// spread: finer windows than a policy can react to only cost time. At least 1.
+    pub merge: u32,
     /// Each recorded window stands for this many alike: a recording of seconds becomes a run of
     /// minutes with the same access rates, as a loop over each window would give. At least 1.
     pub dilation: u32,
@@ -57,6 +60,8 @@ pub struct Workload {
     pub loops: u32,
     /// The mark at which the measured part begins and to which loops return; `None`: the start.
     pub measure_from: Option<String>,
+    /// The mark at which the program is taken to end (a server's shutdown, say); `None`: the last window.
+    pub measure_to: Option<String>,
     /// When it starts.
     pub start: Duration,
     /// When it is stopped, if it has not ended by then.

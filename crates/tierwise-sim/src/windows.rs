@@ -16,24 +16,32 @@ pub struct Loaded {
     pub windows: Vec<Window>,
     /// Greatest number of base pages mapped at one time.
     pub peak_resident: u64,
+    /// Whether it was read up to a mark rather than to its end.
+    pub ends_at_mark: bool,
     /// log2 of the base pages of each page.
     orders: Vec<u8>,
 }
 
 impl Loaded {
-    /// Reads a source to its end, with each page standing for `scale` pages and, if asked for, its address
-    /// space in huge pages.
+    /// Reads a source to its end, or to the mark `until`, with each page standing for `scale` pages and, if
+    /// asked for, its address space in huge pages.
     ///
     /// # Errors
     /// The source is damaged.
     pub fn read(
         source: &mut dyn WindowSource,
+        until: Option<&str>,
         scale: u32,
         huge_pages: bool,
     ) -> Result<Self, TraceError> {
         let mut windows = Vec::new();
         let mut window = Window::default();
+        let mut ends_at_mark = false;
         while source.next_window(&mut window)? {
+            ends_at_mark = until.is_some_and(|until| window.marks.iter().any(|m| m == until));
+            if ends_at_mark {
+                break;
+            }
             windows.push(std::mem::take(&mut window));
         }
         if huge_pages {
@@ -43,7 +51,7 @@ impl Loaded {
             windows.iter_mut().for_each(|w| replicate(w, scale));
         }
         let (orders, peak_resident) = survey(&windows);
-        Ok(Self { header: source.header().clone(), windows, peak_resident, orders })
+        Ok(Self { header: source.header().clone(), windows, peak_resident, ends_at_mark, orders })
     }
 
     /// The bounds of every window.

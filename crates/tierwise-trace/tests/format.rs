@@ -1,4 +1,5 @@
 //! The file format: what is written is read back, and damage is told from data wherever it strikes.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Cursor;
 

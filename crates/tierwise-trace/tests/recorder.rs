@@ -1,5 +1,6 @@
 //! The recorder, against a program whose every access is known. These tests need qemu-user, gcc and
 //! make, and fail with what to install where they are missing.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -160,6 +161,19 @@ fn threads_are_told_apart_and_nothing_is_lost_between_them() {
         let sum: u64 = window.threads.iter().map(|share| share.instructions).sum();
         assert_eq!(sum, window.instructions);
     }
+}
+
+#[test]
+fn threads_that_take_the_place_of_others_are_threads_of_their_own() {
+    let trace = recorded("relay", |_| {});
+    for (vpn, thread) in (trace.vpn("area")..).zip(1..=10) {
+        let page = trace.only(vpn);
+        assert_eq!((page.stores, page.thread), (50, thread));
+    }
+    let threads: Vec<u16> = trace.windows[0].threads.iter().map(|share| share.thread).collect();
+    assert_eq!(threads, (0..=10).collect::<Vec<_>>());
+    let sum: u64 = trace.windows[0].threads.iter().map(|share| share.instructions).sum();
+    assert_eq!(sum, trace.windows[0].instructions);
 }
 
 #[test]

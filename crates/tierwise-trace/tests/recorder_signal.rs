@@ -1,5 +1,6 @@
 //! A signal to the recording process. It is a test program of its own, because the signal reaches
 //! every recording in the process.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

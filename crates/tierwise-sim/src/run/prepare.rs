@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_trace::generate::{self, GeneratorSpec};
+use tierwise_trace::WindowSource;
+use tierwise_trace::cut::Merge;
 use tierwise_trace::reader::TraceReader;
 
 use super::RunOptions;
@@ -154,10 +156,19 @@ impl Opened {
     fn open(workload: &Workload) -> Result<Self, SimError> {
         match &workload.source {
             Source::Trace(path) => {
-                let mut reader = TraceReader::open(path)?;
-                Ok(Self::Loaded(Loaded::read(&mut reader, workload.scale, workload.huge_pages)?))
+                let mut source = Merge::new(TraceReader::open(path)?, workload.merge.into());
+                Self::read(workload, &mut source)
             }
             Source::Generator(name, spec) => Self::generator(workload, name, spec),
+        }
+    }
+
+    fn read(workload: &Workload, source: &mut dyn WindowSource) -> Result<Self, SimError> {
+        let until = workload.measure_to.as_deref();
+        let loaded = Loaded::read(source, until, workload.scale, workload.huge_pages)?;
+        match until {
+            Some(mark) if !loaded.ends_at_mark => Err(unknown_mark(workload, "measure_to", mark, &loaded)),
+            _ => Ok(Self::Loaded(loaded)),
         }
     }
 
@@ -170,13 +181,13 @@ impl Opened {
         let rows = u64::from(spec.accesses_per_window).min(spec.footprint_pages);
         let all = spec.windows.map(|w| w.saturating_mul(rows).saturating_add(spec.footprint_pages));
         if all.is_some_and(|all| all * u64::from(workload.scale) <= MOST_ROWS_KEPT) {
-            return Ok(Self::Loaded(Loaded::read(&mut *source, workload.scale, workload.huge_pages)?));
+            return Self::read(workload, &mut *source);
         }
-        if workload.scale > 1 || workload.loops > 1 || workload.huge_pages {
+        if workload.scale > 1 || workload.loops > 1 || workload.merge > 1 || workload.huge_pages {
             return Err(impossible(
                 workload,
                 format!(
-                    "scale, loops and huge_pages need a program that fits into memory (at most \
+                    "scale, loops, merge and huge_pages need a program that fits into memory (at most \
                      {MOST_ROWS_KEPT} rows); give the generator the footprint, windows and order instead"
                 ),
             ));
@@ -211,11 +222,13 @@ impl Opened {
 
 fn measured_from(workload: &Workload, program: &Loaded) -> Result<usize, SimError> {
     let Some(mark) = &workload.measure_from else { return Ok(0) };
-    program.mark(mark).ok_or_else(|| {
-        let marks: Vec<&str> = program.marks().collect();
-        let known = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
-        impossible(workload, format!("measure_from = \"{mark}\" is no mark of its trace; it has: {known}"))
-    })
+    program.mark(mark).ok_or_else(|| unknown_mark(workload, "measure_from", mark, program))
+}
+
+fn unknown_mark(workload: &Workload, key: &str, mark: &str, program: &Loaded) -> SimError {
+    let marks: Vec<&str> = program.marks().collect();
+    let known = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
+    impossible(workload, format!("{key} = \"{mark}\" is no mark of its trace; it has: {known}"))
 }
 
 fn impossible(workload: &Workload, why: impl std::fmt::Display) -> SimError {

@@ -30,7 +30,7 @@ use std::thread::JoinHandle;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::RecordError;
-use super::session::Requests;
+use super::requests::Requests;
 
 /// A line of the marks FIFO.
 #[derive(Debug, Clone, PartialEq, Eq)]

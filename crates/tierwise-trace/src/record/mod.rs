@@ -8,6 +8,7 @@
 mod command;
 mod host;
 pub mod marks;
+mod requests;
 mod session;
 mod tools;
 mod wire;

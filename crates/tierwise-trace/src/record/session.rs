@@ -1,11 +1,10 @@
 //! One recording: starts the program, reads its windows, writes the trace.
 
-use std::collections::VecDeque;
-use std::io::{BufReader, IsTerminal, Write};
+use std::io::{BufReader, IsTerminal};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,7 +13,8 @@ use signal_hook::iterator::{Handle, Signals};
 
 use super::command::Resolved;
 use super::marks::Marks;
-use super::wire::{self, Message, Reason};
+use super::requests::Requests;
+use super::wire::{self, Message};
 use super::{Progress, RecordError, RecordOptions, RecordSummary, command, host, tools};
 use crate::cache::Cache;
 use crate::writer::{TraceWriter, WriterOptions};
@@ -23,89 +23,8 @@ use crate::{Header, Window};
 /// How often to look whether the emulator has connected or ended, while it starts (in some 10 ms).
 const START_POLL: Duration = Duration::from_millis(5);
 
-/// How long a signal waits for the window under way to be handed over. Closing a window takes the
-/// guest milliseconds; a guest that takes seconds is stuck, and is then ended without it.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
-
 /// How long a program may take to end itself after SIGTERM before SIGKILL: as long as Docker's default.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-
-/// What is asked of the plugin: each request is one cut of the window under way.
-#[derive(Default)]
-struct RequestState {
-    control: Option<UnixStream>,
-    /// Cuts asked for and not yet seen, the oldest first; each may carry the name of a phase.
-    cuts: VecDeque<Option<String>>,
-    cuts_seen: u64,
-    cuts_asked: u64,
-    /// Operations told and not yet given to a window.
-    operations: u64,
-}
-
-/// Requests to the plugin from the threads that hear of marks and signals.
-#[derive(Default)]
-pub(super) struct Requests {
-    state: Mutex<RequestState>,
-    changed: Condvar,
-}
-
-impl Requests {
-    fn lock(&self) -> MutexGuard<'_, RequestState> {
-        // Every critical section below is a few assignments; none leaves the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn add_operations(&self, count: u64) {
-        let mut state = self.lock();
-        state.operations = state.operations.saturating_add(count);
-    }
-
-    /// The window under way ends here, and the next begins a phase.
-    pub fn mark(&self, name: String, operations: u64) {
-        self.add_operations(operations);
-        self.cut(Some(name));
-    }
-
-    /// Asks for a cut; returns its number.
-    fn cut(&self, mark: Option<String>) -> u64 {
-        let mut state = self.lock();
-        state.cuts.push_back(mark);
-        state.cuts_asked += 1;
-        // A plugin that has gone takes no requests; its stream's end is noticed by the reader.
-        if let Some(control) = &mut state.control {
-            let _ = control.write_all(b"C");
-        }
-        state.cuts_asked
-    }
-
-    /// Cuts the window and waits until it has arrived, but no longer than the patience.
-    fn flush(&self) {
-        let number = self.cut(None);
-        let state = self.lock();
-        let waiting = |state: &mut RequestState| state.cuts_seen < number;
-        drop(self.changed.wait_timeout_while(state, FLUSH_PATIENCE, waiting));
-    }
-
-    /// A window arrived: what belongs to it, and the marks that begin after it.
-    fn on_window(&self, reason: Reason) -> (u64, Option<String>) {
-        let mut state = self.lock();
-        let operations = std::mem::take(&mut state.operations);
-        if reason != Reason::Cut {
-            return (operations, None);
-        }
-        state.cuts_seen += 1;
-        self.changed.notify_all();
-        (operations, state.cuts.pop_front().flatten())
-    }
-
-    fn connect(&self, control: UnixStream) {
-        self.lock().control = Some(control);
-    }
-
-    fn disconnect(&self) {
-        self.lock().control = None;
-    }
-}
 
 /// Records a program; `progress` is called after each window. SIGTERM, SIGINT and SIGHUP to this
 /// process end the program and leave a complete trace.

@@ -1,4 +1,5 @@
 //! Records recorder/tests/known.c and looks at what came out.
+#![allow(dead_code, reason = "each test program uses its part of this module")]
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,6 @@ pub fn windows_of(path: &Path) -> Vec<Window> {
     windows
 }
 
-#[allow(dead_code, reason = "each test program uses its part of this module")]
 impl Recorded {
     /// First virtual page of a region.
     pub fn vpn(&self, region: &str) -> u64 {

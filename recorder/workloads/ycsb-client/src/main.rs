@@ -100,3 +100,100 @@ fn value(record: u64, version: u64, bytes: usize) -> Vec<u8> {
     });
     printable.take(bytes).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct InMemory {
+        records: HashMap<String, Vec<u8>>,
+        reads: u64,
+        writes: u64,
+    }
+
+    impl Store for InMemory {
+        fn read(&mut self, key: &str) -> Result<Vec<u8>> {
+            self.reads += 1;
+            self.records.get(key).cloned().context("not there")
+        }
+
+        fn write(&mut self, key: &str, value: &[u8]) -> Result<()> {
+            self.writes += 1;
+            self.records.insert(key.to_owned(), value.to_owned());
+            Ok(())
+        }
+
+        fn shutdown(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Loads 500 records, runs 2000 operations, and returns the store.
+    fn run_workload(letter: &str) -> InMemory {
+        let mut words =
+            vec!["ycsb-client", "--store", "redis", "--port", "1", "--workload", letter];
+        words.extend(["--records", "500", "--operations", "2000", "--record-bytes", "40"]);
+        let arguments = Arguments::parse_from(words);
+        let mut store = InMemory::default();
+        for record in 0..arguments.records {
+            store.records.insert(key_name(record), value(record, 0, arguments.record_bytes));
+        }
+        let mix = OperationMix::named(letter).unwrap();
+        run(&arguments, mix, &mut store, &mut Marks::open(None).unwrap()).unwrap();
+        store
+    }
+
+    #[test]
+    fn an_operation_is_the_requests_that_ycsb_makes_of_it() {
+        let counts = |letter| {
+            let store = run_workload(letter);
+            (store.reads, store.writes)
+        };
+        assert_eq!(counts("c"), (2000, 0));
+        assert_eq!(counts("w"), (0, 2000));
+        let (reads, writes) = counts("a");
+        assert_eq!(reads + writes, 2000);
+        let (reads, writes) = counts("f");
+        assert_eq!(reads, 2000, "a read-modify-write reads as well");
+        assert!((900..1100).contains(&writes), "half of them: {writes}");
+    }
+
+    #[test]
+    fn inserts_add_records_and_reads_find_them() {
+        let store = run_workload("d");
+        assert_eq!(store.reads + store.writes, 2000);
+        assert_eq!(store.records.len() as u64, 500 + store.writes);
+    }
+
+    #[test]
+    fn a_missing_record_ends_the_run() {
+        let arguments = Arguments::parse_from([
+            "ycsb-client",
+            "--store",
+            "redis",
+            "--port",
+            "1",
+            "--workload",
+            "c",
+            "--records",
+            "5",
+            "--operations",
+            "1",
+        ]);
+        let mut marks = Marks::open(None).unwrap();
+        let mut store = InMemory::default();
+        assert!(run(&arguments, OperationMix::C, &mut store, &mut marks).is_err());
+    }
+
+    #[test]
+    fn values_are_printable_and_differ_by_record_and_version() {
+        let first = value(1, 0, 1000);
+        assert_eq!(first.len(), 1000);
+        assert!(first.iter().all(|byte| (b' '..=b'~').contains(byte)));
+        assert_ne!(first, value(2, 0, 1000));
+        assert_ne!(first, value(1, 1, 1000));
+    }
+}

@@ -81,14 +81,60 @@ fn merge_factor(path: &Path, windows: u64) -> Result<u64> {
     Ok(found.div_ceil(windows.max(1)))
 }
 
+fn coarsen(path: &Path, windows: u64) -> Result<()> {
+    let load = Merge::new(phase(path, false)?, merge_factor(path, windows)?);
+    let mut coarsened = Coarsened { load, run: phase(path, true)? };
+    write_trace(path, &mut coarsened, WriterOptions { level: LEVEL, overwrite: true })?;
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
     let usage = "usage: coarsen-load TRACE WINDOWS";
     let path = PathBuf::from(arguments.next().context(usage)?);
     let windows = arguments.next().and_then(|word| word.to_str()?.parse().ok()).context(usage)?;
-    let load = Merge::new(phase(&path, false)?, merge_factor(&path, windows)?);
-    let mut coarsened = Coarsened { load, run: phase(&path, true)? };
-    let options = WriterOptions { level: LEVEL, overwrite: true };
-    write_trace(&path, &mut coarsened, options)?;
-    Ok(())
+    coarsen(&path, windows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierwise_trace::generate::{GeneratorSpec, build};
+
+    /// 1000 pages, 100 a window: ten load windows, then four of the run phase.
+    fn write_generated(path: &Path) {
+        let spec = GeneratorSpec {
+            footprint_pages: 1000,
+            accesses_per_window: 100,
+            windows: Some(4),
+            ..GeneratorSpec::default()
+        };
+        let mut source = build("zipf", &spec).unwrap();
+        write_trace(path, source.as_mut(), WriterOptions::default()).unwrap();
+    }
+
+    fn windows(path: &Path) -> Vec<Window> {
+        let mut reader = TraceReader::open(path).unwrap();
+        let (mut all, mut window) = (Vec::new(), Window::default());
+        while reader.next_window(&mut window).unwrap() {
+            all.push(window.clone());
+        }
+        all
+    }
+
+    #[test]
+    fn the_load_phase_shrinks_and_the_run_phase_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("zipf.twt");
+        write_generated(&path);
+        let before = windows(&path);
+        assert_eq!(before.len(), 14);
+        coarsen(&path, 3).unwrap();
+        let after = windows(&path);
+        assert_eq!(after.len(), 3 + 4);
+        assert_eq!(after[3..], before[10..]);
+        assert_eq!(after[0].marks, ["load"]);
+        let born: Vec<usize> = after.iter().map(|window| window.births.len()).collect();
+        assert_eq!(born, [400, 400, 200, 0, 0, 0, 0]);
+    }
 }

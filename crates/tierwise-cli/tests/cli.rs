@@ -1,0 +1,399 @@
+//! The command from outside: exit codes, messages, and what is written where.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// A scenario that takes a moment: 400 pages, 20 windows.
+const TINY: &str = r#"
+name = "tiny"
+summary = "x"
+[machine]
+preset = "dram-cxl"
+fast_share = 0.25
+[[workload]]
+name = "w"
+measure_from = "run"
+dilation = 50
+[workload.generator]
+pattern = "zipf"
+footprint = "1600KiB"
+accesses_per_window = 2000
+windows = 20
+"#;
+
+fn tierwise(arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("tierwise").unwrap();
+    command.env_remove("NO_COLOR").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs a command that must be refused as the user's mistake; returns the one line that says why.
+fn refused(arguments: &[&str]) -> String {
+    let output = tierwise(arguments);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "{stderr}");
+    lines[0].strip_prefix("error: ").unwrap().to_owned()
+}
+
+fn succeeded(arguments: &[&str]) -> String {
+    let output = tierwise(arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: &str) -> String {
+        fs::write(self.path(name), content).unwrap();
+        self.name(name)
+    }
+
+    fn name(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn compare_prints_a_table_and_a_verdict() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let out = succeeded(&["compare", &scenario, "--policies", "fmem-all,oracle,static,tpp"]);
+    assert!(!out.contains('\u{1b}'), "colours although stdout is no terminal: {out}");
+    let rows: Vec<&str> = out.lines().skip_while(|l| !l.starts_with("POLICY")).take(5).collect();
+    assert!(rows[1].starts_with("(fmem-all)") && rows[1].contains("1.000 x"), "{out}");
+    let stars = rows.iter().filter(|row| row.starts_with("* ")).count();
+    assert_eq!(stars, 1, "{out}");
+    let ends = |row: &&str| row.len();
+    assert!(rows.iter().all(|row| ends(row) == rows[0].len()), "columns do not line up: {out}");
+    assert!(out.contains(" served best: its programs took "), "{out}");
+}
+
+#[test]
+fn colour_comes_when_asked_for() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let arguments = ["compare", &scenario, "--policies", "static", "--color", "always"];
+    assert!(succeeded(&arguments).contains("\u{1b}["));
+}
+
+#[test]
+fn json_has_the_documented_keys_and_repeats() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let arguments = ["compare", &scenario, "--policies", "static,multi-clock", "--json"];
+    let out = succeeded(&arguments);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(keys(&value), ["results", "scenario", "seed"]);
+    assert_eq!(value["scenario"], "tiny");
+    let results = value["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    assert_eq!(
+        keys(&results[0]),
+        [
+            "demotions",
+            "distance_to_oracle",
+            "fast_access_ratio",
+            "migrated_bytes",
+            "overhead_seconds",
+            "policy",
+            "promotions",
+            "slowdown",
+            "tenants",
+            "throughput"
+        ]
+    );
+    assert_eq!(results[1]["policy"], "multi-clock");
+    assert_eq!(results[0]["tenants"][0]["name"], "w");
+    let one_thread = [&arguments[..], &["--jobs", "1"]].concat();
+    assert_eq!(succeeded(&one_thread), out, "the number of threads changed a result");
+}
+
+#[test]
+fn several_scenarios_are_a_list_and_a_summary() {
+    let folder = Folder::new();
+    let a = folder.write("a.toml", TINY);
+    let b = folder.write("b.toml", &TINY.replace("\"tiny\"", "\"other\""));
+    let out = succeeded(&["compare", &a, &b, "--policies", "static,tpp", "--json"]);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    let names: Vec<&Value> = value.as_array().unwrap().iter().map(|v| &v["scenario"]).collect();
+    assert_eq!(names, ["tiny", "other"]);
+    let out = succeeded(&["compare", &a, &b, "--policies", "static,tpp"]);
+    assert!(out.contains("SCENARIO"), "{out}");
+    assert!(out.contains("Over 2 scenarios"), "{out}");
+
+    let message = refused(&["compare", &a, &a]);
+    assert!(message.contains("the scenario \"tiny\" is also in"), "{message}");
+}
+
+#[test]
+fn the_report_is_one_file_that_needs_nothing_else() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", &TINY.replace("\"x\"", "\"<script>&\""));
+    let html = folder.name("report.html");
+    succeeded(&["compare", &scenario, "--policies", "static,tpp", "--html", &html]);
+    assert_eq!(folder.files(), ["report.html", "tiny.toml"]);
+    let page = fs::read_to_string(&html).unwrap();
+    for part in ["<svg", "data:image/png;base64,", "virtual seconds", "&lt;script&gt;&amp;"] {
+        assert!(page.contains(part), "{part}");
+    }
+    for foreign in ["<script", "<link", "src=\"http", "@import", "url("] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+}
+
+#[test]
+fn nothing_is_written_when_a_comparison_fails() {
+    let folder = Folder::new();
+    let missing = TINY.replace("[workload.generator]", "trace = \"none.twt\"\n[workload.nothing]");
+    let missing = missing.split("[workload.nothing]").next().unwrap().to_owned();
+    let scenario = folder.write("tiny.toml", &missing);
+    let html = folder.name("report.html");
+    let message = refused(&["compare", &scenario, "--policies", "static", "--html", &html]);
+    assert!(message.contains("none.twt"), "{message}");
+    assert_eq!(folder.files(), ["tiny.toml"]);
+}
+
+#[test]
+fn wrong_commands_say_what_is_wrong_and_what_to_do() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let message = refused(&["compare", &scenario, "--policies", "mutli-clock"]);
+    assert!(message.contains("did you mean \"multi-clock\"?"), "{message}");
+    let message = refused(&["simulate", &scenario, "--policy", "tppp"]);
+    assert!(message.contains("did you mean \"tpp\"?"), "{message}");
+    let message = refused(&["policies", "show", "statc"]);
+    assert!(message.contains("did you mean \"static\"?"), "{message}");
+
+    let absent = folder.name("absent.toml");
+    assert_eq!(refused(&["compare", &absent]), format!("{absent}: No such file or directory (os error 2)"));
+    let broken = folder.write("broken.toml", "name = 5\n");
+    let message = refused(&["scenario", "check", &broken]);
+    assert_eq!(message, format!("{broken}:1: name: found 5; allowed: a text in quotes"));
+
+    let html = folder.name("no/such/report.html");
+    let message = refused(&["compare", &scenario, "--html", &html]);
+    assert!(message.contains("there is no folder"), "{message}");
+    let message = refused(&["simulate", &scenario, "--policy", "tpp", "--format", "parquet"]);
+    assert!(message.contains("-o FILE"), "{message}");
+    assert_eq!(tierwise(&["compare"]).status.code(), Some(2));
+    assert_eq!(tierwise(&["no-such-command"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_recipe_of_ones_own_takes_part() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let shown = succeeded(&["policies", "show", "static"]);
+    let own = folder.write("own.toml", &shown.replace("\"static\"", "\"my-own\""));
+    let out = succeeded(&["compare", &scenario, "--policies", "static", "--recipe", &own, "--json"]);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(value["results"][1]["policy"], "my-own");
+    assert_eq!(value["results"][1]["slowdown"], value["results"][0]["slowdown"]);
+
+    let twin = folder.write("twin.toml", &shown);
+    let message = refused(&["compare", &scenario, "--policies", "static", "--recipe", &twin]);
+    assert!(message.contains("named twice"), "{message}");
+    let broken = folder.write("broken.toml", &format!("{shown}\n[estimater]\n"));
+    let message = refused(&["compare", &scenario, "--recipe", &broken]);
+    assert!(message.contains("did you mean \"estimator\"?"), "{message}");
+}
+
+#[test]
+fn simulate_writes_points_in_order() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let arguments = ["simulate", &scenario, "--policy", "tpp", "--interval", "100ms"];
+    let out = succeeded(&arguments);
+    let points: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert!(points.len() > 3);
+    let times: Vec<f64> = points.iter().map(|p| p["time_seconds"].as_f64().unwrap()).collect();
+    assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
+    assert_eq!(points[0]["tenants"][0]["name"], "w");
+
+    let file = folder.name("points.jsonl");
+    succeeded(&[&arguments[..], &["-o", &file]].concat());
+    assert_eq!(fs::read_to_string(&file).unwrap(), out);
+    assert_eq!(folder.files(), ["points.jsonl", "tiny.toml"]);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn simulate_writes_parquet() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let file = folder.name("points.parquet");
+    let arguments = ["simulate", &scenario, "--policy", "tpp", "--format", "parquet", "-o", &file];
+    assert_eq!(succeeded(&arguments), "");
+    let bytes = fs::read(&file).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+}
+
+#[test]
+fn policies_are_listed_with_what_they_need() {
+    let value: Value = serde_json::from_str(&succeeded(&["policies", "--json"])).unwrap();
+    let find = |name: &str| {
+        value.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap().clone()
+    };
+    assert_eq!(keys(&find("tpp")), ["bound", "name", "needs", "source", "summary"]);
+    assert_eq!(find("static")["needs"].as_array().unwrap().len(), 0);
+    assert!(find("tpp")["needs"].as_array().unwrap().contains(&"hint faults".into()));
+    assert_eq!(find("oracle")["bound"], true);
+}
+
+#[test]
+fn a_scenario_is_checked_with_its_sizes() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let out = succeeded(&["scenario", "check", &scenario, "--json"]);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(value[0]["tenants"][0]["resident_bytes"], 1600 << 10);
+    assert_eq!(value[0]["tiers"][0]["capacity_bytes"], 400 << 10);
+    assert_eq!(value[0]["tiers"][1]["capacity_bytes"], 3200 << 10);
+    assert!(succeeded(&["scenario", "check", &scenario]).contains("generator zipf"));
+}
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn every_shipped_scenario_is_listed_and_good() {
+    let folder = project().join("scenarios");
+    let out = succeeded(&["scenario", "list", folder.to_str().unwrap(), "--json"]);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    let listed = value.as_array().unwrap();
+    let traces = fs::read_dir(project().join("traces")).unwrap();
+    let traces = traces.filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "twt"));
+    let recorded = listed.iter().filter(|l| l["file"].as_str().unwrap().contains("/recorded/"));
+    assert_eq!(recorded.count(), traces.count(), "a scenario for each recorded trace");
+    let files: Vec<&str> = listed.iter().map(|l| l["file"].as_str().unwrap()).collect();
+    succeeded(&[&["scenario", "check"], files.as_slice()].concat());
+}
+
+#[test]
+fn traces_can_be_looked_into_and_cut() {
+    let folder = Folder::new();
+    let trace = project().join("traces/redis-ycsb-d.twt");
+    let trace = trace.to_str().unwrap();
+    let value: Value = serde_json::from_str(&succeeded(&["trace", "info", trace, "--json"])).unwrap();
+    assert_eq!(value[0]["operations"], 300_000);
+    let run = value[0]["phases"].as_array().unwrap().iter().find(|p| p["name"] == "run").unwrap();
+    let load_windows = run["first_window"].as_u64().unwrap();
+
+    let part = folder.name("load.twt");
+    let windows = format!("0..{load_windows}");
+    succeeded(&["trace", "cut", trace, &part, "--windows", &windows]);
+    let stat = succeeded(&["trace", "stat", &part, "--json", "--top", "3"]);
+    let stat: Value = serde_json::from_str(&stat).unwrap();
+    assert_eq!(stat["windows"].as_array().unwrap().len() as u64, load_windows);
+    assert_eq!(stat["top_pages"].as_array().unwrap().len(), 3);
+
+    let message = refused(&["trace", "cut", trace, &part, "--phase", "run"]);
+    assert!(message.contains("exists"), "{message}");
+    let message = refused(&["trace", "cut", trace, &folder.name("x.twt"), "--phase", "nix"]);
+    assert!(message.contains("there is no phase \"nix\""), "{message}");
+    assert_eq!(folder.files(), ["load.twt"]);
+
+    let table = folder.name("windows.csv");
+    succeeded(&["trace", "export", &part, "--table", "windows", "-o", &table]);
+    let rows = fs::read_to_string(&table).unwrap().lines().count() as u64;
+    assert_eq!(rows, load_windows + 1);
+    let message = refused(&["trace", "info", &table]);
+    assert!(message.contains("not a trace"), "{message}");
+}
+
+#[test]
+fn an_import_becomes_a_trace() {
+    let folder = Folder::new();
+    let lackey = folder.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n S 1ffefffe40,8\n");
+    let trace = folder.name("a.twt");
+    succeeded(&["trace", "import", &lackey, &trace, "--command", "ls -l"]);
+    let value: Value = serde_json::from_str(&succeeded(&["trace", "info", &trace, "--json"])).unwrap();
+    assert_eq!(value[0]["instructions"], 1);
+    assert_eq!(value[0]["header"]["command"], serde_json::json!(["ls", "-l"]));
+    let broken = folder.write("broken.txt", "what is this\n");
+    let message = refused(&["trace", "import", &broken, &folder.name("b.twt")]);
+    assert!(message.contains("broken.txt:1:"), "{message}");
+}
+
+#[test]
+fn a_recording_of_nothing_is_refused() {
+    let folder = Folder::new();
+    let out = folder.name("a.twt");
+    let message = refused(&["record", "-o", &out, "--", "no-such-program-here"]);
+    assert!(message.contains("no such program"), "{message}");
+    assert!(folder.files().is_empty());
+    let output = tierwise(&["record", "-o", &out, "--llc", "3/1", "--", "ls"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let binary = assert_cmd::cargo::cargo_bin("tierwise");
+    let script = format!("{} completions bash | true", binary.display());
+    let output = std::process::Command::new("bash")
+        .args(["-c", &format!("set -o pipefail; {script}")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn completions_and_manual_pages_are_made() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(succeeded(&["completions", shell]).contains("compare"), "{shell}");
+    }
+    let folder = Folder::new();
+    succeeded(&["man", &folder.name("man1")]);
+    assert!(folder.path("man1/tierwise.1").is_file());
+    assert!(folder.path("man1/tierwise-compare.1").is_file());
+}
+
+#[test]
+fn the_reference_is_up_to_date() {
+    let page = succeeded(&["reference"]);
+    let file = fs::read_to_string(project().join("docs/cli.md")).unwrap();
+    assert!(page == file, "docs/cli.md is stale; write it anew: tierwise reference > docs/cli.md");
+}
+
+#[test]
+fn every_command_has_an_example() {
+    let page = succeeded(&["reference"]);
+    let sections = page.split("\n##").skip(1);
+    for section in sections {
+        let name = section.lines().next().unwrap();
+        assert!(section.contains("EXAMPLE\n"), "{name}");
+    }
+}

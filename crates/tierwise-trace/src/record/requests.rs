@@ -1,0 +1,130 @@
+//! What is asked of the plugin while it records, by the threads that hear of marks and signals.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::wire::Reason;
+
+/// How long a signal waits for the window under way to be handed over. Closing a window takes the
+/// guest milliseconds; a guest that takes seconds is stuck, and is then ended without it.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is asked of the plugin: each request is one cut of the window under way.
+#[derive(Default)]
+struct RequestState {
+    control: Option<UnixStream>,
+    /// Cuts asked for and not yet seen, the oldest first; each may carry the name of a phase.
+    cuts: VecDeque<Option<String>>,
+    cuts_seen: u64,
+    cuts_asked: u64,
+    /// Operations told and not yet given to a window.
+    operations: u64,
+}
+
+/// Requests to the plugin from the threads that hear of marks and signals.
+#[derive(Default)]
+pub(super) struct Requests {
+    state: Mutex<RequestState>,
+    changed: Condvar,
+}
+
+impl Requests {
+    fn lock(&self) -> MutexGuard<'_, RequestState> {
+        // Every critical section below is a few assignments; none leaves the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add_operations(&self, count: u64) {
+        let mut state = self.lock();
+        state.operations = state.operations.saturating_add(count);
+    }
+
+    /// The window under way ends here, and the next begins a phase.
+    pub fn mark(&self, name: String, operations: u64) {
+        self.add_operations(operations);
+        self.cut(Some(name));
+    }
+
+    /// Asks for a cut; returns its number.
+    fn cut(&self, mark: Option<String>) -> u64 {
+        let mut state = self.lock();
+        state.cuts.push_back(mark);
+        state.cuts_asked += 1;
+        // A plugin that has gone takes no requests; its stream's end is noticed by the reader.
+        if let Some(control) = &mut state.control {
+            let _ = control.write_all(b"C");
+        }
+        state.cuts_asked
+    }
+
+    /// Cuts the window and waits until it has arrived, but no longer than the patience.
+    pub fn flush(&self) {
+        let number = self.cut(None);
+        let state = self.lock();
+        let waiting = |state: &mut RequestState| state.cuts_seen < number;
+        drop(self.changed.wait_timeout_while(state, FLUSH_PATIENCE, waiting));
+    }
+
+    /// A window arrived: what belongs to it, and the marks that begin after it.
+    pub fn on_window(&self, reason: Reason) -> (u64, Option<String>) {
+        let mut state = self.lock();
+        let operations = std::mem::take(&mut state.operations);
+        if reason != Reason::Cut {
+            return (operations, None);
+        }
+        state.cuts_seen += 1;
+        self.changed.notify_all();
+        (operations, state.cuts.pop_front().flatten())
+    }
+
+    /// The plugin is there; it is told of the cuts asked for before.
+    pub fn connect(&self, mut control: UnixStream) {
+        let mut state = self.lock();
+        let _ = control.write_all(&b"C".repeat(state.cuts.len()));
+        state.control = Some(control);
+    }
+
+    pub fn disconnect(&self) {
+        self.lock().control = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_mark_made_before_the_plugin_connects_is_not_lost() {
+        let requests = Requests::default();
+        requests.mark("load".into(), 0);
+        let (here, mut plugin) = UnixStream::pair().unwrap();
+        requests.connect(here);
+        requests.mark("run".into(), 30);
+        requests.disconnect();
+        let mut asked = Vec::new();
+        plugin.read_to_end(&mut asked).unwrap();
+        assert_eq!(asked, b"CC");
+        // A window that was under way when the first mark was made takes the operations told.
+        assert_eq!(requests.on_window(Reason::Full), (30, None));
+        assert_eq!(requests.on_window(Reason::Cut), (0, Some("load".into())));
+        assert_eq!(requests.on_window(Reason::Cut), (0, Some("run".into())));
+    }
+
+    #[test]
+    fn a_flush_waits_for_its_window() {
+        let requests = Requests::default();
+        std::thread::scope(|scope| {
+            let flush = scope.spawn(|| requests.flush());
+            while requests.lock().cuts.is_empty() {
+                std::thread::yield_now();
+            }
+            assert_eq!(requests.on_window(Reason::Cut), (0, None));
+            flush.join().unwrap();
+        });
+        assert!(requests.lock().cuts.is_empty());
+    }
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Writes scenarios/recorded/NAME.toml for every traces/NAME.twt.
+
+A recording is a second or so of a program; policies act by the second. Two ways to make it a run of minutes:
+
+- A server whose requests are drawn from a fixed distribution (YCSB A, B, C, F and W, TPC-B) goes on as it did:
+  its run phase is looped at its own speed.
+- A program with a course (graph kernels, searches, the compressor, and YCSB D, whose records keep growing) must
+  not begin again: its windows are stretched, as if the same program ran on a problem that much larger.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Four minutes: 240 wakes of a daemon that wakes every second, twelve passes over 20,000 pages at 1024 a second.
+SECONDS = 240
+SUMMARY = {
+    "redis": "Redis serving YCSB {what}, a third of it in fast memory",
+    "memcached": "Memcached serving YCSB {what}, a third of it in fast memory",
+    "graph": "{what}, a third of it in fast memory",
+    "sqlite": "SQLite under TPC-B transactions, database {what}, a third of it in fast memory",
+    "networkx": "A NetworkX {what} search in CPython, a third of it in fast memory",
+    "zstd": "zstd with a 128 MiB window, a third of it in fast memory",
+}
+KERNELS = {
+    "bc": "Betweenness centrality",
+    "bfs": "Breadth-first search",
+    "cc": "Connected components",
+    "pr": "PageRank",
+    "sssp": "Shortest paths",
+    "tc": "Triangle counting",
+}
+GRAPHS = {"kron": "a Kronecker graph", "urand": "a uniform random graph"}
+
+
+def summary(name):
+    program, *rest = name.split("-")
+    if program == "graph":
+        what = f"{KERNELS[rest[0]]} on {GRAPHS[rest[1]]}"
+    elif program in ("redis", "memcached"):
+        what = rest[-1].upper()
+    elif program == "sqlite":
+        what = {"memory": "in memory", "file": "in a file"}[rest[0]]
+    else:
+        what = {"astar": "A*", "dijkstra": "Dijkstra"}.get(rest[0], rest[0])
+    return SUMMARY[program].format(what=what)
+
+
+def loops_at_its_own_speed(name):
+    return name.startswith("sqlite") or ("ycsb" in name and not name.endswith("-d"))
+
+
+def text(name, merge, dilation, loops):
+    ends = "ycsb" in name
+    lines = [
+        f'name = "{name}"',
+        f'summary = "{summary(name)}"',
+        "",
+        "[machine]",
+        'preset = "dram-cxl"',
+        "fast_share = 0.3333",
+        "",
+        "[[workload]]",
+        f'name = "{name}"',
+        f'trace = "../../traces/{name}.twt"',
+        'measure_from = "run"',
+        *(['measure_to = "end"'] if ends else []),
+        f"merge = {merge}",
+        f"dilation = {dilation}",
+        f"loops = {loops}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def run_seconds(tierwise, name):
+    """How long the run phase takes once, with first-touch placement."""
+    folder = ROOT / "scenarios" / "recorded"
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", dir=folder) as file:
+        file.write(text(name, 10, 1, 1))
+        file.flush()
+        out = subprocess.run(
+            [tierwise, "simulate", file.name, "--policy", "static", "--interval", "100ms"],
+            check=True, capture_output=True, text=True,
+        ).stdout
+    return json.loads(out.splitlines()[-1])["time_seconds"]
+
+
+def main():
+    tierwise = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/release/tierwise")
+    folder = ROOT / "scenarios" / "recorded"
+    folder.mkdir(parents=True, exist_ok=True)
+    for trace in sorted((ROOT / "traces").glob("*.twt")):
+        name = trace.stem
+        once = run_seconds(tierwise, name)
+        times = max(1, round(SECONDS / once))
+        if loops_at_its_own_speed(name):
+            # A few tenths of a second: shorter than any policy's interval, long enough for every hot page to show.
+            body = text(name, 30, 1, times)
+        else:
+            # Some tens of seconds once stretched: a phase lasts longer than a policy takes to see it.
+            body = text(name, 8, times, 1)
+        (folder / f"{name}.toml").write_text(body)
+        print(f"{name}: once {once:.1f} s, {times} times")
+
+
+if __name__ == "__main__":
+    main()

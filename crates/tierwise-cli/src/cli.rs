@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::Outcome;
-use crate::{completions, compare, man, policies, record, reference, scenario, simulate, trace};
+use crate::{compare, completions, man, policies, record, reference, scenario, simulate, trace};
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
 /// them on simulated machines with fast and slow memory, and compares the policies that move pages

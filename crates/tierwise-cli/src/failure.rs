@@ -24,7 +24,7 @@ pub enum Failure {
 
 impl Failure {
     /// The user's mistake, in words.
-    pub fn user(message: impl ToString) -> Self {
+    pub fn user(message: &dyn std::fmt::Display) -> Self {
         Self::User(message.to_string())
     }
 
@@ -54,13 +54,13 @@ impl Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        Self::user(error)
+        Self::user(&error)
     }
 }
 
 impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Self {
-        Self::user(error)
+        Self::user(&error)
     }
 }
 
@@ -68,7 +68,7 @@ impl From<SimError> for Failure {
     fn from(error: SimError) -> Self {
         match error {
             SimError::Violation(_) => Self::Internal(error.to_string()),
-            _ => Self::user(error),
+            _ => Self::user(&error),
         }
     }
 }

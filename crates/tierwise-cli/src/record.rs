@@ -100,7 +100,7 @@ impl From<RecordError> for Failure {
             RecordError::System { .. } | RecordError::Wire { .. } => {
                 Self::Internal(error.to_string())
             }
-            _ => Self::user(error),
+            _ => Self::user(&error),
         }
     }
 }

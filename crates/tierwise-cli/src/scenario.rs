@@ -160,7 +160,7 @@ fn list(folder: Option<&Path>, json: bool) -> Outcome {
     let folder = match folder {
         Some(folder) => folder.to_owned(),
         None => shipped().ok_or_else(|| {
-            Failure::user("no scenarios folder was found here or beside the program; name one")
+            Failure::user(&"no scenarios folder was found here or beside the program; name one")
         })?,
     };
     let mut files = Vec::new();
@@ -185,9 +185,11 @@ fn list(folder: Option<&Path>, json: bool) -> Outcome {
 /// `scenarios/` here, beside an installed program, or in the source tree it was built from.
 fn shipped() -> Option<PathBuf> {
     let executable = std::env::current_exe().ok();
-    let installed = executable.and_then(|file| Some(file.parent()?.join("../share/tierwise/scenarios")));
+    let installed =
+        executable.and_then(|file| Some(file.parent()?.join("../share/tierwise/scenarios")));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let mut places = [Some(PathBuf::from("scenarios")), installed, Some(source)].into_iter().flatten();
+    let mut places =
+        [Some(PathBuf::from("scenarios")), installed, Some(source)].into_iter().flatten();
     places.find(|place| place.is_dir())
 }
 

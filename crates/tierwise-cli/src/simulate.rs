@@ -20,9 +20,11 @@ use crate::progress::Progress;
 /// the point before, and for each tenant its throughput in instructions a second, its share and its
 /// resident bytes by tier, fastest first.
 #[derive(Debug, Args)]
-#[command(after_help = "EXAMPLE\n  tierwise simulate scenarios/zipf.toml --policy tpp | head -1\n  \
+#[command(
+    after_help = "EXAMPLE\n  tierwise simulate scenarios/zipf.toml --policy tpp | head -1\n  \
                         tierwise simulate scenarios/zipf.toml --policy tpp --interval 250ms \
-                        -o tpp.parquet --format parquet")]
+                        -o tpp.parquet --format parquet"
+)]
 pub struct Simulate {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml")]
@@ -93,7 +95,7 @@ impl Simulate {
             (Format::Parquet, Some(path)) => Ok(Sink::Parquet(NewFile::create(path)?)),
             #[cfg(feature = "parquet")]
             (Format::Parquet, None) => {
-                Err(Failure::user("--format parquet needs a file: add -o FILE.parquet"))
+                Err(Failure::user(&"--format parquet needs a file: add -o FILE.parquet"))
             }
         }
     }

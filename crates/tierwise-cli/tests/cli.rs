@@ -1,88 +1,14 @@
 //! The command from outside: exit codes, messages, and what is written where.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
-use assert_cmd::Command;
+use common::{Folder, TINY, keys, refused, succeeded, text, tierwise};
 use serde_json::Value;
-
-/// A scenario that takes a moment: 400 pages, 20 windows.
-const TINY: &str = r#"
-name = "tiny"
-summary = "x"
-[machine]
-preset = "dram-cxl"
-fast_share = 0.25
-[[workload]]
-name = "w"
-measure_from = "run"
-dilation = 50
-[workload.generator]
-pattern = "zipf"
-footprint = "1600KiB"
-accesses_per_window = 2000
-windows = 20
-"#;
-
-fn tierwise(arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("tierwise").unwrap();
-    command.env_remove("NO_COLOR").args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Runs a command that must be refused as the user's mistake; returns the one line that says why.
-fn refused(arguments: &[&str]) -> String {
-    let output = tierwise(arguments);
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
-    let lines: Vec<&str> = stderr.lines().collect();
-    assert_eq!(lines.len(), 1, "{stderr}");
-    lines[0].strip_prefix("error: ").unwrap().to_owned()
-}
-
-fn succeeded(arguments: &[&str]) -> String {
-    let output = tierwise(arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, content: &str) -> String {
-        fs::write(self.path(name), content).unwrap();
-        self.name(name)
-    }
-
-    fn name(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    fn files(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.0.path()).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-fn keys(value: &Value) -> Vec<&str> {
-    value.as_object().unwrap().keys().map(String::as_str).collect()
-}
 
 #[test]
 fn compare_prints_a_table_and_a_verdict() {
@@ -196,7 +122,10 @@ fn wrong_commands_say_what_is_wrong_and_what_to_do() {
     assert!(message.contains("did you mean \"static\"?"), "{message}");
 
     let absent = folder.name("absent.toml");
-    assert_eq!(refused(&["compare", &absent]), format!("{absent}: No such file or directory (os error 2)"));
+    assert_eq!(
+        refused(&["compare", &absent]),
+        format!("{absent}: No such file or directory (os error 2)")
+    );
     let broken = folder.write("broken.toml", "name = 5\n");
     let message = refused(&["scenario", "check", &broken]);
     assert_eq!(message, format!("{broken}:1: name: found 5; allowed: a text in quotes"));
@@ -216,7 +145,8 @@ fn a_recipe_of_ones_own_takes_part() {
     let scenario = folder.write("tiny.toml", TINY);
     let shown = succeeded(&["policies", "show", "static"]);
     let own = folder.write("own.toml", &shown.replace("\"static\"", "\"my-own\""));
-    let out = succeeded(&["compare", &scenario, "--policies", "static", "--recipe", &own, "--json"]);
+    let out =
+        succeeded(&["compare", &scenario, "--policies", "static", "--recipe", &own, "--json"]);
     let value: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(value["results"][1]["policy"], "my-own");
     assert_eq!(value["results"][1]["slowdown"], value["results"][0]["slowdown"]);
@@ -294,7 +224,8 @@ fn every_shipped_scenario_is_listed_and_good() {
     let value: Value = serde_json::from_str(&out).unwrap();
     let listed = value.as_array().unwrap();
     let traces = fs::read_dir(project().join("traces")).unwrap();
-    let traces = traces.filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "twt"));
+    let traces =
+        traces.filter(|f| f.as_ref().unwrap().path().extension().is_some_and(|e| e == "twt"));
     let recorded = listed.iter().filter(|l| l["file"].as_str().unwrap().contains("/recorded/"));
     assert_eq!(recorded.count(), traces.count(), "a scenario for each recorded trace");
     let files: Vec<&str> = listed.iter().map(|l| l["file"].as_str().unwrap()).collect();
@@ -306,7 +237,8 @@ fn traces_can_be_looked_into_and_cut() {
     let folder = Folder::new();
     let trace = project().join("traces/redis-ycsb-d.twt");
     let trace = trace.to_str().unwrap();
-    let value: Value = serde_json::from_str(&succeeded(&["trace", "info", trace, "--json"])).unwrap();
+    let value: Value =
+        serde_json::from_str(&succeeded(&["trace", "info", trace, "--json"])).unwrap();
     assert_eq!(value[0]["operations"], 300_000);
     let run = value[0]["phases"].as_array().unwrap().iter().find(|p| p["name"] == "run").unwrap();
     let load_windows = run["first_window"].as_u64().unwrap();
@@ -339,7 +271,8 @@ fn an_import_becomes_a_trace() {
     let lackey = folder.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n S 1ffefffe40,8\n");
     let trace = folder.name("a.twt");
     succeeded(&["trace", "import", &lackey, &trace, "--command", "ls -l"]);
-    let value: Value = serde_json::from_str(&succeeded(&["trace", "info", &trace, "--json"])).unwrap();
+    let value: Value =
+        serde_json::from_str(&succeeded(&["trace", "info", &trace, "--json"])).unwrap();
     assert_eq!(value[0]["instructions"], 1);
     assert_eq!(value[0]["header"]["command"], serde_json::json!(["ls", "-l"]));
     let broken = folder.write("broken.txt", "what is this\n");
@@ -360,14 +293,17 @@ fn a_recording_of_nothing_is_refused() {
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    let binary = assert_cmd::cargo::cargo_bin("tierwise");
-    let script = format!("{} completions bash | true", binary.display());
-    let output = std::process::Command::new("bash")
-        .args(["-c", &format!("set -o pipefail; {script}")])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(output.stderr.is_empty());
+    for arguments in [&["completions", "bash"][..], &["policies"], &["policies", "--json"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = std::process::Command::new(assert_cmd::cargo::cargo_bin!("tierwise"))
+            .args(arguments)
+            .stdout(writer)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+    }
 }
 
 #[test]

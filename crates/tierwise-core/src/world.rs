@@ -23,7 +23,8 @@ pub trait World {
     fn now(&self) -> Timestamp;
 
     /// Fills `out` with everything seen since the last call. `out` comes as the last call left it; the
-    /// world clears it first and reuses its buffers.
+    /// world clears it first and reuses its buffers. After a wait that a hint fault cut short, reference
+    /// bits, samples and counts may be left for the next observation: nobody was about to read them.
     ///
     /// # Errors
     /// The world can no longer be observed.

@@ -84,7 +84,8 @@ impl Bounds {
             capacity += self.capacities[k];
             let gain = |row: &PageAccess| (cost(pair[1], row) - cost(pair[0], row)).max(0.0);
             let taken = best(window, capacity, gain, &frames);
-            saved += taken.iter().map(|&(row, share)| gain(&window.accesses[row]) * share).sum::<f64>();
+            saved +=
+                taken.iter().map(|&(row, share)| gain(&window.accesses[row]) * share).sum::<f64>();
             if k == 0 {
                 fast_misses =
                     taken.iter().map(|&(row, share)| misses(&window.accesses[row]) * share).sum();

@@ -38,8 +38,7 @@ impl Heat {
         for access in &program.window.accesses {
             let Some(page) = program.page(access.page) else { continue };
             let row = page.index() / self.pages_per_row as usize;
-            let misses =
-                (f64::from(access.load_misses) + f64::from(access.store_misses)) * amount;
+            let misses = (f64::from(access.load_misses) + f64::from(access.store_misses)) * amount;
             let cells = &mut self.misses[column];
             if row >= cells.len() {
                 cells.resize(row + 1, 0.0);

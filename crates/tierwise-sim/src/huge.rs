@@ -70,7 +70,9 @@ fn survey(windows: &[Window]) -> (Vec<u64>, BTreeMap<u64, Range>) {
             range.files += u32::from(birth.kind == PageKind::File);
         }
         for &page in &window.unmaps {
-            if let Some(range) = vpns.get(page as usize).and_then(|vpn| ranges.get_mut(&(vpn / SPAN))) {
+            if let Some(range) =
+                vpns.get(page as usize).and_then(|vpn| ranges.get_mut(&(vpn / SPAN)))
+            {
                 range.unmapped = true;
             }
         }

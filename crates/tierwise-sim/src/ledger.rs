@@ -5,8 +5,8 @@ use std::time::Duration;
 use tierwise_core::units::Pages;
 
 use crate::heat::Heat;
-use crate::timeline::Timeline;
 use crate::program::{Program, Work};
+use crate::timeline::Timeline;
 
 /// One program's account.
 #[derive(Debug, Clone)]
@@ -177,6 +177,7 @@ impl Ledger {
         if self.went_back || now < self.last_time {
             return Some(format!("time went back to {now} ns"));
         }
-        (self.stepped_ns != now).then(|| format!("{now} ns passed in {} ns of steps", self.stepped_ns))
+        (self.stepped_ns != now)
+            .then(|| format!("{now} ns passed in {} ns of steps", self.stepped_ns))
     }
 }

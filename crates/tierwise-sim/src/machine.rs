@@ -64,8 +64,14 @@ struct PresetTier {
 
 /// Six channels of DDR4-2933 (Izraelevitz et al. 2019, section 3.1: 105.9 GB/s read by one socket); a
 /// store costs the application as much as a load, because a miss must fetch the line before it is written.
-const DDR4: PresetTier =
-    PresetTier { name: "DRAM", load_ns: 81.0, store_ns: 81.0, read_gbps: 105.9, write_gbps: 52.3, channels: 6 };
+const DDR4: PresetTier = PresetTier {
+    name: "DRAM",
+    load_ns: 81.0,
+    store_ns: 81.0,
+    read_gbps: 105.9,
+    write_gbps: 52.3,
+    channels: 6,
+};
 
 /// Every preset.
 pub const PRESETS: &[Preset] = &[
@@ -74,8 +80,22 @@ pub const PRESETS: &[Preset] = &[
         source: "MTAT, section 5.1: 73 ns local, 202 ns emulated CXL. Bandwidths are not printed there: \
                  300 and 30 GB/s as Equilibria, table II, first generation",
         tiers: [
-            PresetTier { name: "DRAM", load_ns: 73.0, store_ns: 73.0, read_gbps: 300.0, write_gbps: 300.0, channels: 12 },
-            PresetTier { name: "CXL", load_ns: 202.0, store_ns: 202.0, read_gbps: 30.0, write_gbps: 30.0, channels: 2 },
+            PresetTier {
+                name: "DRAM",
+                load_ns: 73.0,
+                store_ns: 73.0,
+                read_gbps: 300.0,
+                write_gbps: 300.0,
+                channels: 12,
+            },
+            PresetTier {
+                name: "CXL",
+                load_ns: 202.0,
+                store_ns: 202.0,
+                read_gbps: 30.0,
+                write_gbps: 30.0,
+                channels: 2,
+            },
         ],
     },
     Preset {
@@ -83,8 +103,22 @@ pub const PRESETS: &[Preset] = &[
         source: "Equilibria, section V-A: 252 ns real CXL memory; table II: 60 and 620 GB/s. The local latency \
                  is not printed: 110 ns is an assumption of ours for DDR5 on that processor",
         tiers: [
-            PresetTier { name: "DRAM", load_ns: 110.0, store_ns: 110.0, read_gbps: 620.0, write_gbps: 620.0, channels: 12 },
-            PresetTier { name: "CXL", load_ns: 252.0, store_ns: 252.0, read_gbps: 60.0, write_gbps: 60.0, channels: 4 },
+            PresetTier {
+                name: "DRAM",
+                load_ns: 110.0,
+                store_ns: 110.0,
+                read_gbps: 620.0,
+                write_gbps: 620.0,
+                channels: 12,
+            },
+            PresetTier {
+                name: "CXL",
+                load_ns: 252.0,
+                store_ns: 252.0,
+                read_gbps: 60.0,
+                write_gbps: 60.0,
+                channels: 4,
+            },
         ],
     },
     Preset {
@@ -93,7 +127,14 @@ pub const PRESETS: &[Preset] = &[
                  printed: 81 ns as Izraelevitz et al. 2019, section 3.2.1",
         tiers: [
             DDR4,
-            PresetTier { name: "remote DRAM", load_ns: 140.0, store_ns: 140.0, read_gbps: 31.0, write_gbps: 31.0, channels: 2 },
+            PresetTier {
+                name: "remote DRAM",
+                load_ns: 140.0,
+                store_ns: 140.0,
+                read_gbps: 31.0,
+                write_gbps: 31.0,
+                channels: 2,
+            },
         ],
     },
     Preset {
@@ -104,7 +145,14 @@ pub const PRESETS: &[Preset] = &[
                  the asymmetry is in the write bandwidth",
         tiers: [
             DDR4,
-            PresetTier { name: "Optane", load_ns: 305.0, store_ns: 305.0, read_gbps: 39.4 / 3.0, write_gbps: 13.9 / 3.0, channels: 2 },
+            PresetTier {
+                name: "Optane",
+                load_ns: 305.0,
+                store_ns: 305.0,
+                read_gbps: 39.4 / 3.0,
+                write_gbps: 13.9 / 3.0,
+                channels: 2,
+            },
         ],
     },
 ];

@@ -126,7 +126,8 @@ impl Memory {
     ) -> Result<(PageId, Attributes), OutOfMemory> {
         let frames = 1 << order;
         let levels = [placement.leave_free, WatermarkLevel::Min, WatermarkLevel::None];
-        let tier = levels.into_iter().find_map(|level| self.first_with_room(frames, level, placement));
+        let tier =
+            levels.into_iter().find_map(|level| self.first_with_room(frames, level, placement));
         let tier = tier.ok_or(OutOfMemory)?;
         self.used[tier.index()] += Pages(frames);
         self.usage[usize::from(program)][tier.index()] += Pages(frames);
@@ -144,7 +145,12 @@ impl Memory {
         Ok((page, Attributes { tenant: TenantId(program), tier, kind, order }))
     }
 
-    fn first_with_room(&self, frames: u64, level: WatermarkLevel, order: Placement) -> Option<TierId> {
+    fn first_with_room(
+        &self,
+        frames: u64,
+        level: WatermarkLevel,
+        order: Placement,
+    ) -> Option<TierId> {
         let tiers = self.capacity.len() as u8;
         let nth = |i: u8| TierId(if order.fastest_first { i } else { tiers - 1 - i });
         (0..tiers).map(nth).find(|&tier| self.has_room(tier, frames, level))

@@ -85,19 +85,20 @@ impl Timeline {
         accounts: &[Account],
         usage: impl Fn(usize) -> &'a [Pages],
     ) {
-        let programs = accounts.iter().zip(&mut self.before).enumerate().map(|(i, (account, b))| {
-            let now = sums(account);
-            let point = ProgramPoint {
-                instructions: now.instructions - b.instructions,
-                fast: now.fast - b.fast,
-                misses: now.misses - b.misses,
-                promotions: now.promotions - b.promotions,
-                demotions: now.demotions - b.demotions,
-                usage: usage(i).to_vec(),
-            };
-            *b = now;
-            point
-        });
+        let programs =
+            accounts.iter().zip(&mut self.before).enumerate().map(|(i, (account, b))| {
+                let now = sums(account);
+                let point = ProgramPoint {
+                    instructions: now.instructions - b.instructions,
+                    fast: now.fast - b.fast,
+                    misses: now.misses - b.misses,
+                    promotions: now.promotions - b.promotions,
+                    demotions: now.demotions - b.demotions,
+                    usage: usage(i).to_vec(),
+                };
+                *b = now;
+                point
+            });
         let programs = programs.collect();
         self.points.push(Point { at: now, span: now - self.last, programs });
         self.last = now;

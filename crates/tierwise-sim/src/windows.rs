@@ -146,7 +146,13 @@ enum Origin {
     /// All in memory.
     Loaded { part: Arc<Part>, next: usize, loops_left: u32 },
     /// Made as they are needed: a generator without end, or one too large to keep.
-    Stream { source: Box<dyn WindowSource>, measure_from: String, measuring: bool, bounds: Bounds, orders: u8 },
+    Stream {
+        source: Box<dyn WindowSource>,
+        measure_from: String,
+        measuring: bool,
+        bounds: Bounds,
+        orders: u8,
+    },
 }
 
 /// The windows of one run of a program.
@@ -186,7 +192,10 @@ impl Windows {
     ) -> Self {
         let measuring = measure_from.is_empty();
         let measure_from = measure_from.to_owned();
-        Self::new(Origin::Stream { source, measure_from, measuring, bounds, orders: order }, dilation)
+        Self::new(
+            Origin::Stream { source, measure_from, measuring, bounds, orders: order },
+            dilation,
+        )
     }
 
     /// How many alike windows each stands for.

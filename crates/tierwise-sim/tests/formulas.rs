@@ -8,7 +8,10 @@ use tierwise_sim::costs::Costs;
 use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_trace::generate::{self, GeneratorSpec};
 
-fn result(scenario: tierwise_sim::scenario::Scenario, policy: &str) -> tierwise_sim::result::PolicyResult {
+fn result(
+    scenario: tierwise_sim::scenario::Scenario,
+    policy: &str,
+) -> tierwise_sim::result::PolicyResult {
     let prepared = Prepared::load(scenario).unwrap();
     let options = RunOptions { seed: 7, check: true, ..RunOptions::default() };
     run(&prepared, &Recipe::named(policy).unwrap(), &options, &mut |_| ()).unwrap().result
@@ -30,7 +33,8 @@ fn spec(pages: u64) -> GeneratorSpec {
 /// latency stays within half a nanosecond of the idle one.
 #[test]
 fn uniform_access_is_served_by_the_share_of_memory() {
-    let r = result(scenario(machine(250, 2000), vec![workload("u", "uniform", spec(1000))]), "none");
+    let r =
+        result(scenario(machine(250, 2000), vec![workload("u", "uniform", spec(1000))]), "none");
     assert!((r.fast_access_ratio - 0.25).abs() < 1e-6, "{}", r.fast_access_ratio);
     let instructions = 100.0 / 2.3;
     let expected = (instructions + 73.0 * 0.25 + 202.0 * 0.75) / (instructions + 73.0);

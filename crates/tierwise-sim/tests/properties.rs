@@ -40,8 +40,8 @@ fn program(name: &str, pattern: &str, pages: u64, seed: u64, huge: bool) -> Work
 fn any_scenario() -> impl Strategy<Value = Scenario> {
     let pattern = 0..PATTERNS.len();
     let preset = prop::sample::select(vec!["dram-cxl", "dram-optane"]);
-    (pattern.clone(), pattern, 200u64..1500, 0.05f64..0.9, any::<u64>(), any::<bool>(), preset).prop_map(
-        |(first, second, pages, share, seed, huge, preset)| {
+    (pattern.clone(), pattern, 200u64..1500, 0.05f64..0.9, any::<u64>(), any::<bool>(), preset)
+        .prop_map(|(first, second, pages, share, seed, huge, preset)| {
             let one = program("one", PATTERNS[first], pages, seed, huge);
             let two = Workload {
                 start: std::time::Duration::from_secs(3),
@@ -59,8 +59,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
                 m.tiers[1].capacity,
             );
             scenario(p.unwrap(), vec![one, two])
-        },
-    )
+        })
 }
 
 proptest! {

@@ -106,7 +106,7 @@ fn figures(compared: &Compared) -> Table {
             grouped(r.demotions),
             Bytes(r.migrated_bytes).to_string(),
             format!("{:.2} s", r.overhead_seconds),
-            format!("{:+.1} %", r.distance_to_oracle * 100.0),
+            signed_percent(r.distance_to_oracle),
         ]);
     }
     table
@@ -119,7 +119,8 @@ fn tenants(compared: &Compared) -> Table {
     let marked = best(compared);
     for (i, output) in compared.outputs.iter().enumerate() {
         let r = &output.result;
-        let mut row = vec![Cell::new(name(&r.policy, compared.bounds[i].is_some(), marked == Some(i)))];
+        let mut row =
+            vec![Cell::new(name(&r.policy, compared.bounds[i].is_some(), marked == Some(i)))];
         row.extend(r.tenants.iter().map(|t| {
             Cell::new(format!("{:.3} x ({:4.1} %)", t.slowdown, t.fast_access_ratio * 100.0))
         }));
@@ -145,12 +146,19 @@ fn rate(value: f64) -> String {
     format!("{:.3}{prefix}", value / factor)
 }
 
+/// "+12.3 %" of a share; never "-0.0 %".
+pub fn signed_percent(share: f64) -> String {
+    let tenths = (share * 1000.0).round();
+    // Adding zero turns minus zero into zero.
+    format!("{:+.1} %", (tenths + 0.0) / 10.0)
+}
+
 /// "1,234,567".
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -168,6 +176,9 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(rate(2.5e9), "2.500 G");
+        assert_eq!(signed_percent(-0.0001), "+0.0 %");
+        assert_eq!(signed_percent(-0.027), "-2.7 %");
+        assert_eq!(signed_percent(1.5), "+150.0 %");
         assert_eq!(rate(12.0), "12.000");
     }
 

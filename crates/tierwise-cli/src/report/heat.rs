@@ -47,8 +47,7 @@ pub fn picture(map: &HeatMap) -> Result<Option<String>, Failure> {
 /// Adds cells up until they fit the picture. Row by row, the last pages first.
 fn shrink(map: &HeatMap) -> (Vec<Cell>, usize) {
     let rows = map.misses.iter().map(Vec::len).max().unwrap_or(0);
-    let (across, up) =
-        (map.misses.len().div_ceil(COLUMNS).max(1), rows.div_ceil(ROWS).max(1));
+    let (across, up) = (map.misses.len().div_ceil(COLUMNS).max(1), rows.div_ceil(ROWS).max(1));
     let (width, height) = (map.misses.len().div_ceil(across).max(1), rows.div_ceil(up));
     let mut cells = vec![Cell::default(); width * height];
     for (x, (misses, shares)) in map.misses.iter().zip(&map.fast_share).enumerate() {

@@ -4,7 +4,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tierwise_core::units::Bytes;
 use tierwise_sim::result::PolicyResult;
 
-use crate::compare::{Compared, best, grouped, is_failed, mean_slowdown, ranking, verdict};
+use crate::compare::{
+    Compared, best, grouped, is_failed, mean_slowdown, ranking, signed_percent, verdict,
+};
 use crate::failure::Failure;
 
 use super::{curves, heat};
@@ -112,7 +114,7 @@ fn section(i: usize, one: &Compared, open: bool) -> Result<Markup, Failure> {
     let migrations = curves::migrations(one)?;
     let maps = heat_maps(one)?;
     Ok(html! {
-        details id=(format!("s{i}")) open[open] {
+        details open[open] {
             summary {
                 b { (one.scenario.name) }
                 span.soft {
@@ -122,7 +124,8 @@ fn section(i: usize, one: &Compared, open: bool) -> Result<Markup, Failure> {
                     }
                 }
             }
-            div {
+            // The target of links lies within, so that a browser unfolds what it goes to.
+            div id=(format!("s{i}")) {
                 p { (verdict(one).join(" ")) }
                 (figures(one))
                 @if one.scenario.workloads.len() > 1 { (tenants(one)) }
@@ -174,14 +177,14 @@ fn figure_row(result: &PolicyResult, bound: bool, best: bool, longest: f64) -> M
             td { @if is_failed(result) { "failed" } @else { (format!("{:.3} x", result.slowdown)) } }
             td.bar {
                 i style=(format!("width:{:.1}%", lost / longest * 75.0)) {}
-                " " (format!("{:+.1} %", (result.slowdown - 1.0) * 100.0))
+                " " (signed_percent(result.slowdown - 1.0))
             }
             td { (format!("{:.1} %", result.fast_access_ratio * 100.0)) }
             td { (grouped(result.promotions)) }
             td { (grouped(result.demotions)) }
             td { (Bytes(result.migrated_bytes)) }
             td { (format!("{:.2} s", result.overhead_seconds)) }
-            td { (format!("{:+.1} %", result.distance_to_oracle * 100.0)) }
+            td { (signed_percent(result.distance_to_oracle)) }
         }
     }
 }

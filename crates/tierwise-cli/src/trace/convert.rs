@@ -90,8 +90,10 @@ fn by_ending(path: &Path) -> Result<Format, Failure> {
 
 /// Make a trace from the output of `valgrind --tool=lackey --trace-mem=yes`.
 #[derive(Debug, Args)]
-#[command(after_help = "EXAMPLE\n  valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls > ls.txt\n  \
-                        tierwise trace import ls.txt ls.twt")]
+#[command(
+    after_help = "EXAMPLE\n  valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls > ls.txt\n  \
+                        tierwise trace import ls.txt ls.twt"
+)]
 pub struct Import {
     /// The output of lackey; "-" reads stdin.
     #[arg(value_name = "FROM")]
@@ -133,10 +135,8 @@ impl Import {
             let refuse = |error| Failure::User(format!("{}: {error}", self.from.display()));
             Box::new(BufReader::new(File::open(&self.from).map_err(refuse)?))
         };
-        let totals =
-            import(input, &self.from, &self.to, &options).map_err(|error: ImportError| {
-                Failure::user(error)
-            })?;
+        let totals = import(input, &self.from, &self.to, &options)
+            .map_err(|error: ImportError| Failure::user(&error))?;
         anstream::eprintln!(
             "{}: {} windows, {} instructions, {} pages",
             self.to.display(),

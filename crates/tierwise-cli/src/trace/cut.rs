@@ -51,7 +51,7 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 impl CutCommand {
     pub fn execute(&self) -> Outcome {
         if self.phase.is_none() && self.windows.is_none() && self.merge == 1 {
-            return Err(Failure::user("nothing to cut: give --phase, --windows or --merge"));
+            return Err(Failure::user(&"nothing to cut: give --phase, --windows or --merge"));
         }
         let selection = match (&self.phase, &self.windows) {
             (Some(phase), _) => Selection::Phase(phase.clone()),

@@ -73,7 +73,8 @@ pub fn read(path: &Path, top: usize) -> Result<Summary, Failure> {
 impl Overview {
     pub fn new(path: &Path, summary: &Summary) -> Result<Self, Failure> {
         let metadata = path.metadata();
-        let size = metadata.map_err(|error| Failure::User(format!("{}: {error}", path.display())))?;
+        let size =
+            metadata.map_err(|error| Failure::User(format!("{}: {error}", path.display())))?;
         let bytes = |pages: u64| pages * u64::from(summary.header.page_size);
         let misses = summary.load_misses + summary.store_misses;
         let instructions = summary.totals.instructions;

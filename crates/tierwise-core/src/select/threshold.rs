@@ -311,4 +311,14 @@ mod tests {
         assert_eq!(moves[..3], [(0, 1), (1, 1), (2, 1)]);
         assert_eq!(moves[3..], [(100, 0), (101, 0), (102, 0), (103, 0), (104, 0)]);
     }
+
+    #[test]
+    fn a_tenant_with_nothing_cold_is_promoted_up_to_its_share_only() {
+        let mut memtis = Memtis::new(2, "");
+        memtis.machine.born(0..10, 0).born(100..150, 1);
+        memtis.shares.by_tenant = vec![vec![Pages(12), Pages(100)]];
+        let usage = vec![Pages(10), Pages(50)];
+        memtis.machine.tenants = vec![TenantReading { usage, ..TenantReading::default() }];
+        assert_eq!(memtis.plan(true, 100..105), [(100, 0), (101, 0)]);
+    }
 }

@@ -159,8 +159,8 @@ impl Host {
 
     fn charge_scan(&mut self, scan: ScanCost) {
         let shootdowns = scan.cleared.div_ceil(u64::from(self.costs.batch_pages)) as f64;
-        let background = scan.scanned as f64 * self.costs.scan_pte_ns
-            + shootdowns * self.costs.shootdown_ns;
+        let background =
+            scan.scanned as f64 * self.costs.scan_pte_ns + shootdowns * self.costs.shootdown_ns;
         self.ledger.background(background);
         self.copies.work(self.now, background);
         let running: Vec<usize> = (0..self.programs.len())
@@ -192,7 +192,7 @@ impl Host {
         let faults = self.news.hint_faults.len() - before;
         if faults > 0 {
             self.owe(i, faults as f64 * self.costs.hint_fault_ns);
-            self.attention |= self.watch.hint_faults;
+            self.faulted |= self.watch.hint_faults;
         }
     }
 
@@ -201,7 +201,14 @@ impl Host {
         self.warm(i);
         let before = self.news.samples.len();
         let stale = self.injection.stale_reports;
-        self.looks.report(i, &mut self.programs[i], &self.memory, &self.watch, stale, &mut self.news);
+        self.looks.report(
+            i,
+            &mut self.programs[i],
+            &self.memory,
+            &self.watch,
+            stale,
+            &mut self.news,
+        );
         let samples = (self.news.samples.len() - before) as f64;
         if samples > 0.0 {
             self.owe(i, samples * self.costs.sample_ns);
@@ -213,7 +220,9 @@ impl Host {
     fn warm(&mut self, i: usize) {
         let program = &self.programs[i];
         let (from, to) = (program.reported, program.done);
-        if to > from && let Some(heat) = self.ledger.heat_mut() {
+        if to > from
+            && let Some(heat) = self.ledger.heat_mut()
+        {
             heat.add(program, &self.memory, from, to, self.now);
         }
     }

@@ -40,8 +40,7 @@ impl Host {
         for tier in self.topology.ids() {
             let t = tier.index();
             let (used, capacity) = (self.memory.used()[t], self.memory.capacity()[t]);
-            let by_program: Pages =
-                (0..self.programs.len()).map(|i| self.memory.usage(i)[t]).sum();
+            let by_program: Pages = (0..self.programs.len()).map(|i| self.memory.usage(i)[t]).sum();
             if used > capacity {
                 return Some(format!("tier {t} holds {} pages of {}", used.0, capacity.0));
             }
@@ -63,9 +62,7 @@ impl Host {
                 let Some(page) = program.page(local) else { continue };
                 let frame = self.memory.frame(page);
                 mapped += 1;
-                if frame.tier().is_none()
-                    || usize::from(frame.program) != i
-                    || frame.local != local
+                if frame.tier().is_none() || usize::from(frame.program) != i || frame.local != local
                 {
                     return Some(format!("program {i} maps page {} which is not its own", page.0));
                 }

@@ -5,8 +5,8 @@
 //! program's window ends. What software sees of the accesses ([`crate::look`]) is worked out when it asks.
 
 mod advance;
-mod check;
 mod carry_out;
+mod check;
 mod touch;
 
 use std::time::Duration;
@@ -76,7 +76,10 @@ pub struct Host {
     utilisation: Vec<f64>,
     copies: carry_out::Copies,
     ledger: Ledger,
+    /// Something happened that should not wait.
     attention: bool,
+    /// Hint faults happened, and nothing else that should not wait.
+    faulted: bool,
     injection: Injection,
     budget: Budget,
     seed: u64,
@@ -113,6 +116,7 @@ impl Host {
             placement: Placement::default(),
             news: Observation::default(),
             attention: false,
+            faulted: false,
             injection: Injection::default(),
             budget: Budget::default(),
             seed,
@@ -212,8 +216,11 @@ impl World for Host {
     }
 
     fn observe(&mut self, out: &mut Observation) -> Result<(), SimError> {
-        for i in 0..self.programs.len() {
-            self.report(i);
+        // Hint faults alone are told at once; bits and samples wait for whoever comes to read them.
+        if !self.faulted {
+            for i in 0..self.programs.len() {
+                self.report(i);
+            }
         }
         self.looks.aggregate_regions(self.now, &self.watch, &mut self.news);
         out.clear();
@@ -224,21 +231,28 @@ impl World for Host {
         Ok(())
     }
 
-    fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Result<(), SimError> {
+    fn migrate(
+        &mut self,
+        plan: &MigrationPlan,
+        out: &mut Vec<MoveOutcome>,
+    ) -> Result<(), SimError> {
         self.carry_out(plan, out);
         if self.check { self.verify() } else { Ok(()) }
     }
 
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> Result<bool, SimError> {
         self.attention = false;
+        self.faulted = false;
         // A kernel thread that is still copying does not begin its next round.
         let wake = deadline.map(|d| d.0.max(self.copies.busy_until()));
-        while !self.is_over() && !self.attention && wake.is_none_or(|wake| self.now < wake) {
+        let is_due = |now: u64| wake.is_some_and(|wake| now >= wake);
+        while !self.is_over() && !self.attention && !self.faulted && !is_due(self.now) {
             self.advance(wake, if self.watch.hint_faults { QUANTUM } else { CALM_QUANTUM })?;
             if self.check {
                 self.verify()?;
             }
         }
+        self.faulted &= !self.attention && !is_due(self.now) && !self.is_over();
         Ok(!self.is_over())
     }
 }

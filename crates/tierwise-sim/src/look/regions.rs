@@ -114,8 +114,8 @@ impl Regions {
             }
             let pages = u64::from(kept.pages + next.pages);
             let weighed = |a: u32, b: u32| {
-                ((u64::from(a) * u64::from(kept.pages) + u64::from(b) * u64::from(next.pages)) / pages)
-                    as u32
+                ((u64::from(a) * u64::from(kept.pages) + u64::from(b) * u64::from(next.pages))
+                    / pages) as u32
             };
             let (nr_accesses, age) =
                 (weighed(kept.nr_accesses, next.nr_accesses), weighed(kept.age, next.age));

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tierwise_core::units::{Bytes, Pages};
-use tierwise_trace::generate::{self, GeneratorSpec};
 use tierwise_trace::WindowSource;
 use tierwise_trace::cut::Merge;
+use tierwise_trace::generate::{self, GeneratorSpec};
 use tierwise_trace::reader::TraceReader;
 
 use super::RunOptions;
@@ -138,9 +138,9 @@ impl Prepared {
         let by_time = self.scenario.duration.map(|d| host.now().as_secs_f64() / d.as_secs_f64());
         let by_work = host.programs().iter().zip(&self.programs).map(|(running, p)| match p {
             Ready::Loaded(part) => running.windows.taken() as f64 / part.windows() as f64,
-            Ready::Stream { spec, .. } => spec
-                .windows
-                .map_or(0.0, |w| running.windows.taken() as f64 / w as f64),
+            Ready::Stream { spec, .. } => {
+                spec.windows.map_or(0.0, |w| running.windows.taken() as f64 / w as f64)
+            }
         });
         by_work.fold(1.0, f64::min).max(by_time.unwrap_or(0.0)).clamp(0.0, 1.0)
     }
@@ -167,16 +167,14 @@ impl Opened {
         let until = workload.measure_to.as_deref();
         let loaded = Loaded::read(source, until, workload.scale, workload.huge_pages)?;
         match until {
-            Some(mark) if !loaded.ends_at_mark => Err(unknown_mark(workload, "measure_to", mark, &loaded)),
+            Some(mark) if !loaded.ends_at_mark => {
+                Err(unknown_mark(workload, "measure_to", mark, &loaded))
+            }
             _ => Ok(Self::Loaded(loaded)),
         }
     }
 
-    fn generator(
-        workload: &Workload,
-        name: &str,
-        spec: &GeneratorSpec,
-    ) -> Result<Self, SimError> {
+    fn generator(workload: &Workload, name: &str, spec: &GeneratorSpec) -> Result<Self, SimError> {
         let mut source = generate::build(name, spec).map_err(|e| impossible(workload, e))?;
         let rows = u64::from(spec.accesses_per_window).min(spec.footprint_pages);
         let all = spec.windows.map(|w| w.saturating_mul(rows).saturating_add(spec.footprint_pages));

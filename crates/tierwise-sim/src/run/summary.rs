@@ -71,7 +71,11 @@ impl Measured {
 }
 
 /// The policy's line from its tenants' measures. Moves and overhead are left at zero.
-pub fn policy_result(name: &str, measured: &[Measured], tenants: Vec<TenantResult>) -> PolicyResult {
+pub fn policy_result(
+    name: &str,
+    measured: &[Measured],
+    tenants: Vec<TenantResult>,
+) -> PolicyResult {
     let geometric = |f: &dyn Fn(&Measured) -> f64| {
         let logs: f64 = measured.iter().map(|m| f(m).ln()).sum();
         (logs / measured.len().max(1) as f64).exp()
@@ -106,8 +110,7 @@ pub(super) fn summarise(
     result.demotions = ledger.accounts.iter().map(|a| a.demotions).sum();
     result.migrated_bytes = ledger.migrated_bytes as u64;
     result.overhead_seconds = ledger.overhead_seconds();
-    let names: Vec<&str> =
-        prepared.scenario().workloads.iter().map(|w| w.name.as_str()).collect();
+    let names: Vec<&str> = prepared.scenario().workloads.iter().map(|w| w.name.as_str()).collect();
     let page_size = prepared.machine().page_size;
     let points = ledger.timeline().map_or(&[][..], |t| &t.points);
     RunOutput {

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use proptest::prelude::*;
 use tierwise_core::units::{Bandwidth, Bytes};
 
 use crate::scenario::{Class, Scenario, Source, TierSize};
@@ -73,10 +74,12 @@ fn every_key_arrives_where_it_belongs() {
         name = "cache"
         class = "latency-critical"
         trace = "../traces/a.twt"
+        merge = 5
         dilation = 30
         scale = 2
         loops = 3
         measure_from = "run"
+        measure_to = "end"
         start_s = 1
         stop_s = 9
         huge_pages = true
@@ -101,8 +104,9 @@ fn every_key_arrives_where_it_belongs() {
     assert_eq!(scenario.duration, Some(Duration::from_millis(12_500)));
     let [cache, moving] = scenario.workloads.as_slice() else { panic!("not two workloads") };
     assert_eq!(cache.class, Class::LatencyCritical);
-    assert_eq!((cache.dilation, cache.scale, cache.loops), (30, 2, 3));
+    assert_eq!((cache.merge, cache.dilation, cache.scale, cache.loops), (5, 30, 2, 3));
     assert_eq!(cache.measure_from.as_deref(), Some("run"));
+    assert_eq!(cache.measure_to.as_deref(), Some("end"));
     assert_eq!((cache.start, cache.stop), (Duration::from_secs(1), Some(Duration::from_secs(9))));
     assert!(cache.huge_pages && cache.memory_level_parallelism == 4.0);
     let Source::Generator(pattern, spec) = &moving.source else { panic!("not a generator") };
@@ -255,7 +259,7 @@ fn wrong_figures_of_a_workload_are_refused() {
         "s.toml:9: workload[0].class: found \"best-efort\" (did you mean \"best-effort\"?); \
          allowed: best-effort, latency-critical"
     );
-    for key in ["dilation", "scale", "loops"] {
+    for key in ["merge", "dilation", "scale", "loops"] {
         assert_eq!(
             with(&format!("{key} = 0\n")),
             format!(
@@ -366,4 +370,49 @@ fn whole_sections_are_checked_too() {
         refusal(&format!("{HEAD}duration_s = 0\n{MACHINE}{WORKLOAD}")),
         "s.toml:3: duration_s: found 0; allowed: a number from 0.001 to 10000000"
     );
+}
+
+/// Lines and pieces that a scenario is made of, right and wrong.
+fn piece() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        HEAD,
+        MACHINE,
+        WORKLOAD,
+        "duration_s = 1e308\n",
+        "[machine]\n",
+        "[[machine.tier]]\nname = \"t\"\nload_ns = 1\nread_gbps = 1\n",
+        "capacity = \"1MiB\"\n",
+        "share = 1e-300\n",
+        "fast_share = 100\n",
+        "fast = \"1e9TiB\"\n",
+        "slow = 0x7fffffffffffffff\n",
+        "page_size = \"64KiB\"\n",
+        "[workload.generator]\n",
+        "pattern = \"phase-change\"\n",
+        "footprint = 4096\n",
+        "order = 9\n",
+        "hot_fraction = 0.5\n",
+        "change_windows = [3, 1]\n",
+        "windows = 4294967295\n",
+        "stop_s = inf\n",
+        "\u{e9} = 1\n",
+        "\"",
+        "[",
+    ])
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_scenario_or_a_refusal_with_a_line(
+        pieces in prop::collection::vec(piece(), 0..12),
+    ) {
+        let text: String = pieces.concat();
+        match Scenario::parse("s.toml", &text, Path::new("/base")) {
+            Ok(scenario) => {
+                let machine = scenario.resolve(Bytes(1 << 30));
+                prop_assert!(machine.tiers.iter().all(|t| t.capacity >= machine.page_size));
+            }
+            Err(error) => prop_assert!((1..=text.lines().count() + 1).contains(&error.line)),
+        }
+    }
 }

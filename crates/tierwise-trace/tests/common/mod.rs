@@ -1,6 +1,8 @@
 //! Records recorder/tests/known.c and looks at what came out.
 #![allow(dead_code, reason = "each test program uses its part of this module")]
 
+pub mod traces;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,0 +1,150 @@
+//! Traces made up for the tests of the format and of what is built on it.
+
+use std::io::Cursor;
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use tierwise_trace::reader::TraceReader;
+use tierwise_trace::writer::{TraceWriter, WriterOptions};
+use tierwise_trace::{
+    Birth, Header, PageAccess, PageKind, ThreadShare, TraceError, Window, WindowSource,
+};
+
+/// A header.
+pub fn header() -> Header {
+    Header {
+        command: vec!["program".into(), "--with".into(), "arguments".into()],
+        host: "a test".into(),
+        page_size: 4096,
+        window_instructions: 1000,
+        cache: tierwise_trace::cache::DEFAULT,
+    }
+}
+
+/// A row: loads, stores, load misses and store misses in this order.
+pub fn access(page: u32, counts: [u32; 4], supervised: u16, thread: u16) -> PageAccess {
+    let [loads, stores, load_misses, store_misses] = counts;
+    PageAccess { page, loads, stores, load_misses, store_misses, supervised, thread }
+}
+
+/// What one window may be made of; pages are chosen among the living when windows are put together.
+#[derive(Debug, Clone)]
+struct Plan {
+    births: Vec<(u64, bool, u8, u16)>,
+    touched: Vec<(prop::sample::Index, [u32; 4], u16, u16)>,
+    unmapped: Vec<prop::sample::Index>,
+    threads: std::collections::BTreeMap<u16, u32>,
+    marks: Vec<String>,
+    operations: u64,
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let birth = (any::<u64>(), any::<bool>(), 0u8..=9, any::<u16>());
+    let touch = (any::<prop::sample::Index>(), any::<[u32; 4]>(), any::<u16>(), any::<u16>());
+    (
+        vec(birth, 0..20),
+        vec(touch, 0..30),
+        vec(any::<prop::sample::Index>(), 0..4),
+        btree_map(any::<u16>(), any::<u32>(), 0..4),
+        vec("\\PC{0,12}", 0..2),
+        any::<u64>(),
+    )
+        .prop_map(|(births, touched, unmapped, threads, marks, operations)| Plan {
+            births,
+            touched,
+            unmapped,
+            threads,
+            marks,
+            operations,
+        })
+}
+
+/// Windows that keep every rule of the data model.
+pub fn windows() -> impl Strategy<Value = Vec<Window>> {
+    vec(plan(), 0..8).prop_map(|plans| {
+        let (mut living, mut next) = (Vec::new(), 0u32);
+        plans.into_iter().map(|plan| realise(plan, &mut living, &mut next)).collect()
+    })
+}
+
+fn realise(plan: Plan, living: &mut Vec<u32>, next: &mut u32) -> Window {
+    let mut window = Window { operations: plan.operations, marks: plan.marks, ..Window::default() };
+    for (thread, instructions) in plan.threads {
+        window.threads.push(ThreadShare { thread, instructions: instructions.into() });
+        window.instructions += u64::from(instructions);
+    }
+    for (vpn, file, order, thread) in plan.births {
+        let kind = if file { PageKind::File } else { PageKind::Anon };
+        window.births.push(Birth { page: *next, vpn, kind, order, thread });
+        living.push(*next);
+        *next += 1;
+    }
+    if !living.is_empty() {
+        for (index, counts, supervised, thread) in plan.touched {
+            window.accesses.push(access(*index.get(living), counts, supervised, thread));
+        }
+        window.accesses.sort_by_key(|access| access.page);
+        window.accesses.dedup_by_key(|access| access.page);
+    }
+    for index in plan.unmapped {
+        if !living.is_empty() {
+            window.unmaps.push(living.swap_remove(index.index(living.len())));
+        }
+    }
+    window.unmaps.sort_unstable();
+    window
+}
+
+/// The windows as a file.
+pub fn file_of(windows: &[Window]) -> Vec<u8> {
+    let mut writer = TraceWriter::new(
+        "test",
+        Vec::new(),
+        &header(),
+        WriterOptions { level: 1, overwrite: false },
+    )
+    .unwrap();
+    windows.iter().for_each(|window| writer.push(window).unwrap());
+    writer.finish().unwrap().0
+}
+
+/// Reads a file.
+pub fn open(bytes: &[u8]) -> Result<TraceReader<Cursor<Vec<u8>>>, TraceError> {
+    TraceReader::new("test", Cursor::new(bytes.to_vec()))
+}
+
+/// Every window up to the end or the first error.
+pub fn read_all(source: &mut dyn WindowSource) -> (Vec<Window>, Option<TraceError>) {
+    let mut windows = Vec::new();
+    let mut window = Window::default();
+    loop {
+        match source.next_window(&mut window) {
+            Ok(true) => windows.push(window.clone()),
+            Ok(false) => return (windows, None),
+            Err(error) => return (windows, Some(error)),
+        }
+    }
+}
+
+/// Two windows with every kind of content.
+pub fn sample() -> Vec<Window> {
+    let birth = |page, vpn| Birth { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 };
+    let first = Window {
+        instructions: 1000,
+        operations: 3,
+        threads: vec![ThreadShare { thread: 0, instructions: 1000 }],
+        births: vec![birth(0, 16), birth(1, 17), birth(2, 1 << 52)],
+        accesses: vec![access(0, [5, 4, 3, 2], 0, 0), access(2, [64, 0, 64, 0], 1, 0)],
+        unmaps: vec![1],
+        marks: vec!["load".into()],
+    };
+    let second = Window {
+        instructions: 990,
+        threads: vec![ThreadShare { thread: 1, instructions: 990 }],
+        births: vec![birth(3, 17)],
+        accesses: vec![access(0, [1, 0, 0, 0], 0, 1), access(3, [0, 9, 0, 1], 0, 1)],
+        marks: vec!["run".into()],
+        ..Window::default()
+    };
+    vec![first, second]
+}

@@ -3,7 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::Outcome;
-use crate::{compare, completions, man, policies, record, reference, scenario, simulate, trace};
+use crate::{
+    compare, completions, man, policies, record, reference, reproduce, scenario, simulate, trace,
+};
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
 /// them on simulated machines with fast and slow memory, and compares the policies that move pages
@@ -28,6 +30,7 @@ pub enum Command {
     Compare(compare::Compare),
     Simulate(simulate::Simulate),
     Policies(policies::Policies),
+    Reproduce(reproduce::Reproduce),
     Scenario(scenario::ScenarioCommand),
     Record(record::Record),
     Trace(trace::Trace),
@@ -43,6 +46,7 @@ impl Command {
             Self::Compare(command) => command.execute(),
             Self::Simulate(command) => command.execute(),
             Self::Policies(command) => command.execute(),
+            Self::Reproduce(command) => command.execute(),
             Self::Scenario(command) => command.execute(),
             Self::Record(command) => command.execute(),
             Self::Trace(command) => command.execute(),

@@ -12,6 +12,7 @@ mod progress;
 mod record;
 mod reference;
 mod report;
+mod reproduce;
 mod scenario;
 mod simulate;
 mod trace;

@@ -36,7 +36,11 @@ impl Driver {
     ///
     /// # Errors
     /// The world broke down.
-    pub fn round<W: World>(&mut self, engine: &mut Engine, world: &mut W) -> Result<bool, W::Error> {
+    pub fn round<W: World>(
+        &mut self,
+        engine: &mut Engine,
+        world: &mut W,
+    ) -> Result<bool, W::Error> {
         let goes_on = world.wait_until(engine.poll_timeout())?;
         world.observe(&mut self.observation)?;
         engine.handle_observation(world.now(), &self.observation);

@@ -37,9 +37,11 @@ pub fn coalesce(windows: &mut [Window]) {
             let range = birth.vpn / SPAN;
             let joined = if is_huge(birth.vpn) { huge.get(&range).copied() } else { None };
             numbers[birth.page as usize] = joined.unwrap_or_else(|| {
-                let born = is_huge(birth.vpn)
-                    .then(|| Birth { vpn: range * SPAN, order: ORDER, ..*birth })
-                    .unwrap_or(*birth);
+                let born = if is_huge(birth.vpn) {
+                    Birth { vpn: range * SPAN, order: ORDER, ..*birth }
+                } else {
+                    *birth
+                };
                 kept.push(Birth { page: next, ..born });
                 if born.order == ORDER {
                     huge.insert(range, next);

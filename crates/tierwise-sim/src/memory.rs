@@ -106,7 +106,7 @@ impl Memory {
     }
 
     /// One more than the largest page number in use so far.
-    pub fn len(&self) -> usize {
+    pub fn page_numbers(&self) -> usize {
         self.frames.len()
     }
 

@@ -1,5 +1,7 @@
 //! What can be worked out on paper must come out of the simulator.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common;
 
 use common::{machine, scenario, workload};

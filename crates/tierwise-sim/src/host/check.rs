@@ -68,8 +68,8 @@ impl Host {
                 }
             }
         }
-        let present =
-            (0..self.memory.len()).filter(|&p| self.memory.frame(page_id(p)).tier().is_some());
+        let present = (0..self.memory.page_numbers())
+            .filter(|&p| self.memory.frame(page_id(p)).tier().is_some());
         let present = present.count();
         (present != mapped).then(|| format!("{present} pages present, {mapped} mapped"))
     }

@@ -123,7 +123,7 @@ impl Looks {
 
     /// Reports some pages as referenced that may long be gone.
     fn forge(&self, stale: f64, memory: &Memory, news: &mut Observation) {
-        for page in 0..memory.len() as u32 + 8 {
+        for page in 0..memory.page_numbers() as u32 + 8 {
             if self.lot(u64::from(page) << 20 ^ news.gone.len() as u64) < stale {
                 news.referenced.set(PageId(page));
             }

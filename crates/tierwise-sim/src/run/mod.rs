@@ -1,5 +1,6 @@
 //! Runs one recipe on one scenario.
 
+mod memory_mode;
 mod oracle;
 mod prepare;
 mod summary;
@@ -12,6 +13,7 @@ use tierwise_core::units::{Bytes, Pages};
 use tierwise_core::world::World;
 use tierwise_driver::Driver;
 
+pub use memory_mode::memory_mode;
 pub use prepare::Prepared;
 
 use crate::error::SimError;

@@ -121,11 +121,12 @@ fn course(prepared: &Prepared, spans: &[Vec<Span>], every: Duration) -> Vec<Time
     for (program, program_spans) in spans.iter().enumerate() {
         for span in program_spans {
             let last = ((span.from_ns + span.took_ns) / every).ceil() as usize;
-            for point in (span.from_ns / every) as usize..last.min(points) {
+            let first = (span.from_ns / every) as usize;
+            for (point, sums) in sums.iter_mut().enumerate().take(last).skip(first) {
                 let from = span.from_ns.max(point as f64 * every);
                 let to = (span.from_ns + span.took_ns).min((point + 1) as f64 * every);
                 let part = (to - from).max(0.0) / span.took_ns;
-                let sum = &mut sums[point][program];
+                let sum = &mut sums[program];
                 sum.0 += span.fast * part;
                 sum.1 += span.misses * part;
                 sum.2 += span.instructions * part;

@@ -1,0 +1,126 @@
+//! One figure: what was measured here, what the paper claims, and why they differ.
+
+use std::io::Write;
+
+use anstyle::Style;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::failure::Outcome;
+
+const HEAD: Style = Style::new().bold();
+
+/// A program's bar group: one value a system, in the order of the figure's systems.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The program.
+    pub program: String,
+    /// Normalised to static tiering.
+    pub values: Vec<f64>,
+}
+
+/// A sentence of the paper as numbers: `system` against `baseline` gains between `least` and `most`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Claim {
+    /// Which it compares with.
+    pub baseline: &'static str,
+    /// Smallest published gain of multi-clock, as a share (0.2 is 20 %).
+    pub least: f64,
+    /// Greatest published gain.
+    pub most: f64,
+    /// Smallest and greatest gain measured here.
+    pub here: Option<(f64, f64)>,
+    /// Programs on which multi-clock is ahead here, of all.
+    pub ahead: (usize, usize),
+}
+
+/// A figure.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figure {
+    /// Number and subject.
+    pub title: String,
+    /// What a value is.
+    pub metric: &'static str,
+    /// Names of the columns.
+    pub systems: Vec<&'static str>,
+    /// By program.
+    pub rows: Vec<Row>,
+    /// What the paper says of it.
+    pub claims: Vec<Claim>,
+    /// Why the figures here are not the paper's.
+    pub why: &'static str,
+}
+
+impl Figure {
+    /// A claim of the paper, measured on the figure's rows: the gain of multi-clock over `baseline`.
+    pub fn claim(&mut self, baseline: &'static str, least: f64, most: f64, lower_is_better: bool) {
+        let column = |name: &str| self.systems.iter().position(|&s| s == name);
+        let (ours, theirs) = (column("multi-clock"), column(baseline));
+        let gains: Vec<f64> = self
+            .rows
+            .iter()
+            .filter_map(|row| {
+                let (ours, theirs) =
+                    (row.values.get(ours?)?, theirs.map_or(Some(&1.0), |t| row.values.get(t))?);
+                Some(if lower_is_better { 1.0 - ours / theirs } else { ours / theirs - 1.0 })
+            })
+            .collect();
+        let here = gains.iter().copied().fold(None, |range: Option<(f64, f64)>, gain| {
+            Some(range.map_or((gain, gain), |(a, b)| (a.min(gain), b.max(gain))))
+        });
+        let ahead = (gains.iter().filter(|&&gain| gain > 0.0).count(), gains.len());
+        self.claims.push(Claim { baseline, least, most, here, ahead });
+    }
+
+    /// Prints it.
+    pub fn print(&self) -> Outcome {
+        let mut out = anstream::stdout().lock();
+        writeln!(out, "{HEAD}{}{HEAD:#}\n{}\n", self.title, self.metric)?;
+        let mut head = vec!["PROGRAM".to_owned()];
+        head.extend(self.systems.iter().map(|s| s.to_uppercase()));
+        let rows = self.rows.iter().map(|row| {
+            let mut cells = vec![row.program.clone()];
+            cells.extend(row.values.iter().map(|v| format!("{v:.3}")));
+            cells
+        });
+        table(&mut out, head, rows)?;
+        writeln!(out)?;
+        let percent = |share: f64| format!("{:+.0} %", share * 100.0);
+        let head =
+            ["MULTI-CLOCK GAINS OVER", "PAPER", "HERE", "AHEAD ON"].map(str::to_owned).to_vec();
+        let claims = self.claims.iter().map(|c| {
+            let here =
+                c.here.map_or("-".to_owned(), |(a, b)| format!("{} to {}", percent(a), percent(b)));
+            let paper = format!("{} to {}", percent(c.least), percent(c.most));
+            vec![c.baseline.to_owned(), paper, here, format!("{} of {}", c.ahead.0, c.ahead.1)]
+        });
+        table(&mut out, head, claims)?;
+        writeln!(out, "\nWhy they differ: {}\n", self.why)?;
+        Ok(())
+    }
+}
+
+fn table(
+    out: &mut impl Write,
+    head: Vec<String>,
+    rows: impl Iterator<Item = Vec<String>>,
+) -> Outcome {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(head.into_iter().enumerate().map(|(i, text)| cell(i, text)));
+    for row in rows {
+        table.add_row(row.into_iter().enumerate().map(|(i, text)| cell(i, text)));
+    }
+    for line in table.lines() {
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn cell(column: usize, text: String) -> Cell {
+    Cell::new(text).set_alignment(if column == 0 {
+        CellAlignment::Left
+    } else {
+        CellAlignment::Right
+    })
+}

@@ -1,0 +1,165 @@
+//! MULTI-CLOCK (HPCA 2022), figures 5, 6 and 7, on the recorded programs and a DRAM + Optane machine.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use rayon::prelude::*;
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::Bytes;
+use tierwise_sim::machine::Machine;
+use tierwise_sim::result::PolicyResult;
+use tierwise_sim::run::{Prepared, RunOptions, memory_mode, run};
+use tierwise_sim::scenario::{Scenario, TierSize};
+
+use super::figure::{Figure, Row};
+use crate::failure::{Failure, Outcome};
+use crate::input;
+use crate::progress::Progress;
+
+/// MULTI-CLOCK (HPCA 2022): figure 5 (YCSB), figure 6 (graph kernels) and figure 7 (memory-mode).
+#[derive(Debug, Args)]
+pub struct MultiClock {
+    /// Where the scenarios of the recorded programs are.
+    #[arg(long, default_value = "scenarios/recorded", value_name = "FOLDER")]
+    scenarios: PathBuf,
+    /// Seed of whatever is decided by chance.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The paper's order: D last, because it changes the number of records (section V-B).
+const YCSB: [&str; 6] = ["a", "b", "c", "f", "w", "d"];
+const KERNELS: [&str; 6] = ["bfs", "sssp", "pr", "cc", "bc", "tc"];
+const SYSTEMS: [&str; 4] = ["multi-clock", "nimble", "autotiering-cpm", "autotiering-opm"];
+/// The paper says of figures 5 and 6 only that the footprint exceeds the DRAM (section V-C).
+const THIRD: f64 = 1.0 / 3.0;
+/// Figure 7: the footprint is four times the DRAM (section V-C.2).
+const QUARTER: f64 = 0.25;
+
+const WHY_YCSB: &str = "";
+const WHY_GRAPHS: &str = "";
+const WHY_MEMORY_MODE: &str = "";
+
+impl MultiClock {
+    pub fn execute(&self) -> Outcome {
+        let figures = vec![self.ycsb()?, self.graphs()?, self.memory_mode()?];
+        if self.json {
+            let object = serde_json::json!({ "paper": "multi-clock", "seed": self.seed, "figures": figures });
+            anstream::println!("{object:#}");
+            return Ok(());
+        }
+        figures.iter().try_for_each(Figure::print)
+    }
+
+    fn ycsb(&self) -> Result<Figure, Failure> {
+        let programs = YCSB.map(|w| format!("memcached-ycsb-{w}"));
+        let results = self.results(&programs, THIRD, &SYSTEMS)?;
+        let mut figure = Figure {
+            title: "Figure 5: YCSB on Memcached".to_owned(),
+            metric: "throughput over that of static tiering; higher is better",
+            systems: SYSTEMS.to_vec(),
+            rows: rows(&programs, &results, |r, fixed| r.throughput / fixed.throughput),
+            claims: Vec::new(),
+            why: WHY_YCSB,
+        };
+        figure.claim("static", 0.20, 1.32, false);
+        figure.claim("nimble", 0.09, 0.36, false);
+        figure.claim("autotiering-cpm", 2.60, 6.77, false);
+        figure.claim("autotiering-opm", 0.10, 3.52, false);
+        Ok(figure)
+    }
+
+    fn graphs(&self) -> Result<Figure, Failure> {
+        let programs: Vec<String> = ["kron", "urand"]
+            .iter()
+            .flat_map(|graph| KERNELS.map(|kernel| format!("graph-{kernel}-{graph}")))
+            .collect();
+        let results = self.results(&programs, THIRD, &SYSTEMS)?;
+        let mut figure = Figure {
+            title: "Figure 6: GAP's kernels".to_owned(),
+            metric: "execution time over that of static tiering; lower is better",
+            systems: SYSTEMS.to_vec(),
+            rows: rows(&programs, &results, |r, fixed| r.slowdown / fixed.slowdown),
+            claims: Vec::new(),
+            why: WHY_GRAPHS,
+        };
+        figure.claim("static", 0.04, 0.68, true);
+        figure.claim("nimble", 0.01, 0.16, true);
+        figure.claim("autotiering-cpm", -0.03, 0.68, true);
+        figure.claim("autotiering-opm", 0.04, 0.62, true);
+        Ok(figure)
+    }
+
+    fn memory_mode(&self) -> Result<Figure, Failure> {
+        let mut programs = YCSB.map(|w| format!("memcached-ycsb-{w}")).to_vec();
+        programs.push("graph-pr-kron".to_owned());
+        let mut results = self.results(&programs, QUARTER, &["multi-clock"])?;
+        for (program, results) in programs.iter().zip(&mut results) {
+            results.push(memory_mode(&self.prepare(program, QUARTER)?)?);
+        }
+        let mut figure = Figure {
+            title: "Figure 7: against memory-mode, the footprint four times the fast memory"
+                .to_owned(),
+            metric: "throughput over that of static tiering; higher is better",
+            systems: vec!["multi-clock", "memory-mode"],
+            rows: rows(&programs, &results, |r, fixed| r.throughput / fixed.throughput),
+            claims: Vec::new(),
+            why: WHY_MEMORY_MODE,
+        };
+        figure.claim("memory-mode", -0.02, 0.21, false);
+        Ok(figure)
+    }
+
+    /// A recorded program's scenario on this paper's machine.
+    fn prepare(&self, program: &str, fast: f64) -> Result<Prepared, Failure> {
+        let scenario = input::scenario(&self.scenarios.join(format!("{program}.toml")))?;
+        let page = Bytes(4096);
+        let machine = Machine::preset("dram-optane", page, page)
+            .ok_or_else(|| Failure::Internal("the preset dram-optane is gone".to_owned()))?;
+        // Twice the footprint: the slow tier is never what is short.
+        let sizes = vec![TierSize::ShareOfResident(fast), TierSize::ShareOfResident(2.0)];
+        Ok(Prepared::load(Scenario { machine, sizes, ..scenario })?)
+    }
+
+    /// By program: static first, then the systems.
+    fn results(
+        &self,
+        programs: &[String],
+        fast: f64,
+        systems: &[&str],
+    ) -> Result<Vec<Vec<PolicyResult>>, Failure> {
+        let names: Vec<&str> = std::iter::once("static").chain(systems.iter().copied()).collect();
+        let progress = Progress::new(programs.len() * names.len());
+        let one = |program: &String| {
+            let prepared = self.prepare(program, fast)?;
+            names
+                .par_iter()
+                .map(|name| {
+                    let mut job = progress.job(program, name);
+                    let options = RunOptions { seed: self.seed, ..RunOptions::default() };
+                    let recipe = Recipe::named(name).map_err(Failure::from)?;
+                    let output =
+                        run(&prepared, &recipe, &options, &mut |share| job.reached(share))?;
+                    job.done();
+                    Ok(output.result)
+                })
+                .collect()
+        };
+        programs.par_iter().map(one).collect()
+    }
+}
+
+fn rows(
+    programs: &[String],
+    results: &[Vec<PolicyResult>],
+    value: impl Fn(&PolicyResult, &PolicyResult) -> f64,
+) -> Vec<Row> {
+    let row = |(program, results): (&String, &Vec<PolicyResult>)| Row {
+        program: program.clone(),
+        values: results[1..].iter().map(|r| value(r, &results[0])).collect(),
+    };
+    programs.iter().zip(results).map(row).collect()
+}

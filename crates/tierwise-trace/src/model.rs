@@ -34,7 +34,8 @@ pub struct Header {
     pub host: String,
     /// Base page size in bytes.
     pub page_size: u32,
-    /// Guest instructions of a full window. The last window, and one cut by a mark, may be shorter.
+    /// Guest instructions of a window. The last one, and one cut by a mark, may be shorter; windows that were
+    /// merged after the recording are longer.
     pub window_instructions: u64,
     /// The cache in front of memory.
     pub cache: CacheModel,

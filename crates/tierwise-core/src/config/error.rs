@@ -8,7 +8,7 @@ pub struct ConfigError {
     pub file: String,
     /// Line, counted from one.
     pub line: usize,
-    /// The key with its path ("tier.capacity", "workload[1].trace"); empty for the whole file.
+    /// The key with its path (`tier.capacity`, `workload[1].trace`); empty for the whole file.
     pub key: String,
     /// What was found, what is allowed, what to do.
     pub problem: String,

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Measures everything that docs/performance.md reports, on this machine. Figures go to target/bench/.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+out=target/bench
+mkdir -p "$out"
+
+echo "== parts (criterion)"
+cargo bench -p tierwise-core --bench tick -- --noplot | tee "$out/tick.txt"
+cargo bench -p tierwise-trace --bench reading -- --noplot | tee "$out/reading.txt"
+
+echo "== replay, access by access, against libCacheSim"
+cargo build --release -p tierwise-sim --example replay_rate --example one_terabyte
+scripts/bench/replay.sh traces/redis-ycsb-a.twt 100000000 | tee "$out/replay.json"
+
+echo "== one terabyte of 4 KiB pages"
+target/release/examples/one_terabyte multi-clock | tee "$out/one_terabyte.json"
+
+echo "== every policy on every recorded program"
+cargo build --release -p tierwise-cli
+started=$(date +%s)
+target/release/tierwise compare scenarios/recorded/*.toml --html "$out/report.html" > "$out/compare.txt"
+echo "{\"seconds\":$(($(date +%s) - started))}" | tee "$out/compare.json"

@@ -106,6 +106,9 @@ fn print(rows: &[Row]) -> Outcome {
         table.set_width(width);
     }
     table.set_header(["POLICY", "WHAT IT DOES", "NEEDS TO SEE", "SOURCE"]);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
     for row in rows {
         let needs = match (row.bound, row.needs.is_empty()) {
             (true, _) => "a bound, not a policy".to_owned(),

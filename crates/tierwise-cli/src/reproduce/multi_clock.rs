@@ -18,6 +18,7 @@ use crate::progress::Progress;
 
 /// MULTI-CLOCK (HPCA 2022): figure 5 (YCSB), figure 6 (graph kernels) and figure 7 (memory-mode).
 #[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise reproduce multi-clock")]
 pub struct MultiClock {
     /// Where the scenarios of the recorded programs are.
     #[arg(long, default_value = "scenarios/recorded", value_name = "FOLDER")]

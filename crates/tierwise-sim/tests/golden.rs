@@ -10,10 +10,8 @@ mod common;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use common::workload;
+use common::{machine, workload};
 use tierwise_core::recipe::Recipe;
-use tierwise_core::units::Bytes;
-use tierwise_sim::machine::Machine;
 use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::{Source, TierSize, Workload};
 use tierwise_trace::generate::GeneratorSpec;
@@ -34,8 +32,7 @@ fn measure() -> String {
             dilation: 20,
             ..workload("redis", "uniform", GeneratorSpec::default())
         };
-        let machine = Machine::preset("dram-cxl", Bytes(4096), Bytes(4096)).unwrap();
-        let mut scenario = common::scenario(machine, vec![program]);
+        let mut scenario = common::scenario(machine(1, 1), vec![program]);
         scenario.sizes = vec![TierSize::ShareOfResident(share), TierSize::ShareOfResident(2.0)];
         let prepared = Prepared::load(scenario).unwrap();
         for recipe in Recipe::shipped() {

@@ -46,6 +46,9 @@ impl Prepared {
         let loaded: Vec<Opened> =
             scenario.workloads.iter().map(Opened::open).collect::<Result<_, _>>()?;
         let resident: u64 = loaded.iter().map(Opened::resident).sum();
+        for (workload, opened) in scenario.workloads.iter().zip(&loaded) {
+            check_page_size(workload, opened, scenario.machine.page_size)?;
+        }
         let machine = scenario.resolve(Pages(resident).in_bytes(scenario.machine.page_size));
         check_sizes(&scenario, &machine, &loaded)?;
         let programs = scenario
@@ -231,6 +234,18 @@ fn unknown_mark(workload: &Workload, key: &str, mark: &str, program: &Loaded) ->
 
 fn impossible(workload: &Workload, why: impl std::fmt::Display) -> SimError {
     SimError::Scenario(format!("workload \"{}\": {why}", workload.name))
+}
+
+/// A trace counts in its own base pages; on a machine with others it would be another program.
+fn check_page_size(workload: &Workload, opened: &Opened, machine: Bytes) -> Result<(), SimError> {
+    let Opened::Loaded(program) = opened else { return Ok(()) };
+    let trace = Bytes(program.header.page_size.into());
+    if trace == machine {
+        return Ok(());
+    }
+    let why =
+        format!("its pages have {trace}, the machine's {machine}; set page_size = \"{trace}\"");
+    Err(impossible(workload, why))
 }
 
 /// A tenant that can never fit is a mistake in the scenario, not an outcome.

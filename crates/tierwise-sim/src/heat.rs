@@ -16,6 +16,8 @@ pub struct Heat {
     seconds_per_column: f64,
     misses: Vec<Vec<f64>>,
     fast: Vec<Vec<f64>>,
+    /// Until when each program's accesses are in the map, in nanoseconds.
+    told: Vec<u64>,
 }
 
 impl Heat {
@@ -26,22 +28,55 @@ impl Heat {
             seconds_per_column,
             misses: Vec::new(),
             fast: Vec::new(),
+            told: Vec::new(),
         }
     }
 
-    /// Adds the accesses of a program after the share `from` of its window and not after `to`, as of time
-    /// `now` in nanoseconds.
-    pub fn add(&mut self, program: &Program, memory: &Memory, from: f64, to: f64, now: u64) {
-        let column = (now as f64 * 1e-9 / self.seconds_per_column) as usize;
+    /// A program goes on at `now`: what it does from here on is not in the map yet.
+    pub fn resume(&mut self, program: usize, now: u64) {
+        if program >= self.told.len() {
+            self.told.resize(program + 1, 0);
+        }
+        self.told[program] = now;
+    }
+
+    /// Adds the accesses of a program after the share `from` of its window and not after `to`, spread evenly
+    /// over the time since the last call and `now`, in nanoseconds.
+    pub fn add(
+        &mut self,
+        (index, program): (usize, &Program),
+        memory: &Memory,
+        (from, to): (f64, f64),
+        now: u64,
+    ) {
+        let since = self.told.get(index).copied().unwrap_or(now);
+        self.resume(index, now);
         let amount = (to - from) * f64::from(program.windows.dilation());
-        self.reach(column);
+        for (column, share) in self.columns(since, now) {
+            self.reach(column);
+            self.add_column(column, amount * share, program, memory);
+        }
+    }
+
+    /// The columns that a stretch of time lies in, with the share of it that each holds.
+    fn columns(&self, since: u64, now: u64) -> Vec<(usize, f64)> {
+        let at = |ns: u64| ns as f64 * 1e-9 / self.seconds_per_column;
+        let (begin, end) = (at(since), at(now));
+        let (first, last) = (begin as usize, end as usize);
+        if end <= begin || first == last {
+            return vec![(last, 1.0)];
+        }
+        let inside = |c: usize| end.min((c + 1) as f64) - begin.max(c as f64);
+        (first..=last).map(|c| (c, inside(c) / (end - begin))).filter(|c| c.1 > 0.0).collect()
+    }
+
+    fn add_column(&mut self, column: usize, amount: f64, program: &Program, memory: &Memory) {
         for access in &program.window.accesses {
             let Some(page) = program.page(access.page) else { continue };
             let row = page.index() / self.pages_per_row as usize;
             let misses = (f64::from(access.load_misses) + f64::from(access.store_misses)) * amount;
-            let cells = &mut self.misses[column];
-            if row >= cells.len() {
-                cells.resize(row + 1, 0.0);
+            if row >= self.misses[column].len() {
+                self.misses[column].resize(row + 1, 0.0);
                 self.fast[column].resize(row + 1, 0.0);
             }
             self.misses[column][row] += misses;

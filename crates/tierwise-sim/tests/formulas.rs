@@ -123,3 +123,30 @@ fn running_out_of_memory_is_an_outcome() {
     let killed = r.tenants.iter().find_map(|t| t.failure.as_ref()).unwrap();
     assert!(killed.starts_with("out of memory at"), "{killed}");
 }
+
+/// The heat map holds every miss, and a steady program looks steady whether or not its policy ever looks.
+#[test]
+fn a_steady_program_has_a_steady_heat_map() {
+    let s = scenario(
+        machine(250, 2000),
+        vec![tierwise_sim::scenario::Workload {
+            dilation: 500,
+            measure_from: None,
+            ..workload("u", "uniform", GeneratorSpec { windows: Some(4), ..spec(1000) })
+        }],
+    );
+    let prepared = Prepared::load(s).unwrap();
+    for policy in ["none", "multi-clock"] {
+        let options = RunOptions { heat_map: true, check: true, ..RunOptions::default() };
+        let output =
+            run(&prepared, &Recipe::named(policy).unwrap(), &options, &mut |_| ()).unwrap();
+        let columns: Vec<f64> =
+            output.heat_map.unwrap().misses.iter().map(|c| c.iter().sum()).collect();
+        // 1000 pages touched once and four windows of 100,000 accesses, each 500 times.
+        let all: f64 = columns.iter().sum();
+        assert!((all / (500.0 * 401_000.0) - 1.0).abs() < 1e-6, "{policy}: {all}");
+        let inner = &columns[2..columns.len() - 1];
+        let (low, high) = inner.iter().fold((f64::MAX, 0.0f64), |(l, h), &c| (l.min(c), h.max(c)));
+        assert!(inner.len() > 10 && high < low * 1.2, "{policy}: {low} to {high} in a second");
+    }
+}

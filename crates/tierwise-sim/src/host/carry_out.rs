@@ -223,7 +223,7 @@ impl Host {
         if to > from
             && let Some(heat) = self.ledger.heat_mut()
         {
-            heat.add(program, &self.memory, from, to, self.now);
+            heat.add((i, program), &self.memory, (from, to), self.now);
         }
     }
 }

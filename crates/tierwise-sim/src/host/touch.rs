@@ -20,6 +20,9 @@ impl Host {
         }
         program.done = 0.0;
         program.reported = 0.0;
+        if let Some(heat) = self.ledger.heat_mut() {
+            heat.resume(i, self.now);
+        }
         program.set_parallelism();
         if program.windows.is_measured() {
             self.ledger.begin_measuring(i, self.now);

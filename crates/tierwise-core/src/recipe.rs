@@ -185,6 +185,10 @@ impl Recipe {
         let whole = root.section("policy")?;
         let placement = placement(&root.section("placement")?)?;
         if whole.is_present() {
+            if root.section("placement")?.is_present() {
+                let problem = "a whole policy places new pages itself; remove this table";
+                return Err(root.error("placement", problem));
+            }
             let policy = build_row(&whole, baseline::TABLE, "", &ctx)?;
             root.finish()?;
             return Ok(policy);
@@ -244,4 +248,45 @@ fn placement(section: &Section<'_>) -> Result<Placement, ConfigError> {
     };
     section.finish()?;
     Ok(placement)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::topology::{Tier, Watermarks};
+    use crate::units::{Bandwidth, Bytes, Pages};
+
+    fn two_tiers() -> Topology {
+        let tier = |name: &str| Tier {
+            name: name.to_owned(),
+            capacity: Pages(1000),
+            watermarks: Watermarks::NONE,
+            load_latency: Duration::from_nanos(100),
+            store_latency: Duration::from_nanos(100),
+            bandwidth: Bandwidth(1),
+        };
+        Topology { page_size: Bytes(4096), tiers: vec![tier("fast"), tier("slow")] }
+    }
+
+    #[test]
+    fn every_shipped_recipe_parses_and_builds() {
+        assert_eq!(Recipe::shipped().count(), SHIPPED.len());
+        for recipe in Recipe::shipped() {
+            assert!(recipe.build(&two_tiers(), 1).is_ok(), "{}", recipe.name());
+        }
+    }
+
+    #[test]
+    fn a_table_that_would_be_ignored_is_refused() {
+        let text = "name = \"x\"\nsummary = \"x\"\nsource = \"x\"\n[policy]\nalgorithm = \"tpp\"\n\
+                    [placement]\nleave_free = \"min\"\n";
+        let recipe = Recipe::parse("x.toml", text).unwrap();
+        let error = recipe.build(&two_tiers(), 1).map(|_| ()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "x.toml:6: placement: a whole policy places new pages itself; remove this table"
+        );
+    }
 }

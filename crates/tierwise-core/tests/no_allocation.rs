@@ -1,13 +1,10 @@
 //! The steady state allocates nothing: after a warm-up every tick of every staged recipe works in the
 //! memory that it has. And a page costs the engine twelve bytes.
 
-// A global allocator is an unsafe trait by definition.
-#![allow(unsafe_code)]
-
 mod common;
+#[path = "common/counting.rs"]
+mod counting;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::Duration;
 
 use common::{Machine, base_page};
@@ -16,32 +13,6 @@ use tierwise_core::observe::Sample;
 use tierwise_core::page::{PageKind, PageTable};
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::{PageId, TierId};
-
-thread_local! {
-    /// Allocations of this thread. `const` and without a destructor, so that touching it allocates
-    /// nothing and is allowed at any time.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract; the
-// counter neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises about `layout` are the ones needed here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: `ptr` came from `alloc` above with this layout, and so from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// A hot set of 400 pages that moves on through 4000 every five seconds, over a fast tier of 1600.
 fn tick(machine: &mut Machine, second: u32) {
@@ -73,9 +44,9 @@ fn a_steady_tick_allocates_nothing() {
         machine.born(1500, 2500, base_page(1, PageKind::File));
         // Twice through the hot set's round of 50 seconds.
         (0..100).for_each(|second| tick(&mut machine, second));
-        let before = ALLOCATIONS.get();
+        let before = counting::allocations();
         (100..200).for_each(|second| tick(&mut machine, second));
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{name} allocates");
+        assert_eq!(counting::allocations() - before, 0, "{name} allocates");
         let moved = machine.engine.metrics().promote.success;
         assert!(moved > 0 || ["none", "static"].contains(&name.as_str()), "{name} moved nothing");
     }

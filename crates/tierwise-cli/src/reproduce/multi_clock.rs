@@ -43,13 +43,14 @@ const QUARTER: f64 = 0.25;
 const WHY_YCSB: &str = "\
 the order is the paper's, the size of the gains is not. (1) These recordings reach memory two or three times in a \
 thousand instructions, and all but YCSB D spread over the whole footprint, so even the oracle gains little more than a \
-fifth over static; the paper's machine ran 32 threads on hundreds of gigabytes. (2) With some 20,000 slow pages, most are \
-accessed within each second's scan: one reference bit then says little about how often. (3) AutoTiering-OPM leads on D \
+fifth over static; the paper's machine ran 32 threads on hundreds of gigabytes. (2) In these small programs \
+96 % of the pages are accessed within a quarter of a second (YCSB C), so that one reference bit a second says little about \
+how often. (3) AutoTiering-OPM leads on D \
 because NUMA balancing scans up to 2,560 MiB a second: all of a 140 MiB program every second, but a 256 GiB one \
 in 100 s, while MULTI-CLOCK looks at 1,024 pages of a list a second whatever the size. Measured on D with DRAM + CXL \
 (slowdown): MULTI-CLOCK 1.259; AutoTiering-OPM 1.094, with scan_period_min_ms = 20000 1.271, with 60000 1.370. (4) Hint \
-faults cost 1.2 us each here; the paper's loss of AutoTiering-CPM (a factor of 3 to 8) needs more than that, such as \
-contention on page table locks, which is not modelled.";
+faults cost 1.2 us each here; the paper's loss of AutoTiering-CPM (a factor of 3 to 8) needs more than \
+that; what, was not looked into.";
 const WHY_GRAPHS: &str = "\
 MULTI-CLOCK gains over static and nimble as published. AutoTiering-OPM is better here than there for the same reason as in \
 figure 5: a scan that covers the whole footprint every second. Betweenness on the Kronecker graph with DRAM + CXL \

@@ -9,7 +9,7 @@ use tierwise_sim::machine::Machine;
 fuzz_target!(|text: &str| {
     let size = Bytes(1 << 26);
     let Some(machine) = Machine::preset("dram-cxl", size, size) else { return };
-    let built = Recipe::parse("r.toml", text).and_then(|r| r.build(&machine.topology(), 1));
+    let built = Recipe::parse("r.toml", text).and_then(|r| r.build(&BuildContext::new(&machine.topology(), 1)));
     if let Err(error) = built {
         assert!((1..=text.lines().count().max(1) + 1).contains(&error.line), "{error}");
     }

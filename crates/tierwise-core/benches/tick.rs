@@ -50,7 +50,7 @@ fn topology(pages: u32) -> Topology {
 fn estimator(name: &str, topology: &Topology) -> Box<dyn Estimator> {
     let document = Document::parse("bench.toml", EVERYTHING).unwrap();
     let row = estimate::TABLE.iter().find(|row| row.name == name).unwrap();
-    (row.build)(&document.root(), &BuildContext { topology, seed: 1 }).unwrap()
+    (row.build)(&document.root(), &BuildContext::new(topology, 1)).unwrap()
 }
 
 /// A fifth of the pages in the fast tier, the rest in the slow one.
@@ -91,7 +91,8 @@ fn look(b: &mut Bencher<'_>, name: &str, size: u32) {
     let routine = |()| {
         let free = [Pages(0); 2];
         let pages = &mut *pages.borrow_mut();
-        let mut ctx = PlanContext { topology: &topology, pages, free: &free, tenants: &[] };
+        let mut ctx =
+            PlanContext { topology: &topology, pages, free: &free, tenants: &[], specs: &[] };
         estimator.look(Timestamp::ZERO, &mut ctx);
     };
     b.iter_batched(mark, routine, BatchSize::PerIteration);

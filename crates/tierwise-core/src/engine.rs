@@ -44,29 +44,40 @@
 //! assert_eq!(promoted_at, Some(4));
 //! ```
 
+use std::sync::Arc;
+
 use crate::config::ConfigError;
+use crate::learn::Learning;
 use crate::metrics::Metrics;
-use crate::migrate::{Budget, FailReason, MigrationPlan, Move, MoveOutcome, Planner};
+use crate::migrate::{
+    Budget, Cap, FailReason, MigrationPlan, Move, MoveOutcome, Placement, Planner,
+};
 use crate::observe::{Capabilities, Observation, TenantReading, Watch};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
-use crate::recipe::Recipe;
+use crate::reason::Decision;
+use crate::recipe::{BuildContext, Recipe};
+use crate::tenant::{self, TenantError, TenantSpec};
 use crate::topology::Topology;
-use crate::units::{Pages, Timestamp};
+use crate::units::{Pages, TenantId, Timestamp};
 
 /// What an engine is made from.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct EngineConfig {
     /// The policy and its parameters.
     pub recipe: Recipe,
     /// How much moving is allowed.
     pub budget: Budget,
+    /// What the operator says of the tenants, by their ids; shorter if of some nothing is said.
+    pub tenants: Vec<TenantSpec>,
+    /// Who can learn, for recipes that do.
+    pub learning: Option<Arc<dyn Learning>>,
 }
 
 impl EngineConfig {
-    /// A recipe with an unlimited budget.
+    /// A recipe with an unlimited budget, on which nothing is said of the tenants.
     pub fn new(recipe: Recipe) -> Self {
-        Self { recipe, budget: Budget::default() }
+        Self { recipe, budget: Budget::default(), tenants: Vec::new(), learning: None }
     }
 }
 
@@ -76,6 +87,9 @@ pub enum EngineError {
     /// The recipe's parameters do not fit.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// What is said of the tenants does not fit the machine.
+    #[error(transparent)]
+    Tenants(#[from] TenantError),
     /// The world cannot show what the policy needs to see.
     #[error(
         "the policy \"{recipe}\" needs {missing}, which this machine cannot report; \
@@ -99,11 +113,13 @@ pub struct Engine {
     pages: PageTable,
     free: Vec<Pages>,
     tenants: Vec<TenantReading>,
+    specs: Vec<TenantSpec>,
     plan: MigrationPlan,
     cut: Vec<MoveOutcome>,
     /// The outcomes at hand, cuts included; kept for its memory.
     outcomes: Vec<MoveOutcome>,
-    watched: Option<Watch>,
+    /// The watch, placement and caps that the world was last told.
+    ordered: Option<(Watch, Placement, Vec<Cap>)>,
     /// An observation has come in that no plan has answered yet.
     due: bool,
     metrics: Metrics,
@@ -120,7 +136,8 @@ impl Engine {
         capabilities: &Capabilities,
         seed: u64,
     ) -> Result<Self, EngineError> {
-        let policy = config.recipe.build(&topology, seed)?;
+        let learning = config.learning.as_ref();
+        let policy = config.recipe.build(&BuildContext { topology: &topology, seed, learning })?;
         if let Some(missing) = policy.watch().missing_from(capabilities) {
             return Err(EngineError::Unobservable {
                 recipe: config.recipe.name().to_owned(),
@@ -128,7 +145,9 @@ impl Engine {
                 instead: Recipe::nearest_runnable(&topology, capabilities),
             });
         }
-        Ok(Self::with_policy(policy, topology, config.budget))
+        let mut engine = Self::with_policy(policy, topology, config.budget);
+        engine.set_tenants(config.tenants.clone())?;
+        Ok(engine)
     }
 
     /// Makes an engine around a policy that is in no recipe: one of the caller's own.
@@ -140,13 +159,34 @@ impl Engine {
             planner: Planner::new(budget),
             pages: PageTable::default(),
             tenants: Vec::new(),
+            specs: Vec::new(),
             plan: MigrationPlan::default(),
             cut: Vec::new(),
             outcomes: Vec::new(),
-            watched: None,
+            ordered: None,
             due: false,
             metrics: Metrics::default(),
         }
+    }
+
+    /// Replaces what is said of the tenants; it holds from the next plan on.
+    ///
+    /// # Errors
+    /// Floors that do not fit into their tier together, or a cap below its floor. Nothing is changed then.
+    pub fn set_tenants(&mut self, specs: Vec<TenantSpec>) -> Result<(), TenantError> {
+        tenant::check(&specs, &self.topology)?;
+        self.specs = specs;
+        Ok(())
+    }
+
+    /// What the operator says of the tenants.
+    pub fn specs(&self) -> &[TenantSpec] {
+        &self.specs
+    }
+
+    /// The shares that the last plan changed, and why.
+    pub fn decisions(&self) -> &[Decision] {
+        self.policy.decisions()
     }
 
     /// Takes in what the world saw since the last observation.
@@ -161,6 +201,9 @@ impl Engine {
             *free = tier.free;
         }
         self.tenants.clone_from(&obs.tenants);
+        for (i, reading) in self.tenants.iter().enumerate() {
+            self.metrics.usage(i, &reading.usage);
+        }
         self.due = true;
     }
 
@@ -182,8 +225,8 @@ impl Engine {
         self.metrics.samples += obs.samples.len() as u64;
         for fault in &obs.hint_faults {
             let tenant = self.pages.tenant(fault.page).index();
-            if self.pages.tier(fault.page).is_some() {
-                self.metrics.tenant_mut(tenant).hint_faults += 1;
+            if let Some(tier) = self.pages.tier(fault.page) {
+                self.metrics.hint_fault(tenant, tier);
             }
         }
     }
@@ -199,11 +242,16 @@ impl Engine {
             pages: &mut self.pages,
             free: &self.free,
             tenants: &self.tenants,
+            specs: &self.specs,
         };
         self.policy.plan(now, &mut ctx, &mut self.plan);
         self.plan.watch = self.policy.watch();
         self.plan.placement = self.policy.placement();
         self.plan.scan = self.pages.take_scan_cost();
+        for tenant in 0..self.tenants.len() {
+            self.metrics.tenant_mut(tenant).thrash_events =
+                self.policy.thrash_events(TenantId(tenant as u16));
+        }
         self.cut_to_budget(now);
         self.count_plan()
     }
@@ -230,7 +278,13 @@ impl Engine {
         self.metrics.scan.scanned += plan.scan.scanned;
         self.metrics.scan.cleared += plan.scan.cleared;
         self.metrics.poisoned += plan.poison.iter().map(|r| u64::from(r.count)).sum::<u64>();
-        let news = self.watched.replace(plan.watch) != Some(plan.watch);
+        let told = self.ordered.as_ref();
+        let news = told.is_none_or(|(watch, placement, caps)| {
+            *watch != plan.watch || *placement != plan.placement || *caps != plan.caps
+        });
+        if news {
+            self.ordered = Some((plan.watch, plan.placement, plan.caps.clone()));
+        }
         let something = news
             || !plan.moves.is_empty()
             || !plan.poison.is_empty()
@@ -266,6 +320,16 @@ impl Engine {
             && outcome.to.index() < self.topology.tiers.len()
     }
 
+    /// The plan that was polled last.
+    pub fn plan(&self) -> &MigrationPlan {
+        &self.plan
+    }
+
+    /// The moves of the last plan that the budget did not cover, until its outcomes come in.
+    pub fn cut(&self) -> &[MoveOutcome] {
+        &self.cut
+    }
+
     /// When the engine wants to be driven next, whatever happens until then.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         self.policy.next_wake()
@@ -277,6 +341,7 @@ impl Engine {
         MigrationPlan {
             watch: self.policy.watch(),
             placement: self.policy.placement(),
+            caps: self.policy.first_caps(&self.specs, &self.topology),
             ..MigrationPlan::default()
         }
     }
@@ -303,7 +368,7 @@ mod tests {
     use crate::observe::{Born, TierReading};
     use crate::page::{Attributes, PageKind};
     use crate::topology::{Tier, Watermarks};
-    use crate::units::{Bytes, PageId, TenantId, TierId};
+    use crate::units::{Bytes, PageId, TierId};
     use std::time::Duration;
 
     fn two_tiers() -> Engine {

@@ -252,6 +252,28 @@ impl LruLists {
         taken
     }
 
+    /// Names pages of a list, the oldest first, until their base pages reach `most`; returns how many
+    /// base pages were named.
+    pub fn take_oldest(
+        &mut self,
+        vec: LruVec,
+        which: LruList,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) -> Pages {
+        let mut taken = Pages(0);
+        let mut at = self.tail(vec, which);
+        while let Some(page) = at.filter(|_| taken < most) {
+            if self.isolated.take(page, pages) {
+                taken += Pages(pages.frames(page));
+                out.push(page);
+            }
+            at = self.lists.newer(page);
+        }
+        taken
+    }
+
     /// The `lruvec`s of a tier, tenant by tenant, anonymous before file.
     pub fn vecs(&self, tier: TierId) -> impl Iterator<Item = LruVec> + use<> {
         self.vecs_in(Scope::tier(tier))

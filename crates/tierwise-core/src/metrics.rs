@@ -15,15 +15,47 @@ pub struct MoveCounters {
     pub fail: [u64; FailReason::ALL.len()],
 }
 
-/// What a tenant's pages went through.
+impl MoveCounters {
+    /// Moves tried, whatever came of them.
+    pub fn attempted(&self) -> u64 {
+        self.success + self.failed()
+    }
+
+    /// Moves that came to nothing.
+    pub fn failed(&self) -> u64 {
+        self.fail.iter().sum()
+    }
+}
+
+/// What a tenant holds in one tier, and what its pages went through there (Equilibria, section IV-C).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TenantCounters {
-    /// Towards a faster tier.
+pub struct TierActivity {
+    /// Base pages held, as last reported.
+    pub usage: Pages,
+    /// Promotions into this tier.
     pub promote: MoveCounters,
-    /// Towards a slower tier.
+    /// Demotions out of this tier.
     pub demote: MoveCounters,
-    /// Hint faults taken.
+    /// Hint faults of pages in this tier.
     pub hint_faults: u64,
+}
+
+/// One tenant's counters.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TenantCounters {
+    /// By tier, fastest first; shorter if of the slower ones nothing is known.
+    pub tiers: Vec<TierActivity>,
+    /// Pages demoted soon after their promotion (section IV-F), if the policy counts them.
+    pub thrash_events: u64,
+}
+
+impl TenantCounters {
+    fn tier_mut(&mut self, tier: TierId) -> &mut TierActivity {
+        if tier.index() >= self.tiers.len() {
+            self.tiers.resize(tier.index() + 1, TierActivity::default());
+        }
+        &mut self.tiers[tier.index()]
+    }
 }
 
 /// Everything counted since the engine began. Counters only grow.
@@ -59,6 +91,19 @@ impl Metrics {
         &mut self.tenants[tenant]
     }
 
+    /// A page of a tenant took a hint fault in a tier.
+    pub(crate) fn hint_fault(&mut self, tenant: usize, tier: TierId) {
+        self.tenant_mut(tenant).tier_mut(tier).hint_faults += 1;
+    }
+
+    /// What a tenant holds now.
+    pub(crate) fn usage(&mut self, tenant: usize, usage: &[Pages]) {
+        let counters = self.tenant_mut(tenant);
+        for (tier, &pages) in usage.iter().enumerate() {
+            counters.tier_mut(TierId(tier as u8)).usage = pages;
+        }
+    }
+
     /// Counts one outcome, for the machine and for the page's tenant.
     pub(crate) fn count(&mut self, outcome: &MoveOutcome, pages: &PageTable) {
         // A page that is gone has no tier to compare with: a move to the fastest tier was a promotion.
@@ -70,9 +115,13 @@ impl Metrics {
         self.promote_demoted += u64::from(promotion && pages.flag(outcome.page, Flag::Demoted));
         let pick = |promote, demote| if promotion { promote } else { demote };
         Self::add(pick(&mut self.promote, &mut self.demote), outcome, frames);
-        if known {
+        if let Some(from) = outcome.from.filter(|_| known) {
             let counters = self.tenant_mut(tenant);
-            let side = if promotion { &mut counters.promote } else { &mut counters.demote };
+            let side = if promotion {
+                &mut counters.tier_mut(outcome.to).promote
+            } else {
+                &mut counters.tier_mut(from).demote
+            };
             Self::add(side, outcome, frames);
         }
     }

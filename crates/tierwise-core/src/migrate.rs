@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use crate::observe::Watch;
 use crate::page::ScanCost;
+use crate::reason::Cause;
 use crate::topology::WatermarkLevel;
-use crate::units::{Bandwidth, Bytes, PageId, Pages, TierId, Timestamp};
+use crate::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp};
 
 /// Who waits for a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,19 @@ pub struct Move {
     pub to: TierId,
     /// Who waits for it.
     pub payer: Payer,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// The most that a tenant may hold in a tier: its allocations beyond it go to the next tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cap {
+    /// Whose.
+    pub tenant: TenantId,
+    /// Where.
+    pub tier: TierId,
+    /// How many base pages.
+    pub pages: Pages,
 }
 
 /// A run of pages.
@@ -71,6 +85,8 @@ pub struct MigrationPlan {
     pub watch: Watch,
     /// Where new pages go from now on.
     pub placement: Placement,
+    /// What tenants may hold at most from now on; tenants and tiers that are not named are free.
+    pub caps: Vec<Cap>,
     /// What the policy looked at to make this plan: charged to a background core.
     pub scan: ScanCost,
 }
@@ -78,15 +94,17 @@ pub struct MigrationPlan {
 impl MigrationPlan {
     /// Adds a move that a kernel thread makes.
     pub fn background(&mut self, page: PageId, to: TierId) {
-        self.moves.push(Move { page, to, payer: Payer::Background });
+        let (payer, cause) = (Payer::Background, Cause::Policy);
+        self.moves.push(Move { page, to, payer, cause });
     }
 
     /// Adds a move that the application waits for.
     pub fn on_fault(&mut self, page: PageId, to: TierId) {
-        self.moves.push(Move { page, to, payer: Payer::Application });
+        let (payer, cause) = (Payer::Application, Cause::Policy);
+        self.moves.push(Move { page, to, payer, cause });
     }
 
-    /// Empties the lists and keeps their memory, the watch and the placement.
+    /// Empties the lists and keeps their memory, the watch, the placement and the caps.
     pub fn clear(&mut self) {
         self.moves.clear();
         self.poison.clear();
@@ -211,7 +229,12 @@ mod tests {
     fn the_budget_cuts_the_tail_and_refills_with_time() {
         let mut planner = Planner::new(Budget { bandwidth: Some(Bandwidth(8192)) });
         let three: Vec<Move> = (0..3)
-            .map(|p| Move { page: PageId(p), to: TierId(0), payer: Payer::Background })
+            .map(|p| Move {
+                page: PageId(p),
+                to: TierId(0),
+                payer: Payer::Background,
+                cause: Cause::Policy,
+            })
             .collect();
         let mut cut = Vec::new();
         let mut moves = three.clone();

@@ -98,7 +98,11 @@ pub struct TenantReading {
     pub operations: u64,
     /// Instructions executed since the last observation.
     pub instructions: u64,
-    /// 99th percentile latency of its requests since the last observation, where it reports one.
+    /// Processor seconds used since the last observation (`cpu.stat`), where the world knows them.
+    pub busy: Duration,
+    /// Processors that it may use (`cpuset.cpus`, `cpu.max`); zero where the world does not know.
+    pub processors: f64,
+    /// 99th percentile latency of its requests in the last whole interval of the world's, where it reports one.
     pub p99: Option<Duration>,
     /// False once it has ended.
     pub running: bool,

@@ -1,10 +1,12 @@
 //! What a complete tiering policy is: it watches, and it answers with a plan.
 
-use crate::migrate::{MigrationPlan, MoveOutcome, Placement};
+use crate::migrate::{Cap, MigrationPlan, MoveOutcome, Placement};
 use crate::observe::{Observation, TenantReading, Watch};
 use crate::page::PageTable;
+use crate::reason::Decision;
+use crate::tenant::TenantSpec;
 use crate::topology::{Topology, WatermarkLevel};
-use crate::units::{Pages, TierId, Timestamp};
+use crate::units::{Pages, TenantId, TierId, Timestamp};
 
 /// What a policy may consult while it plans. It may use up reference bits and set its own flags on
 /// pages; everything else is read-only.
@@ -18,12 +20,25 @@ pub struct PlanContext<'a> {
     pub free: &'a [Pages],
     /// The tenants, by [`crate::units::TenantId`], as last reported.
     pub tenants: &'a [TenantReading],
+    /// What the operator says of the tenants, by [`TenantId`]; shorter if of some nothing is said.
+    pub specs: &'a [TenantSpec],
 }
 
 impl PlanContext<'_> {
     /// Free base pages of a tier.
     pub fn free(&self, tier: TierId) -> Pages {
         self.free.get(tier.index()).copied().unwrap_or_default()
+    }
+
+    /// Base pages that a tenant holds in a tier, as last reported.
+    pub fn usage(&self, tenant: TenantId, tier: TierId) -> Pages {
+        let reading = self.tenants.get(tenant.index());
+        reading.and_then(|t| t.usage.get(tier.index())).copied().unwrap_or_default()
+    }
+
+    /// Base pages that a tenant has resident in all tiers, as last reported.
+    pub fn resident(&self, tenant: TenantId) -> Pages {
+        self.tenants.get(tenant.index()).map_or(Pages(0), |t| t.usage.iter().copied().sum())
     }
 
     /// Base pages that must leave `tier` for its free pages to reach `level`.
@@ -54,6 +69,22 @@ pub trait Policy: Send {
 
     /// When it next has something to do by itself. `None`: only when something is observed.
     fn next_wake(&self) -> Option<Timestamp>;
+
+    /// What tenants may hold at most before the first plan.
+    fn first_caps(&self, _specs: &[TenantSpec], _topology: &Topology) -> Vec<Cap> {
+        Vec::new()
+    }
+
+    /// The shares that the last plan changed, and why.
+    fn decisions(&self) -> &[Decision] {
+        &[]
+    }
+
+    /// Pages of a tenant that were demoted soon after their promotion, since the beginning (Equilibria,
+    /// section IV-F), if the policy counts them.
+    fn thrash_events(&self, _tenant: TenantId) -> u64 {
+        0
+    }
 
     /// Adds its moves to an empty plan. Called once for each observation, whether or not
     /// [`Policy::next_wake`] has come: a policy that ticks looks at `now` first.

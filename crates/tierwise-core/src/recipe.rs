@@ -24,9 +24,12 @@
 //! assert!(error.to_string().contains("did you mean \"multi-clock\"?"));
 //! ```
 
+use std::sync::Arc;
+
 use crate::baseline;
 use crate::config::{ConfigError, Document, Section, nearest};
 use crate::estimate;
+use crate::learn::Learning;
 use crate::migrate::Placement;
 use crate::observe::Capabilities;
 use crate::partition;
@@ -36,12 +39,21 @@ use crate::stage::Staged;
 use crate::topology::{Topology, WatermarkLevel};
 
 /// What a stage or policy may need to know of where it will run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct BuildContext<'a> {
     /// The machine.
     pub topology: &'a Topology,
     /// Seed of whatever it decides by chance.
     pub seed: u64,
+    /// Who can learn, if anybody.
+    pub learning: Option<&'a Arc<dyn Learning>>,
+}
+
+impl<'a> BuildContext<'a> {
+    /// For stages that do not learn.
+    pub fn new(topology: &'a Topology, seed: u64) -> Self {
+        Self { topology, seed, learning: None }
+    }
 }
 
 /// Makes a stage or policy from its section of a recipe.
@@ -94,6 +106,10 @@ const SHIPPED: &[(&str, &str)] = &[
     ("recipes/tpp.toml", include_str!("../../../recipes/tpp.toml")),
     ("recipes/memtis.toml", include_str!("../../../recipes/memtis.toml")),
     ("recipes/multi-clock.toml", include_str!("../../../recipes/multi-clock.toml")),
+    ("recipes/equilibria.toml", include_str!("../../../recipes/equilibria.toml")),
+    ("recipes/mtat-lc-only.toml", include_str!("../../../recipes/mtat-lc-only.toml")),
+    ("recipes/tierwise.toml", include_str!("../../../recipes/tierwise.toml")),
+    ("recipes/mtat.toml", include_str!("../../../recipes/mtat.toml")),
 ];
 
 impl Recipe {
@@ -175,13 +191,12 @@ impl Recipe {
     ///
     /// # Errors
     /// An unknown algorithm, an unknown key, a parameter outside what is allowed.
-    pub fn build(&self, topology: &Topology, seed: u64) -> Result<Box<dyn Policy>, ConfigError> {
+    pub fn build(&self, ctx: &BuildContext<'_>) -> Result<Box<dyn Policy>, ConfigError> {
         let document = Document::parse(&self.file, &self.text)?;
         let root = document.root();
         for described in ["name", "summary", "source", "bound"] {
             root.text(described)?;
         }
-        let ctx = BuildContext { topology, seed };
         let whole = root.section("policy")?;
         let placement = placement(&root.section("placement")?)?;
         if whole.is_present() {
@@ -189,13 +204,13 @@ impl Recipe {
                 let problem = "a whole policy places new pages itself; remove this table";
                 return Err(root.error("placement", problem));
             }
-            let policy = build_row(&whole, baseline::TABLE, "", &ctx)?;
+            let policy = build_row(&whole, baseline::TABLE, "", ctx)?;
             root.finish()?;
             return Ok(policy);
         }
-        let estimator = build_row(&root.section("estimator")?, estimate::TABLE, "none", &ctx)?;
-        let partitioner = build_row(&root.section("partitioner")?, partition::TABLE, "none", &ctx)?;
-        let selector = build_row(&root.section("selector")?, select::TABLE, "none", &ctx)?;
+        let estimator = build_row(&root.section("estimator")?, estimate::TABLE, "none", ctx)?;
+        let partitioner = build_row(&root.section("partitioner")?, partition::TABLE, "none", ctx)?;
+        let selector = build_row(&root.section("selector")?, select::TABLE, "none", ctx)?;
         root.finish()?;
         Ok(Box::new(Staged::new(estimator, partitioner, selector, placement)))
     }
@@ -205,7 +220,8 @@ impl Recipe {
     pub(crate) fn nearest_runnable(topology: &Topology, has: &Capabilities) -> String {
         let all: Vec<Self> = Self::shipped().filter(|r| r.bound.is_none()).collect();
         let runs = |recipe: &&Self| {
-            recipe.build(topology, 0).is_ok_and(|p| p.watch().missing_from(has).is_none())
+            let ctx = BuildContext::new(topology, 0);
+            recipe.build(&ctx).is_ok_and(|p| p.watch().missing_from(has).is_none())
         };
         all.iter().rev().find(runs).map_or_else(|| "static".to_owned(), |r| r.name.clone())
     }
@@ -255,6 +271,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::learn::Null;
     use crate::topology::{Tier, Watermarks};
     use crate::units::{Bandwidth, Bytes, Pages};
 
@@ -273,9 +290,23 @@ mod tests {
     #[test]
     fn every_shipped_recipe_parses_and_builds() {
         assert_eq!(Recipe::shipped().count(), SHIPPED.len());
+        let learning: Arc<dyn Learning> = Arc::new(Null);
         for recipe in Recipe::shipped() {
-            assert!(recipe.build(&two_tiers(), 1).is_ok(), "{}", recipe.name());
+            let topology = two_tiers();
+            let ctx = BuildContext { learning: Some(&learning), ..BuildContext::new(&topology, 1) };
+            assert!(recipe.build(&ctx).is_ok(), "{}", recipe.name());
         }
+    }
+
+    #[test]
+    fn a_recipe_that_learns_is_refused_and_never_suggested_where_nobody_can_learn() {
+        let topology = two_tiers();
+        let mtat = Recipe::named("mtat").unwrap();
+        let error = mtat.build(&BuildContext::new(&topology, 1)).map(|_| ()).unwrap_err();
+        assert!(error.problem.starts_with("this recipe learns, "), "{error}");
+        let nearest = Recipe::nearest_runnable(&topology, &Capabilities::ALL);
+        let nearest = Recipe::named(&nearest).unwrap();
+        assert!(nearest.build(&BuildContext::new(&topology, 1)).is_ok(), "{}", nearest.name());
     }
 
     #[test]
@@ -283,7 +314,7 @@ mod tests {
         let text = "name = \"x\"\nsummary = \"x\"\nsource = \"x\"\n[policy]\nalgorithm = \"tpp\"\n\
                     [placement]\nleave_free = \"min\"\n";
         let recipe = Recipe::parse("x.toml", text).unwrap();
-        let error = recipe.build(&two_tiers(), 1).map(|_| ()).unwrap_err();
+        let error = recipe.build(&BuildContext::new(&two_tiers(), 1)).map(|_| ()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "x.toml:6: placement: a whole policy places new pages itself; remove this table"

@@ -5,10 +5,13 @@
 
 use std::time::Duration;
 
-use crate::migrate::{MigrationPlan, MoveOutcome, Placement};
+use crate::migrate::{Cap, MigrationPlan, MoveOutcome, PageRange, Payer, Placement};
 use crate::observe::{Observation, Watch};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
+use crate::reason::{Decision, Rule};
+use crate::tenant::TenantSpec;
+use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 
 /// Which pages a stage is asked about.
@@ -47,6 +50,25 @@ pub trait Estimator: Send {
     /// The periodic look: scan, age, cool. Called when [`Estimator::interval`] has passed.
     fn look(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>);
 
+    /// Adds pages to poison, so that their next access is a hint fault. Called in every plan, after the
+    /// shares were decided.
+    fn poison(&mut self, _ctx: &PlanContext<'_>, _shares: &Shares, _out: &mut Vec<PageRange>) {}
+
+    /// Whether it has candidates that cannot wait for the next look.
+    fn ready(&self) -> bool {
+        false
+    }
+
+    /// Whether it slows its candidates down by the shares' promotion rates itself.
+    fn regulates(&self) -> bool {
+        false
+    }
+
+    /// Who waits for the promotions that it proposes.
+    fn promoter(&self) -> Payer {
+        Payer::Background
+    }
+
     /// Adds to `out` the pages of `scope` that deserve a faster tier, hottest first, until their base
     /// pages reach `most`. A page is never named twice in one look.
     fn promotable(
@@ -68,15 +90,130 @@ pub trait Estimator: Send {
         out: &mut Vec<PageId>,
     );
 
+    /// Adds to `out` the coldest pages of `scope` until their base pages reach `most`, hot or not: for a
+    /// tenant that holds more than it may while another lacks what it is entitled to.
+    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
+        self.demotable(scope, most, pages, out);
+    }
+
     /// How hot a page is, on this estimator's own scale.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness;
+
+    /// Base pages on a tenant's active lists, in all tiers; zero for an estimator without lists.
+    fn active(&self, _tenant: TenantId) -> Pages {
+        Pages(0)
+    }
+
+    /// A tenant's pages from the hottest to the coldest, in classes of like hotness, where the estimator
+    /// counts accesses. Adds to `out` the base pages of each class and the accesses of one such page, on
+    /// one scale for all tenants.
+    fn curve(&self, _tenant: TenantId, _out: &mut Vec<(Pages, f64)>) {}
 }
 
-/// What each tenant may hold in each tier, in base pages.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What a tenant is entitled to in one tier.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// Base pages that others' needs do not take away while others hold more than their floors.
+    pub floor: Pages,
+    /// The most base pages that it may hold; [`Share::UNCAPPED`] for no limit.
+    pub cap: Pages,
+    /// At which part of its rate promotion into the tier goes on, 0 to 1.
+    pub promotion: f64,
+}
+
+impl Share {
+    /// No cap.
+    pub const UNCAPPED: Pages = Pages(u64::MAX);
+    /// Nothing protected, nothing forbidden.
+    pub const FREE: Self = Self { floor: Pages(0), cap: Self::UNCAPPED, promotion: 1.0 };
+
+    /// A partition: as much as that and no more.
+    pub const fn exactly(pages: Pages) -> Self {
+        Self { floor: pages, cap: pages, promotion: 1.0 }
+    }
+
+    /// Whether the difference is worth telling: by an eighth of a page count or of the rate.
+    fn differs(&self, other: &Self) -> bool {
+        let far = |a: Pages, b: Pages| a.0.abs_diff(b.0) > b.0 / 8;
+        far(self.floor, other.floor)
+            || far(self.cap, other.cap)
+            || (self.promotion - other.promotion).abs() > 0.125
+    }
+}
+
+/// A share as it was last told, and the kind of the rule that set it.
+type Told = (Share, std::mem::Discriminant<Rule>);
+
+/// What each tenant is entitled to in each tier, and what changed it last.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shares {
     /// By tenant, then by tier; empty when nobody partitions.
-    pub by_tenant: Vec<Vec<Pages>>,
+    by_tenant: Vec<Vec<Share>>,
+    /// By tenant and tier: what was last told of.
+    told: Vec<Vec<Option<Told>>>,
+    decisions: Vec<Decision>,
+}
+
+impl Shares {
+    /// True if nobody partitions.
+    pub fn is_empty(&self) -> bool {
+        self.by_tenant.is_empty()
+    }
+
+    /// How many tenants have shares.
+    pub fn tenants(&self) -> impl Iterator<Item = TenantId> + use<> {
+        (0..self.by_tenant.len()).map(|i| TenantId(i as u16))
+    }
+
+    /// A tenant's share of a tier; [`Share::FREE`] if none was set.
+    pub fn of(&self, tenant: TenantId, tier: TierId) -> Share {
+        let share = self.by_tenant.get(tenant.index()).and_then(|t| t.get(tier.index()));
+        share.copied().unwrap_or(Share::FREE)
+    }
+
+    /// Sets a share. If it is news, the reason is kept for [`Shares::decisions`].
+    pub fn set(&mut self, at: Timestamp, tenant: TenantId, tier: TierId, share: Share, rule: Rule) {
+        *slot(&mut self.by_tenant, tenant, tier, Share::FREE) = share;
+        let told = slot(&mut self.told, tenant, tier, None);
+        let kind = std::mem::discriminant(&rule);
+        if told.is_none_or(|(old, by)| by != kind || share.differs(&old)) {
+            *told = Some((share, kind));
+            self.decisions.push(Decision { at, tenant, tier, share, rule });
+        }
+    }
+
+    /// What changed since [`Shares::forget_decisions`].
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    /// Forgets what was decided; what holds stays.
+    pub fn forget_decisions(&mut self) {
+        self.decisions.clear();
+    }
+
+    /// Writes the finite caps.
+    pub fn caps(&self, out: &mut Vec<Cap>) {
+        out.clear();
+        for tenant in self.tenants() {
+            for (tier, share) in self.by_tenant[tenant.index()].iter().enumerate() {
+                if share.cap != Share::UNCAPPED {
+                    out.push(Cap { tenant, tier: TierId(tier as u8), pages: share.cap });
+                }
+            }
+        }
+    }
+}
+
+fn slot<T: Clone>(table: &mut Vec<Vec<T>>, tenant: TenantId, tier: TierId, empty: T) -> &mut T {
+    if table.len() <= tenant.index() {
+        table.resize(tenant.index() + 1, Vec::new());
+    }
+    let row = &mut table[tenant.index()];
+    if row.len() <= tier.index() {
+        row.resize(tier.index() + 1, empty);
+    }
+    &mut row[tier.index()]
 }
 
 /// Decides who gets how much of each tier.
@@ -89,20 +226,55 @@ pub trait Partitioner: Send {
     /// How often it decides; `None` if it never does by itself.
     fn interval(&self) -> Option<Duration>;
 
-    /// Takes in the tenants' readings.
-    fn on_observation(&mut self, now: Timestamp, obs: &Observation);
+    /// Takes in the tenants' readings. Pages that are gone are still in the table, for the last time.
+    fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &PageTable);
+
+    /// Takes in what came of the moves.
+    fn on_outcomes(&mut self, _now: Timestamp, _outcomes: &[MoveOutcome], _pages: &PageTable) {}
 
     /// Writes the shares that hold from now on.
-    fn partition(&mut self, now: Timestamp, ctx: &PlanContext<'_>, shares: &mut Shares);
+    fn partition(
+        &mut self,
+        now: Timestamp,
+        ctx: &PlanContext<'_>,
+        estimator: &dyn Estimator,
+        shares: &mut Shares,
+    );
+
+    /// The caps that hold before the first partition.
+    fn first_caps(&self, _specs: &[TenantSpec], _topology: &Topology) -> Vec<Cap> {
+        Vec::new()
+    }
+
+    /// As [`Policy::thrash_events`].
+    fn thrash_events(&self, _tenant: TenantId) -> u64 {
+        0
+    }
+}
+
+/// When a selector is asked, and what happened just before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tick {
+    /// The time.
+    pub now: Timestamp,
+    /// The estimator looked just now, or has candidates that cannot wait: a selector that promotes once an
+    /// interval does so only then; making room under pressure it does at any time.
+    pub looked: bool,
+    /// The partitioner decided just now.
+    pub partitioned: bool,
 }
 
 /// Decides which pages move.
 pub trait Selector: Send {
-    /// Adds moves to the plan. `looked` is true when the estimator looked just now: a selector that
-    /// promotes once an interval does so only then; making room under pressure it does at any time.
+    /// When it wants to be asked again by itself, beside the estimator's looks.
+    fn next_wake(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// Adds moves to the plan, within the shares.
     fn select(
         &mut self,
-        looked: bool,
+        tick: Tick,
         ctx: &mut PlanContext<'_>,
         estimator: &mut dyn Estimator,
         shares: &Shares,
@@ -156,6 +328,8 @@ pub struct Staged {
     look: Ticker,
     share: Ticker,
     shares: Shares,
+    caps: Vec<Cap>,
+    known_tenants: usize,
 }
 
 impl Staged {
@@ -168,7 +342,17 @@ impl Staged {
     ) -> Self {
         let look = Ticker::new(estimator.interval());
         let share = Ticker::new(partitioner.interval());
-        Self { estimator, partitioner, selector, placement, look, share, shares: Shares::default() }
+        Self {
+            estimator,
+            partitioner,
+            selector,
+            placement,
+            look,
+            share,
+            shares: Shares::default(),
+            caps: Vec::new(),
+            known_tenants: 0,
+        }
     }
 
     /// The interval may change with what the estimator saw (MULTI-CLOCK's adaptive scan interval).
@@ -192,15 +376,29 @@ impl Policy for Staged {
 
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.estimator.on_observation(now, obs, pages);
-        self.partitioner.on_observation(now, obs);
+        self.partitioner.on_observation(now, obs, pages);
     }
 
     fn on_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {
         self.estimator.on_outcomes(now, outcomes, pages);
+        self.partitioner.on_outcomes(now, outcomes, pages);
+    }
+
+    fn first_caps(&self, specs: &[TenantSpec], topology: &Topology) -> Vec<Cap> {
+        self.partitioner.first_caps(specs, topology)
+    }
+
+    fn decisions(&self) -> &[Decision] {
+        self.shares.decisions()
+    }
+
+    fn thrash_events(&self, tenant: TenantId) -> u64 {
+        self.partitioner.thrash_events(tenant)
     }
 
     fn next_wake(&self) -> Option<Timestamp> {
-        [self.look.next(), self.share.next()].into_iter().flatten().min()
+        let wakes = [self.look.next(), self.share.next(), self.selector.next_wake()];
+        wakes.into_iter().flatten().min()
     }
 
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
@@ -209,10 +407,20 @@ impl Policy for Staged {
             self.estimator.look(now, ctx);
             self.follow_interval(now);
         }
-        if self.share.take(now) {
-            self.partitioner.partition(now, ctx, &mut self.shares);
+        self.shares.forget_decisions();
+        // A tenant that is new is not kept waiting for its share.
+        let newcomers = ctx.tenants.len() > self.known_tenants;
+        self.known_tenants = ctx.tenants.len();
+        let partitioned = self.share.take(now) || newcomers;
+        if partitioned {
+            self.partitioner.partition(now, ctx, self.estimator.as_ref(), &mut self.shares);
+            self.shares.caps(&mut self.caps);
         }
-        self.selector.select(looked, ctx, self.estimator.as_mut(), &self.shares, plan);
+        self.estimator.poison(ctx, &self.shares, &mut plan.poison);
+        let looked = looked || self.estimator.ready();
+        let tick = Tick { now, looked, partitioned };
+        self.selector.select(tick, ctx, self.estimator.as_mut(), &self.shares, plan);
+        plan.caps.clone_from(&self.caps);
     }
 }
 

@@ -268,10 +268,10 @@ proptest! {
     ) {
         let budget = if tight { TIGHT } else { Budget::default() };
         let topology = common::topology(&TIERS);
-        let ctx = BuildContext { topology: &topology, seed: 1 };
+        let ctx = BuildContext::new(&topology, 1);
         let section = Section::empty();
         let selectors: [fn() -> Box<dyn Selector>; 2] = [
-            || Box::<select::PromoteList>::default(),
+            || Box::new(select::PromoteList::build(&Section::empty()).unwrap()),
             || Box::new(select::Exchange::build(&Section::empty()).unwrap()),
         ];
         for selector in selectors {

@@ -313,7 +313,10 @@ fn bounds_that_do_not_hold_the_interval_are_refused() {
         ("adaptive_interval = true\nmax_interval_ms = 500", "max_interval_ms"),
     ] {
         let changed = recipe("multi-clock", &[("adaptive_interval = false", line)]);
-        let error = changed.build(&common::topology(&[160, 160]), 1).err().unwrap();
+        let error = changed
+            .build(&tierwise_core::recipe::BuildContext::new(&common::topology(&[160, 160]), 1))
+            .err()
+            .unwrap();
         assert_eq!(error.key, format!("estimator.{key}"));
     }
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use common::{Machine, base_page};
 use tierwise_core::lru::LruLists;
-use tierwise_core::observe::Sample;
+use tierwise_core::observe::{HintFault, Sample};
 use tierwise_core::page::{PageKind, PageTable};
 use tierwise_core::recipe::Recipe;
-use tierwise_core::units::{PageId, TierId};
+use tierwise_core::units::{PageId, TierId, Timestamp};
 
 /// A hot set of 400 pages that moves on through 4000 every five seconds, over a fast tier of 1600.
 fn tick(machine: &mut Machine, second: u32) {
@@ -22,6 +22,10 @@ fn tick(machine: &mut Machine, second: u32) {
         machine.obs.written.set(PageId(page));
         let tier = machine.engine.pages().tier(PageId(page)).unwrap_or(TierId(0));
         machine.obs.samples.push(Sample { page: PageId(page), tier, write: page % 3 == 0 });
+        let poisoned_at = Timestamp(u64::from(second) * 1_000_000_000);
+        let at = poisoned_at + Duration::from_millis(1);
+        let fault = HintFault { page: PageId(page), poisoned_at, at, write: false };
+        machine.obs.hint_faults.push(fault);
     }
     machine.obs.supervised.extend((first..first + 50).map(PageId));
     machine.drive(Duration::from_secs(1));
@@ -38,6 +42,10 @@ fn a_steady_tick_allocates_nothing() {
             // So that it adapts and cools within the warm-up, at 400 samples a second.
             let often = [("= 100000 ", "= 1000 "), ("= 2000000 ", "= 4000 ")];
             recipe = common::recipe(&name, &often);
+        }
+        if name.starts_with("mtat") {
+            // So that it ages once in the hot set's round, and one round is as the other.
+            recipe = common::recipe(&name, &[("_ms = 60000 # the", "_ms = 50000 # the")]);
         }
         let mut machine = Machine::new(recipe, &[1600, 6400]);
         machine.born(0, 1500, base_page(0, PageKind::Anon));

@@ -5,6 +5,19 @@ use tierwise_core::migrate::MoveOutcome;
 use tierwise_core::observe::Observation;
 use tierwise_core::world::World;
 
+/// Sees what passes through the loop. Nothing that it does changes the course of it.
+pub trait Observer<W> {
+    /// The world was observed.
+    fn observed(&mut self, _world: &W, _observation: &Observation) {}
+
+    /// A plan ([`Engine::plan`]) was carried out, with one outcome a move. The engine has not heard of them
+    /// yet; what the budget cut is in [`Engine::cut`].
+    fn migrated(&mut self, _world: &W, _engine: &Engine, _outcomes: &[MoveOutcome]) {}
+}
+
+/// Looks away.
+impl<W> Observer<W> for () {}
+
 /// Buffers of the loop, kept between rounds so that a steady state allocates nothing.
 #[derive(Debug, Default)]
 pub struct Driver {
@@ -41,12 +54,27 @@ impl Driver {
         engine: &mut Engine,
         world: &mut W,
     ) -> Result<bool, W::Error> {
+        self.round_with(engine, world, &mut ())
+    }
+
+    /// As [`Driver::round`], before the eyes of an observer.
+    ///
+    /// # Errors
+    /// The world broke down.
+    pub fn round_with<W: World>(
+        &mut self,
+        engine: &mut Engine,
+        world: &mut W,
+        observer: &mut impl Observer<W>,
+    ) -> Result<bool, W::Error> {
         let goes_on = world.wait_until(engine.poll_timeout())?;
         world.observe(&mut self.observation)?;
+        observer.observed(world, &self.observation);
         engine.handle_observation(world.now(), &self.observation);
         while let Some(plan) = engine.poll_plan(world.now()) {
             self.outcomes.clear();
             world.migrate(plan, &mut self.outcomes)?;
+            observer.migrated(world, engine, &self.outcomes);
             engine.handle_outcomes(world.now(), &self.outcomes);
         }
         Ok(goes_on)

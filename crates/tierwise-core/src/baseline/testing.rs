@@ -7,6 +7,7 @@ use crate::observe::{Born, HintFault, Observation, TenantReading};
 use crate::page::{Attributes, PageKind, PageTable};
 use crate::policy::{PlanContext, Policy};
 use crate::recipe::BuildContext;
+use crate::tenant::TenantSpec;
 use crate::topology::{Tier, Topology, Watermarks};
 use crate::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp};
 use std::ops::Range;
@@ -33,6 +34,7 @@ pub(crate) struct Machine {
     pub(crate) pages: PageTable,
     pub(crate) free: Vec<Pages>,
     pub(crate) tenants: Vec<TenantReading>,
+    pub(crate) specs: Vec<TenantSpec>,
     pub(crate) seen: Observation,
 }
 
@@ -43,6 +45,7 @@ impl Machine {
             pages: PageTable::default(),
             free: vec![Pages(100); tiers],
             tenants: Vec::new(),
+            specs: Vec::new(),
             seen: Observation::default(),
         }
     }
@@ -63,6 +66,12 @@ impl Machine {
         self.bear(page..page + 1, attributes)
     }
 
+    /// Pages of another tenant than the first.
+    pub(crate) fn born_of(&mut self, tenant: u16, pages: Range<u32>, tier: u8) -> &mut Self {
+        let (tenant, tier) = (TenantId(tenant), TierId(tier));
+        self.bear(pages, Attributes { tenant, tier, kind: PageKind::Anon, order: 0 })
+    }
+
     fn bear(&mut self, pages: Range<u32>, attributes: Attributes) -> &mut Self {
         let tier = attributes.tier.index();
         let count = pages.len() as u32;
@@ -80,6 +89,7 @@ impl Machine {
             pages: &mut self.pages,
             free: &self.free,
             tenants: &self.tenants,
+            specs: &self.specs,
         }
     }
 
@@ -120,7 +130,7 @@ impl Driven {
         let root = document.root();
         let name = root.text("algorithm").unwrap().unwrap();
         let row = super::TABLE.iter().find(|row| row.name == name).unwrap();
-        let build = BuildContext { topology: &machine.topology, seed: 0 };
+        let build = BuildContext::new(&machine.topology, 0);
         let policy = (row.build)(&root, &build).unwrap();
         root.finish().unwrap();
         Self { machine, poisoned: Vec::new(), policy }

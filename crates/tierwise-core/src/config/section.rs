@@ -10,7 +10,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, nearest};
 use super::line_of;
+use crate::tenant::Limit;
 use crate::units::Bytes;
+
+/// What a limit may be written as.
+const LIMIT: &str = "a size (\"16GiB\"), a share of the resident set (0.7), \"auto\", or \"none\"";
 
 /// A table being read. It remembers which keys were asked for, so that [`Section::finish`] can refuse
 /// the others.
@@ -240,6 +244,28 @@ impl<'a> Section<'a> {
         Ok(self.number(key, allowed)?.unwrap_or(default))
     }
 
+    /// A list of numbers within `allowed`; empty if absent.
+    ///
+    /// # Errors
+    /// The key holds something else, or a number outside.
+    pub fn numbers(
+        &self,
+        key: &'static str,
+        allowed: RangeInclusive<f64>,
+    ) -> Result<Vec<f64>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(Vec::new()) };
+        let words = range_words(&allowed, &f64::MAX);
+        let wrong = |found| self.wrong(key, found, format!("a list of numbers {words}"));
+        let DeValue::Array(array) = value.get_ref() else { return Err(wrong(value.get_ref())) };
+        let number = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
+            DeValue::Integer(i) => i.as_str().parse::<f64>().ok(),
+            DeValue::Float(f) => f.as_str().parse::<f64>().ok(),
+            _ => None,
+        };
+        let within = |item| number(item).filter(|n| allowed.contains(n));
+        array.iter().map(|item| within(item).ok_or_else(|| wrong(item.get_ref()))).collect()
+    }
+
     /// A time in whole milliseconds; the key ends in `_ms`.
     ///
     /// # Errors
@@ -276,6 +302,43 @@ impl<'a> Section<'a> {
     /// As [`Section::bytes`].
     pub fn bytes_or(&self, key: &'static str, default: Bytes) -> Result<Bytes, ConfigError> {
         Ok(self.bytes(key)?.unwrap_or(default))
+    }
+
+    /// How much of a tier: a size, a share of the resident set (a number from 0 to 1), "auto", or "none",
+    /// which is `Some(None)`.
+    ///
+    /// # Errors
+    /// Something else.
+    pub fn limit_or_none(&self, key: &'static str) -> Result<Option<Option<Limit>>, ConfigError> {
+        let Some(value) = self.value(key).map(Spanned::get_ref) else { return Ok(None) };
+        self.parse_limit(key, value).map(Some)
+    }
+
+    fn parse_limit(&self, key: &str, value: &DeValue<'_>) -> Result<Option<Limit>, ConfigError> {
+        let share =
+            |text: &str| text.parse().ok().filter(|s| (0.0..=1.0).contains(s)).map(Limit::Resident);
+        let parsed = match value {
+            DeValue::String(text) if text == "auto" => Some(Some(Limit::Auto)),
+            DeValue::String(text) if text == "none" => Some(None),
+            DeValue::String(text) => Bytes::parse(text).ok().map(|b| Some(Limit::Bytes(b))),
+            DeValue::Float(f) => share(f.as_str()).map(Some),
+            DeValue::Integer(i) => share(i.as_str()).map(Some),
+            _ => None,
+        };
+        parsed.ok_or_else(|| self.wrong(key, value, LIMIT))
+    }
+
+    /// Limits by tier, fastest first: one for the fastest tier, or a list; "none" for a tier without.
+    ///
+    /// # Errors
+    /// Something else.
+    pub fn limits(&self, key: &'static str) -> Result<Vec<Option<Limit>>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(Vec::new()) };
+        let all = match value.get_ref() {
+            DeValue::Array(array) => array.iter().collect(),
+            _ => vec![value],
+        };
+        all.into_iter().map(|item| self.parse_limit(key, item.get_ref())).collect()
     }
 
     /// One of a few words.

@@ -215,6 +215,10 @@ impl Estimator for Histogram {
         }
     }
 
+    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
+        self.bins.collect(scope, most, |page| Some(page.bin), &mut self.isolated, pages, out);
+    }
+
     fn hotness(&self, page: PageId, _: &PageTable) -> Hotness {
         Hotness(self.bins.count(page))
     }
@@ -247,7 +251,7 @@ mod tests {
             let machine = Machine::new(2);
             let document =
                 Document::parse("t.toml", "adaptation_period = 10\ncooling_period = 1000").unwrap();
-            let build = BuildContext { topology: &machine.topology, seed: 0 };
+            let build = BuildContext::new(&machine.topology, 0);
             let histogram = Histogram::build(&document.root(), &build).unwrap();
             Self { machine, histogram }
         }

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use crate::config::{ConfigError, Section};
-use crate::lru::LruLists;
+use crate::lru::{LruList, LruLists};
 use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::pfra::{Pfra, inactive_ratio};
 use crate::recipe::BuildContext;
 use crate::stage::Scope;
 use crate::topology::Topology;
-use crate::units::{PageId, Pages, TierId};
+use crate::units::{PageId, Pages, TenantId, TierId};
 
 /// The longest interval that a recipe may ask for: a day, beyond which nothing adapts to anything.
 const LONGEST: u64 = 24 * 3600 * 1000;
@@ -88,6 +88,30 @@ impl LruScan {
             }
         }
         climbed
+    }
+
+    /// The oldest pages, list by list, whether they were accessed or not.
+    pub fn coldest(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        let mut left = most;
+        for list in LruList::ALL {
+            for vec in self.lru.vecs_in(scope) {
+                left = left.saturating_sub(self.lru.take_oldest(vec, list, left, pages, out));
+            }
+        }
+    }
+
+    /// Base pages of a tenant above the inactive lists, in all tiers.
+    pub fn active(&self, tenant: TenantId) -> Pages {
+        let tiers = (0..self.ratios.len()).map(|tier| TierId(tier as u8));
+        let vecs = tiers.flat_map(|tier| self.lru.vecs_in(Scope { tier, tenant: Some(tenant) }));
+        let lists = [LruList::Active, LruList::Promote];
+        vecs.map(|vec| lists.into_iter().map(|l| self.lru.frames(vec, l)).sum::<Pages>()).sum()
     }
 
     /// Candidates for demotion, from the inactive tails.

@@ -2,6 +2,7 @@
 
 mod adaptive_interval;
 mod clock;
+mod hint_fault;
 mod histogram;
 mod lru_scan;
 mod multi_clock;
@@ -9,15 +10,18 @@ mod nimble;
 mod none;
 mod page_bins;
 mod sample_period;
+mod tenant_histogram;
 
 pub use adaptive_interval::AdaptiveInterval;
 pub use clock::Clock;
+pub use hint_fault::HintFault;
 pub use histogram::Histogram;
 pub use lru_scan::LruScan;
 pub use multi_clock::MultiClock;
 pub use nimble::Nimble;
 pub use none::None;
 pub use sample_period::SamplePeriod;
+pub use tenant_histogram::TenantHistogram;
 
 use crate::recipe::StageRow;
 use crate::stage::Estimator;
@@ -28,6 +32,11 @@ pub const TABLE: &[StageRow<dyn Estimator>] = &[
         name: "clock",
         summary: "one reference bit a page and a hand that goes round",
         build: |section, ctx| Ok(Box::new(Clock::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "hint-fault",
+        summary: "hint faults at each tenant's own rate; the kernel's inactive and active lists",
+        build: |section, ctx| Ok(Box::new(HintFault::build(section, ctx)?)),
     },
     StageRow {
         name: "histogram",
@@ -48,5 +57,10 @@ pub const TABLE: &[StageRow<dyn Estimator>] = &[
         name: "none",
         summary: "nothing is looked at and no page is hotter than another",
         build: |_, _| Ok(Box::new(None)),
+    },
+    StageRow {
+        name: "tenant-histogram",
+        summary: "hardware samples; each tenant's exponential histograms, a list of pages a bin",
+        build: |section, _| Ok(Box::new(TenantHistogram::build(section)?)),
     },
 ];

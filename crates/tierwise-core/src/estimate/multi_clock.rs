@@ -26,7 +26,7 @@ use crate::pfra::Pfra;
 use crate::policy::PlanContext;
 use crate::recipe::BuildContext;
 use crate::stage::{Estimator, Scope};
-use crate::units::{Hotness, PageId, Pages, Timestamp};
+use crate::units::{Hotness, PageId, Pages, TenantId, Timestamp};
 
 /// The most accesses that being written may be worth: with three, one interval takes a page from
 /// inactive to the promote list, and more could change nothing.
@@ -134,6 +134,14 @@ impl Estimator for MultiClock {
         out: &mut Vec<PageId>,
     ) {
         self.lists.demotable(scope, most, pages, out);
+    }
+
+    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
+        self.lists.coldest(scope, most, pages, out);
+    }
+
+    fn active(&self, tenant: TenantId) -> Pages {
+        self.lists.active(tenant)
     }
 
     /// How many accesses the page has climbed: 0 (inactive unreferenced) to 4 (promote), and the dirty

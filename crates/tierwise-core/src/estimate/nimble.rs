@@ -17,7 +17,7 @@ use crate::pfra::Pfra;
 use crate::policy::PlanContext;
 use crate::recipe::BuildContext;
 use crate::stage::{Estimator, Scope};
-use crate::units::{Hotness, PageId, Pages, Timestamp};
+use crate::units::{Hotness, PageId, Pages, TenantId, Timestamp};
 
 /// The kernel's two lists, scanned at an interval.
 #[derive(Debug, Clone)]
@@ -96,6 +96,14 @@ impl Estimator for Nimble {
         out: &mut Vec<PageId>,
     ) {
         self.lists.demotable(scope, most, pages, out);
+    }
+
+    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
+        self.lists.coldest(scope, most, pages, out);
+    }
+
+    fn active(&self, tenant: TenantId) -> Pages {
+        self.lists.active(tenant)
     }
 
     /// Inactive, inactive referenced, active, active referenced.

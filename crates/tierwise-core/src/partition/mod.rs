@@ -1,17 +1,44 @@
 //! Partitioners: who gets how much of each tier. One file an algorithm, one row in [`TABLE`].
 
+mod curve;
+mod equilibria;
+mod floors;
+mod mtat;
+mod need;
 mod none;
+mod thrash;
+mod tierwise;
 
+pub use equilibria::{Equilibria, promotion_rate};
+pub use mtat::{Mtat, largest_step, reward};
+pub use need::{Need, Service};
 pub use none::None;
+pub use thrash::ThrashTable;
+pub use tierwise::Tierwise;
 
-use crate::config::{ConfigError, Section};
-use crate::recipe::{BuildContext, StageRow};
+use crate::recipe::StageRow;
 use crate::stage::Partitioner;
 
 /// Every partitioner by its name in recipes.
-pub const TABLE: &[StageRow<dyn Partitioner>] =
-    &[StageRow { name: "none", summary: "no shares: tenants compete page by page", build: none }];
-
-fn none(_: &Section<'_>, _: &BuildContext<'_>) -> Result<Box<dyn Partitioner>, ConfigError> {
-    Ok(Box::new(None))
-}
+pub const TABLE: &[StageRow<dyn Partitioner>] = &[
+    StageRow {
+        name: "equilibria",
+        summary: "a floor and a cap each; promotion slowed down above the floor and for thrashing",
+        build: |section, _| Ok(Box::new(Equilibria::build(section)?)),
+    },
+    StageRow {
+        name: "mtat",
+        summary: "an agent for each latency-critical tenant; annealing over profiles for the others",
+        build: |section, ctx| Ok(Box::new(Mtat::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "none",
+        summary: "no shares: tenants compete page by page",
+        build: |_, _| Ok(Box::new(None)),
+    },
+    StageRow {
+        name: "tierwise",
+        summary: "floors, then what SLOs need by what was learned, then where memory helps most",
+        build: |section, _| Ok(Box::new(Tierwise::build(section)?)),
+    },
+];

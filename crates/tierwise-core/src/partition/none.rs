@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::observe::Observation;
+use crate::page::PageTable;
 use crate::policy::PlanContext;
-use crate::stage::{Partitioner, Shares};
+use crate::stage::{Estimator, Partitioner, Shares};
 use crate::units::Timestamp;
 
 /// Writes no shares.
@@ -16,7 +17,7 @@ impl Partitioner for None {
         Option::None
     }
 
-    fn on_observation(&mut self, _: Timestamp, _: &Observation) {}
+    fn on_observation(&mut self, _: Timestamp, _: &Observation, _: &PageTable) {}
 
-    fn partition(&mut self, _: Timestamp, _: &PlanContext<'_>, _: &mut Shares) {}
+    fn partition(&mut self, _: Timestamp, _: &PlanContext<'_>, _: &dyn Estimator, _: &mut Shares) {}
 }

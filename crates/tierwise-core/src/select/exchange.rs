@@ -7,16 +7,21 @@
 //! Where nothing of the upper tier can go, because all of it was accessed, nothing is promoted into it
 //! beyond its low watermark: an exchange has two sides.
 //!
+//! If a partitioner sets shares, each tenant exchanges by itself: at the rate of its share, up to its cap,
+//! against pages of whoever holds more than its floor.
+//!
 //! Parameter: `pages` (1024) base pages promoted into each tier at a scan. The paper says "a fixed
 //! number" without naming it; this is its number of pages in a scan (section V-C).
 
-use super::kswapd::{Kswapd, Victims, move_to};
+use super::books::Books;
+use super::kswapd::{Kswapd, Victims};
+use super::regulated::Regulated;
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
-use crate::room::Room;
-use crate::stage::{Estimator, Scope, Selector, Shares};
-use crate::units::{PageId, Pages, TierId};
+use crate::reason::Cause;
+use crate::stage::{Estimator, Selector, Shares, Tick};
+use crate::units::{Pages, TierId};
 
 /// Exchanges a fixed number of pages.
 #[derive(Debug, Clone)]
@@ -24,7 +29,8 @@ pub struct Exchange {
     pages: Pages,
     kswapd: Kswapd,
     victims: Victims,
-    found: Vec<PageId>,
+    candidates: Regulated,
+    books: Books,
 }
 
 impl Exchange {
@@ -40,7 +46,8 @@ impl Exchange {
             pages: Pages(section.whole_or("pages", Self::PAGES, 1..=u64::MAX)?),
             kswapd: Kswapd::default(),
             victims: Victims::default(),
-            found: Vec::new(),
+            candidates: Regulated::default(),
+            books: Books::default(),
         })
     }
 
@@ -50,22 +57,24 @@ impl Exchange {
         upper: TierId,
         ctx: &mut PlanContext<'_>,
         estimator: &mut dyn Estimator,
-        room: &mut Room,
+        shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        self.found.clear();
-        estimator.promotable(Scope::tier(lower), self.pages, ctx.pages, &mut self.found);
-        let incoming = self.found.iter().map(|&page| Pages(ctx.pages.frames(page))).sum();
-        if incoming == Pages(0) {
-            return;
-        }
-        self.victims.find(upper, incoming, ctx, estimator, room);
-        for &page in &self.found {
-            let frames = Pages(ctx.pages.frames(page));
-            if !self.victims.make_way(upper, frames, ctx, room, plan) {
-                return;
+        let books = &mut self.books;
+        for i in 0..self.candidates.order(ctx, shares) {
+            let (tenant, incoming) =
+                self.candidates.find(i, lower, upper, self.pages, ctx, estimator, shares);
+            if incoming == Pages(0) {
+                continue;
             }
-            move_to(page, upper, ctx, room, plan);
+            self.victims.find(upper, tenant, incoming, ctx, estimator, shares, books);
+            for &page in &self.candidates.found {
+                let frames = Pages(ctx.pages.frames(page));
+                if !self.victims.make_way(upper, tenant, frames, ctx, shares, books, plan) {
+                    break;
+                }
+                books.move_to(page, upper, Cause::Hot, ctx, plan);
+            }
         }
     }
 }
@@ -73,17 +82,17 @@ impl Exchange {
 impl Selector for Exchange {
     fn select(
         &mut self,
-        looked: bool,
+        tick: Tick,
         ctx: &mut PlanContext<'_>,
         estimator: &mut dyn Estimator,
-        _: &Shares,
+        shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        let mut room = Room::new(ctx.free);
-        self.kswapd.balance(ctx, estimator, &mut room, plan);
-        for lower in ctx.topology.ids().filter(|_| looked) {
+        self.books.open(ctx, estimator.promoter());
+        self.kswapd.balance(ctx, estimator, shares, &mut self.books, plan);
+        for lower in ctx.topology.ids().filter(|_| tick.looked) {
             if let Some(upper) = lower.faster() {
-                self.exchange(lower, upper, ctx, estimator, &mut room, plan);
+                self.exchange(lower, upper, ctx, estimator, shares, plan);
             }
         }
     }

@@ -1,15 +1,22 @@
 //! Selectors: which pages move. One file an algorithm, one row in [`TABLE`].
 
+mod books;
 mod exchange;
 mod kswapd;
 mod none;
+mod pressure;
 mod promote_list;
+mod regulated;
+mod slices;
 mod threshold;
 
 pub use exchange::Exchange;
+pub(crate) use kswapd::cap_marks;
 pub use kswapd::{Kswapd, Victims};
 pub use none::None;
+pub use pressure::demotion_scan;
 pub use promote_list::PromoteList;
+pub use slices::{Change, Slices, plan_slice};
 pub use threshold::Threshold;
 
 use crate::recipe::StageRow;
@@ -30,7 +37,12 @@ pub const TABLE: &[StageRow<dyn Selector>] = &[
     StageRow {
         name: "promote-list",
         summary: "all that deserves promotion; demotion under pressure and to make room for it",
-        build: |_, _| Ok(Box::<PromoteList>::default()),
+        build: |section, _| Ok(Box::new(PromoteList::build(section)?)),
+    },
+    StageRow {
+        name: "slices",
+        summary: "changes of partitions in slices of time; in each partition the hottest pages stay",
+        build: |section, ctx| Ok(Box::new(Slices::build(section, ctx)?)),
     },
     StageRow {
         name: "threshold",

@@ -2,7 +2,7 @@
 
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
-use crate::stage::{Estimator, Selector, Shares};
+use crate::stage::{Estimator, Selector, Shares, Tick};
 
 /// Moves nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -11,7 +11,7 @@ pub struct None;
 impl Selector for None {
     fn select(
         &mut self,
-        _: bool,
+        _: Tick,
         _: &mut PlanContext<'_>,
         _: &mut dyn Estimator,
         _: &Shares,

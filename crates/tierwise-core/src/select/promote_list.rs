@@ -10,44 +10,71 @@
 //! page stays on the promote list, and the next scan sends it back to the active list unless it was
 //! accessed again (Figure 4, 11 and 12).
 //!
-//! No parameters.
+//! If a partitioner sets shares, tenants promote one after the other (latency-critical ones first), each at
+//! the rate of its share and up to its cap, and room is made by whoever holds more than its floor.
+//!
+//! Parameter: `pages` (unlimited) base pages promoted of each tenant at a scan.
 
-use super::kswapd::{Kswapd, Victims, move_to};
+use super::books::Books;
+use super::kswapd::{Kswapd, Victims};
+use super::regulated::Regulated;
+use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
-use crate::room::Room;
-use crate::stage::{Estimator, Scope, Selector, Shares};
-use crate::units::{PageId, Pages, TierId};
+use crate::reason::Cause;
+use crate::stage::{Estimator, Selector, Shares, Tick};
+use crate::units::{Pages, TierId};
 
 /// Promotes all that is promotable.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct PromoteList {
+    pages: Pages,
     kswapd: Kswapd,
     victims: Victims,
-    found: Vec<PageId>,
+    candidates: Regulated,
+    books: Books,
 }
 
 impl PromoteList {
+    /// Reads its parameter.
+    ///
+    /// # Errors
+    /// Not a whole number of at least one.
+    pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            pages: Pages(section.whole_or("pages", u64::MAX, 1..=u64::MAX)?),
+            kswapd: Kswapd::default(),
+            victims: Victims::default(),
+            candidates: Regulated::default(),
+            books: Books::default(),
+        })
+    }
+
     fn promote(
         &mut self,
         lower: TierId,
         upper: TierId,
         ctx: &mut PlanContext<'_>,
         estimator: &mut dyn Estimator,
-        room: &mut Room,
+        shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        self.found.clear();
-        estimator.promotable(Scope::tier(lower), Pages(u64::MAX), ctx.pages, &mut self.found);
-        let incoming = self.found.iter().map(|&page| Pages(ctx.pages.frames(page))).sum();
-        if incoming == Pages(0) {
-            return;
-        }
-        self.victims.find(upper, incoming, ctx, estimator, room);
-        for &page in &self.found {
-            let frames = Pages(ctx.pages.frames(page));
-            self.victims.make_way(upper, frames, ctx, room, plan);
-            move_to(page, upper, ctx, room, plan);
+        let books = &mut self.books;
+        for i in 0..self.candidates.order(ctx, shares) {
+            let (tenant, incoming) =
+                self.candidates.find(i, lower, upper, self.pages, ctx, estimator, shares);
+            if incoming == Pages(0) {
+                continue;
+            }
+            self.victims.find(upper, tenant, incoming, ctx, estimator, shares, books);
+            for &page in &self.candidates.found {
+                let frames = Pages(ctx.pages.frames(page));
+                let way = self.victims.make_way(upper, tenant, frames, ctx, shares, books, plan);
+                // Nobody's floor is touched by going below the low watermark, unless there are floors.
+                if way || tenant.is_none() {
+                    books.move_to(page, upper, Cause::Hot, ctx, plan);
+                }
+            }
         }
     }
 }
@@ -55,19 +82,19 @@ impl PromoteList {
 impl Selector for PromoteList {
     fn select(
         &mut self,
-        looked: bool,
+        tick: Tick,
         ctx: &mut PlanContext<'_>,
         estimator: &mut dyn Estimator,
-        _: &Shares,
+        shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        let mut room = Room::new(ctx.free);
-        self.kswapd.balance(ctx, estimator, &mut room, plan);
+        self.books.open(ctx, estimator.promoter());
+        self.kswapd.balance(ctx, estimator, shares, &mut self.books, plan);
         for lower in ctx.topology.ids() {
             if let Some(upper) = lower.faster()
-                && (looked || self.kswapd.is_awake(lower))
+                && (tick.looked || self.kswapd.is_awake(lower))
             {
-                self.promote(lower, upper, ctx, estimator, &mut room, plan);
+                self.promote(lower, upper, ctx, estimator, shares, plan);
             }
         }
     }

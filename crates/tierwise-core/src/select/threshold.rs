@@ -13,14 +13,16 @@
 //! never below the tier's min watermark. Tiers between the fastest and the slowest keep their headroom in
 //! the same way.
 //!
-//! If a partitioner sets shares, each tenant's promotions stop at its share of the fastest tier, and a tenant
-//! beyond its share demotes down to it.
+//! If a partitioner sets shares, each tenant's promotions stop at its cap in the fastest tier, a tenant
+//! beyond its cap demotes down to it, and room is made by whoever holds more than its floor.
 
+use super::books::Books;
+use super::pressure::{Need, Pressure};
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
-use crate::room::Room;
-use crate::stage::{Estimator, Scope, Selector, Shares};
+use crate::reason::Cause;
+use crate::stage::{Estimator, Scope, Selector, Shares, Tick};
 use crate::topology::WatermarkLevel;
 use crate::units::{PageId, Pages, TenantId, TierId};
 
@@ -33,6 +35,8 @@ pub struct Threshold {
     promotion_free: f64,
     hot: Vec<PageId>,
     cold: Vec<PageId>,
+    pressure: Pressure,
+    books: Books,
 }
 
 impl Threshold {
@@ -49,6 +53,8 @@ impl Threshold {
             promotion_free: promotion / 100.0,
             hot: Vec::new(),
             cold: Vec::new(),
+            pressure: Pressure::default(),
+            books: Books::default(),
         })
     }
 
@@ -57,32 +63,37 @@ impl Threshold {
         Pages((tier.capacity.0 as f64 * share).ceil() as u64).max(tier.watermarks.min)
     }
 
-    /// Demotes up to `most` cold base pages of a scope.
+    /// Demotes up to `most` cold base pages of a tier: of one tenant, or of whoever holds more than its
+    /// floor.
+    #[expect(clippy::too_many_arguments, reason = "the stages' context, one by one")]
     fn demote(
         &mut self,
         scope: Scope,
         most: Pages,
+        cause: Cause,
         ctx: &mut PlanContext<'_>,
         estimator: &mut dyn Estimator,
-        room: &mut Room,
+        shares: &Shares,
         plan: &mut MigrationPlan,
-    ) -> Pages {
+    ) {
         self.cold.clear();
-        if most > Pages(0) {
-            estimator.demotable(scope, most, ctx.pages, &mut self.cold);
+        if most == Pages(0) {
+            return;
         }
-        let mut demoted = Pages(0);
+        let (cold, books, need) = (&mut self.cold, &mut self.books, Need::Pressure);
+        match scope.tenant {
+            None => {
+                let tier = scope.tier;
+                self.pressure.find(tier, most, need, books, ctx, estimator, shares, cold);
+            }
+            Some(_) => estimator.demotable(scope, most, ctx.pages, cold),
+        }
         for &page in &self.cold {
-            let frames = Pages(ctx.pages.frames(page));
-            let min = WatermarkLevel::Min;
-            let Some(to) = room.slower_with_room(frames, scope.tier, ctx.topology, min) else {
-                continue;
-            };
-            plan.background(page, to);
-            room.record(frames, scope.tier, to);
-            demoted += frames;
+            let (frames, min) = (Pages(ctx.pages.frames(page)), WatermarkLevel::Min);
+            if let Some(to) = books.room.slower_with_room(frames, scope.tier, ctx.topology, min) {
+                books.move_to(page, to, cause, ctx, plan);
+            }
         }
-        demoted
     }
 
     /// Keeps the headroom of a tier that nothing is to be promoted to now.
@@ -91,46 +102,47 @@ impl Threshold {
         tier: TierId,
         ctx: &mut PlanContext<'_>,
         estimator: &mut dyn Estimator,
-        room: &mut Room,
+        shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        if room.free(tier) < Self::mark(self.demotion_free, tier, ctx) {
+        if self.books.room.free(tier) < Self::mark(self.demotion_free, tier, ctx) {
             let stop = Self::mark(self.promotion_free, tier, ctx);
-            let most = stop.saturating_sub(room.free(tier));
-            self.demote(Scope::tier(tier), most, ctx, estimator, room, plan);
+            let most = stop.saturating_sub(self.books.room.free(tier));
+            self.demote(Scope::tier(tier), most, Cause::Pressure, ctx, estimator, shares, plan);
         }
     }
 
     /// Brings hot pages up and cold ones down, of one tenant within its share or of all.
     fn balance(
         &mut self,
-        tenant: Option<(TenantId, Pages)>,
+        tenant: Option<TenantId>,
         ctx: &mut PlanContext<'_>,
         estimator: &mut dyn Estimator,
-        room: &mut Room,
+        shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
         let fast = TierId::FASTEST;
-        let scope = |tier| Scope { tier, tenant: tenant.map(|(id, _)| id) };
+        let capacity = ctx.topology.tier(fast).capacity;
+        let scope = |tier| Scope { tier, tenant };
         let stop = Self::mark(self.promotion_free, fast, ctx);
-        let (mut usage, share) = match tenant {
-            None => (Pages(0), ctx.topology.tier(fast).capacity),
-            Some((id, share)) => (usage(ctx, id), share),
-        };
-        let most = share.min(ctx.topology.tier(fast).capacity.saturating_sub(stop));
+        let cap = tenant.map_or(capacity, |t| shares.of(t, fast).cap.min(capacity));
+        let held = |books: &Books| tenant.map_or(Pages(0), |t| books.held(t, fast));
+        let most = cap.min(capacity.saturating_sub(stop));
         let waiting = self.find_hot(scope, most, ctx, estimator);
-        let short = (waiting + stop).saturating_sub(room.free(fast));
-        let beyond = (usage + waiting).saturating_sub(share);
-        let exceeds = if waiting > Pages(0) { short.max(beyond) } else { beyond };
-        let demoted = self.demote(scope(fast), exceeds, ctx, estimator, room, plan);
-        usage = usage.saturating_sub(demoted);
+        let beyond = (held(&self.books) + waiting).saturating_sub(cap);
+        if tenant.is_some() {
+            self.demote(scope(fast), beyond, Cause::AtShare, ctx, estimator, shares, plan);
+        }
+        let short = (waiting + stop).saturating_sub(self.books.room.free(fast));
+        if waiting > Pages(0) {
+            let all = Scope::tier(fast);
+            self.demote(all, short, Cause::MakeRoom, ctx, estimator, shares, plan);
+        }
         for &page in &self.hot {
             let frames = Pages(ctx.pages.frames(page));
-            let Some(from) = ctx.pages.tier(page) else { continue };
-            if room.free(fast) >= frames + stop && usage + frames <= share {
-                plan.background(page, fast);
-                room.record(frames, from, fast);
-                usage += frames;
+            let room = self.books.room.free(fast) >= frames + stop;
+            if room && held(&self.books) + frames <= cap {
+                self.books.move_to(page, fast, Cause::Hot, ctx, plan);
             }
         }
     }
@@ -159,39 +171,32 @@ impl Threshold {
     }
 }
 
-fn usage(ctx: &PlanContext<'_>, tenant: TenantId) -> Pages {
-    let reading = ctx.tenants.get(tenant.index());
-    reading.and_then(|t| t.usage.first()).copied().unwrap_or_default()
-}
-
 impl Selector for Threshold {
     fn select(
         &mut self,
-        looked: bool,
+        tick: Tick,
         ctx: &mut PlanContext<'_>,
         estimator: &mut dyn Estimator,
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        let mut room = Room::new(ctx.free);
+        self.books.open(ctx, estimator.promoter());
         for tier in ctx.topology.ids().rev().skip(1) {
-            if !looked || tier != TierId::FASTEST {
-                self.relieve(tier, ctx, estimator, &mut room, plan);
+            if !tick.looked || tier != TierId::FASTEST {
+                self.relieve(tier, ctx, estimator, shares, plan);
             }
         }
-        if !looked {
+        if !tick.looked {
             return;
         }
-        for (id, by_tier) in shares.by_tenant.iter().enumerate() {
-            if let Some(&share) = by_tier.first() {
-                let tenant = Some((TenantId(id as u16), share));
-                self.balance(tenant, ctx, estimator, &mut room, plan);
+        if shares.is_empty() {
+            self.balance(None, ctx, estimator, shares, plan);
+        } else {
+            for tenant in self.books.tenants() {
+                self.balance(Some(tenant), ctx, estimator, shares, plan);
             }
         }
-        if shares.by_tenant.is_empty() {
-            self.balance(None, ctx, estimator, &mut room, plan);
-        }
-        self.relieve(TierId::FASTEST, ctx, estimator, &mut room, plan);
+        self.relieve(TierId::FASTEST, ctx, estimator, shares, plan);
     }
 }
 
@@ -202,7 +207,9 @@ mod tests {
     use crate::config::Document;
     use crate::estimate::Histogram;
     use crate::observe::{Sample, TenantReading};
+    use crate::reason::Rule;
     use crate::recipe::BuildContext;
+    use crate::stage::Share;
     use crate::units::Timestamp;
 
     /// Pages with samples are hot, pages without are cold but for the first look.
@@ -216,7 +223,7 @@ mod tests {
     impl Memtis {
         fn new(tiers: usize, text: &str) -> Self {
             let machine = Machine::new(tiers);
-            let build = BuildContext { topology: &machine.topology, seed: 0 };
+            let build = BuildContext::new(&machine.topology, 0);
             let document = Document::parse("t.toml", "threshold_min = 5").unwrap();
             let estimator = Histogram::build(&document.root(), &build).unwrap();
             let document = Document::parse("t.toml", text).unwrap();
@@ -232,13 +239,8 @@ mod tests {
             machine.seen.clear();
             let mut plan = MigrationPlan::default();
             let estimator = &mut self.estimator;
-            self.selector.select(
-                looked,
-                &mut machine.context(),
-                estimator,
-                &self.shares,
-                &mut plan,
-            );
+            let tick = Tick { now: Timestamp(0), looked, partitioned: false };
+            self.selector.select(tick, &mut machine.context(), estimator, &self.shares, &mut plan);
             let outcomes = machine.carry_out(&plan);
             self.estimator.on_outcomes(Timestamp(0), &outcomes, &mut machine.pages);
             plan.moves.iter().map(|m| (m.page.0, m.to.0)).collect()
@@ -303,7 +305,13 @@ mod tests {
         let mut memtis = Memtis::new(2, "");
         memtis.machine.born(0..10, 0).born(100..150, 1);
         memtis.cold();
-        memtis.shares.by_tenant = vec![vec![Pages(12), Pages(100)]];
+        memtis.shares.set(
+            Timestamp(0),
+            TenantId(0),
+            TierId(0),
+            Share::exactly(Pages(12)),
+            Rule::Configured,
+        );
         let usage = vec![Pages(10), Pages(50)];
         memtis.machine.tenants = vec![TenantReading { usage, ..TenantReading::default() }];
         let moves = memtis.plan(true, 100..105);
@@ -316,7 +324,13 @@ mod tests {
     fn a_tenant_with_nothing_cold_is_promoted_up_to_its_share_only() {
         let mut memtis = Memtis::new(2, "");
         memtis.machine.born(0..10, 0).born(100..150, 1);
-        memtis.shares.by_tenant = vec![vec![Pages(12), Pages(100)]];
+        memtis.shares.set(
+            Timestamp(0),
+            TenantId(0),
+            TierId(0),
+            Share::exactly(Pages(12)),
+            Rule::Configured,
+        );
         let usage = vec![Pages(10), Pages(50)];
         memtis.machine.tenants = vec![TenantReading { usage, ..TenantReading::default() }];
         assert_eq!(memtis.plan(true, 100..105), [(100, 0), (101, 0)]);

@@ -7,9 +7,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tierwise_core::engine::{Engine, EngineConfig};
+use tierwise_core::learn::Null;
 use tierwise_core::lru::{LruList, LruLists};
 use tierwise_core::migrate::{FailReason, Move, MoveOutcome};
 use tierwise_core::observe::{Born, Capabilities, Observation, TierReading};
@@ -67,7 +69,8 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(recipe: Recipe, capacities: &[u64]) -> Self {
-        let config = EngineConfig::new(recipe);
+        let mut config = EngineConfig::new(recipe);
+        config.learning = Some(Arc::new(Null));
         let engine = Engine::new(&config, topology(capacities), &Capabilities::ALL, 1).unwrap();
         Self {
             engine,

@@ -1,0 +1,295 @@
+//! Hint faults over LRU lists, tenant by tenant: how Equilibria finds what to promote (section IV-E), which is
+//! how TPP and NUMA balancing do, but for the rate.
+//!
+//! - Every `scan_period_ms` (1000), the next `scan_size` (2560 MiB, the most that NUMA balancing scans of a process in a second, `MAX_SCAN_WINDOW`) of each
+//!   tenant's memory outside the fastest tier is made inaccessible, so that its next access is a hint fault.
+//!   A tenant whose promotion is slowed down has as much less scanned: `p_scan` of equation 2, with what
+//!   a scan at the full rate would see as `p_base`: the scan size, or all of the tenant's slow memory. At the end of a tenant's pages its scan goes on from their beginning.
+//! - A page that faults on an inactive list is activated; one that faults while it is active is a candidate
+//!   for promotion (TPP, section 5.3), which the faulting thread carries out. A candidate that is not promoted
+//!   at once has to fault again.
+//! - Demotion takes the old end of the inactive lists, as the kernel's reclaim.
+
+use std::time::Duration;
+
+use super::lru_scan::LruScan;
+use crate::config::{ConfigError, Section};
+use crate::lru::{End, LruList, LruLists};
+use crate::migrate::{MoveOutcome, PageRange, Payer};
+use crate::observe::{Observation, Watch};
+use crate::page::PageTable;
+use crate::pfra::Pfra;
+use crate::policy::PlanContext;
+use crate::recipe::BuildContext;
+use crate::stage::{Estimator, Scope, Shares};
+use crate::units::{Bytes, Hotness, PageId, Pages, TenantId, TierId, Timestamp};
+
+/// The estimator.
+#[derive(Debug, Clone)]
+pub struct HintFault {
+    lists: LruScan,
+    scan_size: Bytes,
+    period: Duration,
+    /// Where each tenant's scan goes on.
+    cursors: Vec<u32>,
+    /// What each tenant's scan may still poison, in base pages.
+    left: Vec<u64>,
+    /// Faulted while active since the last observation.
+    candidates: Vec<PageId>,
+    looked: bool,
+}
+
+impl HintFault {
+    /// Reads its parameters.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        let second = Duration::from_secs(1);
+        Ok(Self {
+            lists: LruScan::new(Pfra::TWO_LISTS, 0, ctx.topology),
+            scan_size: section.bytes_or("scan_size", Bytes(2560 << 20))?,
+            period: section.millis_or("scan_period_ms", second, 1..=60_000)?,
+            cursors: Vec::new(),
+            left: Vec::new(),
+            candidates: Vec::new(),
+            looked: false,
+        })
+    }
+
+    fn faulted(&mut self, page: PageId, pages: &mut PageTable) {
+        if pages.tier(page).is_none_or(|tier| tier == TierId::FASTEST) {
+            return;
+        }
+        if LruLists::which(page, pages) == LruList::Inactive {
+            self.lists.lru.shift(page, LruList::Active, pages);
+        } else {
+            self.candidates.push(page);
+        }
+    }
+
+    /// Poisons what the tenants' budgets allow of the entries in a range.
+    fn sweep(
+        &mut self,
+        from: u32,
+        to: u32,
+        first: bool,
+        pages: &PageTable,
+        out: &mut Vec<PageRange>,
+    ) {
+        for index in from..to {
+            let page = PageId(index);
+            if pages.tier(page).is_none_or(|tier| tier == TierId::FASTEST) {
+                continue;
+            }
+            let tenant = pages.tenant(page).index();
+            if tenant >= self.left.len() {
+                continue; // of a tenant that the world has not reported
+            }
+            let ahead = index >= self.cursors[tenant];
+            if ahead != first || self.left[tenant] == 0 {
+                continue;
+            }
+            self.left[tenant] = self.left[tenant].saturating_sub(pages.frames(page));
+            if self.left[tenant] == 0 {
+                self.cursors[tenant] = index + 1;
+            }
+            match out.last_mut() {
+                Some(run) if run.first.0 + run.count == index => run.count += 1,
+                _ => out.push(PageRange { first: page, count: 1 }),
+            }
+        }
+    }
+}
+
+impl Estimator for HintFault {
+    fn watch(&self) -> Watch {
+        Watch { reference_bits: true, hint_faults: true, ..Watch::default() }
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(self.period)
+    }
+
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
+        self.lists.on_observation(obs, pages);
+        self.candidates.clear();
+        for fault in &obs.hint_faults {
+            self.faulted(fault.page, pages);
+        }
+    }
+
+    fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {
+        for outcome in outcomes {
+            let which = LruLists::which(outcome.page, pages);
+            self.lists.lru.on_outcome(outcome, which, End::Head, pages);
+        }
+    }
+
+    fn look(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {
+        self.looked = true;
+    }
+
+    fn poison(&mut self, ctx: &PlanContext<'_>, shares: &Shares, out: &mut Vec<PageRange>) {
+        if !std::mem::take(&mut self.looked) {
+            return;
+        }
+        let base = self.scan_size.in_pages(ctx.topology.page_size).0;
+        let tenants = ctx.tenants.len().max(self.cursors.len());
+        self.cursors.resize(tenants, 0);
+        self.left.clear();
+        self.left.extend((0..tenants).map(|tenant| {
+            let id = TenantId(tenant as u16);
+            let slow = ctx.resident(id).saturating_sub(ctx.usage(id, TierId::FASTEST)).0;
+            // What would be scanned at the full rate: no page twice.
+            let base = if ctx.tenants.len() > tenant { base.min(slow) } else { base };
+            (base as f64 * shares.of(id, TierId::FASTEST).promotion).ceil() as u64
+        }));
+        let end = ctx.pages.len() as u32;
+        let begin = self.cursors.iter().copied().min().unwrap_or(0).min(end);
+        self.sweep(begin, end, true, ctx.pages, out);
+        // Whoever has budget left came to the end of its pages: from their beginning, up to where it began.
+        let began = self.cursors.clone();
+        for (left, _) in self.left.iter_mut().zip(&began).filter(|(_, began)| **began == 0) {
+            *left = 0;
+        }
+        let last = began.iter().copied().max().unwrap_or(0).min(end);
+        self.sweep(0, last, false, ctx.pages, out);
+        for (cursor, _) in self.cursors.iter_mut().zip(&self.left).filter(|(_, left)| **left > 0) {
+            *cursor = 0;
+        }
+    }
+
+    fn ready(&self) -> bool {
+        !self.candidates.is_empty()
+    }
+
+    fn regulates(&self) -> bool {
+        true
+    }
+
+    fn promoter(&self) -> Payer {
+        Payer::Application
+    }
+
+    fn promotable(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        let mut taken = Pages(0);
+        for &page in &self.candidates {
+            let fits = pages.tier(page) == Some(scope.tier)
+                && scope.tenant.is_none_or(|tenant| tenant == pages.tenant(page));
+            if fits && taken < most && self.lists.lru.isolate(page, pages) {
+                taken += Pages(pages.frames(page));
+                out.push(page);
+            }
+        }
+    }
+
+    fn demotable(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        self.lists.demotable(scope, most, pages, out);
+    }
+
+    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
+        self.lists.coldest(scope, most, pages, out);
+    }
+
+    fn active(&self, tenant: TenantId) -> Pages {
+        self.lists.active(tenant)
+    }
+
+    /// 1 on an active list, 0 on an inactive one.
+    fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
+        Hotness(u32::from(LruLists::which(page, pages) == LruList::Active))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::baseline::testing::Machine;
+    use crate::config::Document;
+    use crate::observe::{HintFault as Fault, TenantReading};
+    use crate::reason::Rule;
+    use crate::stage::Share;
+
+    struct Scanned {
+        machine: Machine,
+        estimator: HintFault,
+        shares: Shares,
+    }
+
+    impl Scanned {
+        fn new(scan_size: &str) -> Self {
+            let mut machine = Machine::new(2);
+            let text = format!("scan_size = \"{scan_size}\"");
+            let document = Document::parse("t.toml", &text).unwrap();
+            let build = BuildContext::new(&machine.topology, 0);
+            let estimator = HintFault::build(&document.root(), &build).unwrap();
+            let usage = vec![Pages(0), Pages(100)];
+            machine.tenants = vec![TenantReading { usage, ..TenantReading::default() }];
+            Self { machine, estimator, shares: Shares::default() }
+        }
+
+        fn scan(&mut self) -> Vec<(u32, u32)> {
+            self.estimator.look(Timestamp(0), &mut self.machine.context());
+            let mut out = Vec::new();
+            self.estimator.poison(&self.machine.context(), &self.shares, &mut out);
+            out.iter().map(|run| (run.first.0, run.count)).collect()
+        }
+
+        fn observe(&mut self, faults: &[u32]) {
+            let at = Timestamp(0);
+            let fault = |&page| Fault { page: PageId(page), poisoned_at: at, at, write: false };
+            self.machine.seen.hint_faults.extend(faults.iter().map(fault));
+            self.estimator.on_observation(at, &self.machine.seen, &mut self.machine.pages);
+            self.machine.seen.clear();
+        }
+    }
+
+    #[test]
+    fn a_scan_goes_on_where_it_ended_and_round() {
+        let mut scanned = Scanned::new("16KiB");
+        scanned.machine.born(0..3, 0).born(3..13, 1);
+        assert_eq!(scanned.scan(), [(3, 4)]);
+        assert_eq!(scanned.scan(), [(7, 4)]);
+        assert_eq!(scanned.scan(), [(11, 2), (3, 2)]);
+        assert_eq!(scanned.scan(), [(5, 4)]);
+    }
+
+    #[test]
+    fn a_slowed_tenant_has_less_scanned() {
+        let mut scanned = Scanned::new("32KiB");
+        scanned.machine.born(0..20, 1);
+        let slow = Share { promotion: 0.25, ..Share::FREE };
+        let tier = TierId::FASTEST;
+        scanned.shares.set(Timestamp(0), TenantId(0), tier, slow, Rule::Configured);
+        assert_eq!(scanned.scan(), [(0, 2)]);
+    }
+
+    #[test]
+    fn the_second_fault_makes_a_candidate_until_the_next_observation() {
+        let mut scanned = Scanned::new("1MiB");
+        scanned.machine.born(0..4, 1);
+        scanned.observe(&[2]);
+        assert!(!scanned.estimator.ready());
+        scanned.observe(&[2, 3]);
+        assert!(scanned.estimator.ready());
+        let mut out = Vec::new();
+        let pages = &mut scanned.machine.pages;
+        scanned.estimator.promotable(Scope::tier(TierId(1)), Pages(9), pages, &mut out);
+        assert_eq!(out, [PageId(2)]);
+        scanned.observe(&[]);
+        assert!(!scanned.estimator.ready());
+    }
+}

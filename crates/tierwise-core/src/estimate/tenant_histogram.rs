@@ -1,0 +1,415 @@
+//! MTAT's access histograms (Kim et al., Middleware 2025, sections 3.3.2 and 4): sampled accesses counted page
+//! by page, and for each tenant a histogram of its pages in fast memory, one of those in slow memory, and
+//! the two together.
+//!
+//! - *Count.* A sample adds one to its page's count. Bins double, from `2^0` to `2^n`: a page with count `c`
+//!   is in bin `floor(log2(c))`; pages that no sample named are below them all.
+//! - *Age.* At the partition interval (one minute, section 4) all counts are halved, so that all pages sink by a
+//!   bin.
+//! - *List.* Each bin links its pages (section 4), the most recently binned first: what a tenant would promote or
+//!   demote is found in as many steps as there are pages in the answer, however many pages and tenants there
+//!   are. Ageing is the one pass over all counts.
+//!
+//! A page that any sample named deserves promotion, those in the highest bin first; demotion begins in the
+//! lowest bin. There is no threshold between the two: that is the tenant's share.
+//!
+//! ```
+//! use tierwise_core::estimate::TenantHistogram;
+//!
+//! // Base pages; the bin below all others has no samples.
+//! let bins = [0, 1, 2, 3, 4, 1000].map(|count| TenantHistogram::bin(count, 0));
+//! assert_eq!(bins, [0, 10, 11, 11, 12, 19]);
+//! // A huge page of 512 base pages with a sample a base page is as hot as a base page with one.
+//! assert_eq!(TenantHistogram::bin(512, 9), TenantHistogram::bin(1, 0));
+//! ```
+//!
+//! What the paper does not say: how a huge page's count compares with a base page's. Here bins are of samples
+//! a base page, so that a huge page with as many samples as a base page is nine bins below it, at most.
+//!
+//! A page costs [`TenantHistogram::BYTES_PER_PAGE`] bytes beside the page table's four: eight of links and two of
+//! count, which therefore ends at 65535, in the highest bin. Fourteen in all.
+
+use std::time::Duration;
+
+use super::sample_period::SamplePeriod;
+use crate::config::{ConfigError, Section};
+use crate::lists::{ListId, PageLists};
+use crate::lru::Isolation;
+use crate::migrate::MoveOutcome;
+use crate::observe::{Observation, Watch};
+use crate::page::{Flag, PageTable};
+use crate::policy::PlanContext;
+use crate::stage::{Estimator, Scope, Ticker};
+use crate::topology::Topology;
+use crate::units::{Hotness, PageId, Pages, TenantId, TierId, Timestamp};
+
+/// log2 of the base pages of the huge page that bins are relative to (`HPAGE_PMD_ORDER`).
+const HUGE_ORDER: u8 = 9;
+
+/// Bins: one for pages without samples, one for each power of two that a count can reach, and as many below
+/// them for the base pages of a huge page.
+const BINS: usize = 1 + u16::BITS as usize + HUGE_ORDER as usize;
+
+/// The estimator.
+#[derive(Debug, Clone)]
+pub struct TenantHistogram {
+    counts: Vec<u16>,
+    lists: PageLists,
+    /// One more than the largest tenant seen.
+    tenants: u16,
+    interval: Duration,
+    ageing: Ticker,
+    period: SamplePeriod,
+    isolated: Isolation,
+}
+
+impl TenantHistogram {
+    /// Bytes of metadata a page, beside the page table's.
+    pub const BYTES_PER_PAGE: usize = size_of::<u16>() + PageLists::BYTES_PER_PAGE;
+
+    /// Reads `ageing_interval_ms` (60000), `interval_ms` (500: how often the sampler and the age are looked after)
+    /// and the sampler's parameters.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
+        let ageing =
+            section.millis_or("ageing_interval_ms", Duration::from_secs(60), 1..=3_600_000)?;
+        Ok(Self {
+            counts: Vec::new(),
+            lists: PageLists::default(),
+            tenants: 0,
+            interval: section.millis_or("interval_ms", Duration::from_millis(500), 1..=60_000)?,
+            ageing: Ticker::new(Some(ageing)),
+            period: SamplePeriod::read(section)?,
+            isolated: Isolation::default(),
+        })
+    }
+
+    /// The bin of a page with a count and an order (log2 of its base pages).
+    pub fn bin(count: u16, order: u8) -> usize {
+        match count.checked_ilog2() {
+            None => 0,
+            Some(log) => 1 + log as usize + usize::from(HUGE_ORDER.saturating_sub(order)),
+        }
+    }
+
+    /// Base pages of a tenant in a tier, by bin: the histogram of its fast or of its slow memory.
+    pub fn of(&self, tenant: TenantId, tier: TierId) -> impl Iterator<Item = Pages> {
+        (0..BINS).map(move |bin| Pages(self.lists.frames(list(tenant, tier, bin))))
+    }
+
+    fn count(&self, page: PageId) -> u16 {
+        self.counts.get(page.index()).copied().unwrap_or(0)
+    }
+
+    fn bin_of(&self, page: PageId, pages: &PageTable) -> usize {
+        Self::bin(self.count(page), pages.order(page))
+    }
+
+    fn begin(&mut self, page: PageId, pages: &PageTable) {
+        let Some(tier) = pages.tier(page) else { return };
+        if self.lists.contains(page) {
+            return;
+        }
+        if page.index() >= self.counts.len() {
+            self.counts.resize(page.index() + 1, 0);
+        }
+        self.counts[page.index()] = 0;
+        let tenant = pages.tenant(page);
+        if self.tenants <= tenant.0 {
+            self.tenants = tenant.0.saturating_add(1);
+            // The last of the tenant's lists exists from now on, so that no later sample makes one.
+            let last = list(tenant, TierId(Topology::MAX_TIERS as u8 - 1), BINS - 1);
+            self.lists.push_head(last, page, 0);
+            self.lists.remove(last, page, 0);
+        }
+        self.lists.push_head(list(tenant, tier, 0), page, pages.frames(page));
+    }
+
+    /// Takes a page off the list of the tier where it lay.
+    fn leave(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
+        let on = list(pages.tenant(page), tier, self.bin_of(page, pages));
+        self.lists.remove(on, page, pages.frames(page));
+    }
+
+    fn join(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
+        let on = list(pages.tenant(page), tier, self.bin_of(page, pages));
+        self.lists.push_head(on, page, pages.frames(page));
+    }
+
+    fn recount(&mut self, page: PageId, count: u16, pages: &PageTable) {
+        let Some(tier) = pages.tier(page) else { return };
+        if self.lists.contains(page) {
+            self.leave(page, tier, pages);
+            self.counts[page.index()] = count;
+            self.join(page, tier, pages);
+        }
+    }
+
+    /// Halves every count. Pages without samples, most of them, are only passed by.
+    fn age(&mut self, pages: &PageTable) {
+        for index in 0..self.counts.len() {
+            let count = self.counts[index];
+            if count > 0 {
+                self.recount(PageId(index as u32), count / 2, pages);
+            }
+        }
+    }
+
+    /// Names pages of one list, the newest or the oldest first, until `most` base pages are named.
+    fn name(
+        &mut self,
+        list: ListId,
+        newest_first: bool,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) -> Pages {
+        let mut named = Pages(0);
+        let mut at = if newest_first { self.lists.newest(list) } else { self.lists.tail(list) };
+        while let Some(page) = at.filter(|_| named < most) {
+            if !pages.flag(page, Flag::Isolated) {
+                self.isolated.take(page, pages);
+                named += Pages(pages.frames(page));
+                out.push(page);
+            }
+            at = if newest_first { self.lists.older(page) } else { self.lists.newer(page) };
+        }
+        named
+    }
+
+    /// Names pages bin by bin, in each bin tenant by tenant.
+    fn collect(
+        &mut self,
+        scope: Scope,
+        bins: impl Iterator<Item = usize>,
+        newest_first: bool,
+        mut most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        let tenants = match scope.tenant {
+            None => 0..self.tenants,
+            Some(TenantId(tenant)) => tenant..tenant.saturating_add(1),
+        };
+        for bin in bins {
+            for tenant in tenants.clone() {
+                if most == Pages(0) {
+                    return;
+                }
+                let list = list(TenantId(tenant), scope.tier, bin);
+                let named = self.name(list, newest_first, most, pages, out);
+                most = most.saturating_sub(named);
+            }
+        }
+    }
+}
+
+/// A tenant's pages of one bin in one tier.
+fn list(tenant: TenantId, tier: TierId, bin: usize) -> ListId {
+    let histogram = tenant.index() * Topology::MAX_TIERS + tier.index();
+    ListId((histogram * BINS + bin) as u32)
+}
+
+impl Estimator for TenantHistogram {
+    fn watch(&self) -> Watch {
+        Watch { sample_period: self.period.now(), ..Watch::default() }
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(self.interval)
+    }
+
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
+        self.isolated.put_back(pages);
+        for page in obs.born.iter().flat_map(|born| born.pages()) {
+            self.begin(page, pages);
+        }
+        self.period.count(obs.samples.len());
+        for sample in &obs.samples {
+            let count = self.count(sample.page).saturating_add(1);
+            self.recount(sample.page, count, pages);
+        }
+        for &page in &obs.gone {
+            if let Some(tier) = pages.tier(page)
+                && self.lists.contains(page)
+            {
+                self.leave(page, tier, pages);
+            }
+        }
+    }
+
+    fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {
+        for outcome in outcomes {
+            if let (Ok(()), Some(from)) = (outcome.result, outcome.from)
+                && self.lists.contains(outcome.page)
+            {
+                self.leave(outcome.page, from, pages);
+                self.join(outcome.page, outcome.to, pages);
+            }
+        }
+    }
+
+    fn look(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>) {
+        self.period.adjust(now);
+        if self.ageing.take(now) {
+            self.age(ctx.pages);
+        }
+    }
+
+    fn promotable(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        self.collect(scope, (1..BINS).rev(), true, most, pages, out);
+    }
+
+    fn demotable(
+        &mut self,
+        scope: Scope,
+        most: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        self.collect(scope, 0..BINS, false, most, pages, out);
+    }
+
+    /// The page's bin.
+    fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
+        Hotness(self.bin_of(page, pages) as u32)
+    }
+
+    /// By the unified histogram: the middle of each bin, in accesses a base page since the counts began, which
+    /// ageing halves.
+    fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
+        for bin in (0..BINS).rev() {
+            let tiers = (0..Topology::MAX_TIERS).map(|tier| TierId(tier as u8));
+            let pages: u64 = tiers.map(|tier| self.lists.frames(list(tenant, tier, bin))).sum();
+            if pages > 0 {
+                let log = bin as i32 - 1 - i32::from(HUGE_ORDER);
+                let samples = if bin == 0 { 0.0 } else { 1.5 * f64::from(log).exp2() };
+                out.push((Pages(pages), samples * f64::from(self.period.now())));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::baseline::testing::Machine;
+    use crate::config::Document;
+    use crate::observe::Sample;
+
+    struct Sampled {
+        machine: Machine,
+        histogram: TenantHistogram,
+    }
+
+    impl Sampled {
+        fn new(parameters: &str) -> Self {
+            let document = Document::parse("t.toml", parameters).unwrap();
+            let histogram = TenantHistogram::build(&document.root()).unwrap();
+            Self { machine: Machine::new(2), histogram }
+        }
+
+        /// Samples each page so many times.
+        fn sample(&mut self, pages: std::ops::Range<u32>, times: usize) {
+            for page in pages {
+                let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
+                self.machine.seen.samples.extend(std::iter::repeat_n(sample, times));
+            }
+            let (seen, pages) = (&self.machine.seen, &mut self.machine.pages);
+            self.histogram.on_observation(Timestamp(0), seen, pages);
+            self.machine.seen.clear();
+        }
+
+        /// Base pages by bin of base pages: without samples, with 1, with 2 or 3, with 4 to 7.
+        fn bins(&self, tenant: u16, tier: u8) -> [u64; 4] {
+            let all: Vec<Pages> = self.histogram.of(TenantId(tenant), TierId(tier)).collect();
+            [all[0].0, all[10].0, all[11].0, all[12].0]
+        }
+
+        fn named(&mut self, promotable: bool, tenant: u16, tier: u8, most: u64) -> Vec<u32> {
+            let (mut out, pages) = (Vec::new(), &mut self.machine.pages);
+            let scope = Scope { tier: TierId(tier), tenant: Some(TenantId(tenant)) };
+            if promotable {
+                self.histogram.promotable(scope, Pages(most), pages, &mut out);
+            } else {
+                self.histogram.demotable(scope, Pages(most), pages, &mut out);
+            }
+            out.iter().map(|page| page.0).collect()
+        }
+    }
+
+    /// Two tenants, each with pages in both tiers. Worked by hand: of tenant 0's 10 fast pages 4 have one
+    /// sample and 2 have three; of its 10 slow ones 1 has five.
+    fn two_tenants() -> Sampled {
+        let mut sampled = Sampled::new("ageing_interval_ms = 1000");
+        sampled.machine.born_of(0, 0..10, 0).born_of(0, 10..20, 1);
+        sampled.machine.born_of(1, 20..30, 0).born_of(1, 30..40, 1);
+        sampled.sample(0..4, 1);
+        sampled.sample(4..6, 3);
+        sampled.sample(10..11, 5);
+        sampled.sample(35..40, 2);
+        sampled
+    }
+
+    #[test]
+    fn each_tenant_has_a_histogram_a_tier_and_one_of_all() {
+        let sampled = two_tenants();
+        assert_eq!(sampled.bins(0, 0), [4, 4, 2, 0]);
+        assert_eq!(sampled.bins(0, 1), [9, 0, 0, 1]);
+        assert_eq!(sampled.bins(1, 1), [5, 0, 5, 0]);
+        let mut curve = Vec::new();
+        sampled.histogram.curve(TenantId(0), &mut curve);
+        // One sample in 200 accesses; the middles of the bins are 6, 3, 1.5 and 0 samples.
+        let expected = [(1, 1200.0), (2, 600.0), (4, 300.0), (13, 0.0)];
+        assert_eq!(curve, expected.map(|(pages, accesses)| (Pages(pages), accesses)));
+    }
+
+    #[test]
+    fn ageing_halves_every_count_and_all_pages_sink_by_a_bin() {
+        let mut sampled = two_tenants();
+        let (histogram, machine) = (&mut sampled.histogram, &mut sampled.machine);
+        histogram.look(Timestamp(999_999_999), &mut machine.context());
+        assert_eq!(sampled.bins(0, 0), [4, 4, 2, 0]);
+        let (histogram, machine) = (&mut sampled.histogram, &mut sampled.machine);
+        histogram.look(Timestamp(1_000_000_000), &mut machine.context());
+        assert_eq!(sampled.bins(0, 0), [8, 2, 0, 0]);
+        assert_eq!(sampled.bins(0, 1), [9, 0, 1, 0]);
+    }
+
+    #[test]
+    fn the_highest_bin_is_promoted_first_and_the_lowest_demoted_first() {
+        let mut sampled = two_tenants();
+        assert_eq!(sampled.named(true, 0, 1, 9), [10], "the other nine no sample named");
+        assert_eq!(sampled.named(true, 1, 1, 2).len(), 2);
+        assert_eq!(sampled.named(true, 1, 1, 9).len(), 3, "none is named twice in a plan");
+        assert_eq!(sampled.named(false, 0, 0, 9), [6, 7, 8, 9, 0, 1, 2, 3, 4]);
+        sampled.sample(0..0, 0);
+        assert_eq!(sampled.named(true, 1, 1, 9).len(), 5, "the next plan may name them again");
+    }
+
+    #[test]
+    fn moves_and_ends_keep_the_histograms_exact() {
+        let mut sampled = two_tenants();
+        let moved =
+            MoveOutcome { page: PageId(10), from: Some(TierId(1)), to: TierId(0), result: Ok(()) };
+        sampled.machine.pages.set_tier(PageId(10), TierId(0));
+        sampled.histogram.on_outcomes(Timestamp(0), &[moved], &mut sampled.machine.pages);
+        assert_eq!((sampled.bins(0, 0), sampled.bins(0, 1)), ([4, 4, 2, 1], [9, 0, 0, 0]));
+        sampled.machine.seen.gone.extend([PageId(4), PageId(4), PageId(77)]);
+        sampled.sample(0..0, 0);
+        assert_eq!(sampled.bins(0, 0), [4, 4, 1, 1]);
+    }
+
+    #[test]
+    fn a_page_costs_fourteen_bytes_with_the_page_tables() {
+        assert_eq!(TenantHistogram::BYTES_PER_PAGE + PageTable::BYTES_PER_PAGE, 14);
+    }
+}

@@ -1,0 +1,68 @@
+//! A tenant's accesses against the pages that are fast, from the estimator's classes of like hotness.
+
+use crate::stage::Estimator;
+use crate::units::{Pages, TenantId};
+
+/// Classes, hottest first: base pages, and accesses of one such page.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Curve {
+    classes: Vec<(Pages, f64)>,
+    accesses: f64,
+}
+
+impl Curve {
+    /// Asks the estimator. Kept for its memory.
+    pub(super) fn read(&mut self, tenant: TenantId, estimator: &dyn Estimator) {
+        self.classes.clear();
+        estimator.curve(tenant, &mut self.classes);
+        self.accesses = self.classes.iter().map(|(pages, each)| pages.0 as f64 * each).sum();
+    }
+
+    /// All accesses that were counted.
+    pub(super) fn accesses(&self) -> f64 {
+        self.accesses
+    }
+
+    /// The share of accesses that so many of the hottest pages serve.
+    pub(super) fn served(&self, fast: Pages) -> f64 {
+        let mut left = fast.0 as f64;
+        let mut served = 0.0;
+        for &(pages, each) in &self.classes {
+            let taken = left.min(pages.0 as f64);
+            served += taken * each;
+            left -= taken;
+        }
+        if self.accesses > 0.0 { served / self.accesses } else { 0.0 }
+    }
+
+    /// The fewest pages that serve a share of the accesses; `all` if nothing was counted.
+    pub(super) fn pages_for(&self, share: f64, all: Pages) -> Pages {
+        if self.accesses <= 0.0 {
+            return Pages((all.0 as f64 * share).ceil() as u64);
+        }
+        let mut left = share * self.accesses;
+        let mut needed = 0.0;
+        for &(pages, each) in self.classes.iter().filter(|(_, each)| *each > 0.0) {
+            let whole = pages.0 as f64 * each;
+            if left <= 0.0 {
+                break;
+            }
+            needed += pages.0 as f64 * (left / whole).min(1.0);
+            left -= whole;
+        }
+        // All accesses means all memory: what was not counted yet may be touched next.
+        if share >= 1.0 { all } else { Pages(needed.ceil() as u64).min(all) }
+    }
+
+    /// The next run of alike pages after `fast`: how many, and the accesses of one.
+    pub(super) fn next(&self, fast: Pages) -> Option<(Pages, f64)> {
+        let mut before = Pages(0);
+        for &(pages, each) in &self.classes {
+            if before + pages > fast {
+                return (each > 0.0).then(|| (before + pages - fast, each));
+            }
+            before += pages;
+        }
+        None
+    }
+}

@@ -1,0 +1,121 @@
+//! One latency-critical tenant and its agent (MTAT, section 3.2.1, algorithm 1).
+
+use std::time::Duration;
+
+use super::reward;
+use crate::learn::{Agent, AgentState, Experience};
+use crate::observe::TenantReading;
+use crate::reason::Rule;
+use crate::units::Pages;
+
+/// What was seen of a tenant in an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Seen {
+    /// Accesses that the fastest tier served.
+    fast: u64,
+    /// All accesses.
+    all: u64,
+    /// The worst 99th percentile that was reported.
+    p99: Option<Duration>,
+}
+
+impl Seen {
+    /// Adds a reading.
+    pub(super) fn add(&mut self, reading: &TenantReading) {
+        self.fast += reading.misses.first().copied().unwrap_or(0);
+        self.all += reading.misses.iter().sum::<u64>();
+        self.p99 = self.p99.max(reading.p99);
+    }
+}
+
+/// A latency-critical tenant.
+pub(super) struct Critical {
+    /// `None` if no agent could be made: the partition stays.
+    agent: Option<Box<dyn Agent>>,
+    slo: Duration,
+    /// The partition; `None` until its first requests were answered.
+    partition: Option<Pages>,
+    /// Most accesses a second seen in an interval.
+    most: f64,
+    state: AgentState,
+    action: f64,
+    /// The state was acted on, and nothing is known yet of what came of it.
+    pending: bool,
+}
+
+impl Critical {
+    /// A tenant of which nothing was seen.
+    pub(super) fn new(agent: Option<Box<dyn Agent>>, slo: Duration) -> Self {
+        let state = AgentState::default();
+        Self { agent, slo, partition: None, most: 0.0, state, action: 0.0, pending: false }
+    }
+
+    /// Whether its agent acts already.
+    pub(super) fn acts(&self) -> bool {
+        self.partition.is_some()
+    }
+
+    /// The end of an interval: the agent learns from its last action and takes the next, of at most `largest`
+    /// pages up or down.
+    pub(super) fn act(
+        &mut self,
+        seen: &Seen,
+        elapsed: Duration,
+        held: Pages,
+        resident: Pages,
+        largest: Pages,
+    ) {
+        let before = self.state;
+        self.look(seen, elapsed, held, resident);
+        let Some(agent) = &mut self.agent else { return };
+        if let Some(p99) = seen.p99.filter(|_| self.pending) {
+            let reward = reward(p99, self.slo, self.state.usage_ratio);
+            agent.learn(Experience {
+                state: before,
+                action: self.action,
+                reward,
+                next: self.state,
+            });
+        }
+        self.pending = false;
+        if self.partition.is_none() && seen.p99.is_none() {
+            return;
+        }
+        let action = agent.act(self.state);
+        self.action = if action.is_finite() { action.clamp(-1.0, 1.0) } else { 0.0 };
+        self.pending = true;
+        let partition = self.partition.unwrap_or(held).0 as f64;
+        let step = self.action * largest.0 as f64;
+        self.partition = Some(Pages((partition + step).max(0.0).round() as u64));
+    }
+
+    fn look(&mut self, seen: &Seen, elapsed: Duration, held: Pages, resident: Pages) {
+        let rate = seen.all as f64 / elapsed.as_secs_f64().max(1e-9);
+        self.most = self.most.max(rate);
+        let of = |part: f64, whole: f64, empty: f64| if whole > 0.0 { part / whole } else { empty };
+        self.state = AgentState {
+            usage_ratio: of(held.0 as f64, resident.0 as f64, 0.0),
+            // Nothing was served slowly.
+            access_ratio: of(seen.fast as f64, seen.all as f64, 1.0),
+            load: of(rate, self.most, 0.0),
+        };
+    }
+
+    /// What it is to have: its partition, not below its floor, and no more than its cap or its memory. Before
+    /// its first requests, what it holds.
+    pub(super) fn claim(
+        &mut self,
+        held: Pages,
+        resident: Pages,
+        floor: Pages,
+        cap: Pages,
+    ) -> (Pages, Rule) {
+        let most = resident.max(floor).min(cap);
+        let pages = self.partition.unwrap_or(held).clamp(floor, most);
+        if self.partition.is_some() {
+            self.partition = Some(pages);
+        }
+        let AgentState { usage_ratio, access_ratio, load } = self.state;
+        (pages, Rule::Learned { usage_ratio, access_ratio, load, action: self.action })
+    }
+}

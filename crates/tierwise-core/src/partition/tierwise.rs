@@ -1,0 +1,325 @@
+//! Our own partitioner: floors, caps and SLOs in one, and nothing to tune.
+//!
+//! Every second, with what the estimator knows of each tenant's hotness:
+//!
+//! 1. Everybody has its floor ([`crate::tenant`]), as far as it is resident.
+//! 2. Each service with an SLO has what its requests need at a third more than the present load, by its own counters and
+//!    what was learned of it ([`super::need`]). Before the first interval it has everything. A violation
+//!    hands over to the guard within the interval: everything fast for ten seconds. A service whose latency, processor time or
+//!    processors are not known has everything.
+//! 3. What is left goes, piece by piece, to where it helps most: a piece is worth the logarithm of the speed that
+//!    its tenant gains by it, times the tenant's weight (proportional fairness: no tenant can gain a percent
+//!    without others losing more percent together). The speed follows from the tenant's own counters: with
+//!    `m` misses an instruction of which a share `f` is fast, an instruction takes
+//!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not miss.
+//!
+//! Shares are exact: the selector keeps everybody inside its own, so nobody's pages push out another's. What nobody has
+//! a use for is divided by weight and free memory is used: a cap is only what the operator wrote, or what others
+//! are entitled to.
+//!
+//! The decision for each tenant carries its rule and the numbers that it was made with.
+
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use super::curve::Curve;
+use super::floors::{Default as DefaultFloor, Floors, cap};
+use super::need::{Need, Service};
+use crate::config::{ConfigError, Section};
+use crate::migrate::Cap;
+use crate::observe::Observation;
+use crate::page::PageTable;
+use crate::policy::PlanContext;
+use crate::reason::Rule;
+use crate::stage::{Estimator, Partitioner, Share, Shares};
+use crate::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
+use crate::topology::{Topology, WatermarkLevel};
+use crate::units::{Pages, TenantId, TierId, Timestamp};
+
+/// How often it decides: a second's 99th percentile is that of thousands of requests, and a second is how late the
+/// guard may be.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pieces that the fast tier is divided into when nothing makes them smaller.
+const PIECES: u64 = 256;
+
+/// Nanoseconds of an instruction that does not miss, for the speed that fast memory brings: one a cycle at 2.3 GHz. It is
+/// the tenants' order that follows from it, not a promise.
+const INSTRUCTION_NS: f64 = 1.0 / 2.3;
+
+/// What is known of one tenant.
+#[derive(Debug, Clone, Default)]
+struct Tenant {
+    curve: Curve,
+    need: Need,
+    /// Since the last decision.
+    instructions: f64,
+    fast_misses: f64,
+    misses: f64,
+    busy: f64,
+    processors: f64,
+    /// The worst 99th percentile since the last decision.
+    p99: Option<Duration>,
+    share: Pages,
+    rule: Option<Rule>,
+    most: Pages,
+}
+
+impl Tenant {
+    /// Misses an instruction; of a tenant that did nothing, none.
+    fn misses_per_instruction(&self) -> f64 {
+        if self.instructions > 0.0 { self.misses / self.instructions } else { 0.0 }
+    }
+
+    /// Nanoseconds an instruction with a share of the accesses fast.
+    fn instruction_ns(&self, served: f64, latency: (f64, f64)) -> f64 {
+        let (fast, slow) = latency;
+        INSTRUCTION_NS + self.misses_per_instruction() * (served * fast + (1.0 - served) * slow)
+    }
+}
+
+/// A piece of memory that a tenant would have next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Offer {
+    /// Gain a page.
+    worth: f64,
+    tenant: u16,
+    pages: Pages,
+    next: f64,
+}
+
+impl Eq for Offer {}
+
+impl Ord for Offer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // The smaller id first, where gains are alike: the order must not depend on the heap.
+        self.worth.total_cmp(&other.worth).then(other.tenant.cmp(&self.tenant))
+    }
+}
+
+impl PartialOrd for Offer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The partitioner.
+#[derive(Debug, Clone)]
+pub struct Tierwise {
+    floors: Floors,
+    tenants: Vec<Tenant>,
+    offers: BinaryHeap<Offer>,
+    decided: Timestamp,
+}
+
+impl Tierwise {
+    /// Reads `floors` ("none"), the floor of tenants that have none of their own.
+    ///
+    /// # Errors
+    /// Neither a word, a size, nor a share.
+    pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            floors: Floors::read(section, DefaultFloor::None)?,
+            tenants: Vec::new(),
+            offers: BinaryHeap::new(),
+            decided: Timestamp::ZERO,
+        })
+    }
+
+    fn spec<'a>(ctx: &PlanContext<'a>, tenant: TenantId) -> Option<&'a TenantSpec> {
+        ctx.specs.get(tenant.index())
+    }
+
+    /// What a service with an SLO needs, and why; `None` for everybody else.
+    fn needed(
+        &mut self,
+        now: Timestamp,
+        tenant: TenantId,
+        seconds: f64,
+        ctx: &PlanContext<'_>,
+    ) -> Option<(Pages, Rule)> {
+        let spec = Self::spec(ctx, tenant).filter(|s| s.class == Class::LatencyCritical)?;
+        let slo = spec.slo?;
+        let resident = ctx.resident(tenant);
+        let t = &mut self.tenants[tenant.index()];
+        let Some(p99) = t.p99 else {
+            // Nobody asked it anything, or it does not tell: it keeps what it has, which at first is everything.
+            let kept = if t.rule.is_some() { t.share } else { resident };
+            let rule = Rule::Needed { p99: Duration::ZERO, slo, access_ratio: 1.0 };
+            return Some((kept.min(resident), t.rule.unwrap_or(rule)));
+        };
+        let (fast, slow) = latencies(ctx.topology);
+        let seen = Service {
+            busy: t.busy / seconds,
+            servers: t.processors,
+            misses: t.misses / seconds,
+            access_ratio: if t.misses > 0.0 { t.fast_misses / t.misses } else { 1.0 },
+            added_ns: slow - fast,
+        };
+        let guard = t.need.saw(now, &seen, p99, slo);
+        let access_ratio =
+            if guard || seen.servers <= 0.0 { 1.0 } else { t.need.access_ratio(&seen) };
+        let pages = t.curve.pages_for(access_ratio, resident);
+        let rule =
+            if guard { Rule::Guard { p99, slo } } else { Rule::Needed { p99, slo, access_ratio } };
+        Some((pages, rule))
+    }
+
+    /// Steps 1 and 2; returns what is left.
+    fn entitle(&mut self, now: Timestamp, seconds: f64, ctx: &PlanContext<'_>) -> Pages {
+        let tier = ctx.topology.tier(TierId::FASTEST);
+        let mut left = tier.capacity.saturating_sub(tier.watermarks.at(WatermarkLevel::High));
+        for i in 0..ctx.tenants.len() {
+            let id = TenantId(i as u16);
+            let most = cap(id, TierId::FASTEST, ctx).min(ctx.resident(id));
+            let floor = self.floors.of(id).min(most);
+            let t = &mut self.tenants[i];
+            (t.most, t.share) = (most, floor);
+            left = left.saturating_sub(floor);
+        }
+        let previous: Vec<Option<Rule>> = self.tenants.iter().map(|t| t.rule).collect();
+        for (i, previous) in previous.into_iter().enumerate().take(ctx.tenants.len()) {
+            let id = TenantId(i as u16);
+            let floor = self.tenants[i].share;
+            self.tenants[i].rule = previous;
+            let needed = self.needed(now, id, seconds, ctx);
+            let t = &mut self.tenants[i];
+            t.rule = None;
+            if let Some((pages, rule)) = needed {
+                let extra = pages.min(t.most).saturating_sub(floor).min(left);
+                left -= extra;
+                t.share = floor + extra;
+                t.rule = Some(rule);
+            } else {
+                t.share = floor;
+            }
+        }
+        left
+    }
+
+    /// What a tenant would gain by the next piece.
+    fn offer(&self, tenant: usize, piece: Pages, ctx: &PlanContext<'_>) -> Option<Offer> {
+        let t = &self.tenants[tenant];
+        let (run, each) = t.curve.next(t.share)?;
+        let pages = run.min(piece).min(t.most.saturating_sub(t.share));
+        if pages == Pages(0) || t.curve.accesses() <= 0.0 {
+            return None;
+        }
+        let weight = Self::spec(ctx, TenantId(tenant as u16)).map_or(DEFAULT_WEIGHT, |s| s.weight);
+        let latency = latencies(ctx.topology);
+        let served = t.curve.served(t.share);
+        let more = served + pages.0 as f64 * each / t.curve.accesses();
+        let speedup = t.instruction_ns(served, latency) / t.instruction_ns(more, latency);
+        let worth = f64::from(weight) * speedup.ln() / pages.0 as f64;
+        (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
+    }
+
+    /// Step 3; returns what nobody has a use for.
+    fn distribute(&mut self, mut left: Pages, ctx: &PlanContext<'_>) -> Pages {
+        let capacity = ctx.topology.tier(TierId::FASTEST).capacity;
+        let piece = Pages((capacity.0 / PIECES).max(1));
+        let mut offers = std::mem::take(&mut self.offers);
+        offers.clear();
+        offers.extend((0..ctx.tenants.len()).filter_map(|i| self.offer(i, piece, ctx)));
+        while let Some(offer) = offers.pop().filter(|_| left > Pages(0)) {
+            let i = usize::from(offer.tenant);
+            let pages = offer.pages.min(left);
+            let t = &mut self.tenants[i];
+            t.share += pages;
+            left -= pages;
+            if !matches!(t.rule, Some(Rule::Guard { .. } | Rule::Needed { .. })) {
+                let served = t.curve.served(t.share);
+                t.rule = Some(Rule::Hottest { served, next: offer.next });
+            }
+            offers.extend(self.offer(i, piece, ctx));
+        }
+        self.offers = offers;
+        left
+    }
+
+    /// Divides what is left by weight among those that can hold more.
+    fn give_away(&mut self, mut left: Pages, ctx: &PlanContext<'_>) {
+        // Each round fills at least one tenant or gives everything away.
+        for _ in 0..ctx.tenants.len() {
+            let room = |t: &Tenant| t.most.saturating_sub(t.share) > Pages(0);
+            let weight =
+                |i: usize| Self::spec(ctx, TenantId(i as u16)).map_or(DEFAULT_WEIGHT, |s| s.weight);
+            let all: u64 = (0..ctx.tenants.len())
+                .filter(|&i| room(&self.tenants[i]))
+                .map(|i| u64::from(weight(i)))
+                .sum();
+            if all == 0 || left == Pages(0) {
+                return;
+            }
+            let whole = left;
+            for i in 0..ctx.tenants.len() {
+                let t = &mut self.tenants[i];
+                // Rounded down, so that equal weights get equal parts.
+                let part = u128::from(whole.0) * u128::from(weight(i)) / u128::from(all);
+                let more = Pages(part as u64).min(t.most.saturating_sub(t.share));
+                t.share += more;
+                left -= more;
+            }
+        }
+    }
+}
+
+/// Latency of the fastest and of the slowest tier in nanoseconds.
+fn latencies(topology: &Topology) -> (f64, f64) {
+    let ns = |tier: Option<&crate::topology::Tier>| {
+        tier.map_or(1.0, |t| t.load_latency.as_nanos() as f64)
+    };
+    (ns(topology.tiers.first()), ns(topology.tiers.last()))
+}
+
+impl Partitioner for Tierwise {
+    fn interval(&self) -> Option<Duration> {
+        Some(INTERVAL)
+    }
+
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, _: &PageTable) {
+        if self.tenants.len() < obs.tenants.len() {
+            self.tenants.resize_with(obs.tenants.len(), Tenant::default);
+        }
+        for (t, reading) in self.tenants.iter_mut().zip(&obs.tenants) {
+            t.instructions += reading.instructions as f64;
+            t.fast_misses += reading.misses.first().map_or(0.0, |&m| m as f64);
+            t.misses += reading.misses.iter().sum::<u64>() as f64;
+            t.busy += reading.busy.as_secs_f64();
+            t.processors = reading.processors;
+            t.p99 = t.p99.max(reading.p99);
+        }
+    }
+
+    fn first_caps(&self, specs: &[TenantSpec], topology: &Topology) -> Vec<Cap> {
+        super::floors::first_caps(specs, topology)
+    }
+
+    fn partition(
+        &mut self,
+        now: Timestamp,
+        ctx: &PlanContext<'_>,
+        estimator: &dyn Estimator,
+        shares: &mut Shares,
+    ) {
+        if self.tenants.len() < ctx.tenants.len() {
+            self.tenants.resize_with(ctx.tenants.len(), Tenant::default);
+        }
+        let seconds = now.since(self.decided).as_secs_f64().max(1e-3);
+        self.decided = now;
+        for (i, t) in self.tenants.iter_mut().enumerate() {
+            t.curve.read(TenantId(i as u16), estimator);
+        }
+        self.floors.resolve(TierId::FASTEST, ctx);
+        let left = self.entitle(now, seconds, ctx);
+        let left = self.distribute(left, ctx);
+        self.give_away(left, ctx);
+        for i in 0..ctx.tenants.len() {
+            let id = TenantId(i as u16);
+            let t = &mut self.tenants[i];
+            let rule = t.rule.unwrap_or(self.floors.rule());
+            shares.set(now, id, TierId::FASTEST, Share::exactly(t.share), rule);
+            (t.instructions, t.fast_misses, t.misses, t.busy, t.p99) = (0.0, 0.0, 0.0, 0.0, None);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Why a tenant has what it has, and why a page moved: each with the numbers of the rule that decided.
+//!
+//! A partitioner writes a [`Decision`] when a share changes. A selector writes a [`Cause`] on each move.
+//!
+//! ```
+//! use tierwise_core::reason::Rule;
+//! use tierwise_core::units::Pages;
+//!
+//! let rule = Rule::Throttled { usage: Pages(110), floor: Pages(100), rate: 0.683 };
+//! assert_eq!(
+//!     rule.to_string(),
+//!     "it holds 110 pages, 10 above its floor of 100, while fast memory is short: \
+//!      promotion at 68.3 % of its rate"
+//! );
+//! ```
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::stage::Share;
+use crate::units::{Pages, TenantId, TierId, Timestamp};
+
+/// A share changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// When.
+    pub at: Timestamp,
+    /// Whose.
+    pub tenant: TenantId,
+    /// Of which tier.
+    pub tier: TierId,
+    /// What holds from now on.
+    pub share: Share,
+    /// Why.
+    pub rule: Rule,
+}
+
+/// The rule that decided a share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rule {
+    /// It is what the operator wrote.
+    Configured,
+    /// Equation 2 of Equilibria: above the floor while the tier is full, or near the cap.
+    Throttled {
+        /// Base pages held.
+        usage: Pages,
+        /// Protected.
+        floor: Pages,
+        /// Of the base rate, 0 to 1.
+        rate: f64,
+    },
+    /// Below the floor, or the tier has room: promotion goes on at the full rate.
+    Unthrottled,
+    /// Equilibria, section IV-F: thrashing in the steady state.
+    Thrashing {
+        /// Thrash events a second.
+        rate: f64,
+        /// Above this it is thrashing.
+        limit: f64,
+        /// Of the base rate from now on.
+        promotion: f64,
+    },
+    /// Thrashing is over: its promotion rate doubles back.
+    Recovering {
+        /// Of the base rate from now on.
+        promotion: f64,
+    },
+    /// The floors do not fit: all are cut in proportion.
+    Overcommitted {
+        /// Sum of the floors.
+        floors: Pages,
+        /// What there is.
+        capacity: Pages,
+    },
+    /// A learned policy's action.
+    Learned {
+        /// Share of its memory that was fast, 0 to 1.
+        usage_ratio: f64,
+        /// Share of its accesses that were served fast, 0 to 1.
+        access_ratio: f64,
+        /// Its accesses over the most seen, 0 to 1.
+        load: f64,
+        /// The action, -1 to 1 of the largest step.
+        action: f64,
+    },
+    /// The guard took over from the learned policy.
+    Guard {
+        /// The 99th percentile in the last interval.
+        p99: Duration,
+        /// Its limit.
+        slo: Duration,
+    },
+    /// Simulated annealing over profiles (MTAT, algorithm 2).
+    Annealed {
+        /// The tenant's normalised performance (equation 3) that is expected.
+        expected: f64,
+        /// The smallest of all tenants'.
+        smallest: f64,
+    },
+    /// There is no profile: what is left is divided by weight.
+    Unprofiled {
+        /// Tenants that share it.
+        tenants: usize,
+    },
+    /// Its requests meet the SLO with this much, by what was seen at this load.
+    Needed {
+        /// The 99th percentile in the last interval.
+        p99: Duration,
+        /// Its limit.
+        slo: Duration,
+        /// Share of its accesses that must be served fast, 0 to 1.
+        access_ratio: f64,
+    },
+    /// Pages beyond the floors go to whoever's are hottest.
+    Hottest {
+        /// Share of its accesses that this much serves, 0 to 1.
+        served: f64,
+        /// Accesses a second that one page more would serve.
+        next: f64,
+    },
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        match *self {
+            Self::Configured => write!(f, "the operator set it"),
+            Self::Throttled { usage, floor, rate } => write!(
+                f,
+                "it holds {} pages, {} above its floor of {}, while fast memory is short: \
+                 promotion at {:.1} % of its rate",
+                usage.0,
+                usage.saturating_sub(floor).0,
+                floor.0,
+                rate * 100.0
+            ),
+            Self::Unthrottled => {
+                write!(
+                    f,
+                    "it is within its floor, or the tier has room: promotion at its full rate"
+                )
+            }
+            Self::Thrashing { rate, limit, promotion } => write!(
+                f,
+                "{rate:.0} promoted pages a second were demoted again soon, more than {limit:.0}, in \
+                 its steady state: promotion halved to {:.1} %",
+                promotion * 100.0
+            ),
+            Self::Recovering { promotion } => {
+                write!(f, "it thrashes no more: promotion doubled to {:.1} %", promotion * 100.0)
+            }
+            Self::Overcommitted { floors, capacity } => write!(
+                f,
+                "the floors add up to {} pages and the tier has {}: all were cut in proportion",
+                floors.0, capacity.0
+            ),
+            Self::Learned { usage_ratio, access_ratio, load, action } => write!(
+                f,
+                "the learned policy, seeing {:.1} % of its memory and {:.1} % of its accesses fast at \
+                 {:.1} % of its greatest load, acted with {action:+.2} of the largest step",
+                usage_ratio * 100.0,
+                access_ratio * 100.0,
+                load * 100.0
+            ),
+            Self::Guard { p99, slo } => write!(
+                f,
+                "its P99 was {:.3} ms in the last interval, its SLO is {:.3} ms: since a violation the \
+                 guard has taken over",
+                ms(p99),
+                ms(slo)
+            ),
+            Self::Annealed { expected, smallest } => write!(
+                f,
+                "annealing over the profiles expects {:.1} % of its full performance with it; the \
+                 worst-off tenant has {:.1} %",
+                expected * 100.0,
+                smallest * 100.0
+            ),
+            Self::Unprofiled { tenants } => write!(
+                f,
+                "there is no profile for every best-effort tenant: what is left was divided among \
+                 {tenants} by weight"
+            ),
+            Self::Needed { p99, slo, access_ratio } => write!(
+                f,
+                "its P99 was {:.3} ms against an SLO of {:.3} ms; for a third more load {:.1} % of its \
+                 accesses must be fast",
+                ms(p99),
+                ms(slo),
+                access_ratio * 100.0
+            ),
+            Self::Hottest { served, next } => write!(
+                f,
+                "its pages are hot enough: this much serves {:.1} % of its accesses, one page more \
+                 would serve {next:.2} a second",
+                served * 100.0
+            ),
+        }
+    }
+}
+
+/// Why a page was to move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cause {
+    /// The policy's own rule, of which nothing more is known.
+    #[default]
+    Policy,
+    /// It was hot enough for the faster tier.
+    Hot,
+    /// It was cold and the tier ran short (kswapd).
+    Pressure,
+    /// It made room for a hotter page.
+    MakeRoom,
+    /// Its tenant holds its share and has hotter pages.
+    AtShare,
+    /// Its tenant came near its cap.
+    NearCap,
+    /// Its tenant held its cap or more.
+    AtCap,
+    /// Its tenant's share shrank.
+    Shrink,
+    /// Its tenant's share grew.
+    Grow,
+}
+
+impl Cause {
+    /// In words, to follow "it was promoted" or "it was demoted".
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Policy => "by the policy's own rule",
+            Self::Hot => "because it was hot enough for the faster tier",
+            Self::Pressure => "because it was cold and the tier ran short",
+            Self::MakeRoom => "to make room for a hotter page",
+            Self::AtShare => "because its tenant holds its share and has hotter pages",
+            Self::NearCap => "because its tenant came near its cap",
+            Self::AtCap => "because its tenant reached its cap",
+            Self::Shrink => "because its tenant's share shrank",
+            Self::Grow => "because its tenant's share grew",
+        }
+    }
+}

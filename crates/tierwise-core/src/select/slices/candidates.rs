@@ -1,0 +1,111 @@
+//! Pages that may change places, of one tenant or of several that compete.
+
+use super::Turn;
+use crate::stage::Scope;
+use crate::units::{Hotness, PageId, Pages, TenantId, TierId};
+
+/// Every tenant that competes is asked for at least so many base pages, so that one that holds next to nothing
+/// is heard; a look at so few costs less than a move.
+const LEAST_ASKED: u64 = 32;
+
+/// One whose pages are candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Member {
+    /// Whose; `None` for everybody's together.
+    pub(super) tenant: Option<TenantId>,
+    /// Base pages that it may give.
+    pub(super) gives: Pages,
+    /// Base pages that it may take.
+    pub(super) takes: Pages,
+}
+
+impl Member {
+    /// A tenant within its own partition: it gives what it takes.
+    pub(super) const fn alone(tenant: TenantId, most: Pages) -> Self {
+        Self { tenant: Some(tenant), gives: most, takes: most }
+    }
+}
+
+/// Candidates that were found last. Kept for their memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Candidates {
+    /// Pages of slower tiers, hottest first.
+    pub(super) hot: Vec<PageId>,
+    /// Pages of the fastest tier, coldest first.
+    pub(super) cold: Vec<PageId>,
+}
+
+impl Candidates {
+    /// Finds up to about `most` base pages of the fastest tier.
+    pub(super) fn find_cold(&mut self, members: &[Member], most: Pages, turn: &mut Turn<'_, '_>) {
+        self.cold.clear();
+        let all = members.iter().map(|m| u128::from(m.gives.0)).sum();
+        for member in members {
+            let most = part(member.gives, all, most, members.len());
+            let scope = Scope { tier: TierId::FASTEST, tenant: member.tenant };
+            turn.estimator.coldest(scope, most, turn.ctx.pages, &mut self.cold);
+        }
+        if members.len() > 1 {
+            self.cold.sort_unstable_by_key(|&page| (turn.hotness(page), page));
+        }
+    }
+
+    /// Finds up to about `most` base pages of slower tiers that deserve the fastest, from the nearest first.
+    pub(super) fn find_hot(&mut self, members: &[Member], most: Pages, turn: &mut Turn<'_, '_>) {
+        self.hot.clear();
+        let all = members.iter().map(|m| u128::from(m.takes.0)).sum();
+        for member in members {
+            let mut most = part(member.takes, all, most, members.len());
+            for tier in turn.ctx.topology.ids().skip(1) {
+                let (from, scope) = (self.hot.len(), Scope { tier, tenant: member.tenant });
+                turn.estimator.promotable(scope, most, turn.ctx.pages, &mut self.hot);
+                most = most.saturating_sub(turn.frames(&self.hot[from..]));
+            }
+        }
+        if members.len() > 1 {
+            let hottest_first = |&page: &PageId| (std::cmp::Reverse(turn.hotness(page)), page);
+            self.hot.sort_unstable_by_key(hottest_first);
+        }
+    }
+
+    /// Adds up to `most` base pages of a tenant's that no look has found accessed, from the nearest slower tier
+    /// first: a share is filled, hot or not.
+    pub(super) fn fill(&mut self, tenant: TenantId, mut most: Pages, turn: &mut Turn<'_, '_>) {
+        for tier in turn.ctx.topology.ids().skip(1) {
+            let (from, scope) = (self.hot.len(), Scope { tier, tenant: Some(tenant) });
+            if most > Pages(0) {
+                turn.estimator.coldest(scope, most, turn.ctx.pages, &mut self.hot);
+            }
+            most = most.saturating_sub(turn.frames(&self.hot[from..]));
+        }
+    }
+
+    /// How many of the coldest pages from the `first` on make room for `frames` base pages that are hotter than
+    /// each of them.
+    pub(super) fn colder(
+        &self,
+        first: usize,
+        frames: Pages,
+        than: Hotness,
+        turn: &Turn<'_, '_>,
+    ) -> Option<usize> {
+        let (mut found, mut pages) = (Pages(0), 0);
+        for &page in &self.cold[first..] {
+            if found >= frames || turn.hotness(page) >= than {
+                break;
+            }
+            found += turn.frames(&[page]);
+            pages += 1;
+        }
+        (found >= frames).then_some(pages)
+    }
+}
+
+/// What one of several is asked for: twice its part, as the others' may not be worth taking.
+fn part(of: Pages, all: u128, most: Pages, members: usize) -> Pages {
+    if members <= 1 {
+        return of.min(most);
+    }
+    let part = 2 * u128::from(most.0) * u128::from(of.0) / all.max(1);
+    Pages(LEAST_ASKED.saturating_add(part as u64)).min(of)
+}

@@ -1,0 +1,384 @@
+//! MTAT's partition policy enforcer (Kim et al., Middleware 2025, section 3.3): a change of the partitions is
+//! made in slices of time, and in each partition the hottest pages stay.
+//!
+//! - *Adjust* (algorithm 3, section 3.3.1). At each slice, what every tenant holds of the fastest tier is
+//!   compared with its share, and [`plan_slice`] says who gives and takes how much. Pages are demoted from the
+//!   lowest bin and promoted from the highest (section 3.3.2). A share is filled whether or not its tenant has
+//!   pages that were accessed: a latency-critical tenant's are wanted when a request comes, not after it.
+//! - *Refine* (section 3.3.2, Figure 4b). With what a slice leaves, a tenant's slow pages change places with its
+//!   own fast ones if they are in a higher bin, and with no other tenant's.
+//! - *Compete.* Tenants whose floor is below their cap share what is not partitioned as by frequency alone: the
+//!   hottest pages of all of them, but nobody's floor is touched and nobody's cap exceeded. In the schedule
+//!   they count as one best-effort tenant. MTAT (LC Only) of section 5 has its best-effort tenants compete.
+//!   Without shares, all do.
+//!
+//! The shares' promotion rates slow nothing down here: the pace is the slices'.
+//!
+//! A tier short of its low watermark is relieved at any time, by whoever holds more than its share first.
+//! Deltas are worked out anew at each slice, so that moves that failed, births and ends are made good.
+//!
+//! Parameters: `slice_ms` (100), and `p_max`, the most base pages that a slice demotes and the most that it
+//! promotes: by default as many as half the next slower tier's bandwidth copies in a slice, which is what
+//! equation 1 allows a partition to change by. The paper prints neither.
+
+mod candidates;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use schedule::{Change, plan_slice};
+
+use candidates::{Candidates, Member};
+
+use super::books::Books;
+use super::pressure::{Need, Pressure};
+use crate::config::{ConfigError, Section};
+use crate::migrate::MigrationPlan;
+use crate::partition::largest_step;
+use crate::policy::PlanContext;
+use crate::reason::Cause;
+use crate::recipe::BuildContext;
+use crate::stage::{Estimator, Selector, Share, Shares, Tick, Ticker};
+use crate::tenant::Class;
+use crate::topology::WatermarkLevel;
+use crate::units::{Hotness, PageId, Pages, TierId, Timestamp};
+
+/// The first look for pages that should change places; each that finds only such doubles the next.
+const FIRST_BATCH: Pages = Pages(8);
+
+/// What every part of a slice needs.
+struct Turn<'a, 'b> {
+    ctx: &'a mut PlanContext<'b>,
+    estimator: &'a mut dyn Estimator,
+    shares: &'a Shares,
+    plan: &'a mut MigrationPlan,
+}
+
+impl Turn<'_, '_> {
+    fn hotness(&self, page: PageId) -> Hotness {
+        self.estimator.hotness(page, self.ctx.pages)
+    }
+
+    fn frames(&self, pages: &[PageId]) -> Pages {
+        pages.iter().map(|&page| Pages(self.ctx.pages.frames(page))).sum()
+    }
+}
+
+/// The selector.
+#[derive(Debug, Clone)]
+pub struct Slices {
+    length: Duration,
+    slice: Ticker,
+    most: Pages,
+    pressure: Pressure,
+    books: Books,
+    /// One a tenant, and one for those that compete.
+    changes: Vec<Change>,
+    competing: Vec<Member>,
+    found: Candidates,
+}
+
+impl Slices {
+    /// Reads its parameters.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub fn build(section: &Section<'_>, build: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        let length = section.millis_or("slice_ms", Duration::from_millis(100), 1..=60_000)?;
+        let topology = build.topology;
+        let source = topology.slower(TierId::FASTEST).unwrap_or(TierId::FASTEST);
+        let bound = largest_step(topology.tier(source).bandwidth, length, topology.page_size);
+        let most = section.whole_or("p_max", bound.0.max(1), 1..=u64::MAX)?;
+        Ok(Self {
+            length,
+            slice: Ticker::new(Some(length)),
+            most: Pages(most),
+            pressure: Pressure::default(),
+            books: Books::default(),
+            changes: Vec::new(),
+            competing: Vec::new(),
+            found: Candidates::default(),
+        })
+    }
+
+    /// Demotes from tiers that are short of memory, slowest first.
+    fn relieve(&mut self, turn: &mut Turn<'_, '_>) {
+        for tier in turn.ctx.topology.ids().rev().skip(1) {
+            let marks = turn.ctx.topology.tier(tier).watermarks;
+            let free = self.books.room.free(tier);
+            if free >= marks.low {
+                continue;
+            }
+            let (wanted, found) = (marks.high - free, &mut self.found.cold);
+            found.clear();
+            let (ctx, estimator) = (&mut *turn.ctx, &mut *turn.estimator);
+            let (need, books, shares) = (Need::Pressure, &self.books, turn.shares);
+            self.pressure.find(tier, wanted, need, books, ctx, estimator, shares, found);
+            for i in 0..self.found.cold.len() {
+                self.demote(self.found.cold[i], tier, Cause::Pressure, turn);
+            }
+        }
+    }
+
+    fn demote(
+        &mut self,
+        page: PageId,
+        from: TierId,
+        cause: Cause,
+        turn: &mut Turn<'_, '_>,
+    ) -> bool {
+        let frames = Pages(turn.ctx.pages.frames(page));
+        let room = &self.books.room;
+        let to = room.slower_with_room(frames, from, turn.ctx.topology, WatermarkLevel::Min);
+        to.is_some_and(|to| self.books.move_to(page, to, cause, turn.ctx, turn.plan))
+    }
+
+    /// Works out every delta, and who competes for what is left.
+    fn survey(&mut self, turn: &Turn<'_, '_>) {
+        self.changes.clear();
+        self.competing.clear();
+        let fast = TierId::FASTEST;
+        let mut claimed = 0;
+        for tenant in self.books.tenants() {
+            let share = turn.shares.of(tenant, fast);
+            let held = self.books.held(tenant, fast);
+            let slower = turn.ctx.topology.ids().skip(1).map(|tier| self.books.held(tenant, tier));
+            let slower: Pages = slower.sum();
+            let target = held.clamp(share.floor, share.cap.max(share.floor));
+            let delta = signed(target.saturating_sub(held).min(slower))
+                - signed(held.saturating_sub(target));
+            claimed += delta;
+            let spec = turn.ctx.specs.get(tenant.index());
+            let critical = spec.is_some_and(|spec| spec.class == Class::LatencyCritical);
+            self.changes.push(Change::new(Some(tenant), critical, delta));
+            if share.floor < share.cap {
+                let gives = target.min(held).saturating_sub(share.floor);
+                let takes = share.cap.saturating_sub(target).min(slower);
+                self.competing.push(Member { tenant: Some(tenant), gives, takes });
+            }
+        }
+        if self.books.tenants().all(|tenant| turn.shares.of(tenant, fast) == Share::FREE) {
+            self.competing.clear();
+            let any = Pages(u64::MAX);
+            self.competing.push(Member { tenant: None, gives: any, takes: any });
+        }
+        if !self.competing.is_empty() {
+            let high = turn.ctx.topology.tier(fast).watermarks.high;
+            let left = signed(self.books.room.free(fast)) - signed(high) - claimed;
+            self.changes.push(Change::new(None, false, left));
+        }
+    }
+
+    /// Demotes what the slice takes away. Returns how much.
+    fn give(&mut self, turn: &mut Turn<'_, '_>) -> Pages {
+        let mut given = Pages(0);
+        for i in 0..self.changes.len() {
+            let Change { tenant, step, .. } = self.changes[i];
+            let wanted = Pages(step.min(0).unsigned_abs());
+            if wanted == Pages(0) {
+                continue;
+            }
+            match tenant {
+                Some(tenant) => {
+                    self.found.find_cold(&[Member::alone(tenant, wanted)], wanted, turn);
+                }
+                None => self.found.find_cold(&self.competing, wanted, turn),
+            }
+            let mut moved = Pages(0);
+            for i in 0..self.found.cold.len() {
+                let page = self.found.cold[i];
+                if moved < wanted && self.demote(page, TierId::FASTEST, Cause::Shrink, turn) {
+                    moved += turn.frames(&[page]);
+                }
+            }
+            given += moved;
+        }
+        given
+    }
+
+    /// Promotes what the slice adds, latency-critical tenants first. Returns how much.
+    fn take(&mut self, turn: &mut Turn<'_, '_>) -> Pages {
+        let mut taken = Pages(0);
+        for critical in [true, false] {
+            for i in 0..self.changes.len() {
+                let change = self.changes[i];
+                if change.critical == critical && change.step > 0 {
+                    taken += self.promote(change, turn);
+                }
+            }
+        }
+        taken
+    }
+
+    fn promote(&mut self, change: Change, turn: &mut Turn<'_, '_>) -> Pages {
+        let wanted = Pages(change.step.unsigned_abs());
+        let cause = match change.tenant {
+            Some(tenant) => {
+                self.found.find_hot(&[Member::alone(tenant, wanted)], wanted, turn);
+                let missing = wanted.saturating_sub(turn.frames(&self.found.hot));
+                self.found.fill(tenant, missing, turn);
+                Cause::Grow
+            }
+            None => {
+                self.found.find_hot(&self.competing, wanted, turn);
+                Cause::Hot
+            }
+        };
+        let mut moved = Pages(0);
+        for &page in &self.found.hot {
+            let frames = turn.frames(&[page]);
+            // A huge page that is more than what is missing waits, or its tenant would exceed its share.
+            if moved + frames <= wanted
+                && self.may_take(page, frames, turn)
+                && self.books.move_to(page, TierId::FASTEST, cause, turn.ctx, turn.plan)
+            {
+                moved += frames;
+            }
+        }
+        moved
+    }
+
+    /// Whether a page's tenant stays within its cap with so much more.
+    fn may_take(&self, page: PageId, frames: Pages, turn: &Turn<'_, '_>) -> bool {
+        let tenant = turn.ctx.pages.tenant(page);
+        let cap = turn.shares.of(tenant, TierId::FASTEST).cap;
+        self.books.held(tenant, TierId::FASTEST) + frames <= cap
+    }
+
+    /// Exchanges pages within the partitions, latency-critical tenants first, and then among those that
+    /// compete.
+    fn refine(&mut self, mut left: Pages, turn: &mut Turn<'_, '_>) {
+        for critical in [true, false] {
+            for i in 0..self.changes.len() {
+                let Change { tenant: Some(tenant), critical: class, .. } = self.changes[i] else {
+                    continue;
+                };
+                let share = turn.shares.of(tenant, TierId::FASTEST);
+                if class == critical && share.floor >= share.cap {
+                    let member = Member::alone(tenant, Pages(u64::MAX));
+                    left = left.saturating_sub(self.exchange(&[member], left, turn));
+                }
+            }
+        }
+        let competing = std::mem::take(&mut self.competing);
+        if !competing.is_empty() {
+            self.exchange(&competing, left, turn);
+        }
+        self.competing = competing;
+    }
+
+    /// Exchanges pages of these members until no slow one is in a higher bin than a fast one, or `most` base
+    /// pages are promoted. Returns how many were.
+    fn exchange(&mut self, members: &[Member], most: Pages, turn: &mut Turn<'_, '_>) -> Pages {
+        let (mut moved, mut batch) = (Pages(0), FIRST_BATCH);
+        while moved < most {
+            let asked = batch.min(most - moved);
+            self.found.find_hot(members, asked, turn);
+            let incoming = turn.frames(&self.found.hot);
+            if incoming == Pages(0) {
+                break;
+            }
+            self.found.find_cold(members, incoming, turn);
+            let (exchanged, all) = self.pair(most - moved, turn);
+            moved += exchanged;
+            if !all {
+                break;
+            }
+            batch = batch + batch;
+        }
+        moved
+    }
+
+    /// Pairs the candidates, hottest with coldest. Returns the base pages promoted, and whether every
+    /// candidate was.
+    fn pair(&mut self, most: Pages, turn: &mut Turn<'_, '_>) -> (Pages, bool) {
+        let (mut moved, mut room, mut used) = (Pages(0), Pages(0), 0);
+        for i in 0..self.found.hot.len() {
+            let page = self.found.hot[i];
+            let (frames, heat) = (turn.frames(&[page]), turn.hotness(page));
+            let missing = frames.saturating_sub(room);
+            let Some(victims) = self.found.colder(used, missing, heat, turn) else {
+                return (moved, false);
+            };
+            if moved + frames > most {
+                return (moved, false);
+            }
+            if !self.may_swap(page, frames, turn) {
+                continue;
+            }
+            for _ in 0..victims {
+                let victim = self.found.cold[used];
+                used += 1;
+                let cause = Self::cause_of_giving(victim, turn);
+                if self.may_give(victim, turn) && self.demote(victim, TierId::FASTEST, cause, turn)
+                {
+                    room += turn.frames(&[victim]);
+                }
+            }
+            if room >= frames
+                && self.books.move_to(page, TierId::FASTEST, Cause::Hot, turn.ctx, turn.plan)
+            {
+                room -= frames;
+                moved += frames;
+            }
+        }
+        (moved, true)
+    }
+
+    /// Whether a page's tenant may promote it once the pages that make way are gone: in a partition they are
+    /// its own, among those that compete its cap counts.
+    fn may_swap(&self, page: PageId, frames: Pages, turn: &Turn<'_, '_>) -> bool {
+        let share = turn.shares.of(turn.ctx.pages.tenant(page), TierId::FASTEST);
+        share.floor >= share.cap || self.may_take(page, frames, turn)
+    }
+
+    fn cause_of_giving(page: PageId, turn: &Turn<'_, '_>) -> Cause {
+        let share = turn.shares.of(turn.ctx.pages.tenant(page), TierId::FASTEST);
+        if share.floor >= share.cap { Cause::AtShare } else { Cause::MakeRoom }
+    }
+
+    /// Whether a page's tenant stays at its floor without it; in a partition it gets it back at once.
+    fn may_give(&self, page: PageId, turn: &Turn<'_, '_>) -> bool {
+        let tenant = turn.ctx.pages.tenant(page);
+        let share = turn.shares.of(tenant, TierId::FASTEST);
+        let held = self.books.held(tenant, TierId::FASTEST);
+        share.floor >= share.cap || held.saturating_sub(turn.frames(&[page])) >= share.floor
+    }
+}
+
+fn signed(pages: Pages) -> i64 {
+    i64::try_from(pages.0).unwrap_or(i64::MAX)
+}
+
+impl Selector for Slices {
+    fn next_wake(&self) -> Option<Timestamp> {
+        self.slice.next()
+    }
+
+    fn select(
+        &mut self,
+        tick: Tick,
+        ctx: &mut PlanContext<'_>,
+        estimator: &mut dyn Estimator,
+        shares: &Shares,
+        plan: &mut MigrationPlan,
+    ) {
+        self.books.open(ctx, estimator.promoter());
+        let mut turn = Turn { ctx, estimator, shares, plan };
+        self.relieve(&mut turn);
+        let due = self.slice.take(tick.now);
+        if tick.partitioned {
+            // The first slice of a partition begins with it.
+            self.slice.set_interval(tick.now, self.length);
+        }
+        if !due && !tick.partitioned {
+            return;
+        }
+        self.survey(&turn);
+        plan_slice(&mut self.changes, self.most);
+        let moved = self.give(&mut turn).max(self.take(&mut turn));
+        self.refine(self.most.saturating_sub(moved), &mut turn);
+    }
+}

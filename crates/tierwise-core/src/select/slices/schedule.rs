@@ -1,0 +1,143 @@
+//! MTAT's algorithm 3: who gives and who takes how many pages in a time slice.
+
+use crate::units::{Pages, TenantId};
+
+/// What a tenant's partition still has to change by, and how much of it this slice does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// Whose; `None` for the tenants that share what is not partitioned.
+    pub tenant: Option<TenantId>,
+    /// Latency-critical: its pages move first.
+    pub critical: bool,
+    /// Delta: base pages that its share is above what it holds; below, if negative.
+    pub delta: i64,
+    /// Base pages of it in this slice, of the same sign.
+    pub step: i64,
+}
+
+impl Change {
+    /// A change of which nothing is done yet.
+    pub const fn new(tenant: Option<TenantId>, critical: bool, delta: i64) -> Self {
+        Self { tenant, critical, delta, step: 0 }
+    }
+}
+
+/// Sets every step of a slice of at most `most` base pages each way (MTAT, algorithm 3, lines 3 to 12).
+///
+/// Latency-critical tenants move first. What they gain beyond what others of them give, best-effort tenants
+/// that are to give do give, in proportion to what they have to; what they give, best-effort tenants that are
+/// to take do take. If none of them moves, best-effort tenants give and take as much as the slice allows.
+/// The paper has one latency-critical tenant; several share the slice in proportion.
+///
+/// ```
+/// use tierwise_core::select::{Change, plan_slice};
+/// use tierwise_core::units::{Pages, TenantId};
+///
+/// let tenant = |i, critical, delta| Change::new(Some(TenantId(i)), critical, delta);
+/// let steps = |changes: &[Change]| changes.iter().map(|c| c.step).collect::<Vec<_>>();
+///
+/// // 100 pages more for the latency-critical tenant: two give, 3 to 1, and the third has to wait.
+/// let mut all = [tenant(0, true, 100), tenant(1, false, -90), tenant(2, false, -30), tenant(3, false, 20)];
+/// plan_slice(&mut all, Pages(40));
+/// assert_eq!(steps(&all), [40, -30, -10, 0]);
+///
+/// // It is served: now the best-effort tenants exchange among themselves.
+/// let mut all = [tenant(0, true, 0), tenant(1, false, -15), tenant(2, false, -5), tenant(3, false, 20)];
+/// plan_slice(&mut all, Pages(12));
+/// assert_eq!(steps(&all), [0, -9, -3, 12]);
+/// ```
+pub fn plan_slice(changes: &mut [Change], most: Pages) {
+    changes.iter_mut().for_each(|change| change.step = 0);
+    let most = i64::try_from(most.0).unwrap_or(i64::MAX);
+    let taken = distribute(changes, true, true, most);
+    let given = distribute(changes, true, false, most);
+    if taken == 0 && given == 0 {
+        distribute(changes, false, true, most);
+        distribute(changes, false, false, most);
+    } else if taken > given {
+        distribute(changes, false, false, taken - given);
+    } else {
+        distribute(changes, false, true, given - taken);
+    }
+}
+
+/// Distributes up to `most` pages over the tenants of a class that take, or that give, in proportion to
+/// their deltas. Returns how many there were to distribute. The parts are differences of a rounded running
+/// sum, so that they add up exactly and none is above its delta.
+fn distribute(changes: &mut [Change], critical: bool, taking: bool, most: i64) -> i64 {
+    let concerned = |c: &Change| c.critical == critical && c.delta != 0 && (c.delta > 0) == taking;
+    let delta = |c: &Change| i128::from(c.delta.unsigned_abs());
+    let all: i128 = changes.iter().filter(|c| concerned(c)).map(delta).sum();
+    let total = all.min(i128::from(most));
+    let (mut sum, mut before) = (0, 0);
+    for change in changes.iter_mut().filter(|c| concerned(c)) {
+        sum += delta(change);
+        let until = total * sum / all;
+        let part = (until - before) as i64;
+        before = until;
+        change.step = if taking { part } else { -part };
+    }
+    total as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn steps(deltas: &[(bool, i64)], most: u64) -> Vec<i64> {
+        let change = |&(critical, delta): &(bool, i64)| Change::new(None, critical, delta);
+        let mut changes: Vec<Change> = deltas.iter().map(change).collect();
+        plan_slice(&mut changes, Pages(most));
+        changes.iter().map(|c| c.step).collect()
+    }
+
+    #[test]
+    fn a_shrinking_latency_critical_tenant_gives_to_those_that_take() {
+        let deltas = [(true, -50), (false, 30), (false, 20), (false, -10)];
+        assert_eq!(steps(&deltas, 10), [-10, 6, 4, 0]);
+        assert_eq!(steps(&deltas, 80), [-50, 30, 20, 0]);
+    }
+
+    #[test]
+    fn several_latency_critical_tenants_share_the_slice_and_what_they_exchange_stays_among_them() {
+        let deltas = [(true, 60), (true, 20), (true, -16), (false, -64)];
+        // 40 to take, 3 to 1; 16 come from the third, and 24 from the best-effort tenant.
+        assert_eq!(steps(&deltas, 40), [30, 10, -16, -24]);
+    }
+
+    /// The whole of algorithm 3: slices until nothing is left.
+    #[test]
+    fn slices_add_up_to_the_partition() {
+        let mut deltas = [(true, 100), (false, -90), (false, -30), (false, 20)];
+        let mut slices = Vec::new();
+        while deltas.iter().any(|d| d.1 != 0) {
+            let now = steps(&deltas, 40);
+            deltas.iter_mut().zip(&now).for_each(|(d, step)| d.1 -= step);
+            slices.push(now);
+        }
+        let expected = [
+            vec![40, -30, -10, 0],
+            vec![40, -30, -10, 0],
+            vec![20, -15, -5, 0],
+            vec![0, -15, -5, 20],
+        ];
+        assert_eq!(slices, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn no_step_is_beyond_its_delta_or_the_slice(
+            deltas in prop::collection::vec((any::<bool>(), -1000i64..1000), 0..12),
+            most in 0u64..500,
+        ) {
+            let steps = steps(&deltas, most);
+            let sum = |up: bool| -> i64 { steps.iter().filter(|&&s| (s > 0) == up).sum() };
+            prop_assert!(sum(true) <= most as i64 && -sum(false) <= most as i64);
+            for (&(_, delta), &step) in deltas.iter().zip(&steps) {
+                prop_assert!(step.abs() <= delta.abs() && step * delta >= 0);
+            }
+        }
+    }
+}

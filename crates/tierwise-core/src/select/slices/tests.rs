@@ -1,0 +1,200 @@
+use super::*;
+use crate::baseline::testing::Machine;
+use crate::config::Document;
+use crate::estimate::TenantHistogram;
+use crate::observe::{Sample, TenantReading};
+use crate::reason::Rule;
+use crate::tenant::TenantSpec;
+use crate::units::TenantId;
+
+const SLICE: u64 = 100_000_000;
+
+/// Tenants with pages of their own; tenant 0 is latency-critical.
+struct Enforced {
+    machine: Machine,
+    estimator: TenantHistogram,
+    selector: Slices,
+    shares: Shares,
+    slices: u64,
+}
+
+impl Enforced {
+    fn new(tenants: usize, parameters: &str) -> Self {
+        let mut machine = Machine::new(2);
+        machine.specs = (0..tenants).map(|i| TenantSpec::new(format!("t{i}"))).collect();
+        machine.specs[0].class = Class::LatencyCritical;
+        let build = BuildContext::new(&machine.topology, 0);
+        let document = Document::parse("t.toml", parameters).unwrap();
+        let selector = Slices::build(&document.root(), &build).unwrap();
+        let estimator = TenantHistogram::build(&Section::empty()).unwrap();
+        Self { machine, estimator, selector, shares: Shares::default(), slices: 0 }
+    }
+
+    fn share(&mut self, tenant: u16, share: Share) {
+        let (tenant, tier) = (TenantId(tenant), TierId::FASTEST);
+        self.shares.set(Timestamp(0), tenant, tier, share, Rule::Configured);
+    }
+
+    fn partition(&mut self, pages: &[u64]) {
+        for (tenant, &pages) in pages.iter().enumerate() {
+            self.share(tenant as u16, Share::exactly(Pages(pages)));
+        }
+    }
+
+    /// Samples pages so many times each.
+    fn sample(&mut self, pages: std::ops::Range<u32>, times: usize) {
+        for page in pages {
+            let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
+            self.machine.seen.samples.extend(std::iter::repeat_n(sample, times));
+        }
+    }
+
+    fn held(&self) -> Vec<u64> {
+        self.machine.tenants.iter().map(|reading| reading.usage[0].0).collect()
+    }
+
+    fn read_tenants(&mut self) {
+        let machine = &mut self.machine;
+        machine.tenants = vec![TenantReading::default(); machine.specs.len()];
+        machine.tenants.iter_mut().for_each(|reading| reading.usage = vec![Pages(0); 2]);
+        for page in (0..machine.pages.len() as u32).map(PageId) {
+            if let Some(tier) = machine.pages.tier(page) {
+                let usage = &mut machine.tenants[machine.pages.tenant(page).index()].usage;
+                usage[tier.index()] += Pages(machine.pages.frames(page));
+            }
+        }
+    }
+
+    /// One slice. Returns the moves as page, tier and cause.
+    fn slice(&mut self) -> Vec<(u32, u8, Cause)> {
+        self.slices += 1;
+        self.at(self.slices * SLICE)
+    }
+
+    fn at(&mut self, now: u64) -> Vec<(u32, u8, Cause)> {
+        self.read_tenants();
+        let (machine, now) = (&mut self.machine, Timestamp(now));
+        self.estimator.on_observation(now, &machine.seen, &mut machine.pages);
+        machine.seen.clear();
+        let mut plan = MigrationPlan::default();
+        let tick = Tick { now, looked: false, partitioned: false };
+        let estimator = &mut self.estimator;
+        self.selector.select(tick, &mut machine.context(), estimator, &self.shares, &mut plan);
+        let outcomes = machine.carry_out(&plan);
+        self.estimator.on_outcomes(now, &outcomes, &mut machine.pages);
+        self.read_tenants();
+        plan.moves.iter().map(|m| (m.page.0, m.to.0, m.cause)).collect()
+    }
+}
+
+/// Tenant 0 holds 10 pages and is to have 40, tenants 1 and 2 hold 50 and 30 and are to have 30 and 20: in
+/// slices of 12 pages, tenant 0 gains 12, which the others give 2 to 1.
+#[test]
+fn the_latency_critical_tenant_moves_first_and_the_others_give_in_proportion() {
+    let mut enforced = Enforced::new(3, "p_max = 12");
+    enforced.machine.born_of(0, 0..10, 0).born_of(0, 10..60, 1);
+    enforced.machine.born_of(1, 100..150, 0).born_of(2, 200..230, 0);
+    enforced.partition(&[40, 30, 20]);
+    enforced.sample(30..40, 2);
+    enforced.sample(100..145, 1);
+    let moves = enforced.slice();
+    let grown: Vec<u32> = moves.iter().filter(|m| m.2 == Cause::Grow).map(|m| m.0).collect();
+    assert_eq!(grown[..10].iter().filter(|p| (30..40).contains(*p)).count(), 10, "sampled first");
+    assert_eq!(enforced.held(), [22, 42, 26]);
+    let gone = |m: &&(u32, u8, Cause)| m.2 == Cause::Shrink && m.0 < 200;
+    let gone: Vec<u32> = moves.iter().filter(gone).map(|m| m.0).collect();
+    assert_eq!(gone[..5], [145, 146, 147, 148, 149], "never sampled: the lowest bin");
+    enforced.slice();
+    assert_eq!(enforced.held(), [34, 34, 22]);
+    enforced.slice();
+    assert_eq!(enforced.held(), [40, 30, 20]);
+    assert_eq!(enforced.slice(), []);
+}
+
+#[test]
+fn best_effort_tenants_exchange_when_no_latency_critical_one_moves() {
+    let mut enforced = Enforced::new(3, "p_max = 5");
+    enforced.machine.born_of(0, 0..10, 0).born_of(1, 100..140, 0);
+    enforced.machine.born_of(2, 200..210, 0).born_of(2, 210..240, 1);
+    enforced.partition(&[10, 30, 20]);
+    enforced.slice();
+    assert_eq!(enforced.held(), [10, 35, 15]);
+    enforced.slice();
+    assert_eq!(enforced.held(), [10, 30, 20]);
+}
+
+#[test]
+fn between_partitions_hotter_pages_change_places_within_their_own_tenant() {
+    let mut enforced = Enforced::new(2, "");
+    enforced.machine.born_of(0, 0..10, 0).born_of(0, 10..30, 1);
+    enforced.machine.born_of(1, 100..150, 0).born_of(1, 150..160, 1);
+    enforced.partition(&[10, 50]);
+    enforced.sample(0..5, 4);
+    enforced.sample(5..10, 1);
+    // Two are hotter than the coldest of their own, three are not hotter than anything.
+    enforced.sample(10..12, 2);
+    enforced.sample(12..15, 1);
+    enforced.sample(100..150, 8);
+    enforced.sample(150..160, 8);
+    let moves = enforced.slice();
+    let (down, up) = (Cause::AtShare, Cause::Hot);
+    assert_eq!(moves.len(), 4);
+    assert!(moves.iter().all(|m| m.0 < 100), "tenant 1's slow pages are as hot as its fast ones");
+    assert_eq!(
+        moves.iter().filter(|m| m.1 == 0 && m.2 == up && (10..12).contains(&m.0)).count(),
+        2
+    );
+    assert_eq!(
+        moves.iter().filter(|m| m.1 == 1 && m.2 == down && (5..10).contains(&m.0)).count(),
+        2
+    );
+    assert_eq!(enforced.held(), [10, 50]);
+    assert_eq!(enforced.slice(), [], "nothing is left to exchange");
+}
+
+/// Tenants 1 and 2 compete for what tenant 0's partition leaves, and keep 6 pages (the high watermark) free.
+#[test]
+fn tenants_without_a_partition_compete_by_hotness_for_what_is_left() {
+    let mut enforced = Enforced::new(3, "");
+    enforced.machine.born_of(0, 0..20, 0).born_of(0, 20..40, 1);
+    enforced.machine.born_of(1, 100..160, 0).born_of(2, 200..280, 1);
+    enforced.share(0, Share::exactly(Pages(30)));
+    enforced.share(1, Share::FREE);
+    enforced.share(2, Share::FREE);
+    enforced.sample(100..110, 1);
+    enforced.sample(200..260, 2);
+    (0..20).for_each(|_| drop(enforced.slice()));
+    // 94 pages are to be used: 30 by tenant 0, 60 by the hottest, and 4 by what was sampled at all.
+    assert_eq!(enforced.held(), [30, 4, 60]);
+    assert_eq!(enforced.machine.free[0], Pages(6));
+}
+
+#[test]
+fn without_shares_the_hottest_pages_of_all_are_fast() {
+    let mut enforced = Enforced::new(1, "");
+    enforced.machine.born_of(0, 0..94, 0).born_of(0, 100..180, 1);
+    enforced.sample(150..170, 3);
+    (0..5).for_each(|_| drop(enforced.slice()));
+    let fast = |page: u32| enforced.machine.pages.tier(PageId(page)) == Some(TierId(0));
+    assert!((150..170).all(fast));
+    assert_eq!(enforced.machine.free[0], Pages(6));
+}
+
+#[test]
+fn a_tier_that_is_short_is_relieved_between_slices_by_who_holds_more_than_its_share() {
+    let mut enforced = Enforced::new(2, "");
+    enforced.machine.born_of(0, 0..40, 0).born_of(1, 100..157, 0);
+    enforced.partition(&[40, 50]);
+    // Three are free, the low watermark is four and the high one six.
+    let moves = enforced.at(1);
+    assert_eq!(moves.len(), 3);
+    assert!(moves.iter().all(|m| m.0 >= 100 && m.2 == Cause::Pressure));
+}
+
+#[test]
+fn a_slice_is_half_of_what_the_slower_tier_copies_in_it() {
+    let enforced = Enforced::new(1, "slice_ms = 10");
+    // 30 GB/s, 10 ms, half of it: 150 MB.
+    assert_eq!(enforced.selector.most, Pages(150_000_000 / 4096));
+    assert_eq!(enforced.selector.next_wake(), Some(Timestamp(10_000_000)));
+}

@@ -1,0 +1,252 @@
+//! What the operator says of a tenant: how its success is judged, and what of each tier it is entitled to.
+//!
+//! - *floor* (Equilibria's lower protection, section IV-B): memory of a tier that others' needs do not take
+//!   away from the tenant. *cap* (upper bound): the most that it may hold there.
+//! - Each is written as bytes, as a share of what the tenant has resident, or, a floor, as `auto`: the
+//!   tenant's part of the tier by weight, as the machine's ratio has it.
+//!
+//! ```
+//! use tierwise_core::tenant::{Limit, auto_floors};
+//! use tierwise_core::units::{Bytes, Pages};
+//!
+//! // 150 GB of 200 GB are fast: a tenant of 20 GB has 15 GB protected, wherever else the memory is.
+//! let gb = |n: u64| Pages(n * 1000);
+//! assert_eq!(auto_floors(&[(gb(20), 100)], gb(150), gb(200)), [gb(15)]);
+//! // Twice the weight protects twice as much; together no more than the ratio gives both.
+//! assert_eq!(auto_floors(&[(gb(20), 100), (gb(20), 200)], gb(150), gb(200)), [gb(10), gb(20)]);
+//!
+//! let page = Bytes(4096);
+//! assert_eq!(Limit::Bytes(Bytes(8192)).pages(Pages(10), page), Some(Pages(2)));
+//! assert_eq!(Limit::Resident(0.5).pages(Pages(10), page), Some(Pages(5)));
+//! assert_eq!(Limit::Auto.pages(Pages(10), page), None); // depends on the other tenants
+//! ```
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::profile::Profile;
+use crate::topology::Topology;
+use crate::units::{Bytes, Pages, TierId};
+
+/// How a tenant's success is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Class {
+    /// By its throughput.
+    #[default]
+    BestEffort,
+    /// By the latency of its requests.
+    LatencyCritical,
+}
+
+impl Class {
+    /// The name in configurations and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BestEffort => "best-effort",
+            Self::LatencyCritical => "latency-critical",
+        }
+    }
+}
+
+/// How much of a tier.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// So much.
+    Bytes(Bytes),
+    /// This share of what the tenant has resident in all tiers, 0 to 1.
+    Resident(f64),
+    /// Its part by weight: [`auto_floors`].
+    Auto,
+}
+
+impl Limit {
+    /// In base pages, for a tenant with so many resident; `None` for [`Limit::Auto`].
+    pub fn pages(self, resident: Pages, page_size: Bytes) -> Option<Pages> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes.in_pages(page_size)),
+            Self::Resident(share) => Some(Pages((resident.0 as f64 * share).round() as u64)),
+            Self::Auto => None,
+        }
+    }
+}
+
+impl Limit {
+    /// Whether this is less than another of the same kind. Bytes and shares cannot be compared before the
+    /// tenant's size is known.
+    fn is_below(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Bytes(a), Self::Bytes(b)) => a < b,
+            (Self::Resident(a), Self::Resident(b)) => a < b,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "{bytes}"),
+            Self::Resident(share) => write!(f, "{:.1} % of its memory", share * 100.0),
+            Self::Auto => write!(f, "auto"),
+        }
+    }
+}
+
+/// The weight of a tenant that none was given to: the default of cgroup v2's weights.
+pub const DEFAULT_WEIGHT: u32 = 100;
+
+/// The largest weight, as in cgroup v2 (`CGROUP_WEIGHT_MAX`).
+pub const MAX_WEIGHT: u32 = 10_000;
+
+/// One tenant, as configured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TenantSpec {
+    /// For people.
+    pub name: String,
+    /// How its success is judged.
+    pub class: Class,
+    /// The 99th percentile of latency that it must not exceed, if it has one.
+    pub slo: Option<Duration>,
+    /// Its weight among the tenants, 1 to [`MAX_WEIGHT`].
+    pub weight: u32,
+    /// Protected memory by tier, fastest first; shorter than the tiers if the rest have none.
+    pub floors: Vec<Option<Limit>>,
+    /// The most memory by tier.
+    pub caps: Vec<Option<Limit>>,
+    /// Its throughput against fast memory, if it was profiled.
+    pub profile: Option<Profile>,
+}
+
+impl TenantSpec {
+    /// A best-effort tenant with the default weight and no limits.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            class: Class::BestEffort,
+            slo: None,
+            weight: DEFAULT_WEIGHT,
+            floors: Vec::new(),
+            caps: Vec::new(),
+            profile: None,
+        }
+    }
+
+    /// Its floor in a tier, as written.
+    pub fn floor(&self, tier: TierId) -> Option<Limit> {
+        self.floors.get(tier.index()).copied().flatten()
+    }
+
+    /// Its cap in a tier, as written.
+    pub fn cap(&self, tier: TierId) -> Option<Limit> {
+        self.caps.get(tier.index()).copied().flatten()
+    }
+}
+
+/// The floors of tenants that leave them to the machine: the part of a tenant's memory that the tier is of
+/// all memory (`tier / machine`), times its weight over the tenants' mean weight (each counted with its
+/// memory), but never more than it has. `tenants` gives resident pages and weight of each.
+///
+/// Together they are at most the ratio's part of all resident memory, so they fit into the tier whenever
+/// the memory fits into the machine.
+pub fn auto_floors(tenants: &[(Pages, u32)], tier: Pages, machine: Pages) -> Vec<Pages> {
+    let resident: f64 = tenants.iter().map(|(pages, _)| pages.0 as f64).sum();
+    let weighted: f64 = tenants.iter().map(|&(pages, w)| pages.0 as f64 * f64::from(w)).sum();
+    if machine == Pages(0) || weighted <= 0.0 {
+        return vec![Pages(0); tenants.len()];
+    }
+    let ratio = (tier.0 as f64 / machine.0 as f64).min(1.0);
+    let floor = |&(pages, weight): &(Pages, u32)| {
+        let by_weight = f64::from(weight) * resident / weighted;
+        Pages((pages.0 as f64 * (ratio * by_weight).min(1.0)) as u64)
+    };
+    tenants.iter().map(floor).collect()
+}
+
+/// What is said of the tenants does not fit the machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TenantError {
+    /// Floors in bytes that are more than the tier.
+    #[error(
+        "the floors in {tier} add up to {floors}, and it has {capacity}; lower them, or write \
+         floors = \"auto\""
+    )]
+    FloorsExceed {
+        /// The tier.
+        tier: String,
+        /// Their sum.
+        floors: Bytes,
+        /// What there is.
+        capacity: Bytes,
+    },
+    /// A cap below its floor.
+    #[error("tenant \"{tenant}\": its cap in {tier} ({cap}) is below its floor ({floor})")]
+    CapBelowFloor {
+        /// The tenant.
+        tenant: String,
+        /// The tier.
+        tier: String,
+        /// The cap, as written.
+        cap: String,
+        /// The floor, as written.
+        floor: String,
+    },
+    /// A weight that is none.
+    #[error("tenant \"{tenant}\": found a weight of {weight}; allowed: 1 to {MAX_WEIGHT}")]
+    Weight {
+        /// The tenant.
+        tenant: String,
+        /// The weight.
+        weight: u32,
+    },
+}
+
+/// Whether the tenants' floors fit into the tiers, and their caps lie above their floors.
+///
+/// # Errors
+/// The first that does not.
+pub fn check(specs: &[TenantSpec], topology: &Topology) -> Result<(), TenantError> {
+    for spec in specs {
+        if !(1..=MAX_WEIGHT).contains(&spec.weight) {
+            let (tenant, weight) = (spec.name.clone(), spec.weight);
+            return Err(TenantError::Weight { tenant, weight });
+        }
+    }
+    for id in topology.ids() {
+        let tier = topology.tier(id);
+        let bytes = |limit: Option<Limit>| match limit {
+            Some(Limit::Bytes(bytes)) => bytes,
+            _ => Bytes(0),
+        };
+        let floors: Bytes = specs.iter().map(|spec| bytes(spec.floor(id))).sum();
+        let capacity = tier.capacity.in_bytes(topology.page_size);
+        if floors > capacity {
+            let tier = tier.name.clone();
+            return Err(TenantError::FloorsExceed { tier, floors, capacity });
+        }
+        for spec in specs {
+            if let (Some(floor), Some(cap)) = (spec.floor(id), spec.cap(id))
+                && cap.is_below(floor)
+            {
+                return Err(TenantError::CapBelowFloor {
+                    tenant: spec.name.clone(),
+                    tier: tier.name.clone(),
+                    cap: cap.to_string(),
+                    floor: floor.to_string(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_floors_of_nobody_or_on_nothing_are_none() {
+        assert_eq!(auto_floors(&[], Pages(10), Pages(20)), []);
+        assert_eq!(auto_floors(&[(Pages(0), 100)], Pages(10), Pages(20)), [Pages(0)]);
+        assert_eq!(auto_floors(&[(Pages(5), 100)], Pages(0), Pages(0)), [Pages(0)]);
+    }
+}

@@ -1,0 +1,137 @@
+//! What every partitioner that keeps floors must hold, whatever the tenants: floors fit and hold, nobody has more
+//! than its cap, more weight never gets less, and the same inputs give the same shares. MTAT's, which learns, is
+//! held to the same beside its code.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use tierwise_core::config::Document;
+use tierwise_core::estimate;
+use tierwise_core::observe::{Observation, TenantReading, TierReading};
+use tierwise_core::page::PageTable;
+use tierwise_core::partition;
+use tierwise_core::policy::PlanContext;
+use tierwise_core::recipe::BuildContext;
+use tierwise_core::stage::{Share, Shares};
+use tierwise_core::tenant::{Limit, TenantSpec};
+use tierwise_core::units::{Bytes, Pages, TenantId, TierId, Timestamp};
+
+/// Base pages of the fast tier and of the slow one.
+const TIERS: [u64; 2] = [10_000, 40_000];
+
+#[derive(Debug, Clone)]
+struct Tenant {
+    fast: u64,
+    slow: u64,
+    weight: u32,
+    floor: Option<u64>,
+    cap: Option<u64>,
+}
+
+fn tenant() -> impl Strategy<Value = Tenant> {
+    let floor = prop::option::of(0u64..2_000);
+    let cap = prop::option::of(2_000u64..9_000);
+    (0u64..3_000, 0u64..6_000, 1u32..10_000, floor, cap)
+        .prop_map(|(fast, slow, weight, floor, cap)| Tenant { fast, slow, weight, floor, cap })
+}
+
+fn spec(tenant: &Tenant) -> TenantSpec {
+    let bytes = |pages: u64| Limit::Bytes(Bytes(pages * 4096));
+    TenantSpec {
+        weight: tenant.weight,
+        floors: vec![tenant.floor.map(bytes)],
+        caps: vec![tenant.cap.map(bytes)],
+        ..TenantSpec::new("tenant")
+    }
+}
+
+fn partitioned(name: &str, tenants: &[Tenant]) -> Vec<Share> {
+    let topology = common::topology(&TIERS);
+    let ctx = BuildContext::new(&topology, 7);
+    let document = Document::parse("t.toml", "").unwrap();
+    let row = partition::TABLE.iter().find(|row| row.name == name).unwrap();
+    let mut partitioner = (row.build)(&document.root(), &ctx).unwrap();
+    let estimator = estimate::None;
+    let usage = |t: &Tenant| vec![Pages(t.fast), Pages(t.slow)];
+    let readings: Vec<TenantReading> = tenants
+        .iter()
+        .map(|t| TenantReading { usage: usage(t), running: true, ..TenantReading::default() })
+        .collect();
+    let specs: Vec<TenantSpec> = tenants.iter().map(spec).collect();
+    let mut pages = PageTable::default();
+    let used: u64 = tenants.iter().map(|t| t.fast).sum();
+    let free = [Pages(TIERS[0].saturating_sub(used)), Pages(0)];
+    let mut shares = Shares::default();
+    for second in 1..4 {
+        let now = Timestamp(second * 1_000_000_000);
+        let obs = Observation {
+            tenants: readings.clone(),
+            tiers: vec![TierReading::default(); 2],
+            ..Observation::default()
+        };
+        partitioner.on_observation(now, &obs, &pages);
+        let ctx = PlanContext {
+            topology: &topology,
+            pages: &mut pages,
+            free: &free,
+            tenants: &readings,
+            specs: &specs,
+        };
+        partitioner.partition(now, &ctx, &estimator, &mut shares);
+    }
+    (0..tenants.len()).map(|i| shares.of(TenantId(i as u16), TierId::FASTEST)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        // The same cases every time.
+        rng_seed: RngSeed::Fixed(3),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn floors_fit_and_hold_and_more_weight_never_gets_less(
+        tenants in prop::collection::vec(tenant(), 1..12),
+    ) {
+        for name in ["equilibria", "tierwise"] {
+            let shares = partitioned(name, &tenants);
+            prop_assert_eq!(&shares, &partitioned(name, &tenants), "{}: not deterministic", name);
+            let sum: u64 = shares.iter().map(|s| s.floor.0).sum();
+            prop_assert!(sum <= TIERS[0], "{}: floors of {} pages", name, sum);
+            let explicit: u64 = tenants.iter().filter_map(|t| t.floor).sum();
+            for (share, t) in shares.iter().zip(&tenants) {
+                let resident = t.fast + t.slow;
+                // The high watermark of the fast tier stays free.
+                let high = common::topology(&TIERS).tier(TierId::FASTEST).watermarks.high;
+                let fits = explicit <= TIERS[0] - high.0;
+                let wanted = t.floor.unwrap_or(0).min(resident).min(t.cap.unwrap_or(u64::MAX));
+                prop_assert!(!fits || share.floor.0 >= wanted, "{}: {:?} {:?}", name, share, t);
+                prop_assert!(share.cap.0 <= t.cap.unwrap_or(u64::MAX), "{}: {:?}", name, share);
+                prop_assert!((0.0..=1.0).contains(&share.promotion));
+            }
+            for (a, share) in tenants.iter().zip(&shares) {
+                for (b, than) in tenants.iter().zip(&shares) {
+                    let alike = a.floor == b.floor && a.cap == b.cap && a.fast == b.fast
+                        && a.slow == b.slow && a.weight >= b.weight;
+                    prop_assert!(!alike || share.floor >= than.floor, "{}: {:?} {:?}", name, a, b);
+                }
+            }
+        }
+    }
+
+    /// Two tenants alike but for their weights.
+    #[test]
+    fn of_two_alike_the_heavier_has_no_less(one in tenant(), weight in 1u32..10_000) {
+        let other = Tenant { weight, ..one.clone() };
+        for name in ["equilibria", "tierwise"] {
+            let shares = partitioned(name, &[one.clone(), other.clone()]);
+            let (light, heavy) = if one.weight <= weight { (0, 1) } else { (1, 0) };
+            prop_assert!(shares[heavy].floor >= shares[light].floor, "{}: {:?}", name, shares);
+        }
+    }
+}

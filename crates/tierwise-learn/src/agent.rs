@@ -1,0 +1,123 @@
+//! MTAT's agent for one latency-critical tenant, over [`Sac`] (section 3.2.1, algorithm 1).
+
+use tierwise_core::learn::{Agent, AgentState, Experience};
+
+use crate::sac::{STATE, Sac, SacConfig, SacError, Transition};
+
+/// An agent that learns as it acts: each experience is stored, and whenever 50 new ones are in, it is trained
+/// (section 4).
+///
+/// A new agent explores: its actions are drawn from its policy. One that begins as a trained model takes the
+/// middle of its policy, as exploring would cost its tenant the SLO that the model was trained for.
+///
+/// ```
+/// use tierwise_core::learn::{Agent, AgentState};
+/// use tierwise_learn::{SacAgent, sac::SacConfig};
+///
+/// let mut agent = SacAgent::new(&SacConfig::default(), 1)?;
+/// let action = agent.act(AgentState { usage_ratio: 0.5, access_ratio: 0.9, load: 0.3 });
+/// assert!((-1.0..=1.0).contains(&action));
+/// assert_eq!(agent.experience(), 0);
+/// # Ok::<(), tierwise_learn::sac::SacError>(())
+/// ```
+pub struct SacAgent {
+    sac: Sac,
+    trained: bool,
+    learned: u64,
+}
+
+impl SacAgent {
+    /// An agent that knows nothing yet.
+    ///
+    /// # Errors
+    /// A setting is out of range.
+    pub fn new(config: &SacConfig, seed: u64) -> Result<Self, SacError> {
+        Ok(Self { sac: Sac::new(config, seed)?, trained: false, learned: 0 })
+    }
+
+    /// An agent that begins as the model in a file of [`Sac::save`].
+    ///
+    /// # Errors
+    /// As [`Sac::load`].
+    pub fn trained(path: &str, config: &SacConfig, seed: u64) -> Result<Self, SacError> {
+        Ok(Self { sac: Sac::load(path, config, seed)?, trained: true, learned: 0 })
+    }
+
+    /// The learner, to save it.
+    pub fn sac(&self) -> &Sac {
+        &self.sac
+    }
+}
+
+fn numbers(state: AgentState) -> [f32; STATE] {
+    [state.usage_ratio as f32, state.access_ratio as f32, state.load as f32]
+}
+
+impl Agent for SacAgent {
+    fn act(&mut self, state: AgentState) -> f64 {
+        let state = numbers(state);
+        f64::from(if self.trained { self.sac.act_mean(state) } else { self.sac.act(state) })
+    }
+
+    fn learn(&mut self, experience: Experience) {
+        self.learned += 1;
+        self.sac.store(Transition {
+            state: numbers(experience.state),
+            action: experience.action as f32,
+            reward: experience.reward as f32,
+            next: numbers(experience.next),
+            // A tenant's load goes on: no state is the last.
+            done: false,
+        });
+    }
+
+    /// The file of a trained model does not say how many experiences it was trained on. With one this is the
+    /// largest number, so that nobody waits for a trained agent to have learned enough.
+    fn experience(&self) -> u64 {
+        if self.trained { u64::MAX } else { self.learned }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATE: AgentState = AgentState { usage_ratio: 0.5, access_ratio: 0.8, load: 0.4 };
+
+    fn experience(action: f64) -> Experience {
+        Experience { state: STATE, action, reward: 0.5, next: STATE }
+    }
+
+    /// The learner's warm-up is 100 experiences, and it trains at every 50.
+    #[test]
+    fn it_is_trained_whenever_fifty_new_experiences_are_in() {
+        let mut agent = SacAgent::new(&SacConfig::default(), 3).unwrap();
+        let trained = |agent: &SacAgent| agent.sac().steps() > 0;
+        (0..99).for_each(|i| agent.learn(experience(f64::from(i % 3) - 1.0)));
+        assert!(!trained(&agent));
+        agent.learn(experience(0.0));
+        assert!(trained(&agent));
+        assert_eq!(agent.experience(), 100);
+        let steps = agent.sac().steps();
+        (0..49).for_each(|_| agent.learn(experience(0.5)));
+        assert_eq!(agent.sac().steps(), steps);
+        agent.learn(experience(0.5));
+        assert_eq!(agent.sac().steps(), 2 * steps);
+    }
+
+    #[test]
+    fn the_same_seed_acts_the_same_and_a_model_does_not_explore() {
+        let agent = |seed| SacAgent::new(&SacConfig::default(), seed).unwrap();
+        let acts = |mut agent: SacAgent| -> Vec<f64> { (0..5).map(|_| agent.act(STATE)).collect() };
+        assert_eq!(acts(agent(1)), acts(agent(1)));
+        assert_ne!(acts(agent(1)), acts(agent(2)));
+
+        let file = tempfile::NamedTempFile::new().unwrap();
+        agent(1).sac().save(file.path()).unwrap();
+        let path = file.path().to_str().unwrap();
+        let model = SacAgent::trained(path, &SacConfig::default(), 9).unwrap();
+        let actions = acts(model);
+        assert!(actions.iter().all(|action| *action == actions[0]));
+        assert!(SacAgent::trained("no/such/file", &SacConfig::default(), 9).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! What can go wrong in a learner.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of a [`super::Sac`].
+#[derive(Debug, thiserror::Error)]
+pub enum SacError {
+    /// A setting out of range.
+    #[error("SAC setting `{key}` is {found}; allowed: {allowed}; change it")]
+    Config {
+        /// The field of [`super::SacConfig`].
+        key: &'static str,
+        /// Its value.
+        found: String,
+        /// What it may be.
+        allowed: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {source}; check the path and its permissions", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Bytes that are no safetensors.
+    #[error(
+        "{file}: not a safetensors file: {reason}; give a file that `Sac::save` wrote, or train anew"
+    )]
+    Format {
+        /// The file, or `bytes`.
+        file: String,
+        /// What the reader stumbled on.
+        reason: String,
+    },
+    /// A tensor the learner needs is not there, or one is there that it does not know.
+    #[error(
+        "{file}: tensor `{tensor}` is {found}; expected: {expected}; give a file that `Sac::save` wrote \
+         with the same `hidden`, or train anew"
+    )]
+    Tensor {
+        /// The file, or `bytes`.
+        file: String,
+        /// The tensor's name.
+        tensor: String,
+        /// Its type and shape, `missing`, or the number at fault and its place.
+        found: String,
+        /// The type and shape it must have, or what its numbers must be.
+        expected: String,
+    },
+    /// A training step was asked for with fewer transitions than a mini-batch takes.
+    #[error(
+        "{stored} transitions are stored; a training step takes at least {batch}; store more first"
+    )]
+    TooFew {
+        /// Transitions in the replay buffer.
+        stored: usize,
+        /// [`super::SacConfig::batch`].
+        batch: usize,
+    },
+    /// A loss or its gradient is not finite. The network it belongs to was not stepped and keeps its weights.
+    #[error(
+        "the {loss} loss or its gradient became {value}; that network was not stepped; lower \
+         `learning_rate` or start from saved weights"
+    )]
+    Diverged {
+        /// Which loss.
+        loss: &'static str,
+        /// Its value.
+        value: f32,
+    },
+    /// The tensor library failed.
+    #[error("the tensor library failed: {0}; this is a defect, please report it")]
+    Library(#[from] candle_core::Error),
+}

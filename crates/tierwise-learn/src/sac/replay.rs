@@ -1,0 +1,113 @@
+//! Transitions and the buffer they are drawn from.
+
+use candle_core::{Device, Result, Tensor};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use super::STATE;
+use super::mlp::column;
+
+/// Largest state number or reward taken. Networks want inputs of about one (MTAT's are ratios, and rewards
+/// in -1..=1, eq. 2); a thousand times that is a forgotten scaling, and its square must stay far from f32's
+/// largest number.
+const LARGEST: f32 = 1000.0;
+
+/// What one decision led to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transition {
+    /// The state the decision was taken in: usage ratio, access ratio, normalised load.
+    pub state: [f32; STATE],
+    /// The action taken, scaled into -1..=1.
+    pub action: f32,
+    /// What it earned, about -1..=1.
+    pub reward: f32,
+    /// The state it led to.
+    pub next: [f32; STATE],
+    /// True if no further reward can follow (the tenant is gone).
+    pub done: bool,
+}
+
+impl Transition {
+    /// This transition fit for learning: the action clipped into -1..=1 (MTAT, algorithm 1, line 5). None
+    /// if a number is not finite or larger than [`LARGEST`].
+    fn checked(mut self) -> Option<Self> {
+        let usable = self.action.is_finite() && usable(&self.state) && usable(&self.next);
+        self.action = self.action.clamp(-1.0, 1.0);
+        (usable && fits(self.reward)).then_some(self)
+    }
+}
+
+fn fits(number: f32) -> bool {
+    number.is_finite() && number.abs() <= LARGEST
+}
+
+/// True if every number of a state can be learned from.
+pub(super) fn usable(state: &[f32; STATE]) -> bool {
+    state.iter().copied().all(fits)
+}
+
+/// The newest transitions, up to a capacity.
+#[derive(Debug)]
+pub(super) struct Replay {
+    kept: Vec<Transition>,
+    capacity: usize,
+    oldest: usize,
+}
+
+/// A mini-batch, one row per transition.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) states: Tensor,
+    pub(super) actions: Tensor,
+    pub(super) rewards: Tensor,
+    pub(super) next: Tensor,
+    /// 1 where a further decision follows, 0 where the transition was the last.
+    pub(super) goes_on: Tensor,
+}
+
+impl Replay {
+    /// Room for `capacity` transitions, taken as they come.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { kept: Vec::new(), capacity, oldest: 0 }
+    }
+
+    /// Transitions kept.
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Bytes the buffer takes now.
+    pub(super) fn bytes(&self) -> usize {
+        self.kept.capacity() * size_of::<Transition>()
+    }
+
+    /// Keeps a transition, or tells that it cannot be learned from.
+    pub(super) fn push(&mut self, transition: Transition) -> bool {
+        let Some(transition) = transition.checked() else { return false };
+        if self.kept.len() < self.capacity {
+            self.kept.push(transition);
+        } else {
+            self.kept[self.oldest] = transition;
+            self.oldest = (self.oldest + 1) % self.capacity;
+        }
+        true
+    }
+
+    /// Draws `rows` transitions uniformly, with repetition. The buffer must not be empty.
+    pub(super) fn draw(&self, rows: usize, rng: &mut ChaCha8Rng) -> Result<Batch> {
+        let drawn: Vec<&Transition> =
+            (0..rows).map(|_| &self.kept[rng.random_range(0..self.kept.len())]).collect();
+        let states = |of: fn(&Transition) -> [f32; STATE]| {
+            let numbers: Vec<f32> = drawn.iter().flat_map(|transition| of(transition)).collect();
+            Tensor::from_vec(numbers, (rows, STATE), &Device::Cpu)
+        };
+        let numbers = |of: fn(&Transition) -> f32| column(drawn.iter().map(|t| of(t)).collect());
+        Ok(Batch {
+            states: states(|t| t.state)?,
+            actions: numbers(|t| t.action)?,
+            rewards: numbers(|t| t.reward)?,
+            next: states(|t| t.next)?,
+            goes_on: numbers(|t| if t.done { 0.0 } else { 1.0 })?,
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Weights in files.
+
+use std::collections::HashMap;
+
+use candle_core::{Device, Tensor};
+
+use super::control::live;
+use crate::sac::{Sac, SacConfig, SacError};
+
+fn trained() -> (SacConfig, Sac) {
+    let config = SacConfig { gradient_steps: 3, ..SacConfig::default() };
+    let mut learner = Sac::new(&config, 5).unwrap();
+    live(&mut learner, 100);
+    (config, learner)
+}
+
+/// The learner's weights with one tensor replaced, or taken out.
+fn with(tensor: &str, replaced: Option<Tensor>) -> Result<Sac, SacError> {
+    let (config, learner) = trained();
+    let bytes = learner.to_bytes().unwrap();
+    let mut tensors: HashMap<String, Tensor> =
+        candle_core::safetensors::load_buffer(&bytes, &Device::Cpu).unwrap();
+    match replaced {
+        Some(replaced) => tensors.insert(tensor.into(), replaced),
+        None => tensors.remove(tensor),
+    };
+    Sac::from_bytes(&safetensors::serialize(&tensors, None).unwrap(), &config, 5)
+}
+
+fn message(result: Result<Sac, SacError>) -> String {
+    result.err().map(|error| error.to_string()).unwrap()
+}
+
+#[test]
+fn a_loaded_learner_has_the_saved_weights_and_answers() {
+    let (config, learner) = trained();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sac.safetensors");
+    learner.save(&path).unwrap();
+    let loaded = Sac::load(&path, &config, 5).unwrap();
+    assert_eq!(loaded.to_bytes().unwrap(), learner.to_bytes().unwrap());
+    assert_eq!(loaded.temperature().to_bits(), learner.temperature().to_bits());
+    let state = [0.3, 0.5, 0.9];
+    assert_eq!(loaded.act_mean(state).to_bits(), learner.act_mean(state).to_bits());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing left beside it");
+}
+
+#[test]
+fn a_loaded_learner_goes_on_learning() {
+    let (config, learner) = trained();
+    let mut loaded = Sac::from_bytes(&learner.to_bytes().unwrap(), &config, 5).unwrap();
+    live(&mut loaded, 100);
+    assert_eq!(loaded.steps(), 3);
+    assert_ne!(loaded.to_bytes().unwrap(), learner.to_bytes().unwrap());
+}
+
+#[test]
+fn another_width_is_refused_with_both_shapes() {
+    let (config, learner) = trained();
+    let narrow = SacConfig { hidden: 32, ..config };
+    let said = message(Sac::from_bytes(&learner.to_bytes().unwrap(), &narrow, 5));
+    for part in ["bytes: tensor `actor.0.weight`", "[64, 3]", "[32, 3]", "`hidden`"] {
+        assert!(said.contains(part), "{part} is not in: {said}");
+    }
+}
+
+#[test]
+fn a_missing_tensor_is_refused_by_name() {
+    let said = message(with("critic_2.1.bias", None));
+    assert!(said.contains("`critic_2.1.bias` is missing; expected: F32 of shape [64]"), "{said}");
+}
+
+#[test]
+fn an_unknown_tensor_is_refused_by_name() {
+    let number = Tensor::zeros(1, candle_core::DType::F32, &Device::Cpu).unwrap();
+    let said = message(with("actor.3.bias", Some(number)));
+    assert!(said.contains("`actor.3.bias` is unknown"), "{said}");
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_refused_by_place() {
+    let spoilt = Tensor::new(&[0.0_f32, f32::NAN], &Device::Cpu).unwrap();
+    let said = message(with("actor.2.bias", Some(spoilt)));
+    assert!(said.contains("`actor.2.bias` is NaN at place 1"), "{said}");
+}
+
+#[test]
+fn numbers_of_another_type_are_refused() {
+    let doubles = Tensor::new(&[0.0_f64, 0.0], &Device::Cpu).unwrap();
+    let said = message(with("actor.2.bias", Some(doubles)));
+    assert!(said.contains("is F64 of shape [2]; expected: F32 of shape [2]"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_none_is_refused_by_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none");
+    let config = SacConfig::default();
+    let said = message(Sac::load(&path, &config, 1));
+    assert!(said.contains(&path.display().to_string()), "{said}");
+    std::fs::write(&path, "no tensors").unwrap();
+    let said = message(Sac::load(&path, &config, 1));
+    assert!(said.contains("not a safetensors file"), "{said}");
+    let bytes = Sac::new(&config, 1).unwrap().to_bytes().unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    assert!(matches!(Sac::load(&path, &config, 1), Err(SacError::Format { .. })));
+}

@@ -1,0 +1,140 @@
+//! What the learner does not take.
+
+use candle_core::{Device, Tensor};
+
+use super::control::live;
+use crate::sac::{Sac, SacConfig, SacError, Transition};
+
+const GOOD: Transition = Transition {
+    state: [0.5, 0.7, 0.2],
+    action: 0.1,
+    reward: 0.5,
+    next: [0.52, 0.72, 0.2],
+    done: false,
+};
+
+/// Not finite, or beyond anything scaled.
+const BAD: [f32; 4] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30];
+
+fn spoilt(number: f32) -> Vec<Transition> {
+    let mut all: Vec<Transition> = (0..3)
+        .flat_map(|place| {
+            let (mut state, mut next) = (GOOD, GOOD);
+            state.state[place] = number;
+            next.next[place] = number;
+            [state, next]
+        })
+        .collect();
+    all.push(Transition { reward: number, ..GOOD });
+    if !number.is_finite() {
+        all.push(Transition { action: number, ..GOOD });
+    }
+    all
+}
+
+#[test]
+fn transitions_with_numbers_that_are_not_finite_are_left_out_and_counted() {
+    let mut learner = Sac::new(&SacConfig::default(), 1).unwrap();
+    let spoilt: Vec<Transition> = BAD.into_iter().flat_map(spoilt).collect();
+    for &transition in &spoilt {
+        assert!(!learner.store(transition));
+    }
+    assert_eq!((learner.len(), learner.refused()), (0, spoilt.len() as u64));
+}
+
+#[test]
+fn bad_transitions_between_good_ones_change_no_weight() {
+    let config = SacConfig { gradient_steps: 5, ..SacConfig::default() };
+    let run = |spoil: bool| {
+        let mut learner = Sac::new(&config, 1).unwrap();
+        for _ in 0..120 {
+            learner.store(GOOD);
+            if spoil {
+                learner.store(Transition { reward: f32::NAN, ..GOOD });
+            }
+        }
+        assert_eq!(learner.steps(), 5);
+        learner.to_bytes().unwrap()
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn a_state_that_is_not_finite_is_answered_with_no_change() {
+    let mut learner = Sac::new(&SacConfig::default(), 1).unwrap();
+    for number in BAD {
+        assert_eq!(learner.act([0.5, number, 0.5]), 0.0);
+        assert_eq!(learner.act_mean([0.5, number, 0.5]), 0.0);
+    }
+    assert_eq!(learner.refused(), BAD.len() as u64);
+}
+
+#[test]
+fn a_step_that_diverges_is_refused_and_keeps_every_weight() {
+    let config = SacConfig::default();
+    let mut bytes = Sac::new(&config, 1).unwrap().to_bytes().unwrap();
+    // A critic so large that the square of its error is beyond f32.
+    let mut tensors = candle_core::safetensors::load_buffer(&bytes, &Device::Cpu).unwrap();
+    let huge = Tensor::full(1e25_f32, 1, &Device::Cpu).unwrap();
+    tensors.insert("critic_1.2.bias".into(), huge);
+    bytes = safetensors::serialize(&tensors, None).unwrap();
+    let mut learner = Sac::from_bytes(&bytes, &config, 1).unwrap();
+    live(&mut learner, 80);
+    let error = learner.train_once().unwrap_err();
+    assert!(matches!(error, SacError::Diverged { loss: "critic", .. }), "{error}");
+    assert_eq!(learner.to_bytes().unwrap(), bytes);
+    live(&mut learner, 40);
+    assert_eq!((learner.steps(), learner.failed()), (0, 1));
+}
+
+#[test]
+fn a_step_without_a_mini_batch_of_transitions_is_refused() {
+    let mut learner = Sac::new(&SacConfig::default(), 1).unwrap();
+    live(&mut learner, 40);
+    let error = learner.train_once().unwrap_err();
+    assert!(matches!(error, SacError::TooFew { stored: 40, batch: 64 }), "{error}");
+}
+
+#[test]
+fn trainings_come_after_the_warm_up_and_then_every_so_many_transitions() {
+    let config = SacConfig { gradient_steps: 1, ..SacConfig::default() };
+    let mut learner = Sac::new(&config, 1).unwrap();
+    let trained: Vec<usize> = (1..=220).filter(|_| learner.store(GOOD)).collect();
+    assert_eq!(trained, [100, 150, 200]);
+}
+
+#[test]
+fn the_buffer_keeps_the_newest_transitions_up_to_its_capacity() {
+    let config = SacConfig { replay_capacity: 100, train_every: 1000, ..SacConfig::default() };
+    let mut learner = Sac::new(&config, 1).unwrap();
+    for _ in 0..250 {
+        learner.store(GOOD);
+    }
+    assert_eq!(learner.len(), 100);
+    assert!(learner.memory_bytes() < 128 * 40, "{}", learner.memory_bytes());
+}
+
+#[test]
+fn settings_out_of_range_are_refused_by_name() {
+    let good = SacConfig::default();
+    let bad = [
+        ("state", SacConfig { state: 4, ..good.clone() }),
+        ("hidden", SacConfig { hidden: 0, ..good.clone() }),
+        ("discount", SacConfig { discount: 1.0, ..good.clone() }),
+        ("tau", SacConfig { tau: 0.0, ..good.clone() }),
+        ("learning_rate", SacConfig { learning_rate: f64::NAN, ..good.clone() }),
+        ("target_entropy", SacConfig { target_entropy: f64::INFINITY, ..good.clone() }),
+        ("initial_temperature", SacConfig { initial_temperature: 0.0, ..good.clone() }),
+        ("batch", SacConfig { batch: 0, ..good.clone() }),
+        ("train_every", SacConfig { train_every: 0, ..good.clone() }),
+        ("gradient_steps", SacConfig { gradient_steps: 0, ..good.clone() }),
+        ("warm_up", SacConfig { warm_up: 63, ..good.clone() }),
+        ("replay_capacity", SacConfig { replay_capacity: 99, ..good }),
+    ];
+    for (name, config) in bad {
+        match Sac::new(&config, 1).err() {
+            Some(SacError::Config { key, .. }) => assert_eq!(key, name),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}

@@ -3,7 +3,7 @@
 
 record_all.py --list names them; record_all.py --table renews the table in traces/README.md.
 
-Needs redis-server, memcached, zstd and qemu-user from Debian, cargo, and Python 3 with venv. What is
+Needs redis-server, memcached, zstd, gcc and qemu-user from Debian, cargo, and Python 3 with venv. What is
 made on the way (Python packages, graphs, databases, archives) goes to recorder/build/ and stays there
 for the next time. RECORD is the recorder's command (default: tierwise record), TRACES the folder that
 the traces go to (default: traces/). A trace that exists is replaced.
@@ -44,6 +44,9 @@ BANK_SCALE = 8
 GRID_SIDE = 250
 # Windows that are kept of a load phase, which has many and of which only the first touches matter.
 LOAD_WINDOWS = 10
+# XSBench's 68 nuclides with so many energies each (its small problem has 11 303): 130 MiB, nine
+# tenths of it the index of the unionized grid.
+GRIDPOINTS = 6200
 # How long the recorder may take from its start to the marks FIFO.
 RECORDER_START_S = 30
 
@@ -137,6 +140,14 @@ def search(name, recording):
     wait(recorder(name, recording, [python(), "search/run.py", kind, GRID_SIDE, queries]), name)
 
 
+def xsbench(name, recording):
+    """Look-ups of cross sections, in C."""
+    (lookups,) = recording.parameters
+    program = made("xsbench", lambda out: run(
+        ["cc", "-O2", "-std=gnu11", "-o", out, "xsbench/xsbench.c"]))
+    wait(recorder(name, recording, [program, GRIDPOINTS, lookups]), name)
+
+
 def zstd(name, recording):
     """zstd with a 128 MiB window, on Python packages; it has no load phase."""
     archive = made("packages.tar", archive_packages)
@@ -214,6 +225,7 @@ RECORDINGS = {
     "graph-tc-urand": Recording(20 * M, graph, ("tc", "urand", 1), limit=3400 * M),
     "sqlite-memory": Recording(20 * M, sqlite, ("memory", 20_000)),
     "sqlite-file": Recording(20 * M, sqlite, ("file", 20_000)),
+    "xsbench": Recording(20 * M, xsbench, (500_000,)),
     "zstd-long": Recording(50 * M, zstd, ()),
     "networkx-astar": Recording(25 * M, search, ("astar", 8)),
     "networkx-dijkstra": Recording(25 * M, search, ("dijkstra", 3)),
@@ -231,7 +243,8 @@ for package in ("networkit", "networkx", "numpy", "scipy"):
 def versions():
     """What was recorded, and with what: a line a program."""
     commands = (["redis-server", "--version"], ["memcached", "--version"], ["zstd", "--version"],
-                [python(), "-c", PACKAGE_VERSIONS], ["qemu-x86_64", "--version"])
+                [python(), "-c", PACKAGE_VERSIONS], ["cc", "--version"],
+                ["qemu-x86_64", "--version"])
     return [run(command, capture_output=True, text=True).stdout.split("\n")[0].strip()
             for command in commands]
 

@@ -8,7 +8,7 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Class, Scenario, Source, Workload};
+use tierwise_sim::scenario::{Scenario, Source, Workload};
 use tierwise_trace::generate::GeneratorSpec;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,21 +23,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         scrambled: true,
         ..GeneratorSpec::default()
     };
-    let workload = Workload {
-        name: "zipf".to_owned(),
-        class: Class::BestEffort,
-        source: Source::Generator("zipf".to_owned(), spec),
-        merge: 1,
-        dilation: 1,
-        scale: 1,
-        loops: 1,
-        measure_from: Some("run".to_owned()),
-        measure_to: None,
-        start: Duration::ZERO,
-        stop: None,
-        huge_pages: false,
-        memory_level_parallelism: 1.0,
-    };
+    let source = Source::Generator("zipf".to_owned(), spec);
+    let measure_from = Some("run".to_owned());
+    let workload = Workload { measure_from, ..Workload::new("zipf", source) };
     let scenario = Scenario {
         name: "one terabyte".to_owned(),
         summary: String::new(),

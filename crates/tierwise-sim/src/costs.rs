@@ -71,6 +71,20 @@ impl Costs {
         copy_bytes_per_ns: f64::INFINITY,
     };
 
+    /// The same kernel on memory that is simulated in granules of `pages` base pages: what is done once a
+    /// page is done so often a granule. Hint faults are not: a granule has as many as pages of it are touched.
+    pub fn for_granules(self, pages: u32) -> Self {
+        let times = f64::from(pages);
+        Self {
+            scan_pte_ns: self.scan_pte_ns * times,
+            clear_bit_ns: self.clear_bit_ns * times,
+            batch_pages: (self.batch_pages / pages).max(1),
+            poison_ns: self.poison_ns * times,
+            migrate_page_ns: self.migrate_page_ns * times,
+            ..self
+        }
+    }
+
     /// Reads a scenario's `[costs]` over the defaults.
     ///
     /// # Errors

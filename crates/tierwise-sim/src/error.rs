@@ -6,6 +6,9 @@ pub enum SimError {
     /// The recipe or the scenario's parameters do not fit.
     #[error(transparent)]
     Engine(#[from] tierwise_core::engine::EngineError),
+    /// What is said of the tenants does not fit the machine.
+    #[error(transparent)]
+    Tenants(#[from] tierwise_core::tenant::TenantError),
     /// A trace cannot be read.
     #[error(transparent)]
     Trace(#[from] tierwise_trace::TraceError),

@@ -6,6 +6,7 @@ use tierwise_core::units::Pages;
 
 use crate::heat::Heat;
 use crate::program::{Program, Work};
+use crate::requests::tenant::Served;
 use crate::timeline::Timeline;
 
 /// One program's account.
@@ -27,6 +28,8 @@ pub struct Account {
     pub promotions: u64,
     /// Pages moved to a slower tier.
     pub demotions: u64,
+    /// Servers' time of a service, in its measured part, in nanoseconds.
+    pub busy_ns: f64,
     /// Time spent on its own path by looking and moving, in nanoseconds.
     pub overhead_ns: f64,
     /// How long its current window takes, judged by the last step.
@@ -61,6 +64,7 @@ impl Ledger {
             last_usage: vec![Pages(0); tiers],
             promotions: 0,
             demotions: 0,
+            busy_ns: 0.0,
             overhead_ns: 0.0,
             window_ns: 0.0,
         };
@@ -109,6 +113,14 @@ impl Ledger {
         if measured {
             account.measured.add(program, amount);
         }
+    }
+
+    /// A service answered requests.
+    pub fn service(&mut self, i: usize, served: &Served, instructions: f64, idle: (f64, f64)) {
+        let account = &mut self.accounts[i];
+        account.total.add_service(served, instructions, idle);
+        account.measured.add_service(served, instructions, idle);
+        account.busy_ns += served.busy_ns;
     }
 
     /// How long a program's current window takes in all, in nanoseconds.
@@ -162,10 +174,16 @@ impl Ledger {
         (application + self.background_ns) * 1e-9
     }
 
-    /// Time went on to `now`; `usage` gives a program's base pages by tier.
-    pub fn time<'a>(&mut self, now: u64, usage: impl Fn(usize) -> &'a [Pages]) {
+    /// Time went on to `now`; `usage` gives a program's base pages by tier, `p99` the 99th percentile of a
+    /// service's worst second since it was last asked.
+    pub fn time<'a>(
+        &mut self,
+        now: u64,
+        usage: impl Fn(usize) -> &'a [Pages],
+        p99: impl FnMut(usize) -> Option<Duration>,
+    ) {
         if let Some(timeline) = self.timeline.as_mut().filter(|t| t.is_due(now)) {
-            timeline.add(now, &self.accounts, usage);
+            timeline.add(now, &self.accounts, usage, p99);
         }
         self.went_back |= now < self.last_time;
         self.stepped_ns += now.saturating_sub(self.last_time);

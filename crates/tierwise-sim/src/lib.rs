@@ -8,6 +8,7 @@
 //! (the kernel's work), [`look`] (what software sees), [`bound`] (what no policy can beat).
 
 pub mod bound;
+pub mod conform;
 pub mod costs;
 pub mod error;
 pub mod heat;
@@ -19,9 +20,13 @@ pub mod look;
 pub mod machine;
 pub mod memory;
 pub mod program;
+pub mod record;
+pub mod requests;
+pub mod rescale;
 pub mod result;
 pub mod run;
 pub mod scenario;
 pub mod scenario_file;
+pub mod service;
 pub mod timeline;
 pub mod windows;

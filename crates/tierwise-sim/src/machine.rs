@@ -37,6 +37,9 @@ pub struct Machine {
     pub instruction_ns: f64,
     /// `vm.watermark_scale_factor`, in ten-thousandths of a tier.
     pub watermark_scale_factor: u64,
+    /// log2 of the base pages that one simulated page stands for: memory is looked at and moved in
+    /// granules of so many, each with the kernel's costs of all its pages.
+    pub granule_order: u8,
 }
 
 /// Bytes of a cache line on every machine here.
@@ -199,6 +202,7 @@ impl Machine {
             tiers: tiers.collect(),
             instruction_ns: Self::DEFAULT_INSTRUCTION_NS,
             watermark_scale_factor: Self::DEFAULT_WATERMARK_SCALE,
+            granule_order: 0,
         })
     }
 

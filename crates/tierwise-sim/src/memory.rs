@@ -1,6 +1,6 @@
 //! Physical memory of the simulated host: which page lies where, and how many pages are free.
 
-use tierwise_core::migrate::Placement;
+use tierwise_core::migrate::{Cap, Placement};
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::topology::{Topology, WatermarkLevel};
 use tierwise_core::units::{PageId, Pages, TenantId, TierId};
@@ -55,6 +55,8 @@ pub struct Memory {
     marks: Vec<[Pages; 5]>,
     /// By program, then by tier.
     usage: Vec<Vec<Pages>>,
+    /// The most that a program may hold; empty when nobody is limited.
+    caps: Vec<Cap>,
 }
 
 impl Memory {
@@ -78,6 +80,7 @@ impl Memory {
             capacity: topology.tiers.iter().map(|t| t.capacity).collect(),
             marks: topology.tiers.iter().map(|t| levels.map(|l| t.watermarks.at(l))).collect(),
             usage: vec![vec![Pages(0); topology.tiers.len()]; programs],
+            caps: Vec::new(),
         }
     }
 
@@ -126,8 +129,12 @@ impl Memory {
     ) -> Result<(PageId, Attributes), OutOfMemory> {
         let frames = 1 << order;
         let levels = [placement.leave_free, WatermarkLevel::Min, WatermarkLevel::None];
+        let capped = |tier| self.exceeds_cap(program, tier, frames);
+        let within = |level| self.first_with_room(frames, level, placement, capped);
+        let beyond = |level| self.first_with_room(frames, level, placement, |_| false);
+        // A cap gives way to the out-of-memory killer only.
         let tier =
-            levels.into_iter().find_map(|level| self.first_with_room(frames, level, placement));
+            levels.into_iter().find_map(within).or_else(|| levels.into_iter().find_map(beyond));
         let tier = tier.ok_or(OutOfMemory)?;
         self.used[tier.index()] += Pages(frames);
         self.usage[usize::from(program)][tier.index()] += Pages(frames);
@@ -150,10 +157,37 @@ impl Memory {
         frames: u64,
         level: WatermarkLevel,
         order: Placement,
+        capped: impl Fn(TierId) -> bool,
     ) -> Option<TierId> {
         let tiers = self.capacity.len() as u8;
         let nth = |i: u8| TierId(if order.fastest_first { i } else { tiers - 1 - i });
-        (0..tiers).map(nth).find(|&tier| self.has_room(tier, frames, level))
+        (0..tiers).map(nth).find(|&tier| self.has_room(tier, frames, level) && !capped(tier))
+    }
+
+    /// What programs may hold at most from now on.
+    pub fn set_caps(&mut self, caps: &[Cap]) {
+        self.caps.clear();
+        self.caps.extend_from_slice(caps);
+    }
+
+    /// The caps that hold.
+    pub fn caps(&self) -> &[Cap] {
+        &self.caps
+    }
+
+    fn exceeds_cap(&self, program: u16, tier: TierId, frames: u64) -> bool {
+        let held = self.usage[usize::from(program)][tier.index()];
+        let its = |cap: &&Cap| cap.tenant.0 == program && cap.tier == tier;
+        self.caps.iter().find(its).is_some_and(|cap| held + Pages(frames) > cap.pages)
+    }
+
+    /// Whether a program lies within a 128th of a cap, where demotion begins (Equilibria, section IV-D).
+    pub fn is_near_cap(&self, program: usize) -> bool {
+        let near = |cap: &Cap| {
+            let held = self.usage[program][cap.tier.index()];
+            usize::from(cap.tenant.0) == program && held.0 + cap.pages.0.div_ceil(128) > cap.pages.0
+        };
+        self.caps.iter().any(near)
     }
 
     /// Frees a page. Its number is used again only after [`Memory::recycle`].

@@ -8,6 +8,8 @@
 use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{PageAccess, Window};
 
+use crate::requests::tenant::Served;
+use crate::service::RunningService;
 use crate::windows::Windows;
 
 /// No page, no row.
@@ -57,6 +59,8 @@ pub struct Work {
     pub operations: f64,
     /// Misses served, by tier.
     pub misses: Vec<f64>,
+    /// Processor time used, in nanoseconds: of all threads or servers.
+    pub busy_ns: f64,
     /// Time in nanoseconds that the same work takes with everything fast and idle.
     pub all_fast_ns: f64,
     /// Time in nanoseconds that the same work takes under the oracle.
@@ -70,6 +74,7 @@ impl Work {
             instructions: 0.0,
             operations: 0.0,
             misses: vec![0.0; tiers],
+            busy_ns: 0.0,
             all_fast_ns: 0.0,
             oracle_ns: 0.0,
         }
@@ -80,6 +85,7 @@ impl Work {
         self.instructions = 0.0;
         self.operations = 0.0;
         self.misses.fill(0.0);
+        self.busy_ns = 0.0;
         self.all_fast_ns = 0.0;
         self.oracle_ns = 0.0;
     }
@@ -93,6 +99,21 @@ impl Work {
         self.oracle_ns += bound.oracle_ns * amount / program.parallelism;
         for (sum, misses) in self.misses.iter_mut().zip(&program.misses) {
             *sum += misses.total() as f64 * amount;
+        }
+    }
+
+    /// Adds what a service did, which takes the servers' time that it takes; `idle` is the fast tier's
+    /// latency for a load and a store. The oracle's time for it is the time with everything fast: what a
+    /// request touches is not known before it comes.
+    pub fn add_service(&mut self, served: &Served, instructions: f64, idle: (f64, f64)) {
+        let all_fast_ns = served.all_fast_ns(idle.0, idle.1);
+        self.instructions += instructions;
+        self.busy_ns += served.busy_ns;
+        self.operations += served.started as f64;
+        self.all_fast_ns += all_fast_ns;
+        self.oracle_ns += all_fast_ns;
+        for (sum, misses) in self.misses.iter_mut().zip(&served.tiers) {
+            *sum += misses.loads + misses.stores;
         }
     }
 }
@@ -131,6 +152,10 @@ pub struct Program {
     pub owed_ns: f64,
     /// Threads that share the current window's work.
     pub parallelism: f64,
+    /// Threads that share what each recorded thread did.
+    pub threads: f64,
+    /// Set if this is a service, which answers requests instead of running through windows.
+    pub service: Option<Box<RunningService>>,
     /// Seed of the phases.
     phase_seed: u64,
 }
@@ -148,6 +173,8 @@ impl Program {
             misses: vec![Misses::default(); tiers],
             owed_ns: 0.0,
             parallelism: 1.0,
+            threads: 1.0,
+            service: None,
             phase_seed,
         }
     }
@@ -198,6 +225,9 @@ impl Program {
 
     /// Counts a page's misses of this window for the tier it lies in now.
     pub fn join_tier(&mut self, local: u32, tier: TierId) {
+        if let Some(service) = &mut self.service {
+            service.relocated(local, tier);
+        }
         if let Some(row) = self.row(local).copied() {
             self.misses[tier.index()].add(&row);
         }
@@ -228,10 +258,11 @@ impl Program {
     /// Threads that the window's instructions were spread over: its total over the busiest thread's.
     pub fn set_parallelism(&mut self) {
         let busiest = self.window.threads.iter().map(|t| t.instructions).max().unwrap_or(0);
-        self.parallelism = if busiest == 0 {
+        let recorded = if busiest == 0 {
             1.0
         } else {
             (self.window.instructions as f64 / busiest as f64).max(1.0)
         };
+        self.parallelism = recorded * self.threads;
     }
 }

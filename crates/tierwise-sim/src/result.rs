@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::record::RunRecord;
+
 /// Several policies on one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -62,9 +64,38 @@ pub struct TenantResult {
     /// Operations a second, for programs that count them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub operations_per_second: Option<f64>,
+    /// Response times, for services that answer requests.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub latency: Option<LatencyResult>,
     /// How it ended if not well: "out of memory at 12.3 s: ...".
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<String>,
+}
+
+/// Response times of a service over its whole run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LatencyResult {
+    /// Requests answered.
+    pub requests: u64,
+    /// Of them, those that took longer than the objective, and those that were still waiting for longer than
+    /// it at the end.
+    pub violations: u64,
+    /// The objective for the 99th percentile, in milliseconds.
+    pub slo_ms: f64,
+    /// Half took no longer.
+    pub p50_ms: f64,
+    /// 95 % took no longer.
+    pub p95_ms: f64,
+    /// 99 % took no longer.
+    pub p99_ms: f64,
+    /// 99.9 % took no longer.
+    pub p999_ms: f64,
+    /// None took longer.
+    pub max_ms: f64,
+    /// Whole seconds of the run.
+    pub seconds: u64,
+    /// Of them, those whose 99th percentile exceeded the objective.
+    pub violating_seconds: u64,
 }
 
 /// The state of a run at one moment; rates are over the interval that ends there.
@@ -93,6 +124,12 @@ pub struct TenantPoint {
     pub fast_access_ratio: f64,
     /// Resident bytes, fastest tier first.
     pub usage_bytes: Vec<u64>,
+    /// Requests answered a second, for services.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub requests_per_second: Option<f64>,
+    /// The 99th percentile of response times in the worst second of the interval, for services.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p99_ms: Option<f64>,
 }
 
 /// Where the misses went: pages (in groups, in order of birth) by time.
@@ -117,4 +154,6 @@ pub struct RunOutput {
     pub timeline: Vec<TimelinePoint>,
     /// The heat map, if asked for.
     pub heat_map: Option<HeatMap>,
+    /// What was decided and why, if asked for.
+    pub record: Option<RunRecord>,
 }

@@ -5,30 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tierwise_core::migrate::Budget;
+pub use tierwise_core::tenant::Class;
+use tierwise_core::tenant::{DEFAULT_WEIGHT, Limit, TenantSpec};
 use tierwise_core::units::Bytes;
 use tierwise_trace::generate::GeneratorSpec;
 
 use crate::costs::Costs;
 use crate::machine::Machine;
-
-/// How a tenant's success is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// By its throughput.
-    BestEffort,
-    /// By the latency of its requests.
-    LatencyCritical,
-}
-
-impl Class {
-    /// The name in scenarios and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BestEffort => "best-effort",
-            Self::LatencyCritical => "latency-critical",
-        }
-    }
-}
+use crate::requests::spec::ServiceSpec;
 
 /// Where a program's windows come from.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +21,8 @@ pub enum Source {
     Trace(PathBuf),
     /// A generator of `tierwise_trace::generate`, by name.
     Generator(String, GeneratorSpec),
+    /// A service that answers requests.
+    Service(ServiceSpec),
 }
 
 /// One program. Each is a tenant of its own.
@@ -46,6 +32,16 @@ pub struct Workload {
     pub name: String,
     /// How its success is judged.
     pub class: Class,
+    /// The 99th percentile of its requests' latency that it must not exceed.
+    pub slo: Option<Duration>,
+    /// Its weight among the tenants.
+    pub weight: u32,
+    /// Its floors, fastest tier first.
+    pub floors: Vec<Option<Limit>>,
+    /// Its caps, fastest tier first.
+    pub caps: Vec<Option<Limit>>,
+    /// The file of its profile.
+    pub profile: Option<PathBuf>,
     /// What runs.
     pub source: Source,
     /// So many recorded windows are put together into one, whose accesses are then taken as evenly
@@ -56,6 +52,10 @@ pub struct Workload {
     pub dilation: u32,
     /// Each recorded page stands for this many, which share its accesses evenly. At least 1.
     pub scale: u32,
+    /// The size that the whole recorded program is mapped onto ([`crate::rescale`]); `None`: as recorded.
+    pub footprint: Option<Bytes>,
+    /// Threads that share the program's work evenly, beside those it was recorded with. At least 1.
+    pub threads: u32,
     /// How often the measured part runs. At least 1.
     pub loops: u32,
     /// The mark at which the measured part begins and to which loops return; `None`: the start.
@@ -70,6 +70,47 @@ pub struct Workload {
     pub huge_pages: bool,
     /// Cache misses that a thread keeps in flight: a miss costs latency / this. 1 is a pointer chase.
     pub memory_level_parallelism: f64,
+}
+
+impl Workload {
+    /// A best-effort program that runs once from start to end, alone in what it is entitled to.
+    pub fn new(name: impl Into<String>, source: Source) -> Self {
+        Self {
+            name: name.into(),
+            class: Class::BestEffort,
+            slo: None,
+            weight: DEFAULT_WEIGHT,
+            floors: Vec::new(),
+            caps: Vec::new(),
+            profile: None,
+            source,
+            merge: 1,
+            dilation: 1,
+            scale: 1,
+            footprint: None,
+            threads: 1,
+            loops: 1,
+            measure_from: None,
+            measure_to: None,
+            start: Duration::ZERO,
+            stop: None,
+            huge_pages: false,
+            memory_level_parallelism: 1.0,
+        }
+    }
+
+    /// What the engine is told of it, without its profile.
+    pub fn tenant(&self) -> TenantSpec {
+        TenantSpec {
+            name: self.name.clone(),
+            class: self.class,
+            slo: self.slo,
+            weight: self.weight,
+            floors: self.floors.clone(),
+            caps: self.caps.clone(),
+            profile: None,
+        }
+    }
 }
 
 /// How large a tier is.

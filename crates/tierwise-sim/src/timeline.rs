@@ -10,6 +10,7 @@ use crate::ledger::Account;
 #[derive(Debug, Clone)]
 struct Before {
     instructions: f64,
+    operations: f64,
     fast: f64,
     misses: f64,
     promotions: u64,
@@ -31,6 +32,10 @@ pub struct ProgramPoint {
     pub demotions: u64,
     /// Base pages by tier.
     pub usage: Vec<Pages>,
+    /// Operations.
+    pub operations: f64,
+    /// The 99th percentile of a service's worst second.
+    pub p99: Option<Duration>,
 }
 
 /// A point.
@@ -58,6 +63,7 @@ pub struct Timeline {
 fn sums(account: &Account) -> Before {
     Before {
         instructions: account.total.instructions,
+        operations: account.total.operations,
         fast: account.total.misses[0],
         misses: account.total.misses.iter().sum(),
         promotions: account.promotions,
@@ -84,6 +90,7 @@ impl Timeline {
         now: u64,
         accounts: &[Account],
         usage: impl Fn(usize) -> &'a [Pages],
+        mut p99: impl FnMut(usize) -> Option<Duration>,
     ) {
         let programs =
             accounts.iter().zip(&mut self.before).enumerate().map(|(i, (account, b))| {
@@ -95,6 +102,8 @@ impl Timeline {
                     promotions: now.promotions - b.promotions,
                     demotions: now.demotions - b.demotions,
                     usage: usage(i).to_vec(),
+                    operations: now.operations - b.operations,
+                    p99: p99(i),
                 };
                 *b = now;
                 point

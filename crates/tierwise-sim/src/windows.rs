@@ -3,9 +3,29 @@
 
 use std::sync::Arc;
 
-use tierwise_trace::{Birth, Header, PageAccess, TraceError, Window, WindowSource};
+use tierwise_trace::{Birth, Header, PageAccess, PageKind, TraceError, Window, WindowSource};
 
 use crate::bound::{Bounds, WindowBound};
+
+/// How the pages of a program are made larger, fewer or more when it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Units that all its pages are mapped onto ([`crate::rescale`]).
+    pub units: Option<u32>,
+    /// Pages that each then stands for.
+    pub scale: u32,
+    /// Whether its address space is in huge pages.
+    pub huge_pages: bool,
+    /// log2 of the base pages of each page, beside what it had.
+    pub granule_order: u8,
+}
+
+impl Default for Shape {
+    /// As recorded.
+    fn default() -> Self {
+        Self { units: None, scale: 1, huge_pages: false, granule_order: 0 }
+    }
+}
 
 /// A whole program in memory, shared by all runs of it.
 #[derive(Debug)]
@@ -23,16 +43,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads a source to its end, or to the mark `until`, with each page standing for `scale` pages and, if
-    /// asked for, its address space in huge pages.
+    /// Reads a source to its end, or to the mark `until`, in a shape.
     ///
     /// # Errors
     /// The source is damaged.
     pub fn read(
         source: &mut dyn WindowSource,
         until: Option<&str>,
-        scale: u32,
-        huge_pages: bool,
+        shape: Shape,
     ) -> Result<Self, TraceError> {
         let mut windows = Vec::new();
         let mut window = Window::default();
@@ -44,11 +62,17 @@ impl Loaded {
             }
             windows.push(std::mem::take(&mut window));
         }
-        if huge_pages {
+        if let Some(units) = shape.units {
+            crate::rescale::rescale(&mut windows, units);
+        }
+        if shape.huge_pages {
             crate::huge::coalesce(&mut windows);
         }
-        if scale > 1 {
-            windows.iter_mut().for_each(|w| replicate(w, scale));
+        if shape.scale > 1 {
+            windows.iter_mut().for_each(|w| replicate(w, shape.scale));
+        }
+        for birth in windows.iter_mut().flat_map(|w| &mut w.births) {
+            birth.order += shape.granule_order;
         }
         let (orders, peak_resident) = survey(&windows);
         Ok(Self { header: source.header().clone(), windows, peak_resident, ends_at_mark, orders })
@@ -153,6 +177,8 @@ enum Origin {
         bounds: Bounds,
         orders: u8,
     },
+    /// A service: its units come to be, and nothing else happens by windows.
+    Service { units: u32, order: u8 },
 }
 
 /// The windows of one run of a program.
@@ -198,6 +224,11 @@ impl Windows {
         )
     }
 
+    /// The only window of a service, in which its units come to be.
+    pub fn service(units: u32, order: u8) -> Self {
+        Self::new(Origin::Service { units, order }, 1)
+    }
+
     /// How many alike windows each stands for.
     pub fn dilation(&self) -> u32 {
         self.dilation
@@ -231,6 +262,15 @@ impl Windows {
                 *measuring |= window.marks.contains(measure_from);
                 self.measured = *measuring;
                 self.bound = bounds.window(window, |_| 1 << *orders);
+            }
+            Origin::Service { units, order } => {
+                if self.taken > 0 {
+                    return Ok(false);
+                }
+                let (kind, order) = (PageKind::Anon, *order);
+                let birth = |page| Birth { page, vpn: u64::from(page), kind, order, thread: 0 };
+                *window = Window { births: (0..*units).map(birth).collect(), ..Window::default() };
+                self.measured = true;
             }
             Origin::Loaded { part, next, loops_left } => {
                 if *next == part.program.windows.len() && *loops_left > 0 {

@@ -16,7 +16,7 @@ use tierwise_sim::costs::Costs;
 use tierwise_sim::host::{Host, Schedule};
 use tierwise_sim::program::Program;
 use tierwise_sim::run::Prepared;
-use tierwise_sim::windows::{Loaded, Part, Windows};
+use tierwise_sim::windows::{Loaded, Part, Shape, Windows};
 use tierwise_trace::{
     Birth, CacheModel, Header, PageAccess, PageKind, TraceError, Window, WindowSource,
 };
@@ -81,7 +81,7 @@ impl WindowSource for Steady {
 /// A host that runs the steady program with everything in fast memory, watched.
 fn host(watch: Watch) -> Host {
     let machine = machine(4000, 4000);
-    let program = Loaded::read(&mut steady(400), None, 1, false).unwrap();
+    let program = Loaded::read(&mut steady(400), None, Shape::default()).unwrap();
     let bounds = program.bounds(&Bounds::of(&machine, 1.0));
     let part = Part { program: Arc::new(program), measure_from: 0, loops: 1, bounds };
     let windows = Windows::of(Arc::new(part), 1);

@@ -54,7 +54,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
             };
             let footprint = |w: &Workload| match &w.source {
                 tierwise_sim::scenario::Source::Generator(_, spec) => spec.footprint_pages,
-                tierwise_sim::scenario::Source::Trace(_) => 0,
+                _ => 0,
             };
             let all = footprint(&one) + footprint(&two);
             let m = machine((all as f64 * share) as u64 + 8, all * 2 + 4096);

@@ -22,18 +22,27 @@ impl Host {
         let limit = self.limit(wake, quantum);
         let step = (0..self.programs.len())
             .filter(|&i| self.programs[i].state == State::Running)
-            .map(|i| remaining_ns(&self.programs[i], window_ns[i]))
+            .map(|i| match &self.programs[i].service {
+                Some(service) => service.interval_ends().saturating_sub(before),
+                None => remaining_ns(&self.programs[i], window_ns[i]),
+            })
             .fold(limit - before, u64::min)
             .max(1);
         self.now = before + step;
         for (i, &window_ns) in window_ns.iter().enumerate() {
-            if self.programs[i].state == State::Running {
+            if self.programs[i].state != State::Running {
+                continue;
+            }
+            if self.programs[i].service.is_some() {
+                self.serve(i, before);
+            } else {
                 self.progress(i, before, step, window_ns);
             }
         }
         self.copies.drain(before, self.now);
-        let memory = &self.memory;
-        self.ledger.time(self.now, |i| memory.usage(i));
+        let (memory, programs) = (&self.memory, &mut self.programs);
+        let p99 = |i: usize| programs[i].service.as_mut().map(|s| s.take_worst().p99);
+        self.ledger.time(self.now, |i| memory.usage(i), p99);
         self.turn_windows()
     }
 
@@ -62,7 +71,12 @@ impl Host {
                 (0..tiers).map(|t| self.machine.tiers[t].store_at(self.utilisation[t])).collect();
             let mut demand = self.copies.rates(self.now);
             for (i, time) in times.iter_mut().enumerate() {
-                if self.programs[i].state == State::Running {
+                if self.programs[i].state != State::Running {
+                    continue;
+                }
+                if self.programs[i].service.is_some() {
+                    self.add_service_demand(i, &mut demand);
+                } else {
                     *time = self.window_time(i, &loads, &stores);
                     self.add_demand(i, *time, &mut demand);
                 }
@@ -123,6 +137,7 @@ impl Host {
         let worked = step as f64 - paid;
         program.done = (from + worked / window_ns).min(1.0);
         let share = program.done - from;
+        self.fresh[i].busy_ns += step as f64 * self.programs[i].parallelism;
         self.account(i, share);
         self.ledger.set_window_ns(i, window_ns);
         let at = move |done: f64| before + (paid + (done - from) * window_ns) as u64;
@@ -155,7 +170,8 @@ impl Host {
 
     fn turn_windows(&mut self) -> Result<(), SimError> {
         for i in 0..self.programs.len() {
-            if self.programs[i].state == State::Running && self.programs[i].done >= 1.0 {
+            let program = &self.programs[i];
+            if program.state == State::Running && program.service.is_none() && program.done >= 1.0 {
                 self.close_window(i);
                 self.open_window(i)?;
             }

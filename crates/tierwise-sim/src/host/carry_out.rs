@@ -68,6 +68,7 @@ impl Host {
     pub(super) fn carry_out(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) {
         self.watch = plan.watch;
         self.placement = plan.placement;
+        self.memory.set_caps(&plan.caps);
         self.charge_scan(plan.scan);
         for range in &plan.poison {
             for page in range.first.0..range.first.0 + range.count {
@@ -153,7 +154,10 @@ impl Host {
     pub(super) fn owe(&mut self, program: usize, ns: f64) {
         // One of the program's threads waits; the others go on.
         let p = &mut self.programs[program];
-        p.owed_ns += ns / p.parallelism;
+        match &mut p.service {
+            Some(service) => service.tenant.owe(ns),
+            None => p.owed_ns += ns / p.parallelism,
+        }
         self.ledger.application(program, ns);
     }
 
@@ -182,6 +186,11 @@ impl Host {
         let program = usize::from(frame.program);
         // change_prot_numa runs as task work: on the application's own time.
         self.owe(program, self.costs.poison_ns);
+        if let Some(service) = &mut self.programs[program].service {
+            service.watcher.poison(frame.local);
+            service.poisoned_at[frame.local as usize] = self.now;
+            return;
+        }
         self.looks.poison(program, &self.programs[program], frame.local, self.now);
     }
 
@@ -189,15 +198,28 @@ impl Host {
     pub(super) fn take_hint_faults(&mut self, i: usize, at: impl Fn(f64) -> u64) {
         let before = self.news.hint_faults.len();
         self.looks.take_hint_faults(i, &self.programs[i], &mut self.memory, &mut self.news, at);
-        let faults = self.news.hint_faults.len() - before;
-        if faults > 0 {
-            self.owe(i, faults as f64 * self.costs.hint_fault_ns);
-            self.faulted |= self.watch.hint_faults;
+        let faults = &self.news.hint_faults[before..];
+        if faults.is_empty() {
+            return;
         }
+        // A granule has a fault for each of its pages that is touched, and no more than accesses.
+        let granule = f64::from(1u32 << self.machine.granule_order);
+        let program = &self.programs[i];
+        let pages = faults.iter().map(|fault| {
+            let row = program.row(self.memory.frame(fault.page).local);
+            row.map_or(1.0, |row| program.accesses(row).min(granule).max(1.0))
+        });
+        let pages: f64 = pages.sum();
+        self.owe(i, pages * self.costs.hint_fault_ns);
+        self.faulted |= self.watch.hint_faults;
     }
 
     /// Turns the accesses since the last report into what the policy watches, and charges samples.
     pub(super) fn report(&mut self, i: usize) {
+        if self.programs[i].service.is_some() {
+            self.report_service(i);
+            return;
+        }
         self.warm(i);
         let before = self.news.samples.len();
         let stale = self.injection.stale_reports;

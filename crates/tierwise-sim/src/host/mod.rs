@@ -7,6 +7,7 @@
 mod advance;
 mod carry_out;
 mod check;
+mod serve;
 mod touch;
 
 use std::time::Duration;
@@ -187,7 +188,11 @@ impl Host {
             reading.misses.extend(work.misses.iter().map(|&m| m as u64));
             reading.operations = work.operations as u64;
             reading.instructions = work.instructions as u64;
-            reading.p99 = None;
+            let service = self.programs[i].service.as_ref();
+            reading.busy = Duration::from_nanos(work.busy_ns as u64);
+            reading.processors =
+                service.map_or(self.programs[i].parallelism, |s| s.tenant.servers() as f64);
+            reading.p99 = service.and_then(|s| s.last()).map(|last| last.p99);
             reading.running = self.programs[i].state == State::Running;
             work.clear();
         }

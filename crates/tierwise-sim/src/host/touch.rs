@@ -33,7 +33,9 @@ impl Host {
             return Ok(());
         }
         self.looks.open_window(i, &self.programs[i], &self.memory, &self.watch);
-        self.attention |= self.topology.ids().any(|tier| self.is_under_pressure(tier));
+        let grew = !self.programs[i].window.births.is_empty();
+        self.attention |= self.topology.ids().any(|tier| self.is_under_pressure(tier))
+            || grew && self.memory.is_near_cap(i);
         Ok(())
     }
 
@@ -62,6 +64,9 @@ impl Host {
         let (page, attributes) =
             self.memory.allocate(i as u16, birth.page, kind, birth.order, self.placement)?;
         self.programs[i].locals[birth.page as usize].page = page.0;
+        if let Some(service) = &mut self.programs[i].service {
+            service.relocated(birth.page, attributes.tier);
+        }
         self.tell_born(page, attributes);
         Ok(())
     }

@@ -32,6 +32,7 @@ pub fn memory_mode(prepared: &Prepared) -> Result<PolicyResult, SimError> {
     let mut measured = Vec::new();
     for (i, workload) in prepared.scenario().workloads.iter().enumerate() {
         let mut program = Program::new(prepared.windows(i)?, machine.tiers.len(), 0);
+        program.threads = f64::from(workload.threads);
         let mut window = Window::default();
         let mut work = Work::none(machine.tiers.len());
         let mut m = Measured::default();
@@ -49,6 +50,7 @@ pub fn memory_mode(prepared: &Prepared) -> Result<PolicyResult, SimError> {
                 work.add(&program, dilation);
             }
         }
+        m.wall_ns = m.took_ns;
         m.all_fast_ns = work.all_fast_ns;
         m.oracle_ns = work.oracle_ns;
         m.instructions = work.instructions;

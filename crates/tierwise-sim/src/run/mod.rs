@@ -1,24 +1,30 @@
 //! Runs one recipe on one scenario.
 
+mod alone;
 mod memory_mode;
 mod oracle;
 mod prepare;
+mod profile;
 mod summary;
 
 use std::time::Duration;
 
 use tierwise_core::engine::{Engine, EngineConfig};
+use tierwise_core::reason::Decision;
 use tierwise_core::recipe::{Bound, Recipe};
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_core::world::World;
-use tierwise_driver::Driver;
+use tierwise_driver::{Driver, Observer};
 
+pub use alone::{alone, enough_slow};
 pub use memory_mode::memory_mode;
 pub use prepare::Prepared;
+pub use profile::{ProfileFile, ProfilePoint, read_profile};
 
 use crate::error::SimError;
 use crate::host::{Host, Injection};
 use crate::machine::Machine;
+use crate::record::Recorder;
 use crate::result::RunOutput;
 
 /// How to run.
@@ -32,6 +38,8 @@ pub struct RunOptions {
     pub timeline: Option<Duration>,
     /// Collect the heat map, with columns as long as the timeline's interval (or a second).
     pub heat_map: bool,
+    /// Write down what was decided and why.
+    pub record: bool,
     /// Faults to put into the run.
     pub injection: Injection,
 }
@@ -53,34 +61,56 @@ pub fn run(
     let machine = machine_for(prepared, recipe.bound());
     let mut config = EngineConfig::new(recipe.clone());
     config.budget = prepared.scenario().budget;
+    config.tenants = prepared.tenants().to_vec();
+    config.learning = prepared.learning().cloned();
     let mut host = prepared.host(machine, options)?;
     let topology = host.topology();
     let mut engine = Engine::new(&config, topology, &host.capabilities(), options.seed)?;
-    drive(prepared, &mut engine, &mut host, progress)?;
-    Ok(summary::summarise(prepared, recipe, &host, options))
+    let mut output;
+    if options.record {
+        let (scenario, policy) = (&prepared.scenario().name, recipe.name());
+        let mut recorder = Recorder::new(scenario, policy, options.seed, &host.topology());
+        drive(prepared, &mut engine, &mut host, progress, &mut recorder, Recorder::decided)?;
+        output = summary::summarise(prepared, recipe, &host, options);
+        let names = prepared.scenario().workloads.iter().map(|w| w.name.as_str());
+        output.record = Some(recorder.finish(&host, names));
+    } else {
+        drive(prepared, &mut engine, &mut host, progress, &mut (), |(), _| ())?;
+        output = summary::summarise(prepared, recipe, &host, options);
+    }
+    Ok(output)
 }
 
-fn drive(
+fn drive<O: Observer<Host>>(
     prepared: &Prepared,
     engine: &mut Engine,
     host: &mut Host,
     progress: &mut dyn FnMut(f64),
+    observer: &mut O,
+    decided: impl Fn(&mut O, &[Decision]),
 ) -> Result<(), SimError> {
     let mut driver = Driver::default();
     driver.begin(engine, host)?;
-    while driver.round(engine, host)? {
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = driver.round_with(engine, host, observer)?;
+        decided(observer, engine.decisions());
         progress(prepared.share_done(host));
     }
     progress(1.0);
     Ok(())
 }
 
+/// Half as much again: watermarks are a share of the tier, and everything must fit above them.
+fn room_for(resident: Pages) -> Pages {
+    Pages(resident.0 * 3 / 2 + 1024)
+}
+
 /// The machine that a bound is measured on: one tier made large enough for everything, and the reserve of
 /// the others left out of account.
 fn machine_for(prepared: &Prepared, bound: Option<Bound>) -> Machine {
     let mut machine = prepared.machine().clone();
-    // Half as much again: watermarks are a share of the tier, and everything must fit above them.
-    let all = Pages(prepared.resident_pages() * 3 / 2 + 1024).in_bytes(machine.page_size);
+    let all = room_for(Pages(prepared.resident_pages())).in_bytes(machine.page_size);
     let enough = |capacity: &mut Bytes| *capacity = (*capacity).max(all);
     match bound {
         Some(Bound::AllFast) => machine.tiers.first_mut().map(|t| enough(&mut t.capacity)),

@@ -38,7 +38,7 @@ pub(super) fn run(
     }
     let timeline = options.timeline.map_or_else(Vec::new, |every| course(prepared, &spans, every));
     let result = policy_result(recipe.name(), &measured, tenants);
-    Ok(RunOutput { result, timeline, heat_map: None })
+    Ok(RunOutput { result, timeline, heat_map: None, record: None })
 }
 
 fn run_one(prepared: &Prepared, i: usize) -> Result<(Measured, f64, Vec<Span>), SimError> {
@@ -48,6 +48,7 @@ fn run_one(prepared: &Prepared, i: usize) -> Result<(Measured, f64, Vec<Span>), 
     let mut now = workload.start.as_nanos() as f64;
     // A program that is never placed: it only knows how much work its windows are.
     let mut program = Program::new(prepared.windows(i)?, prepared.machine().tiers.len(), 0);
+    program.threads = f64::from(workload.threads);
     let mut work = Work::none(prepared.machine().tiers.len());
     let (mut measured, mut spans) = (Measured::default(), Vec::new());
     let mut window = Window::default();
@@ -68,6 +69,7 @@ fn run_one(prepared: &Prepared, i: usize) -> Result<(Measured, f64, Vec<Span>), 
         });
         if program.windows.is_measured() {
             measured.took_ns += whole * part;
+            measured.wall_ns += whole * part;
             measured.fast += bound.oracle_fast_misses * amount;
             measured.misses += bound.misses * amount;
             work.add(&program, amount);
@@ -108,6 +110,7 @@ fn tenant(prepared: &Prepared, i: usize, m: &Measured, operations: f64) -> Tenan
         promotions: 0,
         demotions: 0,
         operations_per_second: (operations > 0.0).then(|| operations / (m.took_ns * 1e-9)),
+        latency: None,
         failure: None,
     }
 }
@@ -139,6 +142,8 @@ fn course(prepared: &Prepared, spans: &[Vec<Span>], every: Duration) -> Vec<Time
         throughput: instructions / (every * 1e-9),
         fast_access_ratio: share(fast, misses),
         usage_bytes: Vec::new(),
+        requests_per_second: None,
+        p99_ms: None,
     };
     sums.iter()
         .enumerate()

@@ -2,27 +2,42 @@
 
 use std::sync::Arc;
 
+use tierwise_core::learn::Learning;
+use tierwise_core::tenant::TenantSpec;
 use tierwise_core::units::{Bytes, Pages};
-use tierwise_trace::WindowSource;
 use tierwise_trace::cut::Merge;
 use tierwise_trace::generate::{self, GeneratorSpec};
 use tierwise_trace::reader::TraceReader;
+use tierwise_trace::{Window, WindowSource};
 
 use super::RunOptions;
+use super::profile::read_profile;
 use crate::bound::Bounds;
 use crate::error::SimError;
 use crate::host::{Host, Schedule};
 use crate::machine::Machine;
 use crate::program::Program;
-use crate::scenario::{Scenario, Source, Workload};
-use crate::windows::{Loaded, Part, Windows};
+use crate::requests::mix::Mix;
+use crate::requests::spec::ServiceSpec;
+use crate::requests::tenant::Service;
+use crate::requests::tier::TierCosts;
+use crate::scenario::{Scenario, Source, TierSize, Workload};
+use crate::service::RunningService;
+use crate::windows::{Loaded, Part, Shape, Windows};
 
 /// A scenario with its traces loaded, ready to be run any number of times, also at once.
-#[derive(Debug)]
 pub struct Prepared {
     scenario: Scenario,
     machine: Machine,
     programs: Vec<Ready>,
+    tenants: Vec<TenantSpec>,
+    learning: Option<Arc<dyn Learning>>,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("scenario", &self.scenario.name).finish_non_exhaustive()
+    }
 }
 
 /// A program ready to run.
@@ -30,7 +45,30 @@ pub struct Prepared {
 enum Ready {
     Loaded(Arc<Part>),
     Stream { name: String, spec: GeneratorSpec, resident: u64 },
+    Service(Service),
 }
+
+impl Ready {
+    /// On a machine of other sizes, where the oracle's bounds are others.
+    fn resized(&self, workload: &Workload, machine: &Machine) -> Self {
+        match self {
+            Self::Loaded(part) => {
+                let bounds = Bounds::of(machine, workload.memory_level_parallelism);
+                let bounds = part.program.bounds(&bounds);
+                let program = Arc::clone(&part.program);
+                let (measure_from, loops) = (part.measure_from, part.loops);
+                Self::Loaded(Arc::new(Part { program, measure_from, loops, bounds }))
+            }
+            Self::Stream { name, spec, resident } => {
+                Self::Stream { name: name.clone(), spec: spec.clone(), resident: *resident }
+            }
+            Self::Service(service) => Self::Service(service.clone()),
+        }
+    }
+}
+
+/// Bytes of a base page of the generators, recordings and services that a machine of granules runs.
+const BASE_PAGE: u64 = 4096;
 
 /// Rows of a generated program that are kept in memory, so that several runs need not make them again: a
 /// row is 24 bytes, so this is at most half a gigabyte.
@@ -43,26 +81,66 @@ impl Prepared {
     /// A trace that is missing or damaged, a generator's impossible parameters, a tenant larger than
     /// the machine.
     pub fn load(scenario: Scenario) -> Result<Self, SimError> {
-        let loaded: Vec<Opened> =
-            scenario.workloads.iter().map(Opened::open).collect::<Result<_, _>>()?;
-        let resident: u64 = loaded.iter().map(Opened::resident).sum();
+        let loaded: Vec<Opened> = scenario
+            .workloads
+            .iter()
+            .map(|w| Opened::open(w, scenario.machine.granule_order))
+            .collect::<Result<_, _>>()?;
+        let resident: u64 = loaded.iter().map(|o| o.resident(scenario.machine.granule_order)).sum();
         for (workload, opened) in scenario.workloads.iter().zip(&loaded) {
             check_page_size(workload, opened, scenario.machine.page_size)?;
         }
         let machine = scenario.resolve(Pages(resident).in_bytes(scenario.machine.page_size));
-        check_sizes(&scenario, &machine, &loaded)?;
+        let granule = scenario.machine.granule_order;
+        check_sizes(&scenario, &machine, loaded.iter().map(|o| o.resident(granule)))?;
         let programs = scenario
             .workloads
             .iter()
             .zip(loaded)
             .map(|(workload, opened)| opened.place(workload, &machine))
             .collect::<Result<_, _>>()?;
-        Ok(Self { scenario, machine, programs })
+        let tenants = scenario.workloads.iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
+        tierwise_core::tenant::check(&tenants, &machine.topology())?;
+        let learning = Some(tierwise_learn::learning());
+        Ok(Self { scenario, machine, programs, tenants, learning })
+    }
+
+    /// The same programs on a machine whose tiers have other sizes. Nothing is read again.
+    ///
+    /// # Errors
+    /// A tenant, or the tenants' floors, do not fit.
+    pub fn resized(&self, sizes: Vec<TierSize>) -> Result<Self, SimError> {
+        let scenario = Scenario { sizes, ..self.scenario.clone() };
+        let resident = Pages(self.resident_pages()).in_bytes(scenario.machine.page_size);
+        let machine = scenario.resolve(resident);
+        check_sizes(&scenario, &machine, (0..self.programs.len()).map(|i| self.resident_of(i)))?;
+        tierwise_core::tenant::check(&self.tenants, &machine.topology())?;
+        let programs = self.programs.iter().zip(&scenario.workloads);
+        let programs =
+            programs.map(|(ready, workload)| ready.resized(workload, &machine)).collect();
+        let (tenants, learning) = (self.tenants.clone(), self.learning.clone());
+        Ok(Self { scenario, machine, programs, tenants, learning })
     }
 
     /// The scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
+    }
+
+    /// Who learns in recipes that do, from now on; `tierwise-learn` unless this says otherwise.
+    #[must_use]
+    pub fn with_learning(self, learning: Arc<dyn Learning>) -> Self {
+        Self { learning: Some(learning), ..self }
+    }
+
+    /// Who learns in recipes that do.
+    pub fn learning(&self) -> Option<&Arc<dyn Learning>> {
+        self.learning.as_ref()
+    }
+
+    /// What the engine is told of the tenants.
+    pub fn tenants(&self) -> &[TenantSpec] {
+        &self.tenants
     }
 
     /// The machine, with its tiers sized.
@@ -74,7 +152,7 @@ impl Prepared {
     pub fn parts(&self) -> impl Iterator<Item = Option<&Arc<Part>>> {
         self.programs.iter().map(|p| match p {
             Ready::Loaded(part) => Some(part),
-            Ready::Stream { .. } => None,
+            Ready::Stream { .. } | Ready::Service(_) => None,
         })
     }
 
@@ -83,6 +161,7 @@ impl Prepared {
         match &self.programs[workload] {
             Ready::Loaded(part) => part.program.peak_resident,
             Ready::Stream { resident, .. } => *resident,
+            Ready::Service(service) => u64::from(service.mix.units) << self.machine.granule_order,
         }
     }
 
@@ -105,6 +184,9 @@ impl Prepared {
                 let from = w.measure_from.as_deref().unwrap_or("");
                 Ok(Windows::stream(source, from, w.dilation, bounds, spec.order))
             }
+            Ready::Service(service) => {
+                Ok(Windows::service(service.mix.units, self.machine.granule_order))
+            }
         }
     }
 
@@ -118,18 +200,28 @@ impl Prepared {
                 memory_level_parallelism: w.memory_level_parallelism,
             };
             let phase_seed = crate::look::mix(options.seed ^ (i as u64) << 48);
-            programs.push((Program::new(self.windows(i)?, tiers, phase_seed), schedule));
+            let mut program = Program::new(self.windows(i)?, tiers, phase_seed);
+            program.threads = f64::from(w.threads);
+            if let Ready::Service(service) = &self.programs[i] {
+                let service = Service { seed: phase_seed, ..service.clone() };
+                let running = RunningService::new(&service, schedule.start, tiers);
+                let running = running.map_err(|e| impossible(w, e))?;
+                program.service = Some(Box::new(running));
+            }
+            programs.push((program, schedule));
         }
         let Scenario { costs, duration, .. } = self.scenario;
+        let costs = costs.for_granules(1 << machine.granule_order);
         let mut host = Host::new(machine, costs, programs, duration, options.seed);
         host.set_check(options.check);
         host.set_budget(self.scenario.budget);
         host.inject(options.injection);
-        if let Some(every) = options.timeline {
+        let second = std::time::Duration::from_secs(1);
+        if let Some(every) = options.timeline.or(options.record.then_some(second)) {
             host.keep_timeline(every);
         }
         if options.heat_map {
-            let every = options.timeline.unwrap_or(std::time::Duration::from_secs(1));
+            let every = options.timeline.unwrap_or(second);
             host.keep_heat_map(self.resident_pages() as u32, every);
         }
         Ok(host)
@@ -144,6 +236,7 @@ impl Prepared {
             Ready::Stream { spec, .. } => {
                 spec.windows.map_or(0.0, |w| running.windows.taken() as f64 / w as f64)
             }
+            Ready::Service(_) => 0.0,
         });
         by_work.fold(1.0, f64::min).max(by_time.unwrap_or(0.0)).clamp(0.0, 1.0)
     }
@@ -153,22 +246,53 @@ impl Prepared {
 enum Opened {
     Loaded(Loaded),
     Stream { name: String, spec: GeneratorSpec },
+    Service { spec: ServiceSpec, windows: Vec<Window>, units: u32 },
 }
 
 impl Opened {
-    fn open(workload: &Workload) -> Result<Self, SimError> {
+    fn open(workload: &Workload, granule: u8) -> Result<Self, SimError> {
+        if granule > 0 && workload.huge_pages {
+            let why = "huge_pages and a machine's granule exclude each other; keep one";
+            return Err(impossible(workload, why));
+        }
         match &workload.source {
             Source::Trace(path) => {
                 let mut source = Merge::new(TraceReader::open(path)?, workload.merge.into());
-                Self::read(workload, &mut source)
+                Self::read(workload, &mut source, granule)
             }
-            Source::Generator(name, spec) => Self::generator(workload, name, spec),
+            Source::Generator(name, spec) => Self::generator(workload, name, spec, granule),
+            Source::Service(spec) => Self::service(spec, granule),
         }
     }
 
-    fn read(workload: &Workload, source: &mut dyn WindowSource) -> Result<Self, SimError> {
+    fn service(spec: &ServiceSpec, granule: u8) -> Result<Self, SimError> {
+        let mut windows = Vec::new();
+        if let Some(path) = spec.trace() {
+            let mut reader = TraceReader::open(path)?;
+            let mut window = Window::default();
+            while reader.next_window(&mut window)? {
+                windows.push(std::mem::take(&mut window));
+            }
+        }
+        let units = spec.units(Bytes(BASE_PAGE << granule));
+        Ok(Self::Service { spec: spec.clone(), windows, units })
+    }
+
+    fn read(
+        workload: &Workload,
+        source: &mut dyn WindowSource,
+        granule: u8,
+    ) -> Result<Self, SimError> {
         let until = workload.measure_to.as_deref();
-        let loaded = Loaded::read(source, until, workload.scale, workload.huge_pages)?;
+        let unit = u64::from(source.header().page_size) << granule;
+        let units = |bytes: Bytes| bytes.0.div_ceil(unit.max(1)).min(u64::from(u32::MAX)) as u32;
+        let shape = Shape {
+            units: workload.footprint.map(units),
+            scale: workload.scale,
+            huge_pages: workload.huge_pages,
+            granule_order: granule,
+        };
+        let loaded = Loaded::read(source, until, shape)?;
         match until {
             Some(mark) if !loaded.ends_at_mark => {
                 Err(unknown_mark(workload, "measure_to", mark, &loaded))
@@ -177,18 +301,29 @@ impl Opened {
         }
     }
 
-    fn generator(workload: &Workload, name: &str, spec: &GeneratorSpec) -> Result<Self, SimError> {
+    fn generator(
+        workload: &Workload,
+        name: &str,
+        spec: &GeneratorSpec,
+        granule: u8,
+    ) -> Result<Self, SimError> {
         let mut source = generate::build(name, spec).map_err(|e| impossible(workload, e))?;
         let rows = u64::from(spec.accesses_per_window).min(spec.footprint_pages);
         let all = spec.windows.map(|w| w.saturating_mul(rows).saturating_add(spec.footprint_pages));
         if all.is_some_and(|all| all * u64::from(workload.scale) <= MOST_ROWS_KEPT) {
-            return Self::read(workload, &mut *source);
+            return Self::read(workload, &mut *source, granule);
         }
-        if workload.scale > 1 || workload.loops > 1 || workload.merge > 1 || workload.huge_pages {
+        if granule > 0
+            || workload.footprint.is_some()
+            || workload.scale > 1
+            || workload.loops > 1
+            || workload.merge > 1
+            || workload.huge_pages
+        {
             return Err(impossible(
                 workload,
                 format!(
-                    "scale, loops, merge and huge_pages need a program that fits into memory (at most \
+                    "granule, footprint, scale, loops, merge and huge_pages need a program that fits into memory (at most \
                      {MOST_ROWS_KEPT} rows); give the generator the footprint, windows and order instead"
                 ),
             ));
@@ -196,8 +331,9 @@ impl Opened {
         Ok(Self::Stream { name: name.to_owned(), spec: spec.clone() })
     }
 
-    fn resident(&self) -> u64 {
+    fn resident(&self, granule: u8) -> u64 {
         match self {
+            Self::Service { units, .. } => u64::from(*units) << granule,
             Self::Loaded(program) => program.peak_resident,
             Self::Stream { spec, .. } => spec.footprint_pages,
         }
@@ -205,6 +341,13 @@ impl Opened {
 
     fn place(self, workload: &Workload, machine: &Machine) -> Result<Ready, SimError> {
         match self {
+            Self::Service { spec, windows, units } => {
+                let fast_ns = machine.tiers.first().map_or(0.0, |t| t.load_ns);
+                let mix =
+                    spec.mix(units, &windows, fast_ns).map_err(|e| impossible(workload, e))?;
+                check_slo(workload, &spec, &mix, fast_ns)?;
+                Ok(Ready::Service(spec.service(mix, 0)))
+            }
             Self::Stream { name, spec } => {
                 let resident = spec.footprint_pages;
                 Ok(Ready::Stream { name, spec, resident })
@@ -219,6 +362,34 @@ impl Opened {
             }
         }
     }
+}
+
+/// An objective that a request misses even alone, with everything fast, is a mistake.
+fn check_slo(
+    workload: &Workload,
+    spec: &ServiceSpec,
+    mix: &Mix,
+    fast_ns: f64,
+) -> Result<(), SimError> {
+    let fast = [fast_ns / workload.memory_level_parallelism];
+    let costs = TierCosts { load_ns: &fast, store_ns: &fast };
+    let alone = mix.mean_ns(&costs, &vec![0; mix.units as usize]);
+    let slo = spec.slo.as_nanos() as f64;
+    if alone <= slo {
+        return Ok(());
+    }
+    let why = format!(
+        "its SLO is {:.3} ms and a request takes {:.3} ms with everything in fast memory and nobody \
+         else there; no placement can meet it",
+        slo * 1e-6,
+        alone * 1e-6
+    );
+    Err(impossible(workload, why))
+}
+
+fn tenant(workload: &Workload) -> Result<TenantSpec, SimError> {
+    let profile = workload.profile.as_deref().map(read_profile).transpose()?;
+    Ok(TenantSpec { profile, ..workload.tenant() })
 }
 
 fn measured_from(workload: &Workload, program: &Loaded) -> Result<usize, SimError> {
@@ -249,10 +420,14 @@ fn check_page_size(workload: &Workload, opened: &Opened, machine: Bytes) -> Resu
 }
 
 /// A tenant that can never fit is a mistake in the scenario, not an outcome.
-fn check_sizes(scenario: &Scenario, machine: &Machine, loaded: &[Opened]) -> Result<(), SimError> {
+fn check_sizes(
+    scenario: &Scenario,
+    machine: &Machine,
+    resident: impl Iterator<Item = u64>,
+) -> Result<(), SimError> {
     let capacity: Bytes = machine.tiers.iter().map(|t| t.capacity).sum();
-    for (workload, opened) in scenario.workloads.iter().zip(loaded) {
-        let needs = Pages(opened.resident()).in_bytes(machine.page_size);
+    for (workload, resident) in scenario.workloads.iter().zip(resident) {
+        let needs = Pages(resident).in_bytes(machine.page_size);
         if needs > capacity {
             return Err(impossible(
                 workload,

@@ -1,6 +1,7 @@
 //! Turns the accounts of a run into its result.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::{Bytes, Pages};
@@ -10,14 +11,19 @@ use super::{Prepared, RunOptions};
 use crate::host::Host;
 use crate::ledger::Account;
 use crate::program::State;
-use crate::result::{PolicyResult, RunOutput, TenantPoint, TenantResult, TimelinePoint};
+use crate::result::{
+    LatencyResult, PolicyResult, RunOutput, TenantPoint, TenantResult, TimelinePoint,
+};
+use crate::service::RunningService;
 use crate::timeline::{Point, ProgramPoint};
 
 /// What one tenant's measured part came to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Measured {
-    /// Nanoseconds it took.
+    /// Nanoseconds it took: of a service, its servers' time.
     pub took_ns: f64,
+    /// Nanoseconds that passed.
+    pub wall_ns: f64,
     /// Nanoseconds for the same work with everything fast.
     pub all_fast_ns: f64,
     /// Nanoseconds for the same work under the oracle.
@@ -40,12 +46,14 @@ fn share(a: f64, b: f64) -> f64 {
 }
 
 impl Measured {
-    fn of(account: &Account, now: u64) -> Self {
+    fn of(account: &Account, service: bool, now: u64) -> Self {
         let work = &account.measured;
         let end = account.ended.unwrap_or(now);
-        let took = account.measured_from.map_or(0, |from| end.saturating_sub(from));
+        let wall = account.measured_from.map_or(0, |from| end.saturating_sub(from));
         Self {
-            took_ns: took as f64,
+            // A service is as slow as its servers were, whatever time passed between requests.
+            took_ns: if service { account.busy_ns } else { wall as f64 },
+            wall_ns: wall as f64,
             all_fast_ns: work.all_fast_ns,
             oracle_ns: work.oracle_ns,
             instructions: work.instructions,
@@ -56,7 +64,7 @@ impl Measured {
 
     /// Instructions a second.
     pub fn throughput(&self) -> f64 {
-        share(self.instructions, self.took_ns * 1e-9)
+        share(self.instructions, self.wall_ns * 1e-9)
     }
 
     /// Times slower than with everything fast.
@@ -103,7 +111,11 @@ pub(super) fn summarise(
 ) -> RunOutput {
     let ledger = host.ledger();
     let now = host.now().0;
-    let measured: Vec<Measured> = ledger.accounts.iter().map(|a| Measured::of(a, now)).collect();
+    let measured: Vec<Measured> = {
+        let programs = host.programs().iter();
+        let each = ledger.accounts.iter().zip(programs);
+        each.map(|(a, p)| Measured::of(a, p.service.is_some(), now)).collect()
+    };
     let tenants = (0..measured.len()).map(|i| tenant(prepared, host, i, &measured[i])).collect();
     let mut result = policy_result(recipe.name(), &measured, tenants);
     result.promotions = ledger.accounts.iter().map(|a| a.promotions).sum();
@@ -112,11 +124,13 @@ pub(super) fn summarise(
     result.overhead_seconds = ledger.overhead_seconds();
     let names: Vec<&str> = prepared.scenario().workloads.iter().map(|w| w.name.as_str()).collect();
     let page_size = prepared.machine().page_size;
-    let points = ledger.timeline().map_or(&[][..], |t| &t.points);
+    let points = ledger.timeline().filter(|_| options.timeline.is_some());
+    let points = points.map_or(&[][..], |t| &t.points);
     RunOutput {
         result,
         timeline: points.iter().map(|p| timeline_point(p, &names, page_size)).collect(),
         heat_map: ledger.heat().filter(|_| options.heat_map).map(crate::heat::Heat::finish),
+        record: None,
     }
 }
 
@@ -141,8 +155,26 @@ fn tenant(prepared: &Prepared, host: &Host, i: usize, measured: &Measured) -> Te
         promotions: account.promotions,
         demotions: account.demotions,
         operations_per_second: (operations > 0.0)
-            .then(|| share(operations, measured.took_ns * 1e-9)),
+            .then(|| share(operations, measured.wall_ns * 1e-9)),
+        latency: host.programs()[i].service.as_deref().map(latency),
         failure: failure(prepared, host, i),
+    }
+}
+
+fn latency(service: &RunningService) -> LatencyResult {
+    let total = service.tenant.latencies().total();
+    let ms = |d: Duration| d.as_secs_f64() * 1e3;
+    LatencyResult {
+        requests: total.requests,
+        violations: total.violations + service.tenant.waiting().overdue,
+        slo_ms: service.tenant.latencies().slo_ns() as f64 * 1e-6,
+        p50_ms: ms(total.p50),
+        p95_ms: ms(total.p95),
+        p99_ms: ms(total.p99),
+        p999_ms: ms(total.p999),
+        max_ms: ms(total.max),
+        seconds: service.seconds,
+        violating_seconds: service.violating_seconds,
     }
 }
 
@@ -173,6 +205,8 @@ fn timeline_point(point: &Point, names: &[&str], page_size: Bytes) -> TimelinePo
                 throughput: share(p.instructions, seconds),
                 fast_access_ratio: share(p.fast, p.misses),
                 usage_bytes: p.usage.iter().map(|u: &Pages| u.in_bytes(page_size).0).collect(),
+                requests_per_second: p.p99.map(|_| share(p.operations, seconds)),
+                p99_ms: p.p99.map(|p99| p99.as_secs_f64() * 1e3),
             })
             .collect(),
     }

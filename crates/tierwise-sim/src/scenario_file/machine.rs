@@ -21,6 +21,7 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
     // The range that the kernel's sysctl takes.
     let watermark_scale_factor =
         section.whole_or("watermark_scale_factor", Machine::DEFAULT_WATERMARK_SCALE, 1..=3000)?;
+    let granule_order = granule_order(section, page_size)?;
     let tables = section.sections("tier")?;
     let preset = PresetKeys::read(section)?;
     // Before anything is said to be missing: a misspelt key is what the user wants to hear of.
@@ -31,7 +32,7 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
         preset.refuse(section)?;
         tiers(section, &tables, page_size)?
     };
-    Ok((Machine { page_size, tiers, instruction_ns, watermark_scale_factor }, sizes))
+    Ok((Machine { page_size, tiers, instruction_ns, watermark_scale_factor, granule_order }, sizes))
 }
 
 fn page_size(section: &Section<'_>) -> Result<Bytes, ConfigError> {
@@ -42,6 +43,20 @@ fn page_size(section: &Section<'_>) -> Result<Bytes, ConfigError> {
         return Err(section.error("page_size", problem));
     }
     Ok(page_size)
+}
+
+/// `granule`: a power of two of base pages, as many as a page's order can say.
+fn granule_order(section: &Section<'_>, page_size: Bytes) -> Result<u8, ConfigError> {
+    let granule = section.bytes_or("granule", page_size)?;
+    let pages = granule.0 / page_size.0;
+    if !pages.is_power_of_two() || !granule.0.is_multiple_of(page_size.0) || pages > 1 << 15 {
+        let problem = format!(
+            "found {granule}; allowed: {page_size} times a power of two, up to {}",
+            Bytes(page_size.0 << 15)
+        );
+        return Err(section.error("granule", problem));
+    }
+    Ok(pages.ilog2() as u8)
 }
 
 /// The keys that go with a preset.

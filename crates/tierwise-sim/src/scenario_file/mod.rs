@@ -39,6 +39,7 @@
 
 mod generator;
 mod machine;
+mod service;
 #[cfg(test)]
 mod tests;
 mod workload;
@@ -126,7 +127,11 @@ fn check_times(
         );
         return Err(section.error("start_s", problem));
     }
-    let endless = matches!(&workload.source, Source::Generator(_, spec) if spec.windows.is_none());
+    let endless = match &workload.source {
+        Source::Generator(_, spec) => spec.windows.is_none(),
+        Source::Service(_) => true,
+        Source::Trace(_) => false,
+    };
     if endless && workload.stop.is_none() && duration.is_none() {
         let problem = "this program never ends; give generator.windows, stop_s, or the scenario's \
                        duration_s";

@@ -5,22 +5,44 @@ use std::time::Duration;
 
 use tierwise_core::config::{ConfigError, Section};
 
-use super::{SECONDS, generator, name, seconds};
+use super::{SECONDS, generator, name, seconds, service};
 use crate::scenario::{Class, Source, Workload};
+use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 
 /// Windows, pages or rounds that one may stand for: a million-fold stretch says nothing of a program.
 const MOST: u64 = 1_000_000;
 
+/// A latency that an operator may promise: from a microsecond, below which no request is served, to an hour.
+const SLO_MS: std::ops::RangeInclusive<f64> = 0.001..=3.6e6;
+
 pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<Workload, ConfigError> {
     let classes = [Class::BestEffort, Class::LatencyCritical].map(|class| (class.name(), class));
     let start = seconds(section, "start_s", 0.0..=*SECONDS.end())?.unwrap_or_default();
+    let slo = section.number("slo_ms", SLO_MS)?.map(|ms| Duration::from_secs_f64(ms / 1e3));
+    let source = source(section, slo, base)?;
+    // A service's objective may come with its preset.
+    let slo = match &source {
+        Source::Service(service) => Some(service.slo),
+        _ => slo,
+    };
+    let default_class = match &source {
+        Source::Service(_) => Class::LatencyCritical,
+        _ => Class::BestEffort,
+    };
     let workload = Workload {
         name: name(section, "name")?,
-        class: section.choice_or("class", Class::BestEffort, &classes)?,
-        source: source(section, base)?,
+        class: section.choice_or("class", default_class, &classes)?,
+        slo,
+        weight: section.whole_or("weight", DEFAULT_WEIGHT.into(), 1..=MAX_WEIGHT.into())? as u32,
+        floors: section.limits("floor")?,
+        caps: section.limits("cap")?,
+        profile: section.text("profile")?.map(|path| base.join(path)),
+        source,
         merge: section.whole_or("merge", 1, 1..=MOST)? as u32,
         dilation: section.whole_or("dilation", 1, 1..=MOST)? as u32,
         scale: section.whole_or("scale", 1, 1..=MOST)? as u32,
+        threads: section.whole_or("threads", 1, 1..=4096)? as u32,
+        footprint: section.bytes("footprint")?,
         loops: section.whole_or("loops", 1, 1..=MOST)? as u32,
         measure_from: section.text("measure_from")?.map(str::to_owned),
         measure_to: section.text("measure_to")?.map(str::to_owned),
@@ -53,17 +75,26 @@ fn stop(section: &Section<'_>, start: Duration) -> Result<Option<Duration>, Conf
     }
 }
 
-fn source(section: &Section<'_>, base: &Path) -> Result<Source, ConfigError> {
+fn source(
+    section: &Section<'_>,
+    slo: Option<Duration>,
+    base: &Path,
+) -> Result<Source, ConfigError> {
     let trace = section.text("trace")?;
     let generator = section.section("generator")?;
-    match (trace, generator.is_present()) {
-        (Some(""), _) => Err(section.error("trace", "found \"\"; allowed: the path of a trace")),
-        (Some(path), false) => Ok(Source::Trace(base.join(path))),
-        (None, true) => generator::generator(&generator),
-        (Some(_), true) => {
-            Err(section.error("trace", "a generator says what runs, too; keep one of them"))
-        }
-        (None, false) => {
+    let service = section.section("service")?;
+    let given = [trace.is_some(), generator.is_present(), service.is_present()];
+    if given.into_iter().filter(|&given| given).count() > 1 {
+        let key = if trace.is_some() { "trace" } else { "generator" };
+        let problem = "another key says what runs, too; keep one of trace, generator, service";
+        return Err(section.error(key, problem));
+    }
+    match trace {
+        Some("") => Err(section.error("trace", "found \"\"; allowed: the path of a trace")),
+        Some(path) => Ok(Source::Trace(base.join(path))),
+        None if generator.is_present() => generator::generator(&generator),
+        None if service.is_present() => Ok(Source::Service(service::service(&service, slo, base)?)),
+        None => {
             let problem = "missing; write the path of a trace, from this file's folder, or a \
                            [workload.generator]";
             Err(section.error("trace", problem))

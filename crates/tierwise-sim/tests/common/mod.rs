@@ -4,7 +4,7 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bytes;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::Machine;
-use tierwise_sim::scenario::{Class, Scenario, Source, Workload};
+use tierwise_sim::scenario::{Scenario, Source, Workload};
 use tierwise_trace::generate::GeneratorSpec;
 
 pub const PAGE: u64 = 4096;
@@ -12,19 +12,8 @@ pub const PAGE: u64 = 4096;
 /// A generated program with the defaults of a scenario.
 pub fn workload(name: &str, generator: &str, spec: GeneratorSpec) -> Workload {
     Workload {
-        name: name.to_owned(),
-        class: Class::BestEffort,
-        source: Source::Generator(generator.to_owned(), spec),
-        merge: 1,
-        dilation: 1,
-        scale: 1,
-        loops: 1,
         measure_from: Some("run".to_owned()),
-        measure_to: None,
-        start: std::time::Duration::ZERO,
-        stop: None,
-        huge_pages: false,
-        memory_level_parallelism: 1.0,
+        ..Workload::new(name, Source::Generator(generator.to_owned(), spec))
     }
 }
 

@@ -1,0 +1,38 @@
+//! The victims by themselves.
+
+use tierwise_core::recipe::Recipe;
+
+use super::ADVERSARIES;
+use super::judge::outcome;
+use crate::error::SimError;
+use crate::scenario::Workload;
+
+/// The throughput of every victim alone on the suite's machine.
+#[derive(Debug, Clone)]
+pub struct Alone(Vec<(Workload, f64)>);
+
+impl Alone {
+    /// Measures it under a recipe.
+    ///
+    /// # Errors
+    /// The recipe cannot run on the suite's machine.
+    pub fn measure(recipe: &Recipe, seed: u64) -> Result<Self, SimError> {
+        let mut alone = Self(Vec::new());
+        for victim in ADVERSARIES.iter().flat_map(|adversary| (adversary.setting)().victims) {
+            if alone.find(&victim).is_none() {
+                let run = outcome(vec![victim.clone()], recipe, seed, &mut |_| ())?;
+                alone.0.push((victim, run.result.tenants[0].throughput));
+            }
+        }
+        Ok(alone)
+    }
+
+    fn find(&self, victim: &Workload) -> Option<f64> {
+        self.0.iter().find(|(known, _)| known == victim).map(|(_, throughput)| *throughput)
+    }
+
+    /// A victim's instructions a second.
+    pub(super) fn throughput(&self, victim: &Workload) -> f64 {
+        self.find(victim).unwrap_or(f64::NAN)
+    }
+}

@@ -1,0 +1,168 @@
+//! Runs a setting and looks whether the floors were held.
+
+use serde::{Deserialize, Serialize};
+use tierwise_core::recipe::Recipe;
+use tierwise_core::tenant::Limit;
+use tierwise_core::units::TierId;
+
+use super::setting::scenario;
+use super::{Adversary, Alone, GRACE, LOOK};
+use crate::error::SimError;
+use crate::result::{RunOutput, TimelinePoint};
+use crate::run::{Prepared, RunOptions, run};
+use crate::scenario::Workload;
+
+/// What became of one victim. Keys stay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The adversary's name.
+    pub adversary: String,
+    /// The victim's name.
+    pub victim: String,
+    /// Its floor in fast memory.
+    pub floor_bytes: u64,
+    /// Never below its floor, or its resident set if that is less, after the grace.
+    pub held: bool,
+    /// The longest time without a break that it was below, in seconds.
+    pub longest_breach_seconds: f64,
+    /// All time that it was below, in seconds.
+    pub breached_seconds: f64,
+    /// The most that it lacked at one time.
+    pub deepest_breach_bytes: u64,
+    /// Time taken over the time alone on the same machine under the same recipe, for the same work.
+    pub slowdown: f64,
+    /// How it ended, if not well.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failure: Option<String>,
+}
+
+/// Lets a recipe face an adversary: one verdict a victim. `alone` has the victims' throughput by themselves.
+///
+/// # Errors
+/// The recipe cannot run on the suite's machine.
+pub fn conform(
+    recipe: &Recipe,
+    adversary: &Adversary,
+    alone: &Alone,
+    seed: u64,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Vec<Verdict>, SimError> {
+    let setting = (adversary.setting)();
+    let all = setting.victims.iter().chain(&setting.adversaries).cloned().collect();
+    let together = outcome(all, recipe, seed, progress)?;
+    let verdict = |(i, victim): (usize, &Workload)| {
+        let mut verdict = judge(&together.timeline, i, victim);
+        let shared = &together.result.tenants[i];
+        verdict.adversary = adversary.name.to_owned();
+        verdict.slowdown = alone.throughput(victim) / shared.throughput;
+        verdict.failure = shared.failure.clone();
+        verdict.held &= verdict.failure.is_none();
+        verdict
+    };
+    Ok(setting.victims.iter().enumerate().map(verdict).collect())
+}
+
+pub(super) fn outcome(
+    workloads: Vec<Workload>,
+    recipe: &Recipe,
+    seed: u64,
+    progress: &mut dyn FnMut(f64),
+) -> Result<RunOutput, SimError> {
+    let prepared = Prepared::load(scenario("conform", workloads))?;
+    let options = RunOptions { seed, timeline: Some(LOOK), ..RunOptions::default() };
+    run(&prepared, recipe, &options, progress)
+}
+
+/// Looks at every point of a run from the end of the grace on. A shortfall lasts from the point where it was
+/// first seen to the next point where it is not.
+fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &Workload) -> Verdict {
+    let floor = match victim.floors.get(TierId::FASTEST.index()) {
+        Some(Some(Limit::Bytes(bytes))) => bytes.0,
+        _ => 0,
+    };
+    let from = (victim.start + GRACE).as_secs_f64();
+    let (mut since, mut longest, mut all, mut deepest): (Option<f64>, f64, f64, u64) =
+        (None, 0.0, 0.0, 0);
+    let mut end = 0.0;
+    for point in timeline.iter().filter(|p| p.time_seconds >= from) {
+        end = point.time_seconds;
+        let usage = &point.tenants[tenant].usage_bytes;
+        let needed = floor.min(usage.iter().sum());
+        let lacking = needed.saturating_sub(usage.first().copied().unwrap_or(0));
+        deepest = deepest.max(lacking);
+        if lacking > 0 {
+            since.get_or_insert(end);
+        } else if let Some(since) = since.take() {
+            longest = longest.max(end - since);
+            all += end - since;
+        }
+    }
+    if let Some(since) = since {
+        // A shortfall in the last point alone lasted a look.
+        let lasted = (end - since).max(LOOK.as_secs_f64());
+        longest = longest.max(lasted);
+        all += lasted;
+    }
+    Verdict {
+        adversary: String::new(),
+        victim: victim.name.clone(),
+        floor_bytes: floor,
+        held: deepest == 0,
+        longest_breach_seconds: longest,
+        breached_seconds: all,
+        deepest_breach_bytes: deepest,
+        slowdown: 1.0,
+        failure: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setting::keeper;
+    use super::*;
+    use crate::result::TenantPoint;
+
+    const MIB: u64 = 1 << 20;
+
+    /// The keeper (floor 12 MiB) with so much in fast and in slow memory at each second from the eleventh on.
+    fn points(usage: &[[u64; 2]]) -> Vec<TimelinePoint> {
+        let point = |(i, usage): (usize, &[u64; 2])| TimelinePoint {
+            time_seconds: 11.0 + i as f64,
+            fast_access_ratio: 0.0,
+            promotions: 0,
+            demotions: 0,
+            tenants: vec![TenantPoint {
+                name: "keeper".to_owned(),
+                throughput: 1.0,
+                fast_access_ratio: 0.0,
+                usage_bytes: usage.iter().map(|mib| mib * MIB).collect(),
+                requests_per_second: None,
+                p99_ms: None,
+            }],
+        };
+        usage.iter().enumerate().map(point).collect()
+    }
+
+    #[test]
+    fn a_breach_lasts_until_the_floor_is_back() {
+        let verdict =
+            judge(&points(&[[12, 4], [11, 5], [9, 7], [12, 4], [11, 5], [13, 3]]), 0, &keeper());
+        assert!(!verdict.held);
+        assert_eq!(verdict.floor_bytes, 12 * MIB);
+        assert_eq!(verdict.deepest_breach_bytes, 3 * MIB);
+        assert_eq!((verdict.longest_breach_seconds, verdict.breached_seconds), (2.0, 3.0));
+    }
+
+    #[test]
+    fn a_small_resident_set_needs_no_more_than_itself() {
+        assert!(judge(&points(&[[3, 0], [12, 1], [12, 4]]), 0, &keeper()).held);
+        assert!(!judge(&points(&[[3, 1]]), 0, &keeper()).held);
+    }
+
+    #[test]
+    fn what_happens_in_the_grace_is_not_counted() {
+        let mut early = points(&[[0, 16], [12, 4]]);
+        early[0].time_seconds = 9.9;
+        assert!(judge(&early, 0, &keeper()).held);
+    }
+}

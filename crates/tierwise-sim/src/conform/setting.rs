@@ -1,0 +1,114 @@
+//! The machine, and the victims.
+
+use std::time::Duration;
+
+use tierwise_core::migrate::Budget;
+use tierwise_core::tenant::Limit;
+use tierwise_core::units::Bytes;
+use tierwise_trace::generate::GeneratorSpec;
+
+use super::LENGTH;
+use crate::costs::Costs;
+use crate::machine::Machine;
+use crate::scenario::{Scenario, Source, Workload};
+
+/// Base pages of a MiB.
+pub(super) const MIB: u64 = 256;
+
+const PAGE: u64 = 4096;
+
+/// Fast memory: 24 MiB. The victims' floors, 16 MiB together, leave a third of it to quarrel about.
+const FAST: Bytes = Bytes(24 * MIB * PAGE);
+
+/// Slow memory: 96 MiB, enough for everybody, so that nobody is killed for want of memory.
+const SLOW: Bytes = Bytes(96 * MIB * PAGE);
+
+/// Accesses of a window: with the dilation below a window of a memory-bound program takes a quarter of a second.
+const WINDOW: u32 = 20_000;
+
+/// Each generated window stands for so many alike.
+const DILATION: u32 = 50;
+
+/// Who runs, victims first.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// With floors.
+    pub victims: Vec<Workload>,
+    /// Without.
+    pub adversaries: Vec<Workload>,
+}
+
+/// DRAM and CXL memory (MTAT, section 5.1).
+pub fn machine() -> Machine {
+    // The preset exists; a machine without tiers is refused by whoever runs it.
+    Machine::preset("dram-cxl", FAST, SLOW).unwrap_or(Machine {
+        page_size: Bytes(PAGE),
+        tiers: Vec::new(),
+        instruction_ns: Machine::DEFAULT_INSTRUCTION_NS,
+        watermark_scale_factor: Machine::DEFAULT_WATERMARK_SCALE,
+        granule_order: 0,
+    })
+}
+
+/// The scenario in which so many workloads run.
+pub(super) fn scenario(name: &str, workloads: Vec<Workload>) -> Scenario {
+    Scenario {
+        name: name.to_owned(),
+        summary: String::new(),
+        machine: machine(),
+        sizes: Vec::new(),
+        costs: Costs::default(),
+        budget: Budget::default(),
+        workloads,
+        duration: Some(LENGTH),
+    }
+}
+
+/// A generated program that never ends.
+pub(super) fn program(name: &str, pattern: &str, pages: u64, spec: GeneratorSpec) -> Workload {
+    // A small program draws fewer accesses for a window as long.
+    let small = if pages < MIB { 10 } else { 1 };
+    let spec = GeneratorSpec {
+        footprint_pages: pages,
+        accesses_per_window: WINDOW / small,
+        windows: None,
+        ..spec
+    };
+    Workload {
+        measure_from: Some("run".to_owned()),
+        dilation: DILATION * small,
+        ..Workload::new(name, Source::Generator(pattern.to_owned(), spec))
+    }
+}
+
+/// The well-behaved tenant: of its 16 MiB half are hot, and of the other half each page is accessed about once a
+/// second, which is colder than all that an adversary uses. Its floor, 12 MiB, protects half of those, too.
+pub(super) fn keeper() -> Workload {
+    let spec = GeneratorSpec {
+        hot_fraction: 0.5,
+        hot_access_share: 0.99,
+        seed: 1,
+        ..GeneratorSpec::default()
+    };
+    Workload {
+        // A dilated window goes to the same pages again and again: more different ones in a second take shorter
+        // windows.
+        dilation: DILATION / 2,
+        floors: vec![Some(Limit::Bytes(Bytes(12 * MIB * PAGE)))],
+        ..program("keeper", "phase-change", 16 * MIB, spec)
+    }
+}
+
+/// A second one: 8 MiB, all pages alike, and a floor of half of it.
+pub(super) fn neighbour() -> Workload {
+    let spec = GeneratorSpec { seed: 2, ..GeneratorSpec::default() };
+    Workload {
+        floors: vec![Some(Limit::Bytes(Bytes(4 * MIB * PAGE)))],
+        ..program("neighbour", "uniform", 8 * MIB, spec)
+    }
+}
+
+/// The same program from another time on.
+pub(super) fn from(start: Duration, workload: Workload) -> Workload {
+    Workload { start, ..workload }
+}

@@ -1,0 +1,185 @@
+//! What a run decided, and why, in the form in which it is written to a file: `tierwise simulate
+//! --record-run` makes one, `tierwise explain` reads it. Keys stay.
+//!
+//! A page is named by its tenant and its number in the tenant's program, as `tierwise trace stat` names it:
+//! pages of one number in different loops of a program are one page here.
+//!
+//! What was *accessed* is not in a record: it would be the trace again, and the policy saw only samples of it.
+
+mod collect;
+mod names;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tierwise_core::migrate::FailReason;
+use tierwise_core::reason::Cause;
+
+pub use collect::Recorder;
+pub use names::{cause_name, numbers, outcome_name, rule_name};
+
+/// The form that is written; a reader refuses others.
+pub const VERSION: u32 = 1;
+
+/// The most moves of one page that are kept, the earliest: whoever moves a page more often thrashes, and the
+/// first hundred rounds show how.
+pub const MOVES_OF_A_PAGE: u32 = 100;
+
+/// The most moves kept in all, the earliest: about 100 bytes each in JSON, a file of 100 MB at most (a tenth
+/// of it compressed).
+pub const MOVES_IN_ALL: usize = 1_000_000;
+
+/// The most births and ends kept: runs of pages, so that only a program that maps and unmaps single pages
+/// comes near.
+pub const LIVES_IN_ALL: usize = 1_000_000;
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The recipe's name.
+    pub policy: String,
+    /// The seed of everything that is decided by chance.
+    pub seed: u64,
+    /// Bytes of a base page.
+    pub page_size: u64,
+    /// Virtual seconds that the run took.
+    pub seconds: f64,
+    /// Fastest first.
+    pub tiers: Vec<TierRecord>,
+    /// In the scenario's order; everything else names them by index.
+    pub tenants: Vec<TenantRecord>,
+    /// Shares that changed, in the order of time.
+    pub decisions: Vec<DecisionRecord>,
+    /// All moves, counted.
+    pub counts: Vec<MoveCount>,
+    /// Moves that are in `counts` and not in `moves`, because there were too many.
+    pub moves_left_out: u64,
+    /// Moves, in the order of time: at most [`MOVES_OF_A_PAGE`] of a page and [`MOVES_IN_ALL`].
+    pub moves: Vec<MoveRecord>,
+    /// Births and ends that are not in `lives`, because there were too many.
+    pub lives_left_out: u64,
+    /// Pages mapped and unmapped, in the order of time.
+    pub lives: Vec<LifeRecord>,
+    /// What the tenants held, about once a second.
+    pub usage: Vec<UsageRecord>,
+}
+
+/// A tier.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TierRecord {
+    /// For people.
+    pub name: String,
+    /// Size in base pages.
+    pub capacity_pages: u64,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TenantRecord {
+    /// The workload's name.
+    pub name: String,
+    /// Its pages are numbered from 0 to one less.
+    pub pages: u32,
+    /// When it ended, if it did before the run.
+    pub ended_seconds: Option<f64>,
+    /// Base pages by tier, at its end or the run's.
+    pub usage_pages: Vec<u64>,
+}
+
+/// A share changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DecisionRecord {
+    /// Virtual seconds.
+    pub at_seconds: f64,
+    /// Whose.
+    pub tenant: usize,
+    /// Of which tier.
+    pub tier: usize,
+    /// Protected base pages from now on.
+    pub floor_pages: u64,
+    /// The most base pages from now on; `None` for no limit.
+    pub cap_pages: Option<u64>,
+    /// At which part of its rate promotion into the tier goes on.
+    pub promotion: f64,
+    /// The rule's name.
+    pub rule: String,
+    /// The rule's numbers by name; times in seconds.
+    pub numbers: BTreeMap<String, f64>,
+    /// The rule in words.
+    pub words: String,
+}
+
+/// A move that was planned.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MoveRecord {
+    /// Virtual seconds.
+    pub at_seconds: f64,
+    /// Whose page.
+    pub tenant: u16,
+    /// Which of its pages.
+    pub page: u32,
+    /// The tier it lay in; `None` if it was gone.
+    pub from: Option<u8>,
+    /// The tier it was to go to.
+    pub to: u8,
+    /// Done, or why not.
+    #[serde(with = "names::outcome")]
+    pub outcome: Result<(), FailReason>,
+    /// Why; `None` for a move that the budget cut, whose reason is not kept.
+    #[serde(with = "names::cause")]
+    pub cause: Option<Cause>,
+}
+
+/// Moves of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MoveCount {
+    /// Whose pages.
+    pub tenant: u16,
+    /// The tier they lay in; `None` if they were gone.
+    pub from: Option<u8>,
+    /// The tier they were to go to.
+    pub to: u8,
+    /// Done, or why not.
+    #[serde(with = "names::outcome")]
+    pub outcome: Result<(), FailReason>,
+    /// Why; `None` for moves that the budget cut.
+    #[serde(with = "names::cause")]
+    pub cause: Option<Cause>,
+    /// How many.
+    pub moves: u64,
+}
+
+/// A run of pages was mapped or unmapped.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LifeRecord {
+    /// Virtual seconds: when the policy heard of it.
+    pub at_seconds: f64,
+    /// Whose.
+    pub tenant: u16,
+    /// The first page.
+    pub first: u32,
+    /// How many.
+    pub pages: u32,
+    /// The tier they were born in; `None` if they were unmapped.
+    pub tier: Option<u8>,
+}
+
+impl LifeRecord {
+    /// Whether a page is in the run.
+    pub fn is_of(&self, tenant: usize, page: u32) -> bool {
+        usize::from(self.tenant) == tenant && (self.first..self.first + self.pages).contains(&page)
+    }
+}
+
+/// What the tenants held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UsageRecord {
+    /// Virtual seconds.
+    pub at_seconds: f64,
+    /// Base pages by tenant, then by tier.
+    pub pages: Vec<Vec<u64>>,
+}

@@ -1,0 +1,59 @@
+//! What can be wrong with a service of requests.
+
+/// Why a service of requests cannot be simulated as described.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RequestError {
+    /// A figure is out of its range.
+    #[error("{what}: found {found}; allowed: {allowed}")]
+    Figure {
+        /// Which.
+        what: &'static str,
+        /// Its value.
+        found: f64,
+        /// The range, in words.
+        allowed: &'static str,
+    },
+    /// A recording does not say what a request touches.
+    #[error(
+        "the recording has {what} after its mark {mark:?}; record a program that counts its operations"
+    )]
+    Recording {
+        /// What it lacks.
+        what: &'static str,
+        /// The mark that its measured phase begins with.
+        mark: String,
+    },
+    /// A mix whose shares do not sum up to one, or that touches units it does not have.
+    #[error(
+        "a request mix whose shares do not sum up to one, or that touches units beyond its size"
+    )]
+    Mix,
+    /// The histogram of response times could not be made.
+    #[error("histogram of response times: {0}")]
+    Histogram(#[from] hdrhistogram::CreationError),
+    /// The misses alone take longer than a request may at the load wanted.
+    #[error(
+        "a request spends {memory_ns:.0} ns on misses with everything in fast memory, but {servers} servers at \
+         {per_second} requests a second have only {service_ns:.0} ns for it; lower the load or add servers"
+    )]
+    TooManyMisses {
+        /// Time of a request's misses.
+        memory_ns: f64,
+        /// Time that a request may take.
+        service_ns: f64,
+        /// Servers.
+        servers: usize,
+        /// Maximum load.
+        per_second: f64,
+    },
+}
+
+/// Refuses a figure that is not a number from `low` to `high`.
+pub(super) fn within(
+    what: &'static str,
+    found: f64,
+    range: std::ops::RangeInclusive<f64>,
+    allowed: &'static str,
+) -> Result<(), RequestError> {
+    if range.contains(&found) { Ok(()) } else { Err(RequestError::Figure { what, found, allowed }) }
+}

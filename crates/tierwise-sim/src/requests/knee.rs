@@ -1,0 +1,67 @@
+//! Latency over load, and the most load that a placement bears: MTAT's figures 1 and 8 for one service.
+
+use std::time::Duration;
+
+use super::arrival::Arrivals;
+use super::error::RequestError;
+use super::latency::Summary;
+use super::mix::Mix;
+use super::presets::Preset;
+use super::tenant::RequestTenant;
+use super::tier::{TierCosts, Unwatched};
+
+/// A service with its units where they are.
+#[derive(Debug, Clone, Copy)]
+pub struct Placed<'a> {
+    /// The service's figures.
+    pub preset: &'a Preset,
+    /// Its requests.
+    pub mix: &'a Mix,
+    /// What misses cost.
+    pub costs: TierCosts<'a>,
+    /// Tier of each unit.
+    pub tier_of: &'a [u8],
+    /// How long each load is tried, in virtual time.
+    pub time: Duration,
+    /// Chooses arrivals and touches.
+    pub seed: u64,
+}
+
+/// Difference, as a share of the load, below which two loads are not told apart.
+const FINE: f64 = 0.002;
+
+impl Placed<'_> {
+    /// Requests a second at which all servers are busy all the time: `k / E[S]`.
+    pub fn capacity(&self) -> f64 {
+        self.preset.servers as f64 * 1e9 / self.mix.mean_ns(&self.costs, self.tier_of)
+    }
+
+    /// Response times under a constant load. Requests that still wait at the end count as violations, but have no
+    /// response time.
+    ///
+    /// # Errors
+    /// As [`RequestTenant::new`].
+    pub fn under(&self, per_second: f64) -> Result<Summary, RequestError> {
+        let arrivals = Arrivals::Poisson { per_second };
+        let service = self.preset.service(self.mix.clone(), arrivals, self.seed);
+        let mut tenant = RequestTenant::new(&service, 0)?;
+        tenant.advance(self.time.as_nanos() as u64, &self.costs, self.tier_of, &mut Unwatched);
+        let mut summary = tenant.latencies().total();
+        summary.violations += tenant.waiting().overdue;
+        Ok(summary)
+    }
+
+    /// The most load whose 99th percentile meets the objective. An overload shows once its queue has grown to the
+    /// objective: the result is too high by about the objective over the time, as a share.
+    ///
+    /// # Errors
+    /// As [`RequestTenant::new`].
+    pub fn max_load(&self) -> Result<f64, RequestError> {
+        let (mut bears, mut breaks) = (0.0, 1.25 * self.capacity());
+        while breaks - bears > FINE * breaks {
+            let load = f64::midpoint(bears, breaks);
+            if self.under(load)?.p99 <= self.preset.slo { bears = load } else { breaks = load }
+        }
+        Ok(bears)
+    }
+}

@@ -1,0 +1,127 @@
+//! How long requests took: percentiles of an interval and of the whole measured time, and violations.
+
+use std::time::Duration;
+
+use hdrhistogram::{CreationError, Histogram};
+
+/// Longest response time told apart; longer ones count as this. An hour is past every client's patience.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Three digits, a thousandth: finer than any difference between policies that is worth telling.
+const DIGITS: u8 = 3;
+
+/// Response times of a number of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Requests.
+    pub requests: u64,
+    /// Requests that took longer than the objective.
+    pub violations: u64,
+    /// Half took no longer.
+    pub p50: Duration,
+    /// 95 % took no longer.
+    pub p95: Duration,
+    /// 99 % took no longer.
+    pub p99: Duration,
+    /// 99.9 % took no longer.
+    pub p999: Duration,
+    /// None took longer.
+    pub max: Duration,
+}
+
+/// Response times noted with the requests they belong to.
+#[derive(Debug, Clone)]
+struct Noted {
+    histogram: Histogram<u64>,
+    violations: u64,
+}
+
+impl Noted {
+    fn summary(&self) -> Summary {
+        let h = &self.histogram;
+        if h.is_empty() {
+            return Summary::default();
+        }
+        let at = |quantile| Duration::from_nanos(h.value_at_quantile(quantile));
+        Summary {
+            requests: h.len(),
+            violations: self.violations,
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: Duration::from_nanos(h.max()),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.histogram.reset();
+        self.violations = 0;
+    }
+
+    fn add(&mut self, other: &Self) {
+        // Both have the same bounds, so no value of one lies outside the other.
+        let added = self.histogram.add(&other.histogram);
+        debug_assert!(added.is_ok(), "histograms of different bounds");
+        self.violations += other.violations;
+    }
+}
+
+/// Response times of a service.
+#[derive(Debug, Clone)]
+pub struct Latencies {
+    slo_ns: u64,
+    interval: Noted,
+    /// Of the intervals ended in the measured time.
+    ended: Noted,
+}
+
+impl Latencies {
+    /// None yet, held against an objective.
+    ///
+    /// # Errors
+    /// Never: the bounds are constants that the histogram accepts.
+    pub fn new(slo: Duration) -> Result<Self, CreationError> {
+        let empty =
+            Noted { histogram: Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?, violations: 0 };
+        let slo_ns = u64::try_from(slo.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Self { slo_ns, interval: empty.clone(), ended: empty })
+    }
+
+    /// Notes one request.
+    pub fn note(&mut self, response_ns: u64) {
+        self.interval.histogram.saturating_record(response_ns);
+        self.interval.violations += u64::from(response_ns > self.slo_ns);
+    }
+
+    /// The objective in nanoseconds.
+    pub fn slo_ns(&self) -> u64 {
+        self.slo_ns
+    }
+
+    /// The interval so far.
+    pub fn interval(&self) -> Summary {
+        self.interval.summary()
+    }
+
+    /// Ends the interval and begins another.
+    pub fn end_interval(&mut self) -> Summary {
+        let summary = self.interval.summary();
+        self.ended.add(&self.interval);
+        self.interval.clear();
+        summary
+    }
+
+    /// Everything since the measured time began.
+    pub fn total(&self) -> Summary {
+        let mut all = self.ended.clone();
+        all.add(&self.interval);
+        all.summary()
+    }
+
+    /// Forgets everything so far: the measured time begins.
+    pub fn begin_measuring(&mut self) {
+        self.interval.clear();
+        self.ended.clear();
+    }
+}

@@ -1,0 +1,147 @@
+//! The four services of MTAT (Kim et al., Middleware 2025), with the figures of its table 1 and section 5.
+//!
+//! Redis and Memcached touch what was recorded of them under YCSB's workload C; MongoDB and Silo what their
+//! data structures say. Requests for records are zipfian with YCSB's default of 0.99 in the first three: section 5
+//! names workload C, whose default it is, for Redis and MongoDB; for Memcached, which Mutilate drives there with keys
+//! drawn evenly, the recording is what there is. On units of many records the difference is small: caches absorb the
+//! hottest records, and a unit holds hot and cold ones alike.
+
+use std::time::Duration;
+
+use tierwise_core::units::Bytes;
+use tierwise_trace::Window;
+
+use super::arrival::Arrivals;
+use super::calibrate::Knee;
+use super::error::RequestError;
+use super::layout;
+use super::mix::Mix;
+use super::recorded::Recording;
+use super::tenant::Service;
+use super::tier::TierCosts;
+
+/// MTAT's fast memory (section 5, system configuration), on which the services have their published knees.
+pub const FAST_NS: f64 = 73.0;
+
+/// Its emulated CXL memory.
+pub const SLOW_NS: f64 = 202.0;
+
+/// What a service's requests touch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Touched {
+    /// What was recorded.
+    Recorded {
+        /// The trace's name, without folder and ending.
+        trace: &'static str,
+        /// Misses that come together on one page.
+        lines_together: f64,
+    },
+    /// [`layout::document`].
+    Document,
+    /// [`layout::transaction`].
+    Transaction,
+}
+
+/// A published service.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Preset {
+    /// Name in scenarios.
+    pub name: &'static str,
+    /// Resident memory.
+    pub resident: Bytes,
+    /// Objective for the 99th percentile.
+    pub slo: Duration,
+    /// Maximum load in requests a second, everything in fast memory.
+    pub max_per_second: f64,
+    /// Server threads.
+    pub servers: usize,
+    /// What requests touch.
+    pub touched: Touched,
+}
+
+/// Every preset.
+pub const PRESETS: [Preset; 4] = [
+    Preset {
+        name: "redis",
+        resident: Bytes(33_600_000_000),
+        slo: Duration::from_millis(20),
+        max_per_second: 80_000.0,
+        servers: 1,
+        // A command misses in bucket, entry, key object and value: 16.7 misses on four pages, three quarters of
+        // them the value's.
+        touched: Touched::Recorded { trace: "redis-ycsb-c", lines_together: 4.0 },
+    },
+    Preset {
+        name: "memcached",
+        resident: Bytes(31_400_000_000),
+        slo: Duration::from_millis(20),
+        max_per_second: 1_220_000.0,
+        servers: 8,
+        // A get misses in the bucket and in the item, which holds key and value: 15.9 misses on two pages.
+        touched: Touched::Recorded { trace: "memcached-ycsb-c", lines_together: 8.0 },
+    },
+    Preset {
+        name: "mongodb",
+        resident: Bytes(33_200_000_000),
+        slo: Duration::from_millis(30),
+        max_per_second: 125_000.0,
+        servers: 8,
+        touched: Touched::Document,
+    },
+    Preset {
+        name: "silo",
+        resident: Bytes(30_400_000_000),
+        slo: Duration::from_millis(15),
+        max_per_second: 11_000.0,
+        servers: 1,
+        touched: Touched::Transaction,
+    },
+];
+
+impl Preset {
+    /// The preset of a name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PRESETS.iter().find(|preset| preset.name == name)
+    }
+
+    /// The trace that it needs, if it needs one.
+    pub fn trace(&self) -> Option<&'static str> {
+        match self.touched {
+            Touched::Recorded { trace, .. } => Some(trace),
+            Touched::Document | Touched::Transaction => None,
+        }
+    }
+
+    /// Units of a size that its memory takes.
+    pub fn units(&self, unit: Bytes) -> u32 {
+        self.resident.0.div_ceil(unit.0.max(1)) as u32
+    }
+
+    /// What its requests touch, over so many units, with the processor time that its knee asks for. `windows` are
+    /// those of its trace, if it needs one.
+    ///
+    /// # Errors
+    /// The trace does not say what a request touches.
+    pub fn mix(&self, units: u32, windows: &[Window]) -> Result<Mix, RequestError> {
+        let mut mix = match self.touched {
+            Touched::Recorded { lines_together, .. } => {
+                Mix::recorded(&Recording { windows, mark: "run", lines_together, units })?
+            }
+            Touched::Document => layout::document(units),
+            Touched::Transaction => layout::transaction(units),
+        };
+        let costs = TierCosts { load_ns: &[FAST_NS], store_ns: &[FAST_NS] };
+        self.knee().calibrate(&mut mix, &costs)?;
+        Ok(mix)
+    }
+
+    /// Where its knee is.
+    pub fn knee(&self) -> Knee {
+        Knee { per_second: self.max_per_second, slo: self.slo, servers: self.servers }
+    }
+
+    /// The service under a load.
+    pub fn service(&self, mix: Mix, arrivals: Arrivals, seed: u64) -> Service {
+        Service { arrivals, mix, servers: self.servers, slo: self.slo, seed }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a request touches, from a recording: the units are the pages of the trace, each as popular as it had
+//! misses in the measured phase, and a request has as many misses as the phase had for each of its operations.
+
+use tierwise_trace::Window;
+
+use super::alias::AliasTable;
+use super::error::{RequestError, within};
+use super::mix::{Group, Kind, Mix, Popularity};
+
+/// A page accessed by every operation and missed by fewer than this share of them is in the caches all the time.
+const CACHED: f64 = 0.1;
+
+/// A recording as a service.
+#[derive(Debug, Clone, Copy)]
+pub struct Recording<'a> {
+    /// All its windows.
+    pub windows: &'a [Window],
+    /// The mark of the phase that serves requests.
+    pub mark: &'a str,
+    /// Misses that come together on one page, on average: a design figure of the program's data structures.
+    pub lines_together: f64,
+    /// Units to make of the recorded pages; 0 for one each. Page i of n becomes unit `i * units / n`.
+    pub units: u32,
+}
+
+/// What a page of the recording did in the measured phase.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    resident: bool,
+    accesses: u64,
+    loads: u64,
+    stores: u64,
+}
+
+impl Mix {
+    /// A mix of one kind of request, without processor time.
+    ///
+    /// # Errors
+    /// The recording counts no operations or misses in the phase, or `lines_together` is below one.
+    pub fn recorded(recording: &Recording<'_>) -> Result<Self, RequestError> {
+        let lines = recording.lines_together;
+        within("lines_together", lines, 1.0..=64.0, "1 to 64, the lines of a page")?;
+        let none = |what| RequestError::Recording { what, mark: recording.mark.to_owned() };
+        let (seen, operations) = survey(recording);
+        let misses: u64 = seen.iter().map(|s| s.loads + s.stores).sum();
+        if operations == 0 {
+            return Err(none("no operations"));
+        }
+        if misses == 0 {
+            return Err(none("no misses"));
+        }
+        let pages: Vec<Seen> = seen.into_iter().filter(|s| s.resident).collect();
+        let units = if recording.units == 0 { pages.len() as u32 } else { recording.units };
+        let unit = |page: usize| (page as u64 * u64::from(units) / pages.len() as u64) as u32;
+        let mut weights = vec![0.0; units as usize];
+        let mut cached = Vec::new();
+        for (i, page) in pages.iter().enumerate() {
+            let missed = (page.loads + page.stores) as f64;
+            weights[unit(i) as usize] += missed;
+            if page.accesses >= operations && missed < CACHED * operations as f64 {
+                cached.push(unit(i));
+            }
+        }
+        cached.dedup();
+        let stores: u64 = pages.iter().map(|s| s.stores).sum();
+        let store_share = stores as f64 / misses as f64;
+        let group = Group {
+            name: "pages",
+            touches: misses as f64 / operations as f64 / lines,
+            loads: lines * (1.0 - store_share),
+            stores: lines * store_share,
+            units: Popularity::Weighted { first: 0, table: AliasTable::new(&weights) },
+        };
+        let kind = Kind { name: "operation", share: 1.0, cpu_ns: 0.0, groups: vec![group] };
+        Ok(Self { units, kinds: vec![kind], cached })
+    }
+}
+
+/// Every page of the recording, and the operations of the measured phase.
+fn survey(recording: &Recording<'_>) -> (Vec<Seen>, u64) {
+    let mut seen: Vec<Seen> = Vec::new();
+    let (mut serving, mut operations) = (false, 0);
+    for window in recording.windows {
+        serving |= window.marks.iter().any(|mark| mark == recording.mark);
+        for birth in &window.births {
+            let index = birth.page as usize;
+            seen.resize(seen.len().max(index + 1), Seen::default());
+            seen[index].resident = true;
+        }
+        if !serving {
+            for &page in &window.unmaps {
+                seen[page as usize].resident = false;
+            }
+            continue;
+        }
+        operations += window.operations;
+        for access in &window.accesses {
+            let page = &mut seen[access.page as usize];
+            page.accesses += u64::from(access.loads) + u64::from(access.stores);
+            page.loads += u64::from(access.load_misses);
+            page.stores += u64::from(access.store_misses);
+        }
+    }
+    (seen, operations)
+}

@@ -1,0 +1,111 @@
+//! A service as a scenario describes it, before its trace is read and its machine is sized.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tierwise_core::units::Bytes;
+use tierwise_trace::Window;
+
+use super::arrival::Arrivals;
+use super::calibrate::Knee;
+use super::error::RequestError;
+use super::layout::{self, KeyValue};
+use super::mix::Mix;
+use super::recorded::Recording;
+use super::skew::Skew;
+use super::tenant::Service;
+use super::tier::TierCosts;
+
+/// YCSB's default skew.
+const YCSB_ZIPFIAN: f64 = 0.99;
+
+/// What a request touches.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Touched {
+    /// What was recorded of a program that counts its operations.
+    Recorded {
+        /// The trace.
+        trace: PathBuf,
+        /// The mark of the phase that serves requests.
+        mark: String,
+        /// Misses that come together on one page.
+        lines_together: f64,
+    },
+    /// [`layout::key_value`]: as many items of a size as the memory holds.
+    KeyValue {
+        /// Bytes of an item: header, key and value.
+        item_bytes: f64,
+    },
+    /// [`layout::document`].
+    Document,
+    /// [`layout::transaction`].
+    Transaction,
+}
+
+/// A service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceSpec {
+    /// What its requests touch.
+    pub touched: Touched,
+    /// Its resident memory.
+    pub resident: Bytes,
+    /// Server threads.
+    pub servers: usize,
+    /// Its objective for the 99th percentile of response times.
+    pub slo: Duration,
+    /// The load at which it meets the objective no more with everything in fast memory: its knee, from which
+    /// the processor time of a request follows.
+    pub max_per_second: f64,
+    /// Latency of the fast memory on which that is so, in nanoseconds; `None` for the scenario's machine.
+    pub knee_ns: Option<f64>,
+    /// When requests arrive.
+    pub arrivals: Arrivals,
+}
+
+impl ServiceSpec {
+    /// Units of a size that its memory takes.
+    pub fn units(&self, unit: Bytes) -> u32 {
+        self.resident.0.div_ceil(unit.0.max(1)).min(u64::from(u32::MAX - 1)) as u32
+    }
+
+    /// The trace that it needs, if it needs one.
+    pub fn trace(&self) -> Option<&PathBuf> {
+        match &self.touched {
+            Touched::Recorded { trace, .. } => Some(trace),
+            Touched::KeyValue { .. } | Touched::Document | Touched::Transaction => None,
+        }
+    }
+
+    /// What its requests touch, over so many units, with the processor time that its knee asks for. `windows`
+    /// are those of its trace; `fast_ns` is the latency of the machine's fast memory.
+    ///
+    /// # Errors
+    /// The trace does not say what a request touches, or the misses alone take longer than the knee allows.
+    pub fn mix(&self, units: u32, windows: &[Window], fast_ns: f64) -> Result<Mix, RequestError> {
+        let mut mix = match &self.touched {
+            Touched::Recorded { mark, lines_together, .. } => {
+                let lines_together = *lines_together;
+                Mix::recorded(&Recording { windows, mark, lines_together, units })?
+            }
+            Touched::KeyValue { item_bytes } => {
+                let items = (self.resident.0 as f64 / item_bytes).max(1.0) as u64;
+                let store =
+                    KeyValue { items, item_bytes: *item_bytes, skew: Skew::Zipfian(YCSB_ZIPFIAN) };
+                layout::key_value(store, units)
+            }
+            Touched::Document => layout::document(units),
+            Touched::Transaction => layout::transaction(units),
+        };
+        let knee = [self.knee_ns.unwrap_or(fast_ns)];
+        let costs = TierCosts { load_ns: &knee, store_ns: &knee };
+        let (per_second, slo, servers) = (self.max_per_second, self.slo, self.servers);
+        Knee { per_second, slo, servers }.calibrate(&mut mix, &costs)?;
+        Ok(mix)
+    }
+
+    /// The service with its mix.
+    pub fn service(&self, mix: Mix, seed: u64) -> Service {
+        let (arrivals, servers, slo) = (self.arrivals.clone(), self.servers, self.slo);
+        Service { arrivals, mix, servers, slo, seed }
+    }
+}

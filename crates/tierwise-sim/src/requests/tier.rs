@@ -1,0 +1,56 @@
+//! The edge to the host: what misses cost now, and who watches the touches.
+
+use tierwise_core::topology::Topology;
+
+/// What a request waits for one miss in each tier, in nanoseconds, fastest first: the loaded latency over the
+/// misses that a thread keeps in flight.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TierCosts<'a> {
+    /// A load.
+    pub load_ns: &'a [f64],
+    /// A store.
+    pub store_ns: &'a [f64],
+}
+
+/// As many tiers as the engine knows, and one that no unit lies in.
+pub(super) const TIERS: usize = Topology::MAX_TIERS + 1;
+
+/// A request touches a unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Touch {
+    /// The unit.
+    pub local: u32,
+    /// The tier where it lies.
+    pub tier: u8,
+    /// When its request started, in nanoseconds.
+    pub at_ns: u64,
+    /// Load misses.
+    pub loads: f64,
+    /// Store misses.
+    pub stores: f64,
+}
+
+impl Touch {
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        self.stores > 0.0
+    }
+}
+
+/// Who watches the touches: reference bits, hint faults, samples.
+pub trait Touches {
+    /// A request touches a unit. Returns the nanoseconds that its being watched costs the request.
+    /// A unit that every request accesses in the caches is touched once a step, without a miss.
+    fn touch(&mut self, touch: &Touch) -> f64;
+}
+
+/// Nobody watches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Touches for Unwatched {
+    #[inline]
+    fn touch(&mut self, _: &Touch) -> f64 {
+        0.0
+    }
+}

@@ -1,0 +1,120 @@
+//! What software sees of a service's touches: reference and dirty bits, hint faults, samples of misses.
+//!
+//! It differs from [`crate::look`] in that nothing is worked out later: a request touches, and the bit is set.
+
+use tierwise_core::bits::PageBits;
+use tierwise_core::units::PageId;
+
+use super::tier::{Touch, Touches};
+
+/// The first touch of a poisoned unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// The unit.
+    pub local: u32,
+    /// When, in nanoseconds.
+    pub at_ns: u64,
+    /// Whether it wrote.
+    pub write: bool,
+}
+
+/// A sampled miss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampledMiss {
+    /// The unit.
+    pub local: u32,
+    /// The tier that served it.
+    pub tier: u8,
+    /// Whether it was a store.
+    pub write: bool,
+}
+
+/// A watcher of one service. What it has seen is taken by the host, by draining the lists.
+#[derive(Debug, Clone, Default)]
+pub struct Watcher {
+    /// Units touched.
+    pub referenced: PageBits,
+    /// Units written.
+    pub written: PageBits,
+    /// Hint faults, in the order of the requests.
+    pub faults: Vec<Fault>,
+    /// Sampled misses.
+    pub samples: Vec<SampledMiss>,
+    /// One miss in so many is sampled; 0 samples none.
+    pub sample_period: u32,
+    /// What a sample costs the request.
+    pub sample_ns: f64,
+    /// What a hint fault costs the request.
+    pub hint_fault_ns: f64,
+    /// Pages that a unit stands for, each of which traps by itself; at least 1.
+    pub pages: f64,
+    /// Units whose next touch is reported as a fault.
+    poisoned: Vec<bool>,
+    /// Pages of each unit whose next touch traps, in expectation.
+    trapping: Vec<f32>,
+    /// Misses since the last sample.
+    missed: f64,
+}
+
+impl Watcher {
+    /// Makes the next touch of a unit trap.
+    pub fn poison(&mut self, local: u32) {
+        let index = local as usize;
+        self.poisoned.resize(self.poisoned.len().max(index + 1), false);
+        self.poisoned[index] = true;
+        self.trapping.resize(self.poisoned.len(), 0.0);
+        self.trapping[index] = self.pages.max(1.0) as f32;
+    }
+
+    /// Takes that back: the unit migrated, or its fault is no longer wanted.
+    pub fn unpoison(&mut self, local: u32) {
+        if let Some(poisoned) = self.poisoned.get_mut(local as usize) {
+            *poisoned = false;
+            self.trapping[local as usize] = 0.0;
+        }
+    }
+
+    fn fault(&mut self, touch: &Touch) -> f64 {
+        let Touch { local, at_ns, .. } = *touch;
+        let index = local as usize;
+        let Some(trapping) = self.trapping.get_mut(index).filter(|pages| **pages > 0.0) else {
+            return 0.0;
+        };
+        // A touch falls on any of the unit's pages alike: it traps if that page has not trapped yet.
+        let pages = self.pages.max(1.0);
+        let traps = f64::from(*trapping) / pages;
+        *trapping = (f64::from(*trapping) - traps) as f32;
+        if std::mem::take(&mut self.poisoned[index]) {
+            self.faults.push(Fault { local, at_ns, write: touch.writes() });
+        }
+        traps * self.hint_fault_ns
+    }
+
+    fn sample(&mut self, touch: &Touch) -> f64 {
+        if self.sample_period == 0 {
+            return 0.0;
+        }
+        let period = f64::from(self.sample_period);
+        self.missed += touch.loads + touch.stores;
+        let mut cost = 0.0;
+        while self.missed >= period {
+            self.missed -= period;
+            // A touch's stores come last.
+            let write = self.missed < touch.stores;
+            self.samples.push(SampledMiss { local: touch.local, tier: touch.tier, write });
+            cost += self.sample_ns;
+        }
+        cost
+    }
+}
+
+impl Touches for Watcher {
+    #[inline]
+    fn touch(&mut self, touch: &Touch) -> f64 {
+        self.referenced.set(PageId(touch.local));
+        if touch.writes() {
+            self.written.set(PageId(touch.local));
+        }
+        self.fault(touch) + self.sample(touch)
+    }
+}

@@ -1,0 +1,97 @@
+//! A recorded program made another size: its pages, in the order in which they came to be, are mapped onto a
+//! number of units, page `i` of `n` onto unit `i * units / n`.
+//!
+//! Neighbours that fall together share a unit: it has the accesses of all of them, lives from the first birth
+//! to the last unmapping, and is of the kind of its first page. With a machine of granules, and a dilation of as
+//! much as the memory grew by, a recording of a few hundred megabytes stands for a program of tens of gigabytes
+//! whose every page is accessed as often as the recorded ones.
+
+use std::collections::BTreeMap;
+
+use tierwise_trace::{PageAccess, Window};
+
+/// Maps the pages of a program onto `units`. With at least as many units as pages nothing changes.
+pub fn rescale(windows: &mut [Window], units: u32) {
+    let pages = windows.iter().flat_map(|w| &w.births).map(|b| b.page + 1).max().unwrap_or(0);
+    if units == 0 || units >= pages {
+        return;
+    }
+    let unit = |page: u32| (u64::from(page) * u64::from(units) / u64::from(pages)) as u32;
+    let mut mapped = vec![0u32; units as usize];
+    for window in windows {
+        window.births.retain_mut(|birth| {
+            birth.page = unit(birth.page);
+            mapped[birth.page as usize] += 1;
+            mapped[birth.page as usize] == 1
+        });
+        window.accesses = merged(&window.accesses, unit);
+        window.unmaps.retain_mut(|page| {
+            *page = unit(*page);
+            let left = &mut mapped[*page as usize];
+            *left = left.saturating_sub(1);
+            *left == 0
+        });
+    }
+}
+
+/// Accesses summed up by unit, ascending.
+fn merged(accesses: &[PageAccess], unit: impl Fn(u32) -> u32) -> Vec<PageAccess> {
+    let mut by_unit: BTreeMap<u32, PageAccess> = BTreeMap::new();
+    for access in accesses {
+        let page = unit(access.page);
+        let sum = by_unit.entry(page).or_insert(PageAccess {
+            page,
+            loads: 0,
+            stores: 0,
+            load_misses: 0,
+            store_misses: 0,
+            supervised: 0,
+            ..*access
+        });
+        sum.loads = sum.loads.saturating_add(access.loads);
+        sum.stores = sum.stores.saturating_add(access.stores);
+        sum.load_misses = sum.load_misses.saturating_add(access.load_misses);
+        sum.store_misses = sum.store_misses.saturating_add(access.store_misses);
+        sum.supervised = sum.supervised.saturating_add(access.supervised);
+    }
+    by_unit.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tierwise_trace::{Birth, PageKind};
+
+    use super::*;
+
+    fn birth(page: u32) -> Birth {
+        Birth { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 }
+    }
+
+    fn access(page: u32, loads: u32) -> PageAccess {
+        let (stores, load_misses, store_misses, supervised, thread) = (1, loads, 0, 0, 0);
+        PageAccess { page, loads, stores, load_misses, store_misses, supervised, thread }
+    }
+
+    /// Six pages on three units, worked by hand.
+    #[test]
+    fn neighbours_share_a_unit_and_nothing_is_lost() {
+        let mut windows = [
+            Window {
+                births: (0..5).map(birth).collect(),
+                accesses: vec![access(0, 1), access(1, 2), access(4, 4)],
+                unmaps: vec![0],
+                ..Window::default()
+            },
+            Window { births: vec![birth(5)], unmaps: vec![1, 4], ..Window::default() },
+        ];
+        rescale(&mut windows, 3);
+        let born: Vec<u32> = windows[0].births.iter().map(|b| b.page).collect();
+        assert_eq!(born, [0, 1, 2]);
+        let sums: Vec<_> =
+            windows[0].accesses.iter().map(|a| (a.page, a.loads, a.stores)).collect();
+        assert_eq!(sums, [(0, 3, 2), (2, 4, 1)]);
+        assert!(windows[0].unmaps.is_empty(), "page 1 is still there");
+        assert!(windows[1].births.is_empty(), "page 5 joins a unit that is there");
+        assert_eq!(windows[1].unmaps, [0]);
+    }
+}

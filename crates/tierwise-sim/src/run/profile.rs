@@ -1,0 +1,57 @@
+//! Profiles as files: a tenant's throughput against the fast memory that it holds.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tierwise_core::profile::{Profile, ProfileError};
+use tierwise_core::units::Bytes;
+
+use crate::error::SimError;
+
+/// The JSON form of a profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileFile {
+    /// The workload that was profiled.
+    pub name: String,
+    /// The scenario or trace it came from, and how it was measured.
+    pub source: String,
+    /// Ascending by fast memory.
+    pub points: Vec<ProfilePoint>,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfilePoint {
+    /// Fast memory it could hold.
+    pub fast_bytes: u64,
+    /// Instructions a second.
+    pub throughput: f64,
+}
+
+impl ProfileFile {
+    /// As the engine takes it.
+    ///
+    /// # Errors
+    /// The points are no profile.
+    pub fn profile(&self) -> Result<Profile, ProfileError> {
+        Profile::new(self.points.iter().map(|p| (Bytes(p.fast_bytes), p.throughput)).collect())
+    }
+}
+
+/// Reads a profile.
+///
+/// # Errors
+/// The file cannot be read, is no JSON of this form, or its points are no profile.
+pub fn read_profile(path: &Path) -> Result<Profile, SimError> {
+    let wrong = |why: String| {
+        SimError::Scenario(format!(
+            "profile {}: {why}; `tierwise profile` makes such files",
+            path.display()
+        ))
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+    let file: ProfileFile = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    file.profile().map_err(|e| wrong(e.to_string()))
+}

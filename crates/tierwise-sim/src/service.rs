@@ -1,0 +1,95 @@
+//! A service as it runs on the host: its requests, where its units lie, who watches.
+
+use tierwise_core::units::TierId;
+
+use crate::requests::error::RequestError;
+use crate::requests::latency::Summary;
+use crate::requests::tenant::{RequestTenant, Service};
+use crate::requests::watcher::Watcher;
+
+/// How long an interval of response times is: what is reported as the 99th percentile is that of the last whole
+/// one. A second holds ten thousand requests of the slowest service that was published, and a hundred
+/// of them above its 99th percentile.
+pub const INTERVAL_NS: u64 = 1_000_000_000;
+
+/// A running service.
+#[derive(Debug)]
+pub struct RunningService {
+    /// Its requests.
+    pub tenant: RequestTenant,
+    /// What software sees of their touches.
+    pub watcher: Watcher,
+    /// The tier of each unit.
+    pub tiers: Vec<u8>,
+    /// When each unit was poisoned.
+    pub poisoned_at: Vec<u64>,
+    /// Bytes a nanosecond that it read from and wrote to each tier in the last step.
+    pub rates: Vec<(f64, f64)>,
+    interval_ends: u64,
+    last: Option<Summary>,
+    /// Response times of the whole seconds since the last point of the timeline.
+    worst: Summary,
+    /// Whole seconds measured, and those whose 99th percentile exceeded the objective.
+    pub seconds: u64,
+    /// Of them, those that violated the objective.
+    pub violating_seconds: u64,
+}
+
+impl RunningService {
+    /// A service that begins at a time, on a machine with so many tiers.
+    ///
+    /// # Errors
+    /// Arrivals, servers or a mix that cannot be.
+    pub fn new(service: &Service, start_ns: u64, tiers: usize) -> Result<Self, RequestError> {
+        let units = service.mix.units as usize;
+        Ok(Self {
+            tenant: RequestTenant::new(service, start_ns)?,
+            watcher: Watcher::default(),
+            tiers: vec![0; units],
+            poisoned_at: vec![0; units],
+            rates: vec![(0.0, 0.0); tiers],
+            interval_ends: start_ns + INTERVAL_NS,
+            last: None,
+            worst: Summary::default(),
+            seconds: 0,
+            violating_seconds: 0,
+        })
+    }
+
+    /// A unit lies in another tier now.
+    pub fn relocated(&mut self, local: u32, tier: TierId) {
+        self.tiers[local as usize] = tier.0;
+        self.watcher.unpoison(local);
+    }
+
+    /// When the interval of response times ends.
+    pub fn interval_ends(&self) -> u64 {
+        self.interval_ends
+    }
+
+    /// Ends the interval if its time has come.
+    pub fn end_interval(&mut self, now: u64) {
+        if now < self.interval_ends {
+            return;
+        }
+        self.interval_ends = now + INTERVAL_NS;
+        let summary = self.tenant.latencies_mut().end_interval();
+        let slo = u128::from(self.tenant.latencies().slo_ns());
+        self.seconds += 1;
+        self.violating_seconds += u64::from(summary.p99.as_nanos() > slo);
+        if summary.p99 >= self.worst.p99 {
+            self.worst = summary;
+        }
+        self.last = (summary.requests > 0).then_some(summary);
+    }
+
+    /// Response times of the last whole second in which requests ended.
+    pub fn last(&self) -> Option<&Summary> {
+        self.last.as_ref()
+    }
+
+    /// The second with the highest 99th percentile since the last call.
+    pub fn take_worst(&mut self) -> Summary {
+        std::mem::take(&mut self.worst)
+    }
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Writes scenarios/mtat/: MTAT's co-locations (section 5.1): one latency-critical service under the load of figure 7
+beside four best-effort programs of four threads each, 32 GB fast and 256 GB slow.
+
+The best-effort programs are recordings scaled up to the sizes of table 2: every recorded page becomes as much larger
+as the program does, and is accessed as often, so a window of the recording stands for that many windows.
+"""
+
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Section 5: eight cores for the service, four for each of the others.
+THREADS = 4
+# Name, recording, size of table 2 in bytes, resident bytes of the recording (traces/README.md).
+BEST_EFFORT = [
+    ("sssp", "graph-sssp-kron", 35_500_000_000, 356.2 * 2**20),
+    ("bfs", "graph-bfs-kron", 35_200_000_000, 254.0 * 2**20),
+    ("pr", "graph-pr-kron", 36_000_000_000, 253.8 * 2**20),
+    ("xsbench", "xsbench", 31_700_000_000, 132.3 * 2**20),
+]
+SERVICES = {"redis": "Redis", "memcached": "Memcached", "mongodb": "A document store like MongoDB", "silo": "A transaction engine like Silo"}
+
+
+def scenario(service):
+    lines = [
+        f'name = "mtat-{service}"',
+        f'summary = "{SERVICES[service]} under the load of MTAT\'s figure 7, beside SSSP, BFS, PageRank and XSBench"',
+        "duration_s = 200",
+        "",
+        "[machine]",
+        'preset = "dram-cxl"',
+        'fast = "32GB"',
+        'slow = "256GB"',
+        'granule = "1MiB"',
+        "",
+        "[[workload]]",
+        f'name = "{service}"',
+        "[workload.service]",
+        f'preset = "{service}"',
+        'traces = "../../traces"',
+        'arrivals = "ramp"',
+    ]
+    for name, trace, size, recorded in BEST_EFFORT:
+        lines += [
+            "",
+            "[[workload]]",
+            f'name = "{name}"',
+            f'trace = "../../traces/{trace}.twt"',
+            'measure_from = "run"',
+            f"footprint = {size}",
+            f"dilation = {round(size / recorded)}",
+            f"threads = {THREADS}",
+            # More than a run takes.
+            "loops = 100",
+        ]
+        # Made by `tierwise profile` from a scenario of this script, which is then written again with them.
+        if (ROOT / "profiles" / f"{name}.json").exists():
+            lines.append(f'profile = "../../profiles/{name}.json"')
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    folder = ROOT / "scenarios" / "mtat"
+    folder.mkdir(exist_ok=True)
+    for service in SERVICES:
+        (folder / f"{service}.toml").write_text(scenario(service))
+
+
+if __name__ == "__main__":
+    main()

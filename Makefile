@@ -5,11 +5,13 @@ TIERWISE := target/release/tierwise
 # A third of the resident set in fast memory, all policies, every recorded program.
 SCENARIOS := scenarios/recorded/*.toml
 
-.PHONY: help run test lint deny pure build recorder docs docs-check fuzz bench record needs-cargo needs-run needs-test clean
+.PHONY: help run test lint deny pure build recorder docs docs-check fuzz bench record test-python needs-cargo needs-run needs-test \
+	needs-python clean
 
 help:
 	@echo "make run       build, compare every policy on the recorded programs, write tierwise-report.html"
 	@echo "make test      everything that must hold: formats, lints, licences, purity, docs, tests"
+	@echo "make test-python  build the Python package into target/venv and run its tests (part of make test)"
 	@echo "make recorder  build the QEMU plugin that records programs"
 	@echo "make record    record the shipped traces again (takes about an hour)"
 	@echo "make bench     measure; docs/performance.md says what was measured where"
@@ -25,6 +27,10 @@ build: needs-cargo
 test: needs-test lint pure deny recorder docs-check
 	$(CARGO) test --workspace --all-targets
 	$(CARGO) test --workspace --doc
+	$(MAKE) --no-print-directory test-python
+
+test-python: needs-cargo needs-python
+	scripts/test-python.sh
 
 lint: needs-cargo
 	$(CARGO) fmt --all --check
@@ -61,6 +67,9 @@ needs-cargo:
 
 needs-run:
 	@scripts/setup.sh rust cc
+
+needs-python:
+	@scripts/setup.sh cc python venv
 
 needs-test:
 	@scripts/setup.sh rust cc wasm qemu valgrind

@@ -144,7 +144,7 @@ def recorded(name, trace, gb, dilation, start=0, stop=0, floor=None, cap=None, t
 def stacked():
     # Large server: 768 GB local, 256 GB CXL (V-A). Cache: floor 70 % and cap 75 % of each container's memory (V-D 1).
     large, limits = machine(768, 256), {"floor": 0.70, "cap": 0.75}
-    cache = lambda name, **more: service(name, 480, "key-value", 32, 2_000_000, 2, 0.9, **limits, **more)
+    cache = lambda name, **more: service(name, 480, "key-value", 4, 200_000, 2, 0.9, **limits, **more)
     write("cache", "V-D 1: two caches that fill the server", 300, large + cache("A") + cache("B"))
     write("cache-burst", "V-D 1: a cache runs alone, and another fills its memory at once", 300,
           large + cache("A") + cache("B", start=100))
@@ -155,12 +155,12 @@ def stacked():
           large + job("A", "zstd-long") + job("B", "graph-cc-kron") + job("C", "graph-bfs-urand") + job("D", "graph-pr-urand", 200))
     # Small server: 256 GB local, 64 GB CXL. Web: five instances, floor 28 GB (V-D 3); B's requests touch less.
     small = machine(256, 64)
-    web = lambda name, rate, load: service(name, 60, "document", 16, rate, 20, load, floor='"28GB"')
+    web = lambda name, rate, load: service(name, 60, "document", 4, rate, 20, load, floor='"28GB"')
     write("web", "V-D 3: three instances of partition A (B, C, E) and two of partition B (A, D) of a web service", 300,
-          small + web("A", 60_000, 0.5) + web("B", 120_000, 0.95) + web("C", 120_000, 0.95) + web("D", 60_000, 0.5) + web("E", 120_000, 0.95))
+          small + web("A", 15_000, 0.5) + web("B", 30_000, 0.95) + web("C", 30_000, 0.95) + web("D", 15_000, 0.5) + web("E", 30_000, 0.95))
     # TaoBench and SparkBench: upper bound 192 GB each (V-C). A analyses in a loop while the caches fill up.
     cap = '"192GB"'
-    tao = lambda name, start: service(name, 250, "key-value", 32, 2_000_000, 2, 0.9, start, cap=cap)
+    tao = lambda name, start: service(name, 250, "key-value", 4, 200_000, 2, 0.9, start, cap=cap)
     write("tao-spark", "V-C: three caches (B, C, D) fill up beside a data analysis in a loop (A)", 600,
           large + recorded("A", "graph-pr-kron", 180, 700, cap=cap) + tao("B", 50) + tao("C", 100) + tao("D", 150))
 

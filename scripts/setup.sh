@@ -35,6 +35,15 @@ for tool in "$@"; do
     qemu) debian qemu-x86_64 qemu-user "runs the programs that are recorded" ;;
     valgrind) debian valgrind valgrind "the other tracer whose output is imported" ;;
     python) debian python3 python3 "runs the recording and measuring scripts" ;;
+    venv)
+        # ensurepip is what Debian leaves out of python3.
+        if ! python3 -c "import ensurepip, venv" 2>/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+            echo "setup: installing the Debian package python3-venv (holds the Python package under test)"
+            apt-get install -y --no-install-recommends python3-venv >/dev/null 2>&1 || true
+        fi
+        python3 -c "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))" 2>/dev/null ||
+            missing+=("Python 3.11 or later with venv (holds the Python package under test): apt-get install python3-venv")
+        ;;
     *) missing+=("$tool: unknown to scripts/setup.sh") ;;
     esac
 done

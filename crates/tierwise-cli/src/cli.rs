@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Outcome;
 use crate::{
-    compare, completions, man, policies, record, reference, reproduce, scenario, simulate, trace,
+    advise, compare, completions, conform, explain, man, policies, profile, record, reference,
+    reproduce, scenario, simulate, trace,
 };
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
@@ -29,7 +30,11 @@ pub struct Cli {
 pub enum Command {
     Compare(compare::Compare),
     Simulate(simulate::Simulate),
+    Advise(advise::Advise),
+    Explain(explain::Explain),
+    Conform(conform::Conform),
     Policies(policies::Policies),
+    Profile(profile::Profile),
     Reproduce(reproduce::Reproduce),
     Scenario(scenario::ScenarioCommand),
     Record(record::Record),
@@ -45,7 +50,11 @@ impl Command {
         match self {
             Self::Compare(command) => command.execute(),
             Self::Simulate(command) => command.execute(),
+            Self::Advise(command) => command.execute(),
+            Self::Conform(command) => command.execute(),
+            Self::Explain(command) => command.execute(),
             Self::Policies(command) => command.execute(),
+            Self::Profile(command) => command.execute(),
             Self::Reproduce(command) => command.execute(),
             Self::Scenario(command) => command.execute(),
             Self::Record(command) => command.execute(),

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use tierwise_core::recipe::Recipe;
+use tierwise_core::recipe::{BuildContext, Recipe};
 use tierwise_core::units::Bytes;
+use tierwise_sim::machine::Machine;
 use tierwise_sim::scenario::Scenario;
 
 use crate::failure::Failure;
@@ -17,10 +18,15 @@ pub fn scenario(path: &Path) -> Result<Scenario, Failure> {
 
 /// Reads a recipe file, and checks that a policy can be made of it on this machine.
 pub fn recipe(path: &Path, machine: &Scenario) -> Result<Recipe, Failure> {
-    let recipe = Recipe::parse(&path.to_string_lossy(), &text(path)?)?;
     // Parameters are checked before any work is done; that tiers have their final sizes is not needed.
-    let topology = machine.resolve(Bytes(1 << 30)).topology();
-    recipe.build(&topology, 0)?;
+    recipe_on(path, &machine.resolve(Bytes(1 << 30)))
+}
+
+/// As [`recipe`], on a machine whose sizes are known.
+pub fn recipe_on(path: &Path, machine: &Machine) -> Result<Recipe, Failure> {
+    let recipe = Recipe::parse(&path.to_string_lossy(), &text(path)?)?;
+    let topology = machine.topology();
+    recipe.build(&BuildContext::new(&topology, 0))?;
     Ok(recipe)
 }
 
@@ -28,6 +34,18 @@ pub fn recipe(path: &Path, machine: &Scenario) -> Result<Recipe, Failure> {
 pub fn policy(name: &str) -> Result<Recipe, Failure> {
     // There is no file whose line could be named.
     Recipe::named(name).map_err(|error| Failure::User(error.problem))
+}
+
+/// A policy that Tierwise ships and that runs: no bound.
+pub fn policy_that_runs(name: &str) -> Result<Recipe, Failure> {
+    let recipe = policy(name)?;
+    match recipe.bound() {
+        None => Ok(recipe),
+        Some(_) => Err(Failure::User(format!(
+            "\"{name}\" is a bound, not a policy that a program could run under; `tierwise policies` \
+             lists policies"
+        ))),
+    }
 }
 
 fn text(path: &Path) -> Result<String, Failure> {

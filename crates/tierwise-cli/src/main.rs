@@ -1,18 +1,23 @@
 //! The `tierwise` command. One file a subcommand; `cli` lists them.
 
+mod advise;
 mod cli;
 mod compare;
 mod completions;
+mod conform;
+mod explain;
 mod failure;
 mod input;
 mod man;
 mod output;
 mod policies;
+mod profile;
 mod progress;
 mod record;
 mod reference;
 mod report;
 mod reproduce;
+mod run_file;
 mod scenario;
 mod simulate;
 mod trace;

@@ -119,6 +119,12 @@ fn what_runs(workload: &Workload) -> String {
     match &workload.source {
         Source::Trace(path) => path.display().to_string(),
         Source::Generator(pattern, _) => format!("generator {pattern}"),
+        Source::Service(service) => {
+            format!(
+                "a service, {:.0} requests a second on average",
+                service.arrivals.mean_per_second()
+            )
+        }
     }
 }
 

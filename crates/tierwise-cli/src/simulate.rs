@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tierwise_core::recipe::Recipe;
-use tierwise_sim::result::{PolicyResult, TimelinePoint};
+use tierwise_core::recipe::{Bound, Recipe};
+use tierwise_sim::record::{MOVES_IN_ALL, MOVES_OF_A_PAGE, RunRecord};
+use tierwise_sim::result::{PolicyResult, RunOutput, TimelinePoint};
 use tierwise_sim::run::{Prepared, RunOptions, run};
+use tierwise_sim::scenario::Scenario;
 
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::output::NewFile;
 use crate::progress::Progress;
+use crate::run_file;
 
 /// Run one policy on a scenario and print its course, one point for each interval of virtual time.
 ///
@@ -23,7 +26,8 @@ use crate::progress::Progress;
 #[command(
     after_help = "EXAMPLE\n  tierwise simulate scenarios/zipf.toml --policy tpp | head -1\n  \
                         tierwise simulate scenarios/zipf.toml --policy tpp --interval 250ms \
-                        -o tpp.parquet --format parquet"
+                        -o tpp.parquet --format parquet\n  \
+                        tierwise simulate scenarios/zipf.toml --policy tpp --record-run run.json.zst > /dev/null"
 )]
 pub struct Simulate {
     /// The scenario.
@@ -47,6 +51,10 @@ pub struct Simulate {
     /// Where to write them; stdout by default.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write down what was decided and moved, and why, for `tierwise explain`: JSON, compressed if the
+    /// name ends in .zst.
+    #[arg(long, value_name = "FILE")]
+    record_run: Option<PathBuf>,
     /// Check the simulator's own rules after every step; several times slower.
     #[arg(long)]
     check: bool,
@@ -78,12 +86,24 @@ impl Simulate {
             (Some(path), _) => input::recipe(path, &scenario)?,
             (None, name) => input::policy(name.as_deref().unwrap_or_default())?,
         };
+        if self.record_run.is_some() && recipe.bound() == Some(Bound::Oracle) {
+            return Err(Failure::user(
+                &"the oracle is computed, not run: it decides and moves nothing that \
+                                       could be recorded; choose another policy",
+            ));
+        }
         let sink = self.sink()?;
-        let (timeline, result) = self
-            .timeline(scenario, &recipe)
+        let run_file = self.record_run.as_deref().map(NewFile::create).transpose()?;
+        let output = self
+            .simulate(scenario, &recipe)
             .map_err(|failure| failure.of(&self.scenario.to_string_lossy()))?;
-        sink.write(&timeline)?;
-        conclude(&result);
+        if let (Some(record), Some(path), Some(file)) = (&output.record, &self.record_run, run_file)
+        {
+            run_file::write(record, path, file)?;
+            tell_left_out(record);
+        }
+        sink.write(&output.timeline)?;
+        conclude(&output.result);
         Ok(())
     }
 
@@ -100,11 +120,7 @@ impl Simulate {
         }
     }
 
-    fn timeline(
-        &self,
-        scenario: tierwise_sim::scenario::Scenario,
-        recipe: &Recipe,
-    ) -> Result<(Vec<TimelinePoint>, PolicyResult), Failure> {
+    fn simulate(&self, scenario: Scenario, recipe: &Recipe) -> Result<RunOutput, Failure> {
         let progress = Progress::new(1);
         let mut job = progress.job(&scenario.name, recipe.name());
         let prepared = Prepared::load(scenario)?;
@@ -112,10 +128,10 @@ impl Simulate {
             seed: self.seed,
             check: self.check,
             timeline: Some(self.interval),
+            record: self.record_run.is_some(),
             ..RunOptions::default()
         };
-        let output = run(&prepared, recipe, &options, &mut |share| job.reached(share))?;
-        Ok((output.timeline, output.result))
+        Ok(run(&prepared, recipe, &options, &mut |share| job.reached(share))?)
     }
 }
 
@@ -188,6 +204,17 @@ fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> Outcome {
         }
     }
     Ok(table.finish()?)
+}
+
+/// What a record had no room for.
+fn tell_left_out(record: &RunRecord) {
+    if record.moves_left_out > 0 {
+        anstream::eprintln!(
+            "{} moves are only counted in the record: it keeps the first {MOVES_OF_A_PAGE} of a page and \
+             {MOVES_IN_ALL} in all",
+            record.moves_left_out
+        );
+    }
 }
 
 /// The end of the run, in a line on stderr: stdout belongs to the points.

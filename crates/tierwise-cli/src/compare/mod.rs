@@ -20,7 +20,7 @@ use crate::output::NewFile;
 use crate::{input, output, report};
 
 pub use summary::{mean_slowdown, ranking};
-pub use table::{grouped, is_failed, new_table, signed_percent, write_table};
+pub use table::{grouped, is_failed, new_table, rate, signed_percent, write_table};
 pub use verdict::{best, verdict};
 
 /// Run several policies on a scenario and say which served it best.

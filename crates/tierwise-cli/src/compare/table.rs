@@ -139,7 +139,7 @@ pub fn name(policy: &str, bound: bool, best: bool) -> String {
 }
 
 /// "1.23 G": a rate with a decimal prefix.
-fn rate(value: f64) -> String {
+pub fn rate(value: f64) -> String {
     let prefixes = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
     let found = prefixes.into_iter().find(|&(factor, _)| value >= factor);
     let (factor, prefix) = found.unwrap_or((1.0, ""));

@@ -6,7 +6,7 @@ use tierwise_sim::result::TimelinePoint;
 use crate::compare::Compared;
 use crate::failure::Failure;
 
-use super::plot::{self, Curve, Plot};
+use super::plot::{self, Axis, Curve, Plot};
 
 /// Points of a curve: one every six pixels of the plot.
 const POINTS: usize = 160;
@@ -28,6 +28,11 @@ const COLOURS: [(u8, u8, u8); 12] = [
     (0x8a, 0x8a, 0x8a),
 ];
 
+/// The colour of the i-th curve.
+pub fn colour(i: usize) -> (u8, u8, u8) {
+    COLOURS[i % COLOURS.len()]
+}
+
 /// The share of misses served by the fastest tier over time, as SVG.
 pub fn fast_ratio(compared: &Compared) -> Result<String, Failure> {
     // Everything fast is 100 % at all times, everything slow 0 %: two lines that say nothing.
@@ -37,7 +42,9 @@ pub fn fast_ratio(compared: &Compared) -> Result<String, Failure> {
     };
     plot::svg(&Plot {
         unit: "% of misses served fast",
+        minimum: 0.0,
         maximum: Some(100.0),
+        axis: Axis::seconds(),
         curves: curves(compared, shown, value),
     })
 }
@@ -52,7 +59,9 @@ pub fn migrations(compared: &Compared) -> Result<Option<String>, Failure> {
     if curves.is_empty() {
         return Ok(None);
     }
-    plot::svg(&Plot { unit: "pages moved a second", maximum: None, curves }).map(Some)
+    let unit = "pages moved a second";
+    let plot = Plot { unit, minimum: 0.0, maximum: None, axis: Axis::seconds(), curves };
+    plot::svg(&plot).map(Some)
 }
 
 fn curves(
@@ -65,7 +74,7 @@ fn curves(
         .filter(|(_, (_, bound))| shown(**bound))
         .map(|(i, (output, _))| Curve {
             name: output.result.policy.clone(),
-            colour: COLOURS[i % COLOURS.len()],
+            colour: colour(i),
             points: thinned(&output.timeline, &value),
         })
         .collect()

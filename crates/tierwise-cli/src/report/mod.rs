@@ -4,8 +4,13 @@ mod curves;
 mod heat;
 mod page;
 mod plot;
+mod sheet;
 
 use std::io::Write;
+
+pub use curves::colour;
+pub use plot::{Axis, Curve, Plot};
+pub use sheet::{Sheet, Table};
 
 use crate::compare::Compared;
 use crate::failure::Outcome;

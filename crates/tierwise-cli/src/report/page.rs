@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 use super::{curves, heat};
 
-const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
 pub fn page(compared: &[Compared]) -> Result<Markup, Failure> {

@@ -1,10 +1,12 @@
-//! Curves over time as SVG, each with its name at its end.
+//! Curves as SVG, over time or over sizes, each with its name at its end.
 //!
 //! Black text and the light grey of the grid are recoloured by the page's style sheet, so that the
 //! plot suits a dark page too.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use tierwise_core::units::Bytes;
 
 use crate::failure::Failure;
 
@@ -22,10 +24,42 @@ const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 pub struct Plot {
     /// What the vertical axis counts.
     pub unit: &'static str,
+    /// The foot of the vertical axis.
+    pub minimum: f64,
     /// The top of the vertical axis; `None`: what the curves need.
     pub maximum: Option<f64>,
+    /// The horizontal axis.
+    pub axis: Axis,
     /// The curves.
     pub curves: Vec<Curve>,
+}
+
+/// A horizontal axis.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    label: String,
+    /// Units of one on the axis.
+    scale: f64,
+}
+
+impl Axis {
+    /// Virtual time.
+    pub fn seconds() -> Self {
+        Self { label: "virtual seconds".to_owned(), scale: 1.0 }
+    }
+
+    /// Sizes up to `largest`, in the unit that suits it.
+    pub fn bytes(what: &str, largest: Bytes) -> Self {
+        let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        let (unit, power) =
+            units.into_iter().find(|&(_, power)| largest.0 >= 1 << power).unwrap_or(("B", 0));
+        Self { label: format!("{what} in {unit}"), scale: (1u64 << power) as f64 }
+    }
+
+    /// Where a size stands on it.
+    pub fn place(&self, size: Bytes) -> f64 {
+        size.0 as f64 / self.scale
+    }
 }
 
 /// One curve.
@@ -34,7 +68,7 @@ pub struct Curve {
     pub name: String,
     /// Red, green, blue.
     pub colour: (u8, u8, u8),
-    /// Seconds and value.
+    /// Across and up.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -51,14 +85,15 @@ type DrawResult = Result<(), Box<dyn std::error::Error>>;
 fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
     let points = || plot.curves.iter().flat_map(|curve| &curve.points);
     let end = points().map(|p| p.0).fold(1e-3, f64::max);
-    let top = plot.maximum.unwrap_or_else(|| points().map(|p| p.1).fold(1e-9, f64::max) * 1.05);
+    let highest = points().map(|p| p.1 - plot.minimum).fold(1e-9, f64::max);
+    let top = plot.maximum.unwrap_or(plot.minimum + highest * 1.05);
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     let mut chart = ChartBuilder::on(&root)
         .margin_right(LABELS)
         .margin_top(TOP)
         .x_label_area_size(BOTTOM)
         .y_label_area_size(LEFT)
-        .build_cartesian_2d(0.0..end, 0.0..top)?;
+        .build_cartesian_2d(0.0..end, plot.minimum..top)?;
     let text = ("sans-serif", 12).into_font().color(&BLACK);
     chart
         .configure_mesh()
@@ -67,7 +102,7 @@ fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
         .bold_line_style(GRID)
         .axis_style(GRID)
         .label_style(text.clone())
-        .x_desc("virtual seconds")
+        .x_desc(plot.axis.label.clone())
         .x_labels(9)
         .y_labels(6)
         .x_label_formatter(&|seconds| short(*seconds))
@@ -81,7 +116,7 @@ fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
     let ends: Vec<i32> = plot
         .curves
         .iter()
-        .map(|curve| chart.backend_coord(curve.points.last().unwrap_or(&(0.0, 0.0))).1)
+        .map(|curve| chart.backend_coord(curve.points.last().unwrap_or(&(0.0, plot.minimum))).1)
         .collect();
     draw_labels(&root, &plot.curves, &ends)?;
     root.present()?;
@@ -170,7 +205,14 @@ mod tests {
             points: vec![(1.0, 10.0), (2.0, 2000.0)],
         };
         let curves = vec![curve("tpp"), curve("a < b")];
-        let svg = svg(&Plot { unit: "pages", maximum: None, curves }).unwrap();
+        let svg = svg(&Plot {
+            unit: "pages",
+            minimum: 0.0,
+            maximum: None,
+            axis: Axis::seconds(),
+            curves,
+        })
+        .unwrap();
         for text in ["tpp", "a &lt; b", "pages", "virtual seconds", "2k"] {
             assert!(svg.contains(text), "{text}");
         }

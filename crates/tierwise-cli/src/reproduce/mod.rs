@@ -1,7 +1,11 @@
 //! `tierwise reproduce`: published figures measured again. One file a paper.
 
+mod equilibria;
 mod figure;
+mod mtat;
 mod multi_clock;
+mod runs;
+mod sheet;
 
 use clap::{Args, Subcommand};
 
@@ -10,7 +14,7 @@ use crate::failure::Outcome;
 /// Measure a paper's figures again on the recorded programs, and say where and why they differ.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "EXAMPLE\n  tierwise reproduce multi-clock\n  tierwise reproduce multi-clock --json"
+    after_help = "EXAMPLE\n  tierwise reproduce multi-clock\n  tierwise reproduce mtat --services redis\n  tierwise reproduce equilibria --json"
 )]
 pub struct Reproduce {
     #[command(subcommand)]
@@ -20,12 +24,16 @@ pub struct Reproduce {
 #[derive(Debug, Subcommand)]
 enum Paper {
     MultiClock(multi_clock::MultiClock),
+    Equilibria(equilibria::Equilibria),
+    Mtat(mtat::Mtat),
 }
 
 impl Reproduce {
     pub fn execute(&self) -> Outcome {
         match &self.paper {
             Paper::MultiClock(paper) => paper.execute(),
+            Paper::Equilibria(paper) => paper.execute(),
+            Paper::Mtat(paper) => paper.execute(),
         }
     }
 }

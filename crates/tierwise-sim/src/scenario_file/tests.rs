@@ -226,7 +226,8 @@ fn a_workload_needs_one_source() {
     );
     assert_eq!(
         workload_refusal("trace = \"a.twt\"\n[workload.generator]\npattern = \"zipf\"\n"),
-        "s.toml:8: workload[0].trace: a generator says what runs, too; keep one of them"
+        "s.toml:8: workload[0].trace: another key says what runs, too; keep one of trace, generator, \
+         service"
     );
     assert_eq!(
         workload_refusal("trace = 5\n"),

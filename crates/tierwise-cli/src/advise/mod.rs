@@ -1,0 +1,170 @@
+//! `tierwise advise`: how small the fast memory can be.
+
+mod limits;
+mod print;
+mod search;
+mod source;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use tierwise_core::units::Bytes;
+use tierwise_sim::run::Prepared;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::NewFile;
+use crate::{input, output};
+
+use limits::{Limit, LimitArgument};
+use search::{Point, Search};
+
+/// Say how little fast memory programs need under a policy.
+///
+/// The programs run on their machine with fastest tiers of different sizes, from none to a tenth more
+/// than all they have resident: first a coarse sweep, then a bisection to 1 % of the resident memory
+/// between the largest size that breaks a tenant's limit and the next that does not. A tenant's limit is a
+/// slowdown against a machine with fast memory only, or, for a service, its SLO. The knee is the point of
+/// the sweep farthest below the line from its first to its last (Kneedle, Satopää et al. 2011).
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise advise scenarios/zipf.toml\n  \
+                        tierwise advise scenarios/two-tenants.toml --slowdown 1.3 --slowdown store=1.1 \
+                        --html advice.html\n  \
+                        tierwise advise traces/redis-ycsb-d.twt --policy memtis --json")]
+pub struct Advise {
+    /// One scenario, or recorded traces, which then run together on DRAM and CXL memory, each for a
+    /// minute or longer.
+    #[arg(required = true, value_name = "SCENARIO|TRACE")]
+    sources: Vec<PathBuf>,
+    /// The policy that decides what lies in fast memory (see `tierwise policies`).
+    #[arg(long, default_value = "multi-clock", value_name = "NAME")]
+    policy: String,
+    /// The slowdown that a tenant may have: for all, or for one as NAME=SLOWDOWN; may be repeated
+    /// [default: 1.05 for all that have no SLO].
+    #[arg(long, value_name = "LIMIT", value_parser = LimitArgument::parse)]
+    slowdown: Vec<LimitArgument>,
+    /// Sizes of the coarse sweep, none and all included.
+    #[arg(long, default_value_t = 17, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(3..=257))]
+    points: u32,
+    /// Seed of whatever is decided by chance.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Print JSON: one object with limits, points, answer and knee.
+    #[arg(long)]
+    json: bool,
+    /// Write a page with a plot, as one HTML file that needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Runs at once [default: one for each processor].
+    #[arg(long, value_name = "NUMBER")]
+    jobs: Option<NonZeroUsize>,
+}
+
+/// The advice in the form of `--json`. Keys stay.
+#[derive(Debug, Serialize)]
+pub struct Advice {
+    pub scenario: String,
+    pub policy: String,
+    pub seed: u64,
+    pub resident_bytes: u64,
+    pub limits: Vec<Limit>,
+    /// Ascending by fast memory.
+    pub points: Vec<Point>,
+    /// The smallest fast memory from which on all limits were met; `None` if there is none.
+    pub answer: Option<Answer>,
+    /// Where more fast memory begins to help less.
+    pub knee: Option<Knee>,
+    pub sentence: String,
+}
+
+/// How much is enough.
+#[derive(Debug, Clone, Serialize)]
+pub struct Answer {
+    pub fast_bytes: u64,
+    pub share_of_resident: f64,
+    /// The largest fast memory that was found too small, if any was.
+    pub too_small_bytes: Option<u64>,
+}
+
+/// A knee.
+#[derive(Debug, Clone, Serialize)]
+pub struct Knee {
+    pub fast_bytes: u64,
+    pub slowdown: f64,
+}
+
+impl Advise {
+    pub fn execute(&self) -> Outcome {
+        let recipe = input::policy_that_runs(&self.policy)?;
+        let scenario = source::scenario(&self.sources)?;
+        let name = self.sources[0].to_string_lossy();
+        let prepared = Prepared::load(scenario).map_err(|e| Failure::from(e).of(&name))?;
+        let limits = limits::resolve(&self.slowdown, &prepared)?;
+        let html = self.html.as_deref().map(NewFile::create).transpose()?;
+        let search = Search {
+            prepared: &prepared,
+            recipe: &recipe,
+            limits: &limits,
+            seed: self.seed,
+            jobs: self.jobs.map_or(0, NonZeroUsize::get),
+        };
+        let points = search.points(self.points).map_err(|failure| failure.of(&name))?;
+        let advice = self.advice(&prepared, limits, points);
+        if let Some(file) = html {
+            print::html(&advice, file)?;
+        }
+        if self.json { output::json(&advice) } else { print::print(&advice) }
+    }
+
+    fn advice(&self, prepared: &Prepared, limits: Vec<Limit>, points: Vec<Point>) -> Advice {
+        let page_size = prepared.machine().page_size.0;
+        let resident = prepared.resident_pages() * page_size;
+        let answer = search::answer(&points, resident);
+        Advice {
+            scenario: prepared.scenario().name.clone(),
+            policy: self.policy.clone(),
+            seed: self.seed,
+            resident_bytes: resident,
+            sentence: sentence(&self.policy, resident, &limits, &points, answer.as_ref()),
+            limits,
+            knee: search::knee(&points),
+            answer,
+            points,
+        }
+    }
+}
+
+/// The answer in words.
+fn sentence(
+    policy: &str,
+    resident: u64,
+    limits: &[Limit],
+    points: &[Point],
+    answer: Option<&Answer>,
+) -> String {
+    let at = |bytes: u64| points.iter().find(|point| point.fast_bytes == bytes);
+    let broken = |point: &Point| {
+        let tenants = point.tenants.iter().zip(limits).filter(|(tenant, _)| !tenant.meets);
+        tenants.map(|(tenant, limit)| limit.broken_by(tenant)).collect::<Vec<_>>().join(", ")
+    };
+    let Some(answer) = answer else {
+        return points.last().map_or_else(String::new, |last| {
+            format!(
+                "No fast memory is enough under {policy}: even with {}, a tenth more than is resident, {}.",
+                Bytes(last.fast_bytes),
+                broken(last)
+            )
+        });
+    };
+    let mut text = format!(
+        "Under {policy} {} of fast memory are enough: {:.0} % of the {} resident",
+        Bytes(answer.fast_bytes),
+        answer.share_of_resident * 100.0,
+        Bytes(resident)
+    );
+    if let Some(point) = answer.too_small_bytes.and_then(at) {
+        text += &format!("; with {} {}", Bytes(point.fast_bytes), broken(point));
+    }
+    text + "."
+}

@@ -1,0 +1,114 @@
+//! The advice as a table, and as a page with a plot.
+
+use std::io::Write;
+
+use tierwise_core::units::Bytes;
+
+use super::Advice;
+use super::search::{Point, TenantPoint};
+use crate::compare::{new_table, write_table};
+use crate::failure::Outcome;
+use crate::output::NewFile;
+use crate::report::{Axis, Curve, Plot, Sheet, Table, colour};
+
+fn limits(advice: &Advice) -> String {
+    let each = advice.limits.iter().map(|limit| format!("{} {}", limit.tenant, limit.words()));
+    format!("Limits: {}.", each.collect::<Vec<_>>().join(", "))
+}
+
+fn knee(advice: &Advice) -> String {
+    advice.knee.as_ref().map_or_else(
+        || "The curve has no knee: it lies nowhere below the line from its first point to its last.".to_owned(),
+        |knee| {
+            format!(
+                "The knee is at {} (slowdown {:.3} x): of all points it lies farthest below the line from the \
+                 first to the last.",
+                Bytes(knee.fast_bytes),
+                knee.slowdown
+            )
+        },
+    )
+}
+
+fn head(advice: &Advice) -> Vec<String> {
+    let mut head = vec!["FAST MEMORY".to_owned(), "OF RESIDENT".to_owned()];
+    head.extend(advice.limits.iter().map(|limit| limit.tenant.clone()));
+    head.push("LIMITS".to_owned());
+    head
+}
+
+fn row(advice: &Advice, point: &Point) -> Vec<String> {
+    let share = point.fast_bytes as f64 / advice.resident_bytes.max(1) as f64 * 100.0;
+    let mut row = vec![Bytes(point.fast_bytes).to_string(), format!("{share:.1} %")];
+    row.extend(point.tenants.iter().map(cell));
+    row.push(if point.meets { "met" } else { "broken" }.to_owned());
+    row
+}
+
+fn cell(tenant: &TenantPoint) -> String {
+    if tenant.failure.is_some() {
+        return "failed".to_owned();
+    }
+    let p99 = tenant.p99_ms.map_or_else(String::new, |p99| format!(" (P99 {p99:.3} ms)"));
+    format!("{:.3} x{p99}", tenant.slowdown)
+}
+
+/// Prints it.
+pub fn print(advice: &Advice) -> Outcome {
+    let mut out = anstream::stdout().lock();
+    writeln!(
+        out,
+        "{} under {}, {} resident: slowdown against fast memory only, by tenant",
+        advice.scenario,
+        advice.policy,
+        Bytes(advice.resident_bytes)
+    )?;
+    writeln!(out)?;
+    let mut table = new_table(head(advice));
+    for point in &advice.points {
+        table.add_row(row(advice, point));
+    }
+    let answer = advice.answer.as_ref().map(|answer| answer.fast_bytes);
+    let marked = advice.points.iter().position(|point| Some(point.fast_bytes) == answer);
+    write_table(&mut out, &table, marked)?;
+    writeln!(out)?;
+    writeln!(out, "{}", limits(advice))?;
+    writeln!(out, "{}", advice.sentence)?;
+    writeln!(out, "{}", knee(advice))?;
+    Ok(out.flush()?)
+}
+
+/// Writes the page.
+pub fn html(advice: &Advice, file: NewFile) -> Outcome {
+    let largest = advice.points.last().map_or(0, |point| point.fast_bytes);
+    let axis = Axis::bytes("fast memory", Bytes(largest));
+    let curve = |i: usize| Curve {
+        name: advice.limits[i].tenant.clone(),
+        colour: colour(i),
+        points: advice
+            .points
+            .iter()
+            .map(|point| (axis.place(Bytes(point.fast_bytes)), point.tenants[i].slowdown))
+            .collect(),
+    };
+    let plot = Plot {
+        unit: "slowdown against fast memory only",
+        // As good as it gets.
+        minimum: 1.0,
+        maximum: None,
+        curves: (0..advice.limits.len()).map(curve).collect(),
+        axis: axis.clone(),
+    };
+    let table = Table {
+        title: "Sizes that were tried".to_owned(),
+        head: head(advice).into_iter().map(|name| name.to_lowercase()).collect(),
+        rows: advice.points.iter().map(|point| row(advice, point)).collect(),
+    };
+    Sheet {
+        title: format!("How little fast memory does {} need?", advice.scenario),
+        lines: vec![advice.sentence.clone(), limits(advice), knee(advice)],
+        plot,
+        tables: vec![table],
+    }
+    .write(file)
+}

@@ -1,0 +1,184 @@
+//! Runs at sizes of fast memory, and what follows from them.
+
+use rayon::prelude::*;
+use serde::Serialize;
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::{Bytes, Pages};
+use tierwise_sim::result::TenantResult;
+use tierwise_sim::run::{Prepared, RunOptions, enough_slow, run};
+
+use super::limits::{Limit, meets_limits};
+use super::{Answer, Knee};
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// The search ends when the smallest size that suffices is known to this share of the resident memory.
+const PRECISION: f64 = 0.01;
+
+/// What came of one size.
+#[derive(Debug, Clone, Serialize)]
+pub struct Point {
+    pub fast_bytes: u64,
+    /// Geometric mean of the tenants' slowdowns.
+    pub slowdown: f64,
+    /// All tenants are within their limits.
+    pub meets: bool,
+    pub tenants: Vec<TenantPoint>,
+}
+
+/// What came of it for one tenant.
+#[derive(Debug, Clone, Serialize)]
+pub struct TenantPoint {
+    pub tenant: String,
+    pub slowdown: f64,
+    pub p99_ms: Option<f64>,
+    pub meets: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// What is searched.
+pub struct Search<'a> {
+    pub prepared: &'a Prepared,
+    pub recipe: &'a Recipe,
+    pub limits: &'a [Limit],
+    pub seed: u64,
+    /// Runs at once; zero for one a processor.
+    pub jobs: usize,
+}
+
+impl Search<'_> {
+    /// A sweep of so many sizes, and a bisection where the limits begin to be met; ascending.
+    pub fn points(&self, sweep: u32) -> Result<Vec<Point>, Failure> {
+        let page = self.prepared.machine().page_size;
+        let resident = self.prepared.resident_pages();
+        // A tenth more than is resident: the kernel keeps a part of each tier free.
+        let most = resident + resident.div_ceil(10);
+        let steps = u64::from(sweep - 1);
+        let mut sizes: Vec<u64> = (0..=steps).map(|i| most * i / steps).collect();
+        sizes.dedup();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.jobs)
+            .build()
+            .map_err(|error| Failure::Internal(format!("threads cannot be started: {error}")))?;
+        let precision = ((resident as f64 * PRECISION) as u64).max(1);
+        let bisections = (most / steps).div_ceil(precision).next_power_of_two().ilog2();
+        let progress = Progress::new(sizes.len() + bisections as usize);
+        let at = |&pages: &u64| self.at(Pages(pages).in_bytes(page), &progress);
+        let mut points: Vec<Point> =
+            pool.install(|| sizes.par_iter().map(at).collect::<Result<_, _>>())?;
+        let Some(mut broken) = points.iter().rposition(|point| !point.meets) else {
+            return Ok(points);
+        };
+        while let Some(next) = points.get(broken + 1) {
+            let (low, high) = (points[broken].fast_bytes, next.fast_bytes);
+            if high - low <= precision * page.0 {
+                break;
+            }
+            let middle = at(&((low + high) / 2 / page.0))?;
+            let meets = middle.meets;
+            points.insert(broken + 1, middle);
+            broken += usize::from(!meets);
+        }
+        Ok(points)
+    }
+
+    fn at(&self, fast: Bytes, progress: &Progress) -> Result<Point, Failure> {
+        let mut job = progress.job(&self.prepared.scenario().name, &fast.to_string());
+        let options = RunOptions { seed: self.seed, ..RunOptions::default() };
+        // Without fast memory there is nothing to decide.
+        let all_slow = Recipe::named("smem-all")?;
+        let page = self.prepared.machine().page_size;
+        let (size, recipe) = if fast == Bytes(0) { (page, &all_slow) } else { (fast, self.recipe) };
+        let sized = self.prepared.resized(enough_slow(self.prepared, size))?;
+        let result = run(&sized, recipe, &options, &mut |share| job.reached(share))?.result;
+        job.done();
+        let tenants = result.tenants.iter().zip(self.limits);
+        let tenants: Vec<TenantPoint> = tenants.map(|(t, limit)| tenant_point(t, limit)).collect();
+        Ok(Point {
+            fast_bytes: fast.0,
+            slowdown: result.slowdown,
+            meets: tenants.iter().all(|tenant| tenant.meets),
+            tenants,
+        })
+    }
+}
+
+fn tenant_point(result: &TenantResult, limit: &Limit) -> TenantPoint {
+    TenantPoint {
+        tenant: result.name.clone(),
+        slowdown: result.slowdown,
+        p99_ms: result.latency.as_ref().map(|latency| latency.p99_ms),
+        meets: meets_limits(result, limit),
+        failure: result.failure.clone(),
+    }
+}
+
+/// The smallest size from which on the limits were met at every size that was tried.
+pub fn answer(points: &[Point], resident: u64) -> Option<Answer> {
+    let broken = points.iter().rposition(|point| !point.meets);
+    let enough = points.get(broken.map_or(0, |broken| broken + 1))?;
+    Some(Answer {
+        fast_bytes: enough.fast_bytes,
+        share_of_resident: enough.fast_bytes as f64 / resident.max(1) as f64,
+        too_small_bytes: broken.map(|broken| points[broken].fast_bytes),
+    })
+}
+
+/// The point farthest below the chord from the first to the last, both axes taken from 0 to 1 (Kneedle, for
+/// a curve that falls). None if no point lies below it.
+pub fn knee(points: &[Point]) -> Option<Knee> {
+    let (first, last) = (points.first()?, points.last()?);
+    let width = (last.fast_bytes - first.fast_bytes) as f64;
+    let height = first.slowdown - last.slowdown;
+    if width <= 0.0 || height <= 0.0 {
+        return None;
+    }
+    let below = |point: &Point| {
+        let across = (point.fast_bytes - first.fast_bytes) as f64 / width;
+        let up = (point.slowdown - last.slowdown) / height;
+        1.0 - across - up
+    };
+    let farthest = points.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
+    (below(farthest) > 0.0)
+        .then_some(Knee { fast_bytes: farthest.fast_bytes, slowdown: farthest.slowdown })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(slowdowns: &[f64], limit: f64) -> Vec<Point> {
+        let point = |(i, &slowdown): (usize, &f64)| Point {
+            fast_bytes: 10 * i as u64,
+            slowdown,
+            meets: slowdown <= limit,
+            tenants: Vec::new(),
+        };
+        slowdowns.iter().enumerate().map(point).collect()
+    }
+
+    #[test]
+    fn the_answer_is_beyond_the_last_size_that_was_too_small() {
+        let dented = points(&[3.0, 1.0, 1.2, 1.0, 1.0], 1.05);
+        let answer = answer(&dented, 40).unwrap();
+        assert_eq!((answer.fast_bytes, answer.too_small_bytes), (30, Some(20)));
+        assert_eq!(answer.share_of_resident, 0.75);
+    }
+
+    #[test]
+    fn there_may_be_no_answer_or_no_question() {
+        assert!(answer(&points(&[3.0, 2.0, 1.5], 1.05), 20).is_none());
+        let answer = answer(&points(&[1.0, 1.0], 1.05), 20).unwrap();
+        assert_eq!((answer.fast_bytes, answer.too_small_bytes), (0, None));
+    }
+
+    #[test]
+    fn the_knee_is_farthest_below_the_chord() {
+        // The chord falls by 0.5 a step: the distances are 0, 1.2, 1.0, 0.55, 0.
+        let knee = knee(&points(&[3.0, 1.3, 1.0, 0.95, 1.0], 1.0)).unwrap();
+        assert_eq!((knee.fast_bytes, knee.slowdown), (10, 1.3));
+        assert!(super::knee(&points(&[2.0, 1.5, 1.0], 1.0)).is_none());
+        assert!(super::knee(&points(&[1.0, 1.0], 1.0)).is_none());
+    }
+}

@@ -1,0 +1,186 @@
+//! `tierwise conform`: does a policy hold what tenants are promised?
+
+mod print;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rayon::prelude::*;
+use serde::Serialize;
+use tierwise_core::recipe::Recipe;
+use tierwise_sim::conform::{
+    ADVERSARIES, Adversary, Alone, GRACE, LOOK, Verdict, conform, machine,
+};
+
+use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
+use crate::{input, output};
+
+/// Put policies to the test of isolation: do they hold a tenant's floor against bad neighbours?
+///
+/// One or two well-behaved tenants with floors in fast memory run beside each of seven adversaries, on
+/// one small machine. A floor is held if its tenant never has less in fast memory than the floor (or than
+/// all it has, if that is less), from 10 s after its start on. Exit code 1 if one was not held
+/// and --check asks for it.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise conform equilibria tpp\n  \
+                        tierwise conform my-policy.toml --check --json\n  \
+                        tierwise conform --all --markdown > conform.md")]
+pub struct Conform {
+    /// Policies by name (see `tierwise policies`), or recipe files: names that end in .toml.
+    #[arg(value_name = "RECIPE", required_unless_present = "all")]
+    recipes: Vec<String>,
+    /// Every policy that comes with Tierwise.
+    #[arg(long, conflicts_with = "recipes")]
+    all: bool,
+    /// Exit with code 1 unless every floor was held.
+    #[arg(long)]
+    check: bool,
+    /// Print JSON: one object with the suite's times and, by policy, one verdict a victim.
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Print a page in Markdown.
+    #[arg(long)]
+    markdown: bool,
+    /// Seed of whatever is decided by chance.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Runs at once [default: one for each processor].
+    #[arg(long, value_name = "NUMBER")]
+    jobs: Option<NonZeroUsize>,
+}
+
+/// All results in the form of `--json`. Keys stay.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub seed: u64,
+    pub grace_seconds: f64,
+    pub look_seconds: f64,
+    pub policies: Vec<Conformed>,
+    /// With --all: policies that cannot run on the suite's machine.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A policy that was not put to the test.
+#[derive(Debug, Serialize)]
+pub struct LeftOut {
+    pub policy: String,
+    pub why: String,
+}
+
+/// One policy's results.
+#[derive(Debug, Serialize)]
+pub struct Conformed {
+    pub policy: String,
+    pub floors: usize,
+    pub held: usize,
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Conform {
+    pub fn execute(&self) -> Outcome {
+        let recipes = self.recipes()?;
+        let report = self.run(&recipes)?;
+        match (self.json, self.markdown) {
+            (true, _) => output::json(&report)?,
+            (_, true) => print::markdown(&report, self.all)?,
+            _ => print::tables(&report)?,
+        }
+        let (floors, held) =
+            report.policies.iter().fold((0, 0), |sum, p| (sum.0 + p.floors, sum.1 + p.held));
+        if self.check && held < floors {
+            let broken = floors - held;
+            return Err(Failure::Internal(format!("{broken} of {floors} floors were not held")));
+        }
+        Ok(())
+    }
+
+    fn recipes(&self) -> Result<Vec<Recipe>, Failure> {
+        if self.all {
+            return Ok(Recipe::shipped().filter(|recipe| recipe.bound().is_none()).collect());
+        }
+        let mut recipes: Vec<Recipe> = Vec::new();
+        for name in &self.recipes {
+            let recipe = named(name)?;
+            if recipe.bound().is_some() {
+                return Err(Failure::User(format!(
+                    "\"{}\" is a bound, not a policy that could hold a floor; choose policies",
+                    recipe.name()
+                )));
+            }
+            if recipes.iter().any(|other| other.name() == recipe.name()) {
+                return Err(Failure::User(format!(
+                    "the policy \"{}\" is named twice; leave one out",
+                    recipe.name()
+                )));
+            }
+            recipes.push(recipe);
+        }
+        Ok(recipes)
+    }
+
+    fn run(&self, recipes: &[Recipe]) -> Result<Report, Failure> {
+        // Zero is rayon's word for one thread a processor.
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.jobs.map_or(0, NonZeroUsize::get))
+            .build()
+            .map_err(|error| Failure::Internal(format!("threads cannot be started: {error}")))?;
+        // One run for each adversary, and those of the victims alone.
+        let progress = Progress::new(recipes.len() * (ADVERSARIES.len() + 1));
+        let one = |recipe: &Recipe| {
+            let verdicts = self.suite(recipe, &progress);
+            verdicts.map_err(|failure| failure.of(recipe.name()))
+        };
+        let results: Vec<Result<Conformed, Failure>> =
+            pool.install(|| recipes.par_iter().map(one).collect());
+        let (mut policies, mut left_out) = (Vec::new(), Vec::new());
+        for (recipe, result) in recipes.iter().zip(results) {
+            match result {
+                Ok(conformed) => policies.push(conformed),
+                // One that was named is meant; of all, some may need services or profiles.
+                Err(Failure::User(why)) if self.all => {
+                    left_out.push(LeftOut { policy: recipe.name().to_owned(), why });
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(Report {
+            seed: self.seed,
+            grace_seconds: GRACE.as_secs_f64(),
+            look_seconds: LOOK.as_secs_f64(),
+            policies,
+            left_out,
+        })
+    }
+
+    fn suite(&self, recipe: &Recipe, progress: &Progress) -> Result<Conformed, Failure> {
+        let job = progress.job("victims alone", recipe.name());
+        let alone = Alone::measure(recipe, self.seed)?;
+        job.done();
+        let one = |adversary: &Adversary| {
+            let mut job = progress.job(adversary.name, recipe.name());
+            let verdicts = conform(recipe, adversary, &alone, self.seed, &mut |s| job.reached(s))?;
+            job.done();
+            Ok(verdicts)
+        };
+        let verdicts = ADVERSARIES.par_iter().map(one).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(conformed(recipe, verdicts.concat()))
+    }
+}
+
+fn conformed(recipe: &Recipe, verdicts: Vec<Verdict>) -> Conformed {
+    Conformed {
+        policy: recipe.name().to_owned(),
+        floors: verdicts.len(),
+        held: verdicts.iter().filter(|v| v.held).count(),
+        verdicts,
+    }
+}
+
+fn named(name: &str) -> Result<Recipe, Failure> {
+    if Path::new(name).extension().is_none_or(|e| e != "toml") {
+        return input::policy(name);
+    }
+    input::recipe_on(&PathBuf::from(name), &machine())
+}

@@ -1,0 +1,99 @@
+//! Runs a program at every size of fast memory.
+
+use std::num::NonZeroUsize;
+
+use rayon::prelude::*;
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::{Bytes, Pages};
+use tierwise_sim::result::TenantResult;
+use tierwise_sim::run::{Prepared, ProfileFile, ProfilePoint, RunOptions, alone, enough_slow, run};
+
+use super::Profile;
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// A workload's profile, with what else was measured at each point.
+#[derive(Debug)]
+pub struct Profiled {
+    pub file: ProfileFile,
+    pub measured: Vec<TenantResult>,
+}
+
+impl Profiled {
+    /// Throughput with the whole tier.
+    pub fn full(&self) -> f64 {
+        self.file.points.last().map_or(1.0, |point| point.throughput)
+    }
+}
+
+/// Profiles workloads, in their order.
+pub fn measure(
+    command: &Profile,
+    prepared: &Prepared,
+    chosen: &[usize],
+    recipe: &Recipe,
+) -> Result<Vec<Profiled>, Failure> {
+    let sizes = sizes(prepared, command.points);
+    // Zero is rayon's word for one thread a processor.
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(command.jobs.map_or(0, NonZeroUsize::get))
+        .build()
+        .map_err(|error| Failure::Internal(format!("threads cannot be started: {error}")))?;
+    let progress = Progress::new(chosen.len() * sizes.len());
+    let one = |&workload: &usize| {
+        let prepared = Prepared::load(alone(prepared, workload))?;
+        let at = |&fast: &Bytes| at(&prepared, fast, recipe, command.seed, &progress);
+        let measured = sizes.par_iter().map(at).collect::<Result<Vec<_>, Failure>>()?;
+        let name = prepared.scenario().workloads[0].name.clone();
+        let source = format!(
+            "{}, alone under {}, seed {}",
+            command.scenario.display(),
+            recipe.name(),
+            command.seed
+        );
+        let points = sizes.iter().zip(&measured);
+        let points =
+            points.map(|(&fast, m)| ProfilePoint { fast_bytes: fast.0, throughput: m.throughput });
+        let file = ProfileFile { name, source, points: points.collect() };
+        // What the engine would refuse is not written.
+        file.profile().map_err(|e| Failure::User(format!("\"{}\": {e}", file.name)))?;
+        Ok(Profiled { file, measured })
+    };
+    pool.install(|| chosen.par_iter().map(one).collect())
+}
+
+/// Whole pages, evenly spaced from none to the whole tier.
+fn sizes(prepared: &Prepared, points: u32) -> Vec<Bytes> {
+    let machine = prepared.machine();
+    let whole = machine.tiers.first().map_or(Bytes(0), |t| t.capacity).in_pages(machine.page_size);
+    let steps = u64::from(points - 1);
+    let mut sizes: Vec<Bytes> =
+        (0..=steps).map(|i| Pages(whole.0 * i / steps).in_bytes(machine.page_size)).collect();
+    // A tier of fewer pages than points has a point for each page.
+    sizes.dedup();
+    sizes
+}
+
+fn at(
+    prepared: &Prepared,
+    fast: Bytes,
+    recipe: &Recipe,
+    seed: u64,
+    progress: &Progress,
+) -> Result<TenantResult, Failure> {
+    let mut job = progress.job(&prepared.scenario().workloads[0].name, &fast.to_string());
+    let options = RunOptions { seed, ..RunOptions::default() };
+    // Without fast memory there is nothing to decide.
+    let all_slow = Recipe::named("smem-all")?;
+    let (fast, recipe) =
+        if fast == Bytes(0) { (prepared.machine().page_size, &all_slow) } else { (fast, recipe) };
+    let sized = prepared.resized(enough_slow(prepared, fast))?;
+    let output = run(&sized, recipe, &options, &mut |share| job.reached(share))?;
+    job.done();
+    output
+        .result
+        .tenants
+        .into_iter()
+        .next()
+        .ok_or_else(|| Failure::Internal("a run of one workload came back without it".to_owned()))
+}

@@ -1,0 +1,166 @@
+//! `tierwise profile`: a program's throughput against the fast memory that it may hold.
+
+mod measure;
+mod sheet;
+
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tierwise_core::config::nearest;
+use tierwise_core::tenant::Class;
+use tierwise_core::units::Bytes;
+use tierwise_sim::run::{Prepared, ProfileFile};
+
+use crate::compare::{new_table, rate, write_table};
+use crate::failure::{Failure, Outcome};
+use crate::output::NewFile;
+use crate::{input, output};
+
+use measure::{Profiled, measure};
+
+/// Measure each best-effort program's throughput against its fast memory, for policies that divide by it.
+///
+/// Each program runs alone on the scenario's machine, with its fastest tier at evenly spaced sizes from
+/// nothing to its full size, under a policy that keeps the hottest pages there. A scenario names the
+/// files with `profile = "FILE"` in its workloads.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise profile scenarios/zipf.toml --points 9\n  \
+                        tierwise profile scenarios/two-tenants.toml --workload scan --out profiles \
+                        --html scan.html")]
+pub struct Profile {
+    /// The scenario.
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Profile this workload only; may be repeated [default: all that are best-effort].
+    #[arg(long, value_name = "NAME")]
+    workload: Vec<String>,
+    /// Sizes of fast memory, none and all included.
+    #[arg(long, default_value_t = 33, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1025))]
+    points: u32,
+    /// The policy that decides what lies in fast memory (see `tierwise policies`).
+    #[arg(long, default_value = "memtis", value_name = "NAME")]
+    policy: String,
+    /// Write one file a workload into this folder: WORKLOAD.json.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Seed of whatever is decided by chance.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Print JSON: a list with one profile a workload, as in the files.
+    #[arg(long)]
+    json: bool,
+    /// Write a page with a plot, as one HTML file that needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Runs at once [default: one for each processor].
+    #[arg(long, value_name = "NUMBER")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Profile {
+    pub fn execute(&self) -> Outcome {
+        let recipe = input::policy_that_runs(&self.policy)?;
+        let scenario = input::scenario(&self.scenario)?;
+        let name = self.scenario.to_string_lossy();
+        let prepared = Prepared::load(scenario).map_err(|e| Failure::from(e).of(&name))?;
+        let chosen = self.chosen(&prepared)?;
+        let mut files = self.files(&prepared, &chosen)?;
+        let html = self.html.as_deref().map(NewFile::create).transpose()?;
+        let profiled = measure(self, &prepared, &chosen, &recipe).map_err(|e| e.of(&name))?;
+        for (one, file) in profiled.iter().zip(files.drain(..)) {
+            write(&one.file, file)?;
+        }
+        if let Some(file) = html {
+            sheet::write(&profiled, &self.policy, file)?;
+        }
+        if self.json {
+            let files: Vec<&ProfileFile> = profiled.iter().map(|one| &one.file).collect();
+            return output::json(&files);
+        }
+        self.print(&profiled)
+    }
+
+    /// The workloads to be profiled, by index.
+    fn chosen(&self, prepared: &Prepared) -> Result<Vec<usize>, Failure> {
+        let all = &prepared.scenario().workloads;
+        let best_effort = |i: &usize| all[*i].class == Class::BestEffort;
+        if self.workload.is_empty() {
+            let chosen: Vec<usize> = (0..all.len()).filter(best_effort).collect();
+            if chosen.is_empty() {
+                return Err(Failure::User(format!(
+                    "{}: no workload is best-effort; a latency-critical one has no use for a profile",
+                    self.scenario.display()
+                )));
+            }
+            return Ok(chosen);
+        }
+        let find = |name: &String| {
+            let Some(found) = all.iter().position(|w| w.name == *name) else {
+                let names = || all.iter().map(|w| w.name.as_str());
+                let advice = nearest(name, names())
+                    .map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
+                let known = names().collect::<Vec<_>>().join(", ");
+                return Err(Failure::User(format!(
+                    "{}: no workload is called \"{name}\"{advice} (there are {known})",
+                    self.scenario.display()
+                )));
+            };
+            if !best_effort(&found) {
+                return Err(Failure::User(format!(
+                    "\"{name}\" is latency-critical: it is judged by its requests and has no use for a \
+                     profile"
+                )));
+            }
+            Ok(found)
+        };
+        self.workload.iter().map(find).collect()
+    }
+
+    /// One file a workload, if files were asked for.
+    fn files(&self, prepared: &Prepared, chosen: &[usize]) -> Result<Vec<NewFile>, Failure> {
+        let Some(folder) = &self.out else { return Ok(Vec::new()) };
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Failure::User(format!("{}: cannot be made: {error}", folder.display()))
+        })?;
+        let workloads = &prepared.scenario().workloads;
+        chosen.iter().map(|&i| NewFile::create(&file_name(folder, &workloads[i].name))).collect()
+    }
+
+    fn print(&self, profiled: &[Profiled]) -> Outcome {
+        let mut out = anstream::stdout().lock();
+        for one in profiled {
+            writeln!(out, "{}: {}", one.file.name, one.file.source)?;
+            writeln!(out)?;
+            let head = ["FAST MEMORY", "INSTR/S", "OF FULL", "SLOWDOWN", "FAST HITS"];
+            let mut table = new_table(head.map(str::to_owned).to_vec());
+            for (point, measured) in one.file.points.iter().zip(&one.measured) {
+                table.add_row([
+                    Bytes(point.fast_bytes).to_string(),
+                    rate(point.throughput),
+                    format!("{:.1} %", point.throughput / one.full() * 100.0),
+                    format!("{:.3} x", measured.slowdown),
+                    format!("{:.1} %", measured.fast_access_ratio * 100.0),
+                ]);
+            }
+            write_table(&mut out, &table, None)?;
+            writeln!(out)?;
+            if let Some(folder) = &self.out {
+                anstream::eprintln!("written to {}", file_name(folder, &one.file.name).display());
+            }
+        }
+        Ok(out.flush()?)
+    }
+}
+
+/// A workload's name may hold a slash; a file's may not.
+fn file_name(folder: &Path, workload: &str) -> PathBuf {
+    folder.join(format!("{}.json", workload.replace('/', "_")))
+}
+
+fn write(profile: &ProfileFile, mut file: NewFile) -> Outcome {
+    serde_json::to_writer_pretty(&mut file, profile)?;
+    writeln!(file)?;
+    file.finish()
+}

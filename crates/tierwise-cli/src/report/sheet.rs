@@ -1,0 +1,67 @@
+//! A page with a plot and tables: what `profile` and `advise` write.
+
+use std::io::Write;
+
+use maud::{DOCTYPE, PreEscaped, html};
+
+use super::plot::{self, Plot};
+use crate::failure::Outcome;
+use crate::output::NewFile;
+
+/// What is on the page.
+pub struct Sheet {
+    /// Its heading.
+    pub title: String,
+    /// Said before the plot, a paragraph each.
+    pub lines: Vec<String>,
+    /// The plot.
+    pub plot: Plot,
+    /// Below it.
+    pub tables: Vec<Table>,
+}
+
+/// A table with a heading.
+pub struct Table {
+    /// The heading.
+    pub title: String,
+    /// Names of the columns.
+    pub head: Vec<String>,
+    /// Cells, row by row.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Sheet {
+    /// Writes it as one file that needs nothing else.
+    pub fn write(&self, mut file: NewFile) -> Outcome {
+        let svg = plot::svg(&self.plot)?;
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    title { "Tierwise: " (self.title) }
+                    style { (PreEscaped(super::page::STYLE)) }
+                }
+                body {
+                    h1 { (self.title) }
+                    @for line in &self.lines { p { (line) } }
+                    figure { (PreEscaped(svg)) }
+                    @for table in &self.tables {
+                        h2 { (table.title) }
+                        div.wide {
+                            table {
+                                tr { @for name in &table.head { th { (name) } } }
+                                @for row in &table.rows {
+                                    tr { @for cell in row { td { (cell) } } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        };
+        file.write_all(page.into_string().as_bytes())?;
+        file.finish()
+    }
+}

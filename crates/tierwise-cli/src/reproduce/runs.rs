@@ -1,0 +1,71 @@
+//! Runs of recipes on scenarios, several at once, for the papers' tables.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rayon::prelude::*;
+use tierwise_core::recipe::Recipe;
+use tierwise_sim::result::{RunOutput, TenantResult};
+use tierwise_sim::run::{Prepared, RunOptions, run};
+use tierwise_sim::scenario::{Scenario, Source};
+
+use crate::failure::Failure;
+use crate::input;
+use crate::progress::Progress;
+
+/// A scenario of a folder.
+pub fn scenario(folder: &Path, name: &str) -> Result<Scenario, Failure> {
+    input::scenario(&folder.join(format!("{name}.toml")))
+}
+
+/// Every recipe on every scenario; by scenario, then by recipe.
+pub fn all(
+    scenarios: &[Scenario],
+    recipes: &[Recipe],
+    seed: u64,
+) -> Result<Vec<Vec<RunOutput>>, Failure> {
+    let progress = Progress::new(scenarios.len() * recipes.len());
+    let prepared: Vec<Prepared> = scenarios
+        .par_iter()
+        .map(|s| Ok(Prepared::load(s.clone())?))
+        .collect::<Result<_, Failure>>()?;
+    let pairs: Vec<(&Prepared, &Recipe)> =
+        prepared.iter().flat_map(|p| recipes.iter().map(move |r| (p, r))).collect();
+    let one = |(prepared, recipe): &(&Prepared, &Recipe)| {
+        let mut job = progress.job(&prepared.scenario().name, recipe.name());
+        let timeline = Some(Duration::from_secs(20));
+        let options = RunOptions { seed, timeline, ..RunOptions::default() };
+        let output = run(prepared, recipe, &options, &mut |share| job.reached(share))?;
+        job.done();
+        Ok(output)
+    };
+    let outputs = pairs.par_iter().map(one).collect::<Result<Vec<_>, Failure>>()?;
+    Ok(outputs.chunks(recipes.len().max(1)).map(<[RunOutput]>::to_vec).collect())
+}
+
+/// Recipes by their names.
+pub fn recipes(names: &[&str]) -> Result<Vec<Recipe>, Failure> {
+    names.iter().map(|name| Recipe::named(name).map_err(Failure::from)).collect()
+}
+
+/// A scenario whose services' loads are so many times what it says.
+pub fn with_load(scenario: &Scenario, factor: f64) -> Scenario {
+    let mut scenario = scenario.clone();
+    for workload in &mut scenario.workloads {
+        if let Source::Service(service) = &mut workload.source {
+            service.arrivals = service.arrivals.scaled(factor);
+        }
+    }
+    scenario
+}
+
+/// A tenant's GB in the fastest tier at a point of the timeline.
+pub fn fast_gb(output: &RunOutput, point: usize, tenant: usize) -> f64 {
+    let usage = output.timeline.get(point).and_then(|p| p.tenants.get(tenant));
+    usage.and_then(|t| t.usage_bytes.first()).map_or(0.0, |&bytes| bytes as f64 * 1e-9)
+}
+
+/// The tenants that answer no requests.
+pub fn best_effort(output: &RunOutput) -> impl Iterator<Item = &TenantResult> {
+    output.result.tenants.iter().filter(|t| t.latency.is_none())
+}

@@ -1,0 +1,53 @@
+//! Tables of what was measured beside what a paper says, for papers whose figures are not all of one kind.
+
+use std::io::Write;
+
+use anstyle::Style;
+use serde::Serialize;
+
+use crate::compare::new_table;
+use crate::failure::Outcome;
+
+const HEAD: Style = Style::new().bold();
+
+/// One table.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sheet {
+    /// Number and subject of the figure.
+    pub title: String,
+    /// What the paper says of it.
+    pub paper: &'static str,
+    /// Names of the columns.
+    pub head: Vec<String>,
+    /// The cells, as they are printed.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Sheet {
+    pub fn new(title: &str, paper: &'static str, head: &[&str]) -> Self {
+        let head = head.iter().map(|&name| name.to_owned()).collect();
+        Self { title: title.to_owned(), paper, head, rows: Vec::new() }
+    }
+
+    pub fn print(&self) -> Outcome {
+        let mut out = anstream::stdout().lock();
+        writeln!(out, "{HEAD}{}{HEAD:#}", self.title)?;
+        let mut table = new_table(self.head.clone());
+        for row in &self.rows {
+            table.add_row(row);
+        }
+        writeln!(out, "{table}")?;
+        writeln!(out, "paper: {}\n", self.paper)?;
+        Ok(())
+    }
+}
+
+/// Prints all of them, or one JSON object.
+pub fn publish(paper: &str, seed: u64, json: bool, sheets: &[Sheet]) -> Outcome {
+    if json {
+        let object = serde_json::json!({ "paper": paper, "seed": seed, "tables": sheets });
+        anstream::println!("{object:#}");
+        return Ok(());
+    }
+    sheets.iter().try_for_each(Sheet::print)
+}

@@ -1,0 +1,63 @@
+//! Files of recorded runs: JSON, compressed with zstd if the name ends in `.zst`.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use tierwise_sim::record::{RunRecord, VERSION};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::NewFile;
+
+/// zstd's own default: a record shrinks to a tenth at the speed at which it is made.
+const LEVEL: i32 = 3;
+
+/// The first bytes of a zstd frame (RFC 8878, section 3.1.1), so that a renamed file is read all the same.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Writes a record into a file that was opened for `path`.
+pub fn write(record: &RunRecord, path: &Path, mut file: NewFile) -> Outcome {
+    if path.extension().is_some_and(|e| e == "zst") {
+        let mut out = zstd::Encoder::new(&mut file, LEVEL)?;
+        json(record, &mut out)?;
+        out.finish()?;
+    } else {
+        json(record, &mut file)?;
+    }
+    file.finish()
+}
+
+fn json(record: &RunRecord, out: &mut dyn Write) -> Outcome {
+    let mut out = BufWriter::new(out);
+    serde_json::to_writer(&mut out, record)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+/// Reads a record.
+pub fn read(path: &Path) -> Result<RunRecord, Failure> {
+    let refuse = |why: &dyn std::fmt::Display| Failure::User(format!("{}: {why}", path.display()));
+    let mut file = BufReader::new(File::open(path).map_err(|e| refuse(&e))?);
+    let mut start = Vec::new();
+    file.by_ref().take(4).read_to_end(&mut start).map_err(|e| refuse(&e))?;
+    let packed = start == MAGIC;
+    let whole = start.as_slice().chain(file);
+    let parsed: Result<RunRecord, _> = if packed {
+        let text = zstd::Decoder::new(whole).map_err(|e| refuse(&e))?;
+        serde_json::from_reader(BufReader::new(text))
+    } else {
+        serde_json::from_reader(whole)
+    };
+    let record = parsed.map_err(|error| {
+        refuse(&format!(
+            "not a recorded run: {error}; `tierwise simulate --record-run FILE` makes one"
+        ))
+    })?;
+    if record.version != VERSION {
+        let found = record.version;
+        return Err(refuse(&format!(
+            "a recorded run of version {found}; this program reads version {VERSION}: record it again"
+        )));
+    }
+    Ok(record)
+}

@@ -1,0 +1,84 @@
+use std::fs;
+
+use serde_json::Value;
+
+use crate::common::{Folder, TINY, keys, refused, succeeded};
+
+fn advice(arguments: &[&str]) -> Value {
+    let arguments = [&["advise", "--json", "--points", "5"], arguments].concat();
+    serde_json::from_str(&succeeded(&arguments)).unwrap()
+}
+
+#[test]
+fn the_answer_is_between_what_is_enough_and_what_is_not() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let advice = advice(&[&scenario, "--slowdown", "1.3"]);
+    assert_eq!(
+        keys(&advice),
+        [
+            "answer",
+            "knee",
+            "limits",
+            "points",
+            "policy",
+            "resident_bytes",
+            "scenario",
+            "seed",
+            "sentence"
+        ]
+    );
+    let (enough, short) = (&advice["answer"]["fast_bytes"], &advice["answer"]["too_small_bytes"]);
+    let points = advice["points"].as_array().unwrap();
+    let meets = |size: &Value| &points.iter().find(|p| p["fast_bytes"] == *size).unwrap()["meets"];
+    assert_eq!((meets(enough), meets(short)), (&Value::Bool(true), &Value::Bool(false)));
+    let gap = enough.as_u64().unwrap() - short.as_u64().unwrap();
+    // 400 pages are resident: 1 % of them are four.
+    assert!(gap > 0 && gap <= 4 * 4096, "{advice}");
+    for point in points {
+        let within = point["tenants"][0]["slowdown"].as_f64().unwrap() <= 1.3;
+        assert_eq!(point["meets"], within, "{point}");
+    }
+}
+
+#[test]
+fn there_is_a_table_a_sentence_and_a_plot() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let html = folder.name("advice.html");
+    let out =
+        succeeded(&["advise", &scenario, "--points", "5", "--slowdown", "w=1.4", "--html", &html]);
+    for part in ["FAST MEMORY", "of fast memory are enough", "Limits: w 1.4 x.", "knee"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let page = fs::read_to_string(html).unwrap();
+    assert!(page.contains("<svg") && page.contains("slowdown against fast memory only"));
+}
+
+#[test]
+fn a_trace_needs_no_scenario() {
+    let folder = Folder::new();
+    let lackey: String = (0..200_000u64)
+        .map(|i| format!(" L {:x},8\n", 0x10_0000 + (i * 7919 % 64) * 4096))
+        .collect();
+    let lackey = folder.write("lackey.txt", &lackey);
+    let trace = folder.name("a.twt");
+    succeeded(&["trace", "import", &lackey, &trace]);
+    let found = advice(&[&trace]);
+    assert_eq!(found["scenario"], "a");
+    assert_eq!(found["resident_bytes"], 64 * 4096);
+    let message = refused(&["advise", &trace, &trace]);
+    assert!(message.contains("is there already"), "{message}");
+}
+
+#[test]
+fn wrong_questions_are_refused() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let message = refused(&["advise", &scenario, "--slowdown", "v=1.1"]);
+    assert!(message.contains("no tenant is called \"v\""), "{message}");
+    let message = refused(&["advise", &scenario, &scenario]);
+    assert!(message.contains("one scenario, or traces only"), "{message}");
+    let message = refused(&["advise", &scenario, "--policy", "fmem-all"]);
+    assert!(message.contains("is a bound"), "{message}");
+}

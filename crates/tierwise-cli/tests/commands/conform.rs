@@ -1,0 +1,50 @@
+use serde_json::Value;
+
+use crate::common::{Folder, keys, refused, text, tierwise};
+
+/// First touch holds a floor against whoever comes later, and never gets one back from a hoarder: what the
+/// suite finds follows from what the policy does.
+#[test]
+fn first_touch_fails_before_the_hoarder() {
+    let output = tierwise(&["conform", "static", "--json", "--check"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("floors were not held"));
+    let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(keys(&report), ["grace_seconds", "left_out", "look_seconds", "policies", "seed"]);
+    let policy = &report["policies"][0];
+    assert_eq!(keys(policy), ["floors", "held", "policy", "verdicts"]);
+    let verdicts = policy["verdicts"].as_array().unwrap();
+    assert_eq!(
+        keys(&verdicts[0]),
+        [
+            "adversary",
+            "breached_seconds",
+            "deepest_breach_bytes",
+            "floor_bytes",
+            "held",
+            "longest_breach_seconds",
+            "slowdown",
+            "victim"
+        ]
+    );
+    let of = |name: &str| verdicts.iter().find(|v| v["adversary"] == name).unwrap();
+    assert_eq!(of("late starter")["held"], true);
+    let hoarder = of("idle hoarder");
+    assert_eq!(hoarder["held"], false);
+    assert_eq!(hoarder["deepest_breach_bytes"], hoarder["floor_bytes"]);
+    assert!(hoarder["slowdown"].as_f64().unwrap() > 1.5, "{hoarder}");
+}
+
+#[test]
+fn only_policies_are_put_to_the_test() {
+    assert!(refused(&["conform", "equilibira"]).contains("did you mean \"equilibria\"?"));
+    assert!(refused(&["conform", "oracle"]).contains("is a bound"));
+    assert!(refused(&["conform", "static", "static"]).contains("named twice"));
+    let folder = Folder::new();
+    let broken = folder.write("broken.toml", "name = 5\n");
+    assert_eq!(
+        refused(&["conform", &broken]),
+        format!("{broken}:1: name: found 5; allowed: a text in quotes")
+    );
+    assert_eq!(tierwise(&["conform"]).status.code(), Some(2));
+}

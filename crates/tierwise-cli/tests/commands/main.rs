@@ -1,0 +1,10 @@
+//! Commands around a run: why it went as it did, and what follows for sizes and promises.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod advise;
+#[path = "../common/mod.rs"]
+mod common;
+mod conform;
+mod explain;
+mod profile;

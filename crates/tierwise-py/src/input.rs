@@ -1,0 +1,94 @@
+//! Reads scenarios and recipes, with what Python changes in them.
+
+use std::fs;
+use std::path::Path;
+
+use pyo3::PyResult;
+use tierwise_core::recipe::Recipe;
+use tierwise_sim::scenario::Scenario;
+use toml::{Table, Value};
+
+use crate::error::{refuse, unreadable};
+
+/// What is changed in a scenario file before it is read.
+#[derive(Debug, Default)]
+pub struct Changes<'a> {
+    /// A JSON object: keys are paths such as `machine.fast` or `workload.redis.weight` (a workload by its
+    /// name), values what stands there.
+    pub overrides: Option<&'a str>,
+    /// The load of every service, in shares of its maximum.
+    pub load: Option<f64>,
+}
+
+/// A scenario file, changed.
+///
+/// # Errors
+/// `FileNotFoundError`, or what is wrong with the file or a change.
+pub fn scenario(path: &Path, changes: &Changes<'_>) -> PyResult<Scenario> {
+    let text = text(path)?;
+    let base = path.parent().unwrap_or(Path::new("."));
+    let file = path.to_string_lossy();
+    // The file as it is comes first, because only there are lines the user's.
+    let scenario = Scenario::parse(&file, &text, base).map_err(refuse)?;
+    if changes.overrides.is_none() && changes.load.is_none() {
+        return Ok(scenario);
+    }
+    let changed = changed(&file, &text, changes).map_err(refuse)?;
+    Scenario::parse(&format!("{file} with overrides"), &changed, base).map_err(refuse)
+}
+
+/// A recipe: a file if the name ends in `.toml`, or one that ships.
+///
+/// # Errors
+/// `FileNotFoundError`, what is wrong with the file, or the name is unknown.
+pub fn recipe(name: &str) -> PyResult<Recipe> {
+    if name.ends_with(".toml") {
+        return Recipe::parse(name, &text(Path::new(name))?).map_err(refuse);
+    }
+    Recipe::named(name).map_err(|error| refuse(error.problem))
+}
+
+fn text(path: &Path) -> PyResult<String> {
+    fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+}
+
+fn changed(file: &str, text: &str, changes: &Changes<'_>) -> Result<String, String> {
+    let mut root: Table = text.parse().map_err(|error| format!("{file}: {error}"))?;
+    let overrides = changes.overrides.unwrap_or("{}");
+    let overrides: Table = serde_json::from_str(overrides).map_err(|error| {
+        format!("overrides: {error}; allowed: text, numbers, true and false, lists")
+    })?;
+    for (path, value) in overrides {
+        set(&mut root, &path, value).map_err(|why| format!("overrides: \"{path}\": {why}"))?;
+    }
+    if let Some(load) = changes.load {
+        for service in workloads(&mut root).filter_map(|w| w.get_mut("service")?.as_table_mut()) {
+            service.insert("load".to_owned(), Value::Float(load));
+        }
+    }
+    toml::to_string(&root).map_err(|error| format!("{file}: {error}"))
+}
+
+fn workloads(root: &mut Table) -> impl Iterator<Item = &mut Table> {
+    let all = root.get_mut("workload").and_then(Value::as_array_mut);
+    all.into_iter().flatten().filter_map(Value::as_table_mut)
+}
+
+/// Puts a value at a path, and makes the tables on the way that are missing.
+fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
+    let mut keys = path.split('.');
+    let last = keys.next_back().unwrap_or_default();
+    let mut table = root;
+    while let Some(key) = keys.next() {
+        if key == "workload" {
+            let name = keys.next().ok_or("name the workload, as in workload.NAME.weight")?;
+            let named = |w: &&mut Table| w.get("name").and_then(Value::as_str) == Some(name);
+            table = workloads(table).find(named).ok_or(format!("no workload is called {name}"))?;
+            continue;
+        }
+        let next = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
+        table = next.as_table_mut().ok_or(format!("{key} is no table"))?;
+    }
+    table.insert(last.to_owned(), value);
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Tierwise for Python: the module `_tierwise`, which the package in `python/` wraps.
+//!
+//! Bindings only. What runs is the engine on the simulated host; what Python adds is who decides: nobody
+//! ([`simulation::Simulation`]), a function that is called at every decision
+//! ([`simulation::Simulation`] with an agent), or a loop that asks for the next decision itself
+//! ([`environment::Environment`], for Gymnasium). [`sac::Sac`] is the learner that ships with Tierwise.
+//!
+//! Python's lock is released while a simulation runs. Text (JSON) crosses the border where structure does;
+//! the package turns it into dictionaries.
+
+mod callable;
+mod environment;
+mod error;
+mod input;
+mod remote;
+mod running;
+mod sac;
+mod simulation;
+mod stop;
+mod switch;
+
+/// The module.
+#[pyo3::pymodule]
+mod _tierwise {
+    #[pymodule_export]
+    use crate::environment::Environment;
+    #[pymodule_export]
+    use crate::error::TierwiseError;
+    #[pymodule_export]
+    use crate::sac::Sac;
+    #[pymodule_export]
+    use crate::simulation::Simulation;
+}

@@ -1,0 +1,78 @@
+//! An agent whose decisions are made elsewhere: it sends what it sees, and waits for the action.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use tierwise_core::learn::{Agent, AgentState, Experience, Learning, Objective};
+
+use crate::stop;
+
+/// What there is to decide.
+#[derive(Debug, Clone, Copy)]
+pub struct Decision {
+    /// What is seen.
+    pub state: AgentState,
+    /// What the action before was worth; none before the first.
+    pub reward: Option<f64>,
+}
+
+/// Gives the agent of a run its channels. Everything else is left to the learner that ships.
+pub struct Remote {
+    decisions: Sender<Decision>,
+    actions: Receiver<f64>,
+    asked: AtomicBool,
+    others: Arc<dyn Learning>,
+}
+
+impl Remote {
+    /// The learner, where its decisions come out, and where actions go in.
+    pub fn new() -> (Self, Receiver<Decision>, Sender<f64>) {
+        let (decisions, out) = unbounded();
+        let (action, actions) = unbounded();
+        let (asked, others) = (AtomicBool::new(false), tierwise_learn::learning());
+        (Self { decisions, actions, asked, others }, out, action)
+    }
+
+    /// Whether anybody wanted an agent.
+    pub fn was_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Learning for Remote {
+    fn agent(&self, _: Option<&str>, _: u64) -> Result<Box<dyn Agent>, String> {
+        self.asked.store(true, Ordering::Relaxed);
+        let (decisions, actions) = (self.decisions.clone(), self.actions.clone());
+        Ok(Box::new(RemoteAgent { decisions, actions, reward: None, learned: 0 }))
+    }
+
+    fn anneal(&self, objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {
+        self.others.anneal(objective, start, seed)
+    }
+}
+
+struct RemoteAgent {
+    decisions: Sender<Decision>,
+    actions: Receiver<f64>,
+    reward: Option<f64>,
+    learned: u64,
+}
+
+impl Agent for RemoteAgent {
+    fn act(&mut self, state: AgentState) -> f64 {
+        let decision = Decision { state, reward: self.reward.take() };
+        let asked = self.decisions.send(decision).is_ok();
+        // Nobody asks or answers any more: the environment was closed.
+        asked.then(|| self.actions.recv().ok()).flatten().unwrap_or_else(|| stop::now())
+    }
+
+    fn learn(&mut self, experience: Experience) {
+        self.learned += 1;
+        self.reward = Some(experience.reward);
+    }
+
+    fn experience(&self) -> u64 {
+        self.learned
+    }
+}

@@ -1,0 +1,24 @@
+//! Ends a simulation from within.
+//!
+//! A run has no way out but its end: an agent answers with an action, and progress is only told. Unwinding
+//! leaves it anyway, and drops the engine and the host on the way as any other return would.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// What unwinds.
+struct Stopped;
+
+/// Leaves the surrounding [`unless_stopped`]. Nothing is printed, as it is no panic.
+pub fn now() -> ! {
+    resume_unwind(Box::new(Stopped))
+}
+
+/// The value of `run`, or `None` if it was stopped.
+pub fn unless_stopped<T>(run: impl FnOnce() -> T) -> Option<T> {
+    // What `run` holds is dropped by unwinding, and nothing of it is looked at afterwards.
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(value) => Some(value),
+        Err(thrown) if thrown.is::<Stopped>() => None,
+        Err(panic) => resume_unwind(panic),
+    }
+}

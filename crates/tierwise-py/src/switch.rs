@@ -1,0 +1,34 @@
+//! A learner that can be exchanged between runs, so that a scenario's traces are read only once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tierwise_core::learn::{Agent, Learning, Objective};
+
+/// Whoever learns now.
+pub struct Switch(Mutex<Arc<dyn Learning>>);
+
+impl Switch {
+    /// Begins with the learner that ships with Tierwise.
+    pub fn new() -> Self {
+        Self(Mutex::new(tierwise_learn::learning()))
+    }
+
+    /// From the next run on.
+    pub fn set(&self, learning: Arc<dyn Learning>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = learning;
+    }
+
+    fn get(&self) -> Arc<dyn Learning> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Learning for Switch {
+    fn agent(&self, model: Option<&str>, seed: u64) -> Result<Box<dyn Agent>, String> {
+        self.get().agent(model, seed)
+    }
+
+    fn anneal(&self, objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {
+        self.get().anneal(objective, start, seed)
+    }
+}

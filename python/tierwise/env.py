@@ -1,0 +1,112 @@
+"""The Gymnasium environment: how much fast memory does a latency-critical service get?
+
+The formulation is that of MTAT (Kim et al., Middleware 2025, section 3.2.1):
+
+- *Observation*: usage ratio (share of the service's memory that is fast), access ratio (share of its
+  accesses that the fast tier served) and load (accesses over the most seen in an interval of the episode),
+  each from 0 to 1.
+- *Action*: -1 to 1 of the largest change that the memory's bandwidth allows in an interval (equation 1),
+  down or up.
+- *Reward* (equation 2): 1 less the usage ratio if the interval's 99th percentile of response times met
+  the objective, otherwise -1.
+
+A step is an action interval of the recipe: a virtual second with ``mtat``. Everything else (who else runs,
+which pages are hot, what moves) is the engine's work under that recipe.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from tierwise import _tierwise
+from tierwise.simulation import overrides_json
+
+ID = "tierwise/FastTier-v0"
+
+#: Seeds that the engine takes.
+_SEEDS = 2**63
+
+Observation = NDArray[np.float32]
+Action = NDArray[np.float32]
+
+
+class TierwiseEnv(gymnasium.Env[Observation, Action]):
+    """One latency-critical service of a scenario, on the simulated host.
+
+    Episodes are truncated, never terminated. ``info["measured"]`` tells whether any request was answered
+    in the interval; if none was, there is no response time to judge, and the reward is 0.
+
+    Args:
+        scenario: The scenario file, with exactly one latency-critical workload.
+        recipe: A recipe that learns, by name or as a file that ends in ``.toml``.
+        load: The load of its services, in shares of their maximum. Left out, as in the file.
+        episode_length: Steps in an episode. Left out, the scenario's ``duration_s``, a second a step.
+        overrides: What else to change in the scenario; see `tierwise.Simulation`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        TierwiseError: What is wrong with it, in words.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(
+        self,
+        scenario: str | os.PathLike[str],
+        *,
+        recipe: str = "mtat",
+        load: float | None = None,
+        episode_length: int | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> None:
+        if episode_length is not None and episode_length < 1:
+            raise ValueError(f"episode_length is {episode_length}; allowed: 1 or more")
+        self.observation_space = spaces.Box(0.0, 1.0, (3,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self._inner = _tierwise.Environment(
+            os.fspath(scenario),
+            recipe=recipe,
+            overrides=overrides_json(overrides),
+            load=load,
+            duration_s=episode_length,
+        )
+        self.episode_length = episode_length or math.ceil(self._inner.duration_s)
+        self._steps = 0
+        self._last = np.zeros(3, np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begins an episode. Equal seeds and actions give equal episodes; there are no options."""
+        super().reset(seed=seed, options=options)
+        self._steps = 0
+        state = self._inner.reset(int(self.np_random.integers(_SEEDS)))
+        self._last = np.array(state, np.float32)
+        return self._last, {"measured": True}
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Acts, and lets an interval pass."""
+        outcome = self._inner.step(float(np.asarray(action).item()))
+        self._steps += 1
+        if outcome is None:
+            return self._last, 0.0, False, True, {"measured": False}
+        state, reward = outcome
+        self._last = np.array(state, np.float32)
+        truncated = self._steps >= self.episode_length
+        return self._last, reward or 0.0, False, truncated, {"measured": reward is not None}
+
+    def close(self) -> None:
+        """Ends the episode under way, and its thread."""
+        self._inner.close()
+
+
+def register() -> None:
+    """Makes the environment known to ``gymnasium.make`` as ``tierwise/FastTier-v0``."""
+    if ID not in gymnasium.registry:
+        gymnasium.register(id=ID, entry_point="tierwise.env:TierwiseEnv")

@@ -1,0 +1,99 @@
+"""Runs of a scenario, from start to end."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tierwise import _tierwise
+
+
+class State(NamedTuple):
+    """What an agent sees of its service (MTAT, section 3.2.1), each from 0 to 1."""
+
+    #: Share of its memory that is fast.
+    usage_ratio: float
+    #: Share of its accesses that the fast tier served.
+    access_ratio: float
+    #: Its accesses in the interval, over the most seen in one.
+    load: float
+
+
+#: Gets the state and what the last action was worth (``None`` if there was none, or no request told).
+#: Returns the action, -1 to 1 of the largest step, down or up.
+Agent = Callable[[State, float | None], float]
+
+
+def overrides_json(overrides: Mapping[str, Any] | None) -> str | None:
+    """The form in which overrides cross into the engine."""
+    return None if overrides is None else json.dumps(dict(overrides))
+
+
+class Simulation:
+    """A scenario with its traces loaded, to be run any number of times.
+
+    Args:
+        scenario: The scenario file.
+        overrides: What to change in it. Keys are paths, workloads go by name: ``{"machine.fast": "16GB",
+            "workload.redis.weight": 200}``.
+        load: The load of its services, in shares of their maximum: their ``service.load``.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        TierwiseError: What is wrong with it, in words.
+    """
+
+    def __init__(
+        self,
+        scenario: str | os.PathLike[str],
+        *,
+        overrides: Mapping[str, Any] | None = None,
+        load: float | None = None,
+    ) -> None:
+        self._inner = _tierwise.Simulation(
+            os.fspath(scenario), overrides=overrides_json(overrides), load=load
+        )
+
+    def run(
+        self,
+        recipe: str = "mtat",
+        *,
+        seed: int = 1,
+        agent: Agent | None = None,
+        timeline_s: float | None = None,
+    ) -> dict[str, Any]:
+        """Runs a recipe to the scenario's end. The same arguments give the same answer.
+
+        Args:
+            recipe: The name of a recipe that ships, or a file that ends in ``.toml``.
+            seed: Of whatever is decided by chance.
+            agent: Decides in recipes that learn. Left out, the learner that ships does.
+            timeline_s: Virtual seconds between two points of the timeline. Left out, there is none.
+
+        Returns:
+            ``result``, as ``tierwise compare --json`` prints a policy's, and ``timeline``, a list of
+            points as ``tierwise simulate`` prints them.
+        """
+        function = None if agent is None else _typed(agent)
+        text = self._inner.run(recipe, seed=seed, agent=function, timeline_s=timeline_s)
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
+
+def _typed(agent: Agent) -> Callable[[tuple[float, float, float], float | None], float]:
+    return lambda state, reward: float(agent(State(*state), reward))
+
+
+def run(
+    scenario: str | os.PathLike[str],
+    recipe: str = "mtat",
+    *,
+    seed: int = 1,
+    overrides: Mapping[str, Any] | None = None,
+    load: float | None = None,
+    agent: Agent | None = None,
+    timeline_s: float | None = None,
+) -> dict[str, Any]:
+    """Runs one recipe on one scenario; see `Simulation` and `Simulation.run`."""
+    simulation = Simulation(scenario, overrides=overrides, load=load)
+    return simulation.run(recipe, seed=seed, agent=agent, timeline_s=timeline_s)

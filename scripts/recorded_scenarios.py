@@ -24,6 +24,7 @@ SUMMARY = {
     "graph": "{what}, a third of it in fast memory",
     "sqlite": "SQLite under TPC-B transactions, database {what}, a third of it in fast memory",
     "networkx": "A NetworkX {what} search in CPython, a third of it in fast memory",
+    "xsbench": "XSBench's cross-section look-ups, a third of it in fast memory",
     "zstd": "zstd with a 128 MiB window, a third of it in fast memory",
 }
 KERNELS = {
@@ -45,13 +46,15 @@ def summary(name):
         what = rest[-1].upper()
     elif program == "sqlite":
         what = {"memory": "in memory", "file": "in a file"}[rest[0]]
+    elif not rest:
+        what = ""
     else:
         what = {"astar": "A*", "dijkstra": "Dijkstra"}.get(rest[0], rest[0])
     return SUMMARY[program].format(what=what)
 
 
 def loops_at_its_own_speed(name):
-    return name.startswith("sqlite") or ("ycsb" in name and not name.endswith("-d"))
+    return name.startswith(("sqlite", "xsbench")) or ("ycsb" in name and not name.endswith("-d"))
 
 
 def text(name, merge, dilation, loops):

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use tierwise_core::learn::{Learning, Null};
+use tierwise_core::observe::Watch;
 use tierwise_core::recipe::{BuildContext, Recipe};
+use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::scenario::Scenario;
@@ -26,8 +30,16 @@ pub fn recipe(path: &Path, machine: &Scenario) -> Result<Recipe, Failure> {
 pub fn recipe_on(path: &Path, machine: &Machine) -> Result<Recipe, Failure> {
     let recipe = Recipe::parse(&path.to_string_lossy(), &text(path)?)?;
     let topology = machine.topology();
-    recipe.build(&BuildContext::new(&topology, 0))?;
+    watch(&recipe, &topology)?;
     Ok(recipe)
+}
+
+/// What a recipe's policy needs to see on a machine. Recipes that learn are made with a learner that does not: what
+/// they watch is the same.
+pub fn watch(recipe: &Recipe, topology: &Topology) -> Result<Watch, Failure> {
+    let learning: Arc<dyn Learning> = Arc::new(Null);
+    let ctx = BuildContext { topology, seed: 0, learning: Some(&learning) };
+    Ok(recipe.build(&ctx)?.watch())
 }
 
 /// A policy that Tierwise ships.

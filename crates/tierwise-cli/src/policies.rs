@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use tierwise_core::observe::Watch;
-use tierwise_core::recipe::{BuildContext, Recipe};
+use tierwise_core::recipe::Recipe;
 use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
 use tierwise_sim::machine::Machine;
@@ -72,7 +72,7 @@ fn any_machine() -> Topology {
 fn row(recipe: &Recipe, topology: &Topology) -> Result<Row, Failure> {
     let needs = match recipe.bound() {
         Some(_) => Vec::new(),
-        None => needs(&recipe.build(&BuildContext::new(topology, 0))?.watch()),
+        None => needs(&input::watch(recipe, topology)?),
     };
     Ok(Row {
         name: recipe.name().to_owned(),

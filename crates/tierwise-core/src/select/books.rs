@@ -44,6 +44,12 @@ impl Books {
         self.held.get(tenant.index()).map_or(Pages(0), |held| held[tier.index()])
     }
 
+    /// Base pages that a tier can still take from migrations: down to its min watermark, as
+    /// [`Books::move_to`] fills it.
+    pub(super) fn takes(&self, tier: TierId, topology: &Topology) -> Pages {
+        self.room.free(tier).saturating_sub(topology.tier(tier).watermarks.min)
+    }
+
     /// Counts a planned move.
     fn record(&mut self, tenant: TenantId, frames: Pages, from: TierId, to: TierId) {
         self.room.record(frames, from, to);

@@ -27,6 +27,8 @@ pub(crate) fn cap_marks(cap: Pages) -> (Pages, Pages) {
 #[derive(Debug, Clone, Default)]
 pub struct Kswapd {
     awake: [bool; Topology::MAX_TIERS],
+    /// What each tier could still take when a page last found no room in it.
+    refused: [Pages; Topology::MAX_TIERS],
     pressure: Pressure,
     found: Vec<PageId>,
 }
@@ -52,11 +54,17 @@ impl Kswapd {
                 continue;
             }
             let wanted = marks.high.saturating_sub(books.room.free(tier));
+            let wanted = wanted.min(self.takes(lower, books, ctx));
+            if wanted == Pages(0) {
+                continue;
+            }
             let (found, need) = (&mut self.found, Need::Pressure);
             found.clear();
             self.pressure.find(tier, wanted, need, books, ctx, estimator, shares, found);
             for &page in &self.found {
-                books.move_to(page, lower, Cause::Pressure, ctx, plan);
+                if !books.move_to(page, lower, Cause::Pressure, ctx, plan) {
+                    self.refused[lower.index()] = books.takes(lower, ctx.topology);
+                }
             }
         }
     }
@@ -80,21 +88,34 @@ impl Kswapd {
             if cap == Share::UNCAPPED || held <= begin {
                 continue;
             }
+            let takes = self.takes(lower, books, ctx);
+            if takes == Pages(0) {
+                return;
+            }
             self.found.clear();
             let scope = Scope { tier, tenant: Some(tenant) };
-            estimator.demotable(scope, held - end, ctx.pages, &mut self.found);
+            estimator.demotable(scope, (held - end).min(takes), ctx.pages, &mut self.found);
             let cold: Pages = self.found.iter().map(|&p| Pages(ctx.pages.frames(p))).sum();
             // A cap holds whether or not enough is cold.
-            let hot = (held - begin).saturating_sub(cold);
+            let hot = (held - begin).min(takes).saturating_sub(cold);
             if hot > Pages(0) {
                 estimator.coldest(scope, hot, ctx.pages, &mut self.found);
             }
             for &page in &self.found {
                 let at_cap = books.held(tenant, tier) >= cap;
                 let cause = if at_cap { Cause::AtCap } else { Cause::NearCap };
-                books.move_to(page, lower, cause, ctx, plan);
+                if !books.move_to(page, lower, cause, ctx, plan) {
+                    self.refused[lower.index()] = books.takes(lower, ctx.topology);
+                }
             }
         }
+    }
+
+    /// Base pages that can be demoted to a tier: none until it has more room than a page last found too
+    /// little. Looking for pages that have nowhere to go costs a scan of the lists and frees nothing.
+    fn takes(&self, lower: TierId, books: &Books, ctx: &PlanContext<'_>) -> Pages {
+        let takes = books.takes(lower, ctx.topology);
+        if takes > self.refused[lower.index()] { takes } else { Pages(0) }
     }
 
     /// Whether the tier was under pressure when the plan began.

@@ -147,9 +147,9 @@ def stacked():
     # Granules of 4 MiB: a copy of 64 would be what the percentiles of the response times show. At 60 % of what they bear,
     # as a cache's threads must also carry out its promotions.
     fine = machine(768, 256, "4MiB")
-    cache = lambda name, **more: service(name, 480, "key-value", 4, 200_000, 2, 0.6, **limits, **more)
-    write("cache", "V-D 1: two caches that fill the server", 300, fine + cache("A") + cache("B"))
-    write("cache-burst", "V-D 1: a cache runs alone, and another fills its memory at once", 300,
+    cache = lambda name, **more: service(name, 480, "key-value", 16, 800_000, 2, 0.6, **limits, **more)
+    write("cache", "V-D 1: two caches that fill the server", 600, fine + cache("A") + cache("B"))
+    write("cache-burst", "V-D 1: a cache runs alone, and another fills its memory at once", 600,
           fine + cache("A") + cache("B", start=100))
     # CI: floor 192 GB, three quarters of the 256 GB a job is expected to take (V-D 2). Jobs are a compression and graph
     # builds, whose memory grows as they run; 310 GB is what each has at its most, so that about 256 are held on average; D starts when the others have taken what there is.

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut tenant = RequestTenant::new(&preset.service(mix, arrivals, 1), 0)?;
         let mut watched = tenant.clone();
         let (requests, ns) = time(&mut tenant, seconds, &tier_of, &mut Unwatched);
-        let mut watcher = Watcher::default();
+        let mut watcher = Watcher::new(tier_of.len(), 1.0);
         watcher.sample_period = 10_007;
         let (_, watched_ns) = time(&mut watched, seconds, &tier_of, &mut watcher);
         println!(

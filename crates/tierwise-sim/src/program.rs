@@ -156,8 +156,18 @@ pub struct Program {
     pub threads: f64,
     /// Set if this is a service, which answers requests instead of running through windows.
     pub service: Option<Box<RunningService>>,
+    /// Accesses to a row's page after which software sees it as accessed: 1, or for a granule [`median_touch`].
+    pub sight: f64,
     /// Seed of the phases.
     phase_seed: u64,
+}
+
+/// Touches of a granule of `pages` pages after which half of its pages were touched, if each falls on any of them alike:
+/// `n` touches leave `(1 - 1 / pages)^n` of them alone. A granule is looked at (reference bits, hint faults) as its median
+/// page: its first touch would make all of it look accessed, and policies that move what looks so would
+/// move as many times more than they move of single pages.
+pub fn median_touch(pages: f64) -> f64 {
+    if pages <= 1.0 { 1.0 } else { (0.5f64.ln() / (1.0 - 1.0 / pages).ln()).max(1.0) }
 }
 
 impl Program {
@@ -175,6 +185,7 @@ impl Program {
             parallelism: 1.0,
             threads: 1.0,
             service: None,
+            sight: 1.0,
             phase_seed,
         }
     }
@@ -194,9 +205,9 @@ impl Program {
             * f64::from(self.windows.dilation())
     }
 
-    /// The first access to a row's page after the share `after` of the window is done.
+    /// Where software would next see a row's page accessed after the share `after` of the window is done.
     pub fn next_access(&self, row: &PageAccess, after: f64) -> Option<f64> {
-        let n = self.accesses(row);
+        let n = self.accesses(row) / self.sight;
         if n <= 0.0 {
             return None;
         }
@@ -206,9 +217,9 @@ impl Program {
         (at < 1.0).then_some(at)
     }
 
-    /// Whether a row's page is accessed after `from` and not after `to`.
+    /// Whether software would see a row's page accessed after `from` and not after `to`.
     pub fn is_accessed(&self, row: &PageAccess, from: f64, to: f64) -> bool {
-        let n = self.accesses(row);
+        let n = self.accesses(row) / self.sight;
         if n * (to - from) >= 1.0 {
             return true;
         }

@@ -36,15 +36,20 @@ pub struct RunningService {
 }
 
 impl RunningService {
-    /// A service that begins at a time, on a machine with so many tiers.
+    /// A service that begins at a time, on a machine with so many tiers, each of its units standing for so many pages.
     ///
     /// # Errors
     /// Arrivals, servers or a mix that cannot be.
-    pub fn new(service: &Service, start_ns: u64, tiers: usize) -> Result<Self, RequestError> {
+    pub fn new(
+        service: &Service,
+        start_ns: u64,
+        tiers: usize,
+        pages: f64,
+    ) -> Result<Self, RequestError> {
         let units = service.mix.units as usize;
         Ok(Self {
             tenant: RequestTenant::new(service, start_ns)?,
-            watcher: Watcher::default(),
+            watcher: Watcher::new(units, pages),
             tiers: vec![0; units],
             poisoned_at: vec![0; units],
             rates: vec![(0.0, 0.0); tiers],

@@ -207,7 +207,7 @@ fn a_repeated_curve_goes_on() {
 fn watching_sees_touches_and_costs_what_it_should() {
     let mut tenant =
         RequestTenant::new(&service(10_000.0, mix(64, 1000.0, 1.0, 8.0), 1), 0).unwrap();
-    let mut watcher = Watcher::default();
+    let mut watcher = Watcher::new(64, 1.0);
     watcher.sample_period = 100;
     watcher.sample_ns = 250.0;
     watcher.hint_fault_ns = 1200.0;
@@ -226,6 +226,30 @@ fn watching_sees_touches_and_costs_what_it_should() {
     watcher.referenced.drain(|_| seen += 1);
     assert_eq!(seen, 64);
     assert!(watcher.written.is_empty());
+}
+
+/// A unit of 256 pages is seen when half of them were touched: 256 touches at random leave a part of 1 / e alone,
+/// so 177.1 leave a half.
+#[test]
+fn a_granule_is_seen_as_its_median_page() {
+    let one = service(10_000.0, mix(1, 1000.0, 1.0, 8.0), 1);
+    let mut tenant = RequestTenant::new(&one, 0).unwrap();
+    let mut watcher = Watcher::new(1, 256.0);
+    watcher.hint_fault_ns = 1200.0;
+    watcher.poison(0);
+    let mut started = 0;
+    let seen_after = |started: u64, watcher: &Watcher| (started, watcher.faults.len());
+    let mut before = (0, 0);
+    for ms in 1.. {
+        started += tenant.advance(ms * 1_000_000, &COSTS, &[1], &mut watcher).started;
+        let now = seen_after(started, &watcher);
+        assert_eq!(now.1 == 1, !watcher.referenced.is_empty(), "bit and fault agree");
+        if now.1 == 1 {
+            assert!(before.0 < 178 && 178 <= now.0, "{before:?} {now:?}");
+            break;
+        }
+        before = now;
+    }
 }
 
 #[test]

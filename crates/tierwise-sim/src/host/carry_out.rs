@@ -14,52 +14,70 @@ use crate::program::State;
 /// Copies under way: how much of each tier's bandwidth they use, and until when.
 #[derive(Debug)]
 pub struct Copies {
+    lanes: Vec<Lane>,
+}
+
+/// Copies out of one tier, one after another. There is a kernel thread for each node, as kswapd and the promotion threads
+/// of MULTI-CLOCK (section IV) and MEMTIS (`kmigraterd`) are; it moves pages out of its tier.
+#[derive(Debug, Clone)]
+struct Lane {
     /// Bytes still to be read and written, by tier.
     left: Vec<(f64, f64)>,
     until: u64,
-    /// Until when background work keeps its thread busy.
+    /// Until when background work keeps the thread busy.
     busy_until: u64,
 }
 
 impl Copies {
     /// Nothing under way.
     pub fn new(tiers: usize) -> Self {
-        Self { left: vec![(0.0, 0.0); tiers], until: 0, busy_until: 0 }
+        let lane = Lane { left: vec![(0.0, 0.0); tiers], until: 0, busy_until: 0 };
+        Self { lanes: vec![lane; tiers] }
     }
 
-    /// Until when the background thread is busy.
+    /// Until when background threads are busy.
     pub fn busy_until(&self) -> u64 {
-        self.busy_until
+        self.lanes.iter().map(|lane| lane.busy_until).max().unwrap_or(0)
     }
 
     fn add(&mut self, now: u64, from: TierId, to: TierId, bytes: f64, took_ns: f64, payer: Payer) {
-        self.left[from.index()].0 += bytes;
-        self.left[to.index()].1 += bytes;
-        self.until = self.until.max(now) + took_ns as u64;
+        let lane = &mut self.lanes[from.index()];
+        lane.left[from.index()].0 += bytes;
+        lane.left[to.index()].1 += bytes;
+        lane.until = lane.until.max(now) + took_ns as u64;
         if payer == Payer::Background {
-            self.work(now, took_ns);
+            self.work(now, from, took_ns);
         }
     }
 
-    /// Keeps the background thread busy.
-    fn work(&mut self, now: u64, ns: f64) {
-        self.busy_until = self.busy_until.max(now) + ns as u64;
+    /// Keeps a tier's background thread busy.
+    fn work(&mut self, now: u64, tier: TierId, ns: f64) {
+        let busy = &mut self.lanes[tier.index()].busy_until;
+        *busy = (*busy).max(now) + ns as u64;
     }
 
     /// Bytes a nanosecond read from and written to each tier.
     pub fn rates(&self, now: u64) -> Vec<(f64, f64)> {
-        let time = self.until.saturating_sub(now) as f64;
-        let rate = |bytes: f64| if time > 0.0 { bytes / time } else { 0.0 };
-        self.left.iter().map(|&(read, write)| (rate(read), rate(write))).collect()
+        let mut rates = vec![(0.0, 0.0); self.lanes.len()];
+        for lane in self.lanes.iter().filter(|lane| lane.until > now) {
+            let time = (lane.until - now) as f64;
+            for ((read, write), left) in rates.iter_mut().zip(&lane.left) {
+                *read += left.0 / time;
+                *write += left.1 / time;
+            }
+        }
+        rates
     }
 
     /// Time passes.
     pub fn drain(&mut self, before: u64, now: u64) {
-        let left = self.until.saturating_sub(before) as f64;
-        let kept = if left > 0.0 { (1.0 - (now - before) as f64 / left).max(0.0) } else { 0.0 };
-        for (read, write) in &mut self.left {
-            *read *= kept;
-            *write *= kept;
+        for lane in &mut self.lanes {
+            let left = lane.until.saturating_sub(before) as f64;
+            let kept = if left > 0.0 { (1.0 - (now - before) as f64 / left).max(0.0) } else { 0.0 };
+            for (read, write) in &mut lane.left {
+                *read *= kept;
+                *write *= kept;
+            }
         }
     }
 }
@@ -166,7 +184,9 @@ impl Host {
         let background =
             scan.scanned as f64 * self.costs.scan_pte_ns + shootdowns * self.costs.shootdown_ns;
         self.ledger.background(background);
-        self.copies.work(self.now, background);
+        // Nor whose pages it looked at: every tier's thread scans an equal part.
+        let each = background / self.topology.tiers.len() as f64;
+        self.topology.ids().for_each(|tier| self.copies.work(self.now, tier, each));
         let running: Vec<usize> = (0..self.programs.len())
             .filter(|&i| self.programs[i].state == State::Running)
             .collect();

@@ -27,7 +27,6 @@ impl Host {
         service.watcher.sample_period = self.watch.sample_period;
         service.watcher.sample_ns = self.costs.sample_ns;
         service.watcher.hint_fault_ns = self.costs.hint_fault_ns;
-        service.watcher.pages = f64::from(1u32 << self.machine.granule_order);
         let costs = TierCosts { load_ns: &loads, store_ns: &stores };
         let served = service.tenant.advance(self.now, &costs, &service.tiers, &mut service.watcher);
         for (rate, misses) in service.rates.iter_mut().zip(&served.tiers) {

@@ -6,8 +6,9 @@ use tierwise_core::bits::PageBits;
 use tierwise_core::units::PageId;
 
 use super::tier::{Touch, Touches};
+use crate::program::median_touch;
 
-/// The first touch of a poisoned unit.
+/// The touch of a poisoned unit at which its median page traps ([`crate::program::median_touch`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// The unit.
@@ -47,7 +48,11 @@ pub struct Watcher {
     /// What a hint fault costs the request.
     pub hint_fault_ns: f64,
     /// Pages that a unit stands for, each of which traps by itself; at least 1.
-    pub pages: f64,
+    pages: f64,
+    /// Touches after which a unit is seen as touched.
+    sight: f32,
+    /// Touches of each unit since its bit was last set.
+    touched: Vec<f32>,
     /// Units whose next touch is reported as a fault.
     poisoned: Vec<bool>,
     /// Pages of each unit whose next touch traps, in expectation.
@@ -57,13 +62,19 @@ pub struct Watcher {
 }
 
 impl Watcher {
+    /// For so many units, each of so many pages.
+    pub fn new(units: usize, pages: f64) -> Self {
+        let sight = median_touch(pages) as f32;
+        Self { pages: pages.max(1.0), sight, touched: vec![0.0; units], ..Self::default() }
+    }
+
     /// Makes the next touch of a unit trap.
     pub fn poison(&mut self, local: u32) {
         let index = local as usize;
         self.poisoned.resize(self.poisoned.len().max(index + 1), false);
         self.poisoned[index] = true;
         self.trapping.resize(self.poisoned.len(), 0.0);
-        self.trapping[index] = self.pages.max(1.0) as f32;
+        self.trapping[index] = self.pages as f32;
     }
 
     /// Takes that back: the unit migrated, or its fault is no longer wanted.
@@ -81,13 +92,28 @@ impl Watcher {
             return 0.0;
         };
         // A touch falls on any of the unit's pages alike: it traps if that page has not trapped yet.
-        let pages = self.pages.max(1.0);
-        let traps = f64::from(*trapping) / pages;
+        let traps = f64::from(*trapping) / self.pages;
         *trapping = (f64::from(*trapping) - traps) as f32;
-        if std::mem::take(&mut self.poisoned[index]) {
+        let half = f64::from(*trapping) <= self.pages / 2.0;
+        if half && std::mem::take(&mut self.poisoned[index]) {
             self.faults.push(Fault { local, at_ns, write: touch.writes() });
         }
         traps * self.hint_fault_ns
+    }
+
+    /// Counts a touch; true whenever half of the unit's pages were touched since the last time.
+    #[inline]
+    fn sees(&mut self, local: u32) -> bool {
+        if self.sight <= 1.0 {
+            return true;
+        }
+        let Some(touched) = self.touched.get_mut(local as usize) else { return true };
+        *touched += 1.0;
+        let seen = *touched >= self.sight;
+        if seen {
+            *touched -= self.sight;
+        }
+        seen
     }
 
     fn sample(&mut self, touch: &Touch) -> f64 {
@@ -111,9 +137,11 @@ impl Watcher {
 impl Touches for Watcher {
     #[inline]
     fn touch(&mut self, touch: &Touch) -> f64 {
-        self.referenced.set(PageId(touch.local));
-        if touch.writes() {
-            self.written.set(PageId(touch.local));
+        if self.sees(touch.local) {
+            self.referenced.set(PageId(touch.local));
+            if touch.writes() {
+                self.written.set(PageId(touch.local));
+            }
         }
         self.fault(touch) + self.sample(touch)
     }

@@ -16,7 +16,7 @@ use crate::bound::Bounds;
 use crate::error::SimError;
 use crate::host::{Host, Schedule};
 use crate::machine::Machine;
-use crate::program::Program;
+use crate::program::{Program, median_touch};
 use crate::requests::mix::Mix;
 use crate::requests::spec::ServiceSpec;
 use crate::requests::tenant::Service;
@@ -202,9 +202,11 @@ impl Prepared {
             let phase_seed = crate::look::mix(options.seed ^ (i as u64) << 48);
             let mut program = Program::new(self.windows(i)?, tiers, phase_seed);
             program.threads = f64::from(w.threads);
+            let pages = f64::from(1u32 << machine.granule_order);
+            program.sight = median_touch(pages);
             if let Ready::Service(service) = &self.programs[i] {
                 let service = Service { seed: phase_seed, ..service.clone() };
-                let running = RunningService::new(&service, schedule.start, tiers);
+                let running = RunningService::new(&service, schedule.start, tiers, pages);
                 let running = running.map_err(|e| impossible(w, e))?;
                 program.service = Some(Box::new(running));
             }

@@ -16,6 +16,7 @@
 use super::books::Books;
 use super::kswapd::{Kswapd, Victims};
 use super::regulated::Regulated;
+use super::turn::Turn;
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
@@ -51,29 +52,18 @@ impl Exchange {
         })
     }
 
-    fn exchange(
-        &mut self,
-        lower: TierId,
-        upper: TierId,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
-        shares: &Shares,
-        plan: &mut MigrationPlan,
-    ) {
-        let books = &mut self.books;
-        for i in 0..self.candidates.order(ctx, shares) {
-            let (tenant, incoming) =
-                self.candidates.find(i, lower, upper, self.pages, ctx, estimator, shares);
+    fn exchange(&mut self, lower: TierId, upper: TierId, turn: &mut Turn<'_, '_>) {
+        for i in 0..self.candidates.order(turn) {
+            let (tenant, incoming) = self.candidates.find(i, lower, upper, self.pages, turn);
             if incoming == Pages(0) {
                 continue;
             }
-            self.victims.find(upper, tenant, incoming, ctx, estimator, shares, books);
+            self.victims.find(upper, tenant, incoming, turn);
             for &page in &self.candidates.found {
-                let frames = Pages(ctx.pages.frames(page));
-                if !self.victims.make_way(upper, tenant, frames, ctx, shares, books, plan) {
+                if !self.victims.make_way(upper, tenant, turn.frames(&[page]), turn) {
                     break;
                 }
-                books.move_to(page, upper, Cause::Hot, ctx, plan);
+                turn.move_to(page, upper, Cause::Hot);
             }
         }
     }
@@ -88,12 +78,14 @@ impl Selector for Exchange {
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        self.books.open(ctx, estimator.promoter());
-        self.kswapd.balance(ctx, estimator, shares, &mut self.books, plan);
-        for lower in ctx.topology.ids().filter(|_| tick.looked) {
+        let books = std::mem::take(&mut self.books);
+        let mut turn = Turn::open(books, ctx, estimator, shares, plan);
+        self.kswapd.balance(&mut turn);
+        for lower in turn.ctx.topology.ids().filter(|_| tick.looked) {
             if let Some(upper) = lower.faster() {
-                self.exchange(lower, upper, ctx, estimator, shares, plan);
+                self.exchange(lower, upper, &mut turn);
             }
         }
+        self.books = turn.books;
     }
 }

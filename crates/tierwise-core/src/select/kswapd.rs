@@ -1,12 +1,10 @@
 //! Demotion: kswapd, which works under memory pressure and near the tenants' caps, and the victims that
 //! make way for promotions.
 
-use super::books::Books;
 use super::pressure::{Need, Pressure};
-use crate::migrate::MigrationPlan;
-use crate::policy::PlanContext;
+use super::turn::Turn;
 use crate::reason::Cause;
-use crate::stage::{Estimator, Scope, Share, Shares};
+use crate::stage::{Scope, Share, Shares};
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{PageId, Pages, TenantId, TierId};
 
@@ -36,85 +34,68 @@ pub struct Kswapd {
 impl Kswapd {
     /// Demotes where there is pressure, slowest tier first, so that a tier has made its room when the
     /// next faster one needs it. From the slowest tier nothing is demoted.
-    pub(super) fn balance(
-        &mut self,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
-        shares: &Shares,
-        books: &mut Books,
-        plan: &mut MigrationPlan,
-    ) {
-        for tier in ctx.topology.ids().rev() {
-            let Some(lower) = ctx.topology.slower(tier) else { continue };
-            self.keep_caps(tier, lower, ctx, estimator, shares, books, plan);
-            let marks = ctx.topology.tier(tier).watermarks;
+    pub(super) fn balance(&mut self, turn: &mut Turn<'_, '_>) {
+        for tier in turn.ctx.topology.ids().rev() {
+            let Some(lower) = turn.ctx.topology.slower(tier) else { continue };
+            self.keep_caps(tier, lower, turn);
+            let marks = turn.ctx.topology.tier(tier).watermarks;
+            let free = turn.books.room.free(tier);
             let awake = &mut self.awake[tier.index()];
-            *awake = books.room.free(tier) < if *awake { marks.high } else { marks.low };
+            *awake = free < if *awake { marks.high } else { marks.low };
             if !*awake {
                 continue;
             }
-            let wanted = marks.high.saturating_sub(books.room.free(tier));
-            let wanted = wanted.min(self.takes(lower, books, ctx));
-            if wanted == Pages(0) {
-                continue;
+            let wanted = marks.high.saturating_sub(free).min(self.takes(lower, turn));
+            self.found.clear();
+            if wanted > Pages(0) {
+                self.pressure.find(tier, wanted, Need::Pressure, turn, &mut self.found);
             }
-            let (found, need) = (&mut self.found, Need::Pressure);
-            found.clear();
-            self.pressure.find(tier, wanted, need, books, ctx, estimator, shares, found);
-            for &page in &self.found {
-                if !books.move_to(page, lower, Cause::Pressure, ctx, plan) {
-                    self.refused[lower.index()] = books.takes(lower, ctx.topology);
-                }
+            for i in 0..self.found.len() {
+                self.demote(self.found[i], lower, Cause::Pressure, turn);
             }
         }
     }
 
     /// Demotes from tenants near their caps; one that is at it waits for that itself.
-    #[expect(clippy::too_many_arguments, reason = "the stages' context, one by one")]
-    fn keep_caps(
-        &mut self,
-        tier: TierId,
-        lower: TierId,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
-        shares: &Shares,
-        books: &mut Books,
-        plan: &mut MigrationPlan,
-    ) {
-        for tenant in shares.tenants() {
-            let cap = shares.of(tenant, tier).cap;
+    fn keep_caps(&mut self, tier: TierId, lower: TierId, turn: &mut Turn<'_, '_>) {
+        for tenant in turn.shares.tenants() {
+            let cap = turn.shares.of(tenant, tier).cap;
             let (begin, end) = cap_marks(cap);
-            let held = books.held(tenant, tier);
+            let held = turn.books.held(tenant, tier);
             if cap == Share::UNCAPPED || held <= begin {
                 continue;
             }
-            let takes = self.takes(lower, books, ctx);
+            let takes = self.takes(lower, turn);
             if takes == Pages(0) {
                 return;
             }
             self.found.clear();
             let scope = Scope { tier, tenant: Some(tenant) };
-            estimator.demotable(scope, (held - end).min(takes), ctx.pages, &mut self.found);
-            let cold: Pages = self.found.iter().map(|&p| Pages(ctx.pages.frames(p))).sum();
+            let most = (held - end).min(takes);
+            turn.estimator.demotable(scope, most, turn.ctx.pages, &mut self.found);
             // A cap holds whether or not enough is cold.
-            let hot = (held - begin).min(takes).saturating_sub(cold);
+            let hot = (held - begin).min(takes).saturating_sub(turn.frames(&self.found));
             if hot > Pages(0) {
-                estimator.coldest(scope, hot, ctx.pages, &mut self.found);
+                turn.estimator.coldest(scope, hot, turn.ctx.pages, &mut self.found);
             }
-            for &page in &self.found {
-                let at_cap = books.held(tenant, tier) >= cap;
+            for i in 0..self.found.len() {
+                let at_cap = turn.books.held(tenant, tier) >= cap;
                 let cause = if at_cap { Cause::AtCap } else { Cause::NearCap };
-                if !books.move_to(page, lower, cause, ctx, plan) {
-                    self.refused[lower.index()] = books.takes(lower, ctx.topology);
-                }
+                self.demote(self.found[i], lower, cause, turn);
             }
+        }
+    }
+
+    fn demote(&mut self, page: PageId, lower: TierId, cause: Cause, turn: &mut Turn<'_, '_>) {
+        if !turn.move_to(page, lower, cause) {
+            self.refused[lower.index()] = turn.takes(lower);
         }
     }
 
     /// Base pages that can be demoted to a tier: none until it has more room than a page last found too
     /// little. Looking for pages that have nowhere to go costs a scan of the lists and frees nothing.
-    fn takes(&self, lower: TierId, books: &Books, ctx: &PlanContext<'_>) -> Pages {
-        let takes = books.takes(lower, ctx.topology);
+    fn takes(&self, lower: TierId, turn: &Turn<'_, '_>) -> Pages {
+        let takes = turn.takes(lower);
         if takes > self.refused[lower.index()] { takes } else { Pages(0) }
     }
 
@@ -139,63 +120,54 @@ pub struct Victims {
 impl Victims {
     /// Asks for enough of `upper` that `incoming` pages (of one tenant, if shares are by tenant) would
     /// leave its low watermark free and the tenant below its cap.
-    #[expect(clippy::too_many_arguments, reason = "the stages' context, one by one")]
     pub(super) fn find(
         &mut self,
         upper: TierId,
         tenant: Option<TenantId>,
         incoming: Pages,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
-        shares: &Shares,
-        books: &Books,
+        turn: &mut Turn<'_, '_>,
     ) {
         self.shared.clear();
         self.own.clear();
         (self.shared_used, self.own_used) = (0, 0);
-        let wanted = incoming + ctx.topology.tier(upper).watermarks.low;
-        let wanted = wanted.saturating_sub(books.room.free(upper));
-        let entitled = tenant.is_some_and(|t| books.held(t, upper) < shares.of(t, upper).floor);
+        let wanted = incoming + turn.ctx.topology.tier(upper).watermarks.low;
+        let wanted = wanted.saturating_sub(turn.books.room.free(upper));
+        let held = |t: TenantId| turn.books.held(t, upper);
+        let entitled = tenant.is_some_and(|t| held(t) < turn.shares.of(t, upper).floor);
         let need = if entitled { Need::Entitled } else { Need::Wish };
-        let shared = &mut self.shared;
+        let beyond = tenant
+            .map_or(Pages(0), |t| (held(t) + incoming).saturating_sub(most(t, upper, turn.shares)));
         if wanted > Pages(0) {
-            self.pressure.find(upper, wanted, need, books, ctx, estimator, shares, shared);
+            self.pressure.find(upper, wanted, need, turn, &mut self.shared);
         }
-        let Some(tenant) = tenant else { return };
-        let found: Pages = shared.iter().map(|&page| Pages(ctx.pages.frames(page))).sum();
-        let beyond =
-            (books.held(tenant, upper) + incoming).saturating_sub(most(tenant, upper, shares));
-        let own = beyond.max(wanted.saturating_sub(found));
-        if own > Pages(0) {
-            let scope = Scope { tier: upper, tenant: Some(tenant) };
-            estimator.demotable(scope, own, ctx.pages, &mut self.own);
+        let own = beyond.max(wanted.saturating_sub(turn.frames(&self.shared)));
+        if tenant.is_some() && own > Pages(0) {
+            let scope = Scope { tier: upper, tenant };
+            turn.estimator.demotable(scope, own, turn.ctx.pages, &mut self.own);
         }
     }
 
     /// Demotes from `upper` to the next tier until `frames` more of the tenant's would leave its low
     /// watermark free and the tenant within its cap, or there are no more victims or no room for them.
     /// True if both will hold.
-    #[expect(clippy::too_many_arguments, reason = "the stages' context, one by one")]
     pub(super) fn make_way(
         &mut self,
         upper: TierId,
         tenant: Option<TenantId>,
         frames: Pages,
-        ctx: &PlanContext<'_>,
-        shares: &Shares,
-        books: &mut Books,
-        plan: &mut MigrationPlan,
+        turn: &mut Turn<'_, '_>,
     ) -> bool {
         loop {
-            let capped =
-                tenant.is_some_and(|t| books.held(t, upper) + frames > most(t, upper, shares));
-            if !capped && books.room.fits(frames, upper, ctx.topology, WatermarkLevel::Low) {
+            let beyond = |t| turn.books.held(t, upper) + frames > most(t, upper, turn.shares);
+            let capped = tenant.is_some_and(beyond);
+            let fits = turn.books.room.fits(frames, upper, turn.ctx.topology, WatermarkLevel::Low);
+            if !capped && fits {
                 return true;
             }
             let shared = self.shared.get(self.shared_used).filter(|_| !capped);
             let own = self.own.get(self.own_used);
             let Some(&victim) = shared.or(own) else { return false };
-            if !books.move_to(victim, upper.slower(), Cause::MakeRoom, ctx, plan) {
+            if !turn.move_to(victim, upper.slower(), Cause::MakeRoom) {
                 return false;
             }
             if shared.is_some() {

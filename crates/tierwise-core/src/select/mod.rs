@@ -9,6 +9,7 @@ mod promote_list;
 mod regulated;
 mod slices;
 mod threshold;
+mod turn;
 
 pub use exchange::Exchange;
 pub(crate) use kswapd::cap_marks;

@@ -15,9 +15,8 @@
 //! assert_eq!(demotion_scan(Pages(70), Pages(70), Pages(80)), Pages(0)); // exempt
 //! ```
 
-use super::books::Books;
-use crate::policy::PlanContext;
-use crate::stage::{Estimator, Scope, Shares};
+use super::turn::Turn;
+use crate::stage::Scope;
 use crate::units::{PageId, Pages, TenantId, TierId};
 
 /// Equation 1 of Equilibria: how many pages of an LRU list of `n_lru` pages are considered for demotion, if
@@ -57,36 +56,33 @@ pub(super) struct Pressure {
 
 impl Pressure {
     /// Adds to `out` pages of a tier until their base pages reach `wanted`.
-    #[expect(clippy::too_many_arguments, reason = "the stages' context, one by one")]
     pub(super) fn find(
         &mut self,
         tier: TierId,
         wanted: Pages,
         need: Need,
-        books: &Books,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
-        shares: &Shares,
+        turn: &mut Turn<'_, '_>,
         out: &mut Vec<PageId>,
     ) {
-        if shares.is_empty() {
-            estimator.demotable(Scope::tier(tier), wanted, ctx.pages, out);
+        if turn.shares.is_empty() {
+            turn.estimator.demotable(Scope::tier(tier), wanted, turn.ctx.pages, out);
             return;
         }
         self.over.clear();
-        self.over.extend(books.tenants().filter_map(|tenant| {
-            let held = books.held(tenant, tier);
-            let scan = demotion_scan(held, held, shares.of(tenant, tier).floor);
+        self.over.extend(turn.books.tenants().filter_map(|tenant| {
+            let held = turn.books.held(tenant, tier);
+            let scan = demotion_scan(held, held, turn.shares.of(tenant, tier).floor);
             (scan > Pages(0)).then_some((tenant, scan))
         }));
-        let mut found = self.take(tier, wanted, Heat::Cold, ctx, estimator, out);
+        let mut found = self.take(tier, wanted, Heat::Cold, turn, out);
         if need != Need::Wish && found < wanted {
-            found += self.take(tier, wanted - found, Heat::Any, ctx, estimator, out);
+            found += self.take(tier, wanted - found, Heat::Any, turn, out);
         }
         if need == Need::Pressure && found < wanted {
             self.over.clear();
+            let books = &turn.books;
             self.over.extend(books.tenants().map(|tenant| (tenant, books.held(tenant, tier))));
-            self.take(tier, wanted - found, Heat::Cold, ctx, estimator, out);
+            self.take(tier, wanted - found, Heat::Cold, turn, out);
         }
     }
 
@@ -96,8 +92,7 @@ impl Pressure {
         tier: TierId,
         wanted: Pages,
         heat: Heat,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
+        turn: &mut Turn<'_, '_>,
         out: &mut Vec<PageId>,
     ) -> Pages {
         let all: u64 = self.over.iter().map(|(_, over)| over.0).sum();
@@ -113,10 +108,10 @@ impl Pressure {
                 let from = out.len();
                 let scope = Scope { tier, tenant: Some(*tenant) };
                 match heat {
-                    Heat::Cold => estimator.demotable(scope, most, ctx.pages, out),
-                    Heat::Any => estimator.coldest(scope, most, ctx.pages, out),
+                    Heat::Cold => turn.estimator.demotable(scope, most, turn.ctx.pages, out),
+                    Heat::Any => turn.estimator.coldest(scope, most, turn.ctx.pages, out),
                 }
-                let got = out[from..].iter().map(|&page| Pages(ctx.pages.frames(page))).sum();
+                let got = turn.frames(&out[from..]);
                 found += got;
                 *over = over.saturating_sub(got);
             }

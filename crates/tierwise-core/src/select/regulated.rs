@@ -1,8 +1,9 @@
 //! Promotion candidates tenant by tenant, at the rate that each tenant's share allows (Equilibria, section
 //! IV-E: promotion scanning is slowed down, never stopped).
 
+use super::turn::Turn;
 use crate::policy::PlanContext;
-use crate::stage::{Estimator, Scope, Shares};
+use crate::stage::Scope;
 use crate::tenant::Class;
 use crate::units::{PageId, Pages, TenantId, TierId};
 
@@ -19,9 +20,10 @@ pub(super) struct Regulated {
 impl Regulated {
     /// The tenants in the order in which they promote: latency-critical ones first. One `None` for all
     /// together when nobody partitions.
-    pub(super) fn order(&mut self, ctx: &PlanContext<'_>, shares: &Shares) -> usize {
+    pub(super) fn order(&mut self, turn: &Turn<'_, '_>) -> usize {
+        let ctx = &turn.ctx;
         self.order.clear();
-        if shares.is_empty() {
+        if turn.shares.is_empty() {
             self.order.push(None);
             return 1;
         }
@@ -36,25 +38,22 @@ impl Regulated {
 
     /// Finds the candidates of the `i`-th in the order, at most `most`; returns who it is and the base
     /// pages found.
-    #[expect(clippy::too_many_arguments, reason = "the stages' context, one by one")]
     pub(super) fn find(
         &mut self,
         i: usize,
         lower: TierId,
         upper: TierId,
         most: Pages,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
-        shares: &Shares,
+        turn: &mut Turn<'_, '_>,
     ) -> (Option<TenantId>, Pages) {
         let tenant = self.order.get(i).copied().flatten();
         self.found.clear();
-        estimator.promotable(Scope { tier: lower, tenant }, most, ctx.pages, &mut self.found);
-        if let Some(tenant) = tenant.filter(|_| !estimator.regulates()) {
-            self.slow_down(tenant, shares.of(tenant, upper).promotion, ctx);
+        let scope = Scope { tier: lower, tenant };
+        turn.estimator.promotable(scope, most, turn.ctx.pages, &mut self.found);
+        if let Some(tenant) = tenant.filter(|_| !turn.estimator.regulates()) {
+            self.slow_down(tenant, turn.shares.of(tenant, upper).promotion, turn.ctx);
         }
-        let pages = self.found.iter().map(|&page| Pages(ctx.pages.frames(page))).sum();
-        (tenant, pages)
+        (tenant, turn.frames(&self.found))
     }
 
     /// Keeps the first part of the candidates. What the rate allows beyond whole pages is kept for the

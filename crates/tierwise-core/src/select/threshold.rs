@@ -18,12 +18,12 @@
 
 use super::books::Books;
 use super::pressure::{Need, Pressure};
+use super::turn::Turn;
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
 use crate::reason::Cause;
 use crate::stage::{Estimator, Scope, Selector, Shares, Tick};
-use crate::topology::WatermarkLevel;
 use crate::units::{PageId, Pages, TenantId, TierId};
 
 /// The selector.
@@ -65,84 +65,53 @@ impl Threshold {
 
     /// Demotes up to `most` cold base pages of a tier: of one tenant, or of whoever holds more than its
     /// floor.
-    #[expect(clippy::too_many_arguments, reason = "the stages' context, one by one")]
-    fn demote(
-        &mut self,
-        scope: Scope,
-        most: Pages,
-        cause: Cause,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
-        shares: &Shares,
-        plan: &mut MigrationPlan,
-    ) {
+    fn demote(&mut self, scope: Scope, most: Pages, cause: Cause, turn: &mut Turn<'_, '_>) {
         self.cold.clear();
         if most == Pages(0) {
             return;
         }
-        let (cold, books, need) = (&mut self.cold, &mut self.books, Need::Pressure);
+        let cold = &mut self.cold;
         match scope.tenant {
-            None => {
-                let tier = scope.tier;
-                self.pressure.find(tier, most, need, books, ctx, estimator, shares, cold);
-            }
-            Some(_) => estimator.demotable(scope, most, ctx.pages, cold),
+            None => self.pressure.find(scope.tier, most, Need::Pressure, turn, cold),
+            Some(_) => turn.estimator.demotable(scope, most, turn.ctx.pages, cold),
         }
         for &page in &self.cold {
-            let (frames, min) = (Pages(ctx.pages.frames(page)), WatermarkLevel::Min);
-            if let Some(to) = books.room.slower_with_room(frames, scope.tier, ctx.topology, min) {
-                books.move_to(page, to, cause, ctx, plan);
-            }
+            turn.demote(page, scope.tier, cause);
         }
     }
 
     /// Keeps the headroom of a tier that nothing is to be promoted to now.
-    fn relieve(
-        &mut self,
-        tier: TierId,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
-        shares: &Shares,
-        plan: &mut MigrationPlan,
-    ) {
-        if self.books.room.free(tier) < Self::mark(self.demotion_free, tier, ctx) {
-            let stop = Self::mark(self.promotion_free, tier, ctx);
-            let most = stop.saturating_sub(self.books.room.free(tier));
-            self.demote(Scope::tier(tier), most, Cause::Pressure, ctx, estimator, shares, plan);
+    fn relieve(&mut self, tier: TierId, turn: &mut Turn<'_, '_>) {
+        let free = turn.books.room.free(tier);
+        if free < Self::mark(self.demotion_free, tier, turn.ctx) {
+            let stop = Self::mark(self.promotion_free, tier, turn.ctx);
+            self.demote(Scope::tier(tier), stop.saturating_sub(free), Cause::Pressure, turn);
         }
     }
 
     /// Brings hot pages up and cold ones down, of one tenant within its share or of all.
-    fn balance(
-        &mut self,
-        tenant: Option<TenantId>,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
-        shares: &Shares,
-        plan: &mut MigrationPlan,
-    ) {
+    fn balance(&mut self, tenant: Option<TenantId>, turn: &mut Turn<'_, '_>) {
         let fast = TierId::FASTEST;
-        let capacity = ctx.topology.tier(fast).capacity;
+        let capacity = turn.ctx.topology.tier(fast).capacity;
         let scope = |tier| Scope { tier, tenant };
-        let stop = Self::mark(self.promotion_free, fast, ctx);
-        let cap = tenant.map_or(capacity, |t| shares.of(t, fast).cap.min(capacity));
-        let held = |books: &Books| tenant.map_or(Pages(0), |t| books.held(t, fast));
+        let stop = Self::mark(self.promotion_free, fast, turn.ctx);
+        let cap = tenant.map_or(capacity, |t| turn.shares.of(t, fast).cap.min(capacity));
+        let held = |turn: &Turn<'_, '_>| tenant.map_or(Pages(0), |t| turn.books.held(t, fast));
         let most = cap.min(capacity.saturating_sub(stop));
-        let waiting = self.find_hot(scope, most, ctx, estimator);
-        let beyond = (held(&self.books) + waiting).saturating_sub(cap);
+        let waiting = self.find_hot(scope, most, turn);
+        let beyond = (held(turn) + waiting).saturating_sub(cap);
         if tenant.is_some() {
-            self.demote(scope(fast), beyond, Cause::AtShare, ctx, estimator, shares, plan);
+            self.demote(scope(fast), beyond, Cause::AtShare, turn);
         }
-        let short = (waiting + stop).saturating_sub(self.books.room.free(fast));
+        let short = (waiting + stop).saturating_sub(turn.books.room.free(fast));
         if waiting > Pages(0) {
-            let all = Scope::tier(fast);
-            self.demote(all, short, Cause::MakeRoom, ctx, estimator, shares, plan);
+            self.demote(Scope::tier(fast), short, Cause::MakeRoom, turn);
         }
         for &page in &self.hot {
-            let frames = Pages(ctx.pages.frames(page));
-            let room = self.books.room.free(fast) >= frames + stop;
-            if room && held(&self.books) + frames <= cap {
-                self.books.move_to(page, fast, Cause::Hot, ctx, plan);
+            let frames = turn.frames(&[page]);
+            let room = turn.books.room.free(fast) >= frames + stop;
+            if room && held(turn) + frames <= cap {
+                turn.move_to(page, fast, Cause::Hot);
             }
         }
     }
@@ -152,20 +121,14 @@ impl Threshold {
         &mut self,
         scope: impl Fn(TierId) -> Scope,
         most: Pages,
-        ctx: &mut PlanContext<'_>,
-        estimator: &mut dyn Estimator,
+        turn: &mut Turn<'_, '_>,
     ) -> Pages {
         self.hot.clear();
         let mut waiting = Pages(0);
-        for tier in ctx.topology.ids().skip(1) {
-            let from = self.hot.len();
-            estimator.promotable(
-                scope(tier),
-                most.saturating_sub(waiting),
-                ctx.pages,
-                &mut self.hot,
-            );
-            waiting += self.hot[from..].iter().map(|&page| Pages(ctx.pages.frames(page))).sum();
+        for tier in turn.ctx.topology.ids().skip(1) {
+            let (from, most) = (self.hot.len(), most.saturating_sub(waiting));
+            turn.estimator.promotable(scope(tier), most, turn.ctx.pages, &mut self.hot);
+            waiting += turn.frames(&self.hot[from..]);
         }
         waiting
     }
@@ -180,23 +143,22 @@ impl Selector for Threshold {
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        self.books.open(ctx, estimator.promoter());
-        for tier in ctx.topology.ids().rev().skip(1) {
+        let books = std::mem::take(&mut self.books);
+        let mut turn = Turn::open(books, ctx, estimator, shares, plan);
+        for tier in turn.ctx.topology.ids().rev().skip(1) {
             if !tick.looked || tier != TierId::FASTEST {
-                self.relieve(tier, ctx, estimator, shares, plan);
+                self.relieve(tier, &mut turn);
             }
         }
-        if !tick.looked {
-            return;
-        }
-        if shares.is_empty() {
-            self.balance(None, ctx, estimator, shares, plan);
-        } else {
-            for tenant in self.books.tenants() {
-                self.balance(Some(tenant), ctx, estimator, shares, plan);
+        if tick.looked {
+            if shares.is_empty() {
+                self.balance(None, &mut turn);
+            } else {
+                turn.books.tenants().for_each(|tenant| self.balance(Some(tenant), &mut turn));
             }
+            self.relieve(TierId::FASTEST, &mut turn);
         }
-        self.relieve(TierId::FASTEST, ctx, estimator, shares, plan);
+        self.books = turn.books;
     }
 }
 

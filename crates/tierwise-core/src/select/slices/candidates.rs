@@ -1,6 +1,6 @@
 //! Pages that may change places, of one tenant or of several that compete.
 
-use super::Turn;
+use crate::select::turn::Turn;
 use crate::stage::Scope;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId};
 

@@ -12,14 +12,16 @@
 //!   they count as one best-effort tenant. MTAT (LC Only) of section 5 has its best-effort tenants compete.
 //!   Without shares, all do.
 //!
-//! The shares' promotion rates slow nothing down here: the pace is the slices'.
+//! A share's promotion rate slows its tenant's exchanges down: to that part of the pages that it exchanged in its last
+//! slice at the full rate. What a share grows or shrinks by goes on at the slices' pace.
 //!
 //! A tier short of its low watermark is relieved at any time, by whoever holds more than its share first.
 //! Deltas are worked out anew at each slice, so that moves that failed, births and ends are made good.
 //!
 //! Parameters: `slice_ms` (100), and `p_max`, the most base pages that a slice demotes and the most that it
 //! promotes: by default as many as half the next slower tier's bandwidth copies in a slice, which is what
-//! equation 1 allows a partition to change by. The paper prints neither.
+//! equation 1 allows a partition to change by. The paper prints neither. `fill` ("everybody"): whose shares are filled with
+//! pages that were not accessed; with "latency-critical" the others' leave room for what they will allocate.
 
 mod candidates;
 mod schedule;
@@ -34,6 +36,7 @@ use candidates::{Candidates, Member};
 
 use super::books::Books;
 use super::pressure::{Need, Pressure};
+use super::turn::Turn;
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::partition::largest_step;
@@ -42,29 +45,13 @@ use crate::reason::Cause;
 use crate::recipe::BuildContext;
 use crate::stage::{Estimator, Selector, Share, Shares, Tick, Ticker};
 use crate::tenant::Class;
-use crate::topology::WatermarkLevel;
-use crate::units::{Hotness, PageId, Pages, TierId, Timestamp};
+use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
+
+/// Whose shares are filled with pages that were not accessed, and whether best-effort tenants' are.
+const FILLS: [(&str, bool); 2] = [("everybody", true), ("latency-critical", false)];
 
 /// The first look for pages that should change places; each that finds only such doubles the next.
 const FIRST_BATCH: Pages = Pages(8);
-
-/// What every part of a slice needs.
-struct Turn<'a, 'b> {
-    ctx: &'a mut PlanContext<'b>,
-    estimator: &'a mut dyn Estimator,
-    shares: &'a Shares,
-    plan: &'a mut MigrationPlan,
-}
-
-impl Turn<'_, '_> {
-    fn hotness(&self, page: PageId) -> Hotness {
-        self.estimator.hotness(page, self.ctx.pages)
-    }
-
-    fn frames(&self, pages: &[PageId]) -> Pages {
-        pages.iter().map(|&page| Pages(self.ctx.pages.frames(page))).sum()
-    }
-}
 
 /// The selector.
 #[derive(Debug, Clone)]
@@ -72,8 +59,12 @@ pub struct Slices {
     length: Duration,
     slice: Ticker,
     most: Pages,
+    /// Whether the shares of best-effort tenants are filled with pages that were not accessed.
+    fills_all: bool,
     pressure: Pressure,
     books: Books,
+    /// Base pages that each tenant exchanged in its last slice at the full rate.
+    pace: Vec<Pages>,
     /// One a tenant, and one for those that compete.
     changes: Vec<Change>,
     competing: Vec<Member>,
@@ -95,8 +86,10 @@ impl Slices {
             length,
             slice: Ticker::new(Some(length)),
             most: Pages(most),
+            fills_all: section.choice_or("fill", true, &FILLS)?,
             pressure: Pressure::default(),
             books: Books::default(),
+            pace: Vec::new(),
             changes: Vec::new(),
             competing: Vec::new(),
             found: Candidates::default(),
@@ -107,32 +100,17 @@ impl Slices {
     fn relieve(&mut self, turn: &mut Turn<'_, '_>) {
         for tier in turn.ctx.topology.ids().rev().skip(1) {
             let marks = turn.ctx.topology.tier(tier).watermarks;
-            let free = self.books.room.free(tier);
+            let free = turn.books.room.free(tier);
             if free >= marks.low {
                 continue;
             }
             let (wanted, found) = (marks.high - free, &mut self.found.cold);
             found.clear();
-            let (ctx, estimator) = (&mut *turn.ctx, &mut *turn.estimator);
-            let (need, books, shares) = (Need::Pressure, &self.books, turn.shares);
-            self.pressure.find(tier, wanted, need, books, ctx, estimator, shares, found);
-            for i in 0..self.found.cold.len() {
-                self.demote(self.found.cold[i], tier, Cause::Pressure, turn);
+            self.pressure.find(tier, wanted, Need::Pressure, turn, found);
+            for &page in &self.found.cold {
+                turn.demote(page, tier, Cause::Pressure);
             }
         }
-    }
-
-    fn demote(
-        &mut self,
-        page: PageId,
-        from: TierId,
-        cause: Cause,
-        turn: &mut Turn<'_, '_>,
-    ) -> bool {
-        let frames = Pages(turn.ctx.pages.frames(page));
-        let room = &self.books.room;
-        let to = room.slower_with_room(frames, from, turn.ctx.topology, WatermarkLevel::Min);
-        to.is_some_and(|to| self.books.move_to(page, to, cause, turn.ctx, turn.plan))
     }
 
     /// Works out every delta, and who competes for what is left.
@@ -141,10 +119,10 @@ impl Slices {
         self.competing.clear();
         let fast = TierId::FASTEST;
         let mut claimed = 0;
-        for tenant in self.books.tenants() {
+        for tenant in turn.books.tenants() {
             let share = turn.shares.of(tenant, fast);
-            let held = self.books.held(tenant, fast);
-            let slower = turn.ctx.topology.ids().skip(1).map(|tier| self.books.held(tenant, tier));
+            let held = turn.books.held(tenant, fast);
+            let slower = turn.ctx.topology.ids().skip(1).map(|tier| turn.books.held(tenant, tier));
             let slower: Pages = slower.sum();
             let target = held.clamp(share.floor, share.cap.max(share.floor));
             let delta = signed(target.saturating_sub(held).min(slower))
@@ -159,14 +137,14 @@ impl Slices {
                 self.competing.push(Member { tenant: Some(tenant), gives, takes });
             }
         }
-        if self.books.tenants().all(|tenant| turn.shares.of(tenant, fast) == Share::FREE) {
+        if turn.books.tenants().all(|tenant| turn.shares.of(tenant, fast) == Share::FREE) {
             self.competing.clear();
             let any = Pages(u64::MAX);
             self.competing.push(Member { tenant: None, gives: any, takes: any });
         }
         if !self.competing.is_empty() {
             let high = turn.ctx.topology.tier(fast).watermarks.high;
-            let left = signed(self.books.room.free(fast)) - signed(high) - claimed;
+            let left = signed(turn.books.room.free(fast)) - signed(high) - claimed;
             self.changes.push(Change::new(None, false, left));
         }
     }
@@ -189,7 +167,7 @@ impl Slices {
             let mut moved = Pages(0);
             for i in 0..self.found.cold.len() {
                 let page = self.found.cold[i];
-                if moved < wanted && self.demote(page, TierId::FASTEST, Cause::Shrink, turn) {
+                if moved < wanted && turn.demote(page, TierId::FASTEST, Cause::Shrink) {
                     moved += turn.frames(&[page]);
                 }
             }
@@ -217,8 +195,10 @@ impl Slices {
         let cause = match change.tenant {
             Some(tenant) => {
                 self.found.find_hot(&[Member::alone(tenant, wanted)], wanted, turn);
-                let missing = wanted.saturating_sub(turn.frames(&self.found.hot));
-                self.found.fill(tenant, missing, turn);
+                if change.critical || self.fills_all {
+                    let missing = wanted.saturating_sub(turn.frames(&self.found.hot));
+                    self.found.fill(tenant, missing, turn);
+                }
                 Cause::Grow
             }
             None => {
@@ -232,7 +212,7 @@ impl Slices {
             // A huge page that is more than what is missing waits, or its tenant would exceed its share.
             if moved + frames <= wanted
                 && self.may_take(page, frames, turn)
-                && self.books.move_to(page, TierId::FASTEST, cause, turn.ctx, turn.plan)
+                && turn.move_to(page, TierId::FASTEST, cause)
             {
                 moved += frames;
             }
@@ -244,7 +224,7 @@ impl Slices {
     fn may_take(&self, page: PageId, frames: Pages, turn: &Turn<'_, '_>) -> bool {
         let tenant = turn.ctx.pages.tenant(page);
         let cap = turn.shares.of(tenant, TierId::FASTEST).cap;
-        self.books.held(tenant, TierId::FASTEST) + frames <= cap
+        turn.books.held(tenant, TierId::FASTEST) + frames <= cap
     }
 
     /// Exchanges pages within the partitions, latency-critical tenants first, and then among those that
@@ -257,8 +237,7 @@ impl Slices {
                 };
                 let share = turn.shares.of(tenant, TierId::FASTEST);
                 if class == critical && share.floor >= share.cap {
-                    let member = Member::alone(tenant, Pages(u64::MAX));
-                    left = left.saturating_sub(self.exchange(&[member], left, turn));
+                    left = left.saturating_sub(self.exchange_own(tenant, left, turn));
                 }
             }
         }
@@ -267,6 +246,22 @@ impl Slices {
             self.exchange(&competing, left, turn);
         }
         self.competing = competing;
+    }
+
+    /// Exchanges a tenant's own pages, at its share's rate. Returns how many base pages were promoted.
+    fn exchange_own(&mut self, tenant: TenantId, left: Pages, turn: &mut Turn<'_, '_>) -> Pages {
+        if self.pace.len() <= tenant.index() {
+            self.pace.resize(tenant.index() + 1, Pages(0));
+        }
+        let rate = turn.shares.of(tenant, TierId::FASTEST).promotion;
+        let pace = self.pace[tenant.index()].0 as f64;
+        // Rounded up: promotion is slowed down, never stopped.
+        let most = if rate < 1.0 { left.min(Pages((pace * rate).ceil() as u64)) } else { left };
+        let moved = self.exchange(&[Member::alone(tenant, Pages(u64::MAX))], most, turn);
+        if rate >= 1.0 {
+            self.pace[tenant.index()] = moved;
+        }
+        moved
     }
 
     /// Exchanges pages of these members until no slow one is in a higher bin than a fast one, or `most` base
@@ -312,14 +307,11 @@ impl Slices {
                 let victim = self.found.cold[used];
                 used += 1;
                 let cause = Self::cause_of_giving(victim, turn);
-                if self.may_give(victim, turn) && self.demote(victim, TierId::FASTEST, cause, turn)
-                {
+                if self.may_give(victim, turn) && turn.demote(victim, TierId::FASTEST, cause) {
                     room += turn.frames(&[victim]);
                 }
             }
-            if room >= frames
-                && self.books.move_to(page, TierId::FASTEST, Cause::Hot, turn.ctx, turn.plan)
-            {
+            if room >= frames && turn.move_to(page, TierId::FASTEST, Cause::Hot) {
                 room -= frames;
                 moved += frames;
             }
@@ -343,7 +335,7 @@ impl Slices {
     fn may_give(&self, page: PageId, turn: &Turn<'_, '_>) -> bool {
         let tenant = turn.ctx.pages.tenant(page);
         let share = turn.shares.of(tenant, TierId::FASTEST);
-        let held = self.books.held(tenant, TierId::FASTEST);
+        let held = turn.books.held(tenant, TierId::FASTEST);
         share.floor >= share.cap || held.saturating_sub(turn.frames(&[page])) >= share.floor
     }
 }
@@ -365,20 +357,20 @@ impl Selector for Slices {
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        self.books.open(ctx, estimator.promoter());
-        let mut turn = Turn { ctx, estimator, shares, plan };
+        let books = std::mem::take(&mut self.books);
+        let mut turn = Turn::open(books, ctx, estimator, shares, plan);
         self.relieve(&mut turn);
         let due = self.slice.take(tick.now);
         if tick.partitioned {
             // The first slice of a partition begins with it.
             self.slice.set_interval(tick.now, self.length);
         }
-        if !due && !tick.partitioned {
-            return;
+        if due || tick.partitioned {
+            self.survey(&turn);
+            plan_slice(&mut self.changes, self.most);
+            let moved = self.give(&mut turn).max(self.take(&mut turn));
+            self.refine(self.most.saturating_sub(moved), &mut turn);
         }
-        self.survey(&turn);
-        plan_slice(&mut self.changes, self.most);
-        let moved = self.give(&mut turn).max(self.take(&mut turn));
-        self.refine(self.most.saturating_sub(moved), &mut turn);
+        self.books = turn.books;
     }
 }

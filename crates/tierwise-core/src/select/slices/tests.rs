@@ -152,6 +152,25 @@ fn between_partitions_hotter_pages_change_places_within_their_own_tenant() {
     assert_eq!(enforced.slice(), [], "nothing is left to exchange");
 }
 
+/// Ten new pages are hot in every slice, and those of the slice before are cold again.
+#[test]
+fn a_tenant_whose_promotion_is_slowed_down_exchanges_as_much_less() {
+    let mut enforced = Enforced::new(1, "");
+    enforced.machine.born_of(0, 0..20, 0).born_of(0, 20..100, 1);
+    enforced.partition(&[20]);
+    let exchanged = |enforced: &mut Enforced, from: u32| {
+        enforced.sample(from..from + 10, 1 << (from / 10));
+        enforced.slice().iter().filter(|m| m.1 == 0).count()
+    };
+    assert_eq!(exchanged(&mut enforced, 20), 10);
+    enforced.share(0, Share { promotion: 0.5, ..Share::exactly(Pages(20)) });
+    assert_eq!(exchanged(&mut enforced, 30), 5);
+    enforced.share(0, Share { promotion: 0.01, ..Share::exactly(Pages(20)) });
+    assert_eq!(exchanged(&mut enforced, 40), 1, "slowed down, never stopped");
+    enforced.share(0, Share::exactly(Pages(20)));
+    assert_eq!(exchanged(&mut enforced, 50), 19, "the twenty hottest but the one that is there");
+}
+
 /// Tenants 1 and 2 compete for what tenant 0's partition leaves, and keep 6 pages (the high watermark) free.
 #[test]
 fn tenants_without_a_partition_compete_by_hotness_for_what_is_left() {

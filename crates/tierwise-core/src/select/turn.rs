@@ -1,0 +1,73 @@
+//! What every part of a selection needs, in one hand.
+
+use super::books::Books;
+use crate::migrate::{MigrationPlan, Move, Payer};
+use crate::policy::PlanContext;
+use crate::reason::Cause;
+use crate::stage::{Estimator, Shares};
+use crate::topology::WatermarkLevel;
+use crate::units::{Hotness, PageId, Pages, TierId};
+
+/// One call of a selector.
+pub(super) struct Turn<'a, 'b> {
+    pub(super) ctx: &'a mut PlanContext<'b>,
+    pub(super) estimator: &'a mut dyn Estimator,
+    pub(super) shares: &'a Shares,
+    pub(super) plan: &'a mut MigrationPlan,
+    /// What the plan so far will leave.
+    pub(super) books: Books,
+}
+
+impl<'a, 'b> Turn<'a, 'b> {
+    /// Begins with what was last reported. `books` is an earlier turn's, for its memory.
+    pub(super) fn open(
+        mut books: Books,
+        ctx: &'a mut PlanContext<'b>,
+        estimator: &'a mut dyn Estimator,
+        shares: &'a Shares,
+        plan: &'a mut MigrationPlan,
+    ) -> Self {
+        books.open(ctx);
+        Self { ctx, estimator, shares, plan, books }
+    }
+
+    /// How hot a page is.
+    pub(super) fn hotness(&self, page: PageId) -> Hotness {
+        self.estimator.hotness(page, self.ctx.pages)
+    }
+
+    /// Base pages of these pages.
+    pub(super) fn frames(&self, pages: &[PageId]) -> Pages {
+        pages.iter().map(|&page| Pages(self.ctx.pages.frames(page))).sum()
+    }
+
+    /// Adds a move if its target will have the room. A migration's allocation may go down to the min
+    /// watermark, as any that does not come from reclaim itself (`__alloc_pages`, `ALLOC_WMARK_MIN`).
+    pub(super) fn move_to(&mut self, page: PageId, to: TierId, cause: Cause) -> bool {
+        let frames = self.frames(&[page]);
+        let Some(from) = self.ctx.pages.tier(page) else { return false };
+        let fits = self.books.room.fits(frames, to, self.ctx.topology, WatermarkLevel::Min);
+        if fits {
+            self.books.record(self.ctx.pages.tenant(page), frames, from, to);
+            let payer = match cause {
+                Cause::AtCap => Payer::Application,
+                Cause::Hot => self.estimator.promoter(),
+                _ => Payer::Background,
+            };
+            self.plan.moves.push(Move { page, to, payer, cause });
+        }
+        fits
+    }
+
+    /// Demotes a page to the nearest slower tier that has the room.
+    pub(super) fn demote(&mut self, page: PageId, from: TierId, cause: Cause) -> bool {
+        let (frames, level) = (self.frames(&[page]), WatermarkLevel::Min);
+        let to = self.books.room.slower_with_room(frames, from, self.ctx.topology, level);
+        to.is_some_and(|to| self.move_to(page, to, cause))
+    }
+
+    /// Base pages that a tier can still take from migrations: down to its min watermark.
+    pub(super) fn takes(&self, tier: TierId) -> Pages {
+        self.books.room.free(tier).saturating_sub(self.ctx.topology.tier(tier).watermarks.min)
+    }
+}

@@ -111,6 +111,11 @@ pub enum Rule {
         /// Share of its accesses that must be served fast, 0 to 1.
         access_ratio: f64,
     },
+    /// A service that has answered nothing since the last decision: it keeps what it has, at first everything.
+    Unheard {
+        /// Its limit.
+        slo: Duration,
+    },
     /// Pages beyond the floors go to whoever's are hottest.
     Hottest {
         /// Share of its accesses that this much serves, 0 to 1.
@@ -183,11 +188,16 @@ impl fmt::Display for Rule {
             ),
             Self::Needed { p99, slo, access_ratio } => write!(
                 f,
-                "its P99 was {:.3} ms against an SLO of {:.3} ms; for a third more load {:.1} % of its \
-                 accesses must be fast",
+                "its P99 was {:.3} ms against an SLO of {:.3} ms; at the load that may come next {:.1} % \
+                 of its accesses must be fast",
                 ms(p99),
                 ms(slo),
                 access_ratio * 100.0
+            ),
+            Self::Unheard { slo } => write!(
+                f,
+                "it answered nothing in the last interval, and its SLO is {:.3} ms: it keeps what it has",
+                ms(slo)
             ),
             Self::Hottest { served, next } => write!(
                 f,

@@ -2,49 +2,68 @@
 //!
 //! A service whose servers are busy for a share `u` of the time answers promptly until `u` comes close to one, where a few
 //! nanoseconds a miss make its queue grow without limit. How busy they would be follows from their own counters: with
-//! `b` servers busy on average, `m` misses a second of which a share `r` is fast, and tiers whose latencies differ by `d`,
+//! `b` servers busy on average, `m` misses a second of which a share `r` is fast, tiers whose latencies differ by `d`, and
+//! `l` times the load,
 //!
 //! ```text
-//! b(r', load') = load' * (b - m * d * (r' - r))
+//! b(r', l) = l * (b - m * d * (r' - r))
 //! ```
 //!
-//! so the share that a load needs is where `b` comes to the utilisation that is believed safe. That limit is learned: it begins
-//! at 90 %, rises while the 99th percentile stays below half of the SLO at it, and sinks when the SLO is violated
-//! below it.
+//! so the share that a load needs is where `b` comes to the utilisation that is safe. Two things are learned of each service:
 //!
-//! Memory takes seconds to move and load does not wait, so what is asked for is the need of a load a third above the present
-//! one: the largest step of MTAT's figure 7 above 60 %. After a violation the guard has everything fast for ten seconds.
+//! - *How late it is at which utilisation.* In a queue the 99th percentile is about `k * s / (c * (1 - u))`, with `c` servers
+//!   and `s` the time of a request (`k` is `ln 100` for Poisson arrivals and exponential times; Kingman's formula for
+//!   others). `k` is what was seen, and safe is a utilisation at which half of the SLO is met. A second's load also
+//!   differs from the mean by chance: three standard deviations of a Poisson count stay free.
+//! - *What may come next.* Memory takes seconds to move and load does not wait, so what is asked for is the need of the present
+//!   load and the largest rise within 20 s that was seen in the last five minutes. Before a minute was seen, a third more.
+//!
+//! After a violation the guard has everything fast for ten seconds.
 //!
 //! ```
 //! use std::time::Duration;
 //! use tierwise_core::partition::{Need, Service};
 //! use tierwise_core::units::Timestamp;
 //!
-//! // Ten servers. 10 million misses a second, of 70 ns fast and 200 ns slow, keep 1.3 servers more busy all slow
-//! // than all fast.
-//! let at = |busy, access_ratio| Service { busy, servers: 10.0, misses: 1e7, access_ratio, added_ns: 130.0 };
-//! let need = Need::default();
-//! assert_eq!(need.access_ratio(&at(4.0, 0.0)), 0.0);           // 5.4 at a third more load, all slow
-//! assert_eq!(need.access_ratio(&at(7.0, 0.0)), 0.25 / 1.3);    // 9.3 would be more than 9: 6.75 are allowed now
-//! assert_eq!(need.access_ratio(&at(9.0, 1.0)), 1.0);           // nothing more can be done
+//! // A server, 10,000 requests a second of 1 ms, 0.1 servers more busy all slow than all fast.
+//! let at = |busy: f64, access_ratio| Service {
+//!     busy: 10.0 * busy, servers: 10.0, misses: 1e7, access_ratio, added_ns: 100.0, requests: 1e4 * busy,
+//! };
+//! let (need, slo) = (Need::default(), Duration::from_millis(20));
+//! let ratio = |service| need.access_ratio(Timestamp(0), &service, slo);
+//! assert_eq!(ratio(at(0.5, 0.0)), 0.0);                        // two thirds busy at a third more load
+//! assert!(ratio(at(0.73, 0.0)) > 0.2 && ratio(at(0.73, 0.0)) < 0.3);
+//! assert_eq!(ratio(at(0.9, 1.0)), 1.0);                        // nothing more can be done
 //! ```
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::units::Timestamp;
 
-/// The load ahead that is provided for.
-const AHEAD: f64 = 4.0 / 3.0;
+/// The rise that is provided for before anything was learned: the largest step of MTAT's figure 7 above 60 %.
+const UNKNOWN_RISE: f64 = 1.0 / 3.0;
 
-/// The utilisation that is taken for safe before anything was learned, and the highest that is ever aimed at: at 97 % a
-/// single server's 99th percentile is some 80 service times.
-const LIMITS: (f64, f64) = (0.9, 0.97);
+/// How long nothing is known.
+const UNKNOWN: Duration = Duration::from_secs(60);
+
+/// Within which a rise counts: 32 GB take some 18 s to move at the 1.8 GB/s of one core.
+const HORIZON: Duration = Duration::from_secs(20);
+
+/// How long a rise is remembered.
+const MEMORY: Duration = Duration::from_secs(300);
+
+/// `ln 100`: see above.
+const QUEUE: f64 = 4.605;
+
+/// How fast what was learned of lateness is forgotten, a second.
+const FORGETTING: f64 = 0.05;
+
+/// The safe utilisation of a service that does not count its requests.
+const UNCOUNTED: f64 = 0.9;
 
 /// The lowest: a service that misses its SLO with half its servers idle does not miss it for want of them.
 const LEAST: f64 = 0.5;
-
-/// How far the limit moves in an interval.
-const PACE: f64 = 0.01;
 
 /// How long the guard keeps what it took: a queue of seconds needs about as long to drain.
 const GUARD: Duration = Duration::from_secs(10);
@@ -62,25 +81,49 @@ pub struct Service {
     pub access_ratio: f64,
     /// Nanoseconds that a miss takes longer in the slowest tier than in the fastest.
     pub added_ns: f64,
+    /// Requests a second; 0 if it does not count them.
+    pub requests: f64,
+}
+
+impl Service {
+    fn utilisation(&self) -> f64 {
+        self.busy / self.servers.max(1e-9)
+    }
+
+    /// The part of a second's load that is chance.
+    fn chance(&self) -> f64 {
+        3.0 / self.requests.max(1.0).sqrt()
+    }
+
+    /// Seconds that a free server takes off the queue's wait: the time of a request over the servers.
+    fn pace(&self) -> f64 {
+        self.busy / self.requests.max(1.0) / self.servers.max(1e-9)
+    }
 }
 
 /// What was learned of one service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
-    limit: f64,
+    queue: f64,
     guarded: Timestamp,
+    began: Option<Timestamp>,
+    /// Loads (misses a second) of the last horizon.
+    loads: VecDeque<(Timestamp, f64)>,
+    /// Rises that are larger than every later one.
+    rises: VecDeque<(Timestamp, f64)>,
 }
 
 impl Default for Need {
     fn default() -> Self {
-        Self { limit: LIMITS.0, guarded: Timestamp::ZERO }
+        let (loads, rises) = (VecDeque::new(), VecDeque::new());
+        Self { queue: QUEUE, guarded: Timestamp::ZERO, began: None, loads, rises }
     }
 }
 
 impl Need {
     /// The share of accesses that must be fast for the load that is provided for.
-    pub fn access_ratio(&self, now: &Service) -> f64 {
-        let excess = now.busy - self.limit * now.servers / AHEAD;
+    pub fn access_ratio(&self, at: Timestamp, now: &Service, slo: Duration) -> f64 {
+        let excess = now.busy - self.limit(now, slo) * now.servers / self.ahead(at, now);
         let span = now.misses * now.added_ns * 1e-9;
         if span <= 0.0 {
             return if excess > 0.0 { 1.0 } else { 0.0 };
@@ -88,19 +131,55 @@ impl Need {
         (now.access_ratio + excess / span).clamp(0.0, 1.0)
     }
 
+    /// The highest utilisation that is safe.
+    fn limit(&self, now: &Service, slo: Duration) -> f64 {
+        if now.requests <= 0.0 {
+            return UNCOUNTED;
+        }
+        let idle = self.queue * now.pace() / (slo.as_secs_f64() / 2.0).max(1e-9);
+        (1.0 - idle.max(now.chance())).max(LEAST)
+    }
+
+    /// The load that is provided for, over the present one.
+    fn ahead(&self, at: Timestamp, now: &Service) -> f64 {
+        let known = self.began.is_some_and(|began| at.since(began) >= UNKNOWN);
+        let least = if known { 0.0 } else { UNKNOWN_RISE };
+        let rise = self.rises.front().map_or(0.0, |&(_, rise)| rise / now.misses.max(1.0));
+        1.0 + rise.max(least)
+    }
+
     /// Learns from an interval that ended with this latency. True while the guard has taken over.
     pub fn saw(&mut self, at: Timestamp, now: &Service, p99: Duration, slo: Duration) -> bool {
-        let utilisation = now.busy / now.servers.max(1e-9);
+        self.follow(at, now.misses);
+        let utilisation = now.utilisation();
+        // A queue that an overload left behind says nothing of the next.
+        if at >= self.guarded && now.requests > 0.0 && utilisation < 1.0 - now.chance() {
+            let seen = p99.as_secs_f64() * (1.0 - utilisation) / now.pace().max(1e-12);
+            self.queue = seen.max(self.queue + (seen - self.queue) * FORGETTING);
+        }
         if p99 > slo {
-            // An overload says nothing of the limit.
-            if utilisation < self.limit {
-                self.limit = (self.limit - PACE).max(LEAST);
-            }
             self.guarded = at + GUARD;
-        } else if p99 * 2 < slo && utilisation > self.limit - PACE {
-            self.limit = (self.limit + PACE).min(LIMITS.1);
         }
         at < self.guarded
+    }
+
+    /// Takes in a load. The first is of a part of an interval, and no rise is counted from it.
+    fn follow(&mut self, at: Timestamp, load: f64) {
+        if self.began.replace(self.began.unwrap_or(at)).is_none() {
+            return;
+        }
+        while self.loads.front().is_some_and(|(then, _)| at.since(*then) > HORIZON) {
+            self.loads.pop_front();
+        }
+        let least = self.loads.iter().map(|&(_, load)| load).fold(load, f64::min);
+        self.loads.push_back((at, load));
+        while self.rises.back().is_some_and(|&(_, rise)| rise <= load - least) {
+            self.rises.pop_back();
+        }
+        self.rises.push_back((at, load - least));
+        while self.rises.front().is_some_and(|(then, _)| at.since(*then) > MEMORY) {
+            self.rises.pop_front();
+        }
     }
 }
 
@@ -109,28 +188,60 @@ mod tests {
     use super::*;
 
     const SLO: Duration = Duration::from_millis(20);
+    const SECOND: u64 = 1_000_000_000;
 
-    fn at(busy: f64) -> Service {
-        Service { busy, servers: 1.0, misses: 1e6, access_ratio: 0.5, added_ns: 130.0 }
+    /// One server, requests of 12.5 us, a tenth of them for misses if all are slow.
+    fn at(load: f64) -> Service {
+        let (busy, requests) = (load, 80_000.0 * load);
+        let misses = 10.0 * requests;
+        Service { busy, servers: 1.0, misses, access_ratio: 0.5, added_ns: 125.0, requests }
+    }
+
+    fn seconds(n: u64) -> Timestamp {
+        Timestamp(n * SECOND)
     }
 
     #[test]
-    fn the_limit_rises_where_it_is_tried_and_sinks_where_it_is_violated() {
+    fn lateness_at_a_utilisation_lowers_what_is_safe_and_is_forgotten() {
         let mut need = Need::default();
-        let calm = Duration::from_millis(1);
-        assert!(!need.saw(Timestamp(0), &at(0.3), calm, SLO));
-        assert_eq!(need.limit, 0.9, "far below the limit nothing is learned of it");
-        (0..20).for_each(|_| assert!(!need.saw(Timestamp(0), &at(0.97), calm, SLO)));
-        assert_eq!(need.limit, 0.97);
-        assert!(need.saw(Timestamp(0), &at(0.8), SLO * 2, SLO));
-        assert_eq!(need.limit, 0.97 - PACE);
+        let before = need.limit(&at(0.8), SLO);
+        assert!(before > 0.98, "{before}: 16 times the time of a request is 2 % of half the SLO");
+        need.saw(seconds(1), &at(0.8), Duration::from_millis(9), SLO);
+        let after = need.limit(&at(0.8), SLO);
+        assert!((after - 0.82).abs() < 0.01, "{after}: at 0.82 the same queue has 10 ms");
+        let calm = Duration::from_micros(50);
+        assert!((2..200).all(|i| !need.saw(seconds(i), &at(0.8), calm, SLO)));
+        assert!(need.limit(&at(0.8), SLO) >= before);
+    }
+
+    #[test]
+    fn an_overload_says_nothing_of_lateness() {
+        let mut need = Need::default();
+        assert!(need.saw(seconds(1), &at(1.0), SLO * 100, SLO));
+        assert!(need.saw(seconds(2), &at(0.9), SLO * 10, SLO), "its queue drains");
+        assert_eq!(need.queue, QUEUE);
+    }
+
+    #[test]
+    fn the_largest_rise_of_the_last_minutes_is_provided_for() {
+        let mut need = Need::default();
+        let calm = Duration::from_micros(50);
+        let mut see = |from: u64, to: u64, load: f64| {
+            assert!((from..to).all(|i| !need.saw(seconds(i), &at(load), calm, SLO)));
+            need.ahead(seconds(to), &at(load))
+        };
+        assert_eq!(see(0, 30, 0.2), 1.0 + UNKNOWN_RISE);
+        assert_eq!(see(30, 50, 0.4), 1.5);
+        assert_eq!(see(50, 70, 0.4), 1.5, "after a minute only what was seen counts");
+        assert!((see(70, 340, 0.5) - 1.4).abs() < 1e-9);
+        assert!((see(340, 380, 0.5) - 1.2).abs() < 1e-9, "the larger rise is five minutes past");
     }
 
     #[test]
     fn the_guard_stays_for_ten_seconds() {
-        let (mut need, second) = (Need::default(), 1_000_000_000);
-        assert!(need.saw(Timestamp(0), &at(1.0), SLO * 2, SLO));
-        assert!(need.saw(Timestamp(9 * second), &at(0.5), SLO / 4, SLO));
-        assert!(!need.saw(Timestamp(10 * second), &at(0.5), SLO / 4, SLO));
+        let mut need = Need::default();
+        assert!(need.saw(seconds(0), &at(1.0), SLO * 2, SLO));
+        assert!(need.saw(seconds(9), &at(0.5), SLO / 4, SLO));
+        assert!(!need.saw(seconds(10), &at(0.5), SLO / 4, SLO));
     }
 }

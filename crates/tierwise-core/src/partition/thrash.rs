@@ -1,5 +1,7 @@
-//! Thrash detection (Equilibria, section IV-F): recently promoted pages in a fixed-size table, sampled; a page
-//! that is demoted while it is there and young is a thrash event of its tenant.
+//! Thrashing (Equilibria, section IV-F): recently promoted pages in a fixed-size table, sampled; a page that is
+//! demoted while it is there and young is a thrash event of its tenant. Every 5 s, a tenant in its steady state whose
+//! events exceed a rate has its promotion halved, and doubled back when they no longer do. Steady is a tenant whose
+//! active pages and freed pages both change by less than a part of its memory a second.
 //!
 //! ```
 //! use tierwise_core::partition::ThrashTable;
@@ -18,7 +20,14 @@
 
 use std::time::Duration;
 
-use crate::units::{PageId, Timestamp};
+use crate::config::{ConfigError, Section};
+use crate::migrate::MoveOutcome;
+use crate::observe::Observation;
+use crate::page::PageTable;
+use crate::policy::PlanContext;
+use crate::reason::Rule;
+use crate::stage::{Estimator, Ticker};
+use crate::units::{PageId, Pages, TenantId, Timestamp};
 
 /// Slots: 192 KiB, for 16 Ki sampled promotions. With one page in [`SAMPLE`] sampled, a period of 5 s holds
 /// the promotions of 50 000 pages a second, as many as one core migrates.
@@ -78,5 +87,147 @@ impl ThrashTable {
     /// The period is over.
     pub fn clear(&mut self) {
         self.slots.fill(None);
+    }
+}
+
+/// Halvings end here: a tenant whose pages all thrash still finds the few that do not.
+const LEAST: f64 = 1.0 / 256.0;
+
+/// How often thrash events are looked at (section IV-F).
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// What is known of one tenant.
+#[derive(Debug, Clone, Copy)]
+struct Tenant {
+    events: u64,
+    events_before: u64,
+    freed: Pages,
+    active_before: Pages,
+    promotion: f64,
+    rule: Option<Rule>,
+}
+
+impl Tenant {
+    const NEW: Self = Self {
+        events: 0,
+        events_before: 0,
+        freed: Pages(0),
+        active_before: Pages(0),
+        promotion: 1.0,
+        rule: None,
+    };
+
+    /// The end of a period.
+    fn judge(&mut self, steady: bool, rate: f64, limit: f64) {
+        if rate > limit && steady {
+            self.promotion = (self.promotion / 2.0).max(LEAST);
+            self.rule = Some(Rule::Thrashing { rate, limit, promotion: self.promotion });
+        } else if rate <= limit && self.promotion < 1.0 {
+            self.promotion = (self.promotion * 2.0).min(1.0);
+            self.rule = Some(Rule::Recovering { promotion: self.promotion });
+        }
+    }
+}
+
+/// Who thrashes, and at which part of its rate everybody promotes because of it.
+#[derive(Debug, Clone)]
+pub(super) struct ThrashControl {
+    on: bool,
+    resident: Duration,
+    limit: f64,
+    steady_change: f64,
+    period: Ticker,
+    last_period: Timestamp,
+    table: ThrashTable,
+    tenants: Vec<Tenant>,
+}
+
+impl ThrashControl {
+    /// Reads `thrash_control` (true), `thrash_resident_ms` (5000, as long as the table can see), `thrash_rate` (256 base
+    /// pages a second: two migrations of each are a thousandth of a core) and `steady_change` (0.05 of the tenant's
+    /// memory a second). The paper prints none of the last three.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed.
+    pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            on: section.flag_or("thrash_control", true)?,
+            resident: section.millis_or("thrash_resident_ms", PERIOD, 1..=60_000)?,
+            limit: section.number_or("thrash_rate", 256.0, 0.0..=1e9)?,
+            steady_change: section.number_or("steady_change", 0.05, 0.0..=1.0)?,
+            period: Ticker::new(Some(PERIOD)),
+            last_period: Timestamp::ZERO,
+            table: ThrashTable::default(),
+            tenants: Vec::new(),
+        })
+    }
+
+    fn tenant_mut(&mut self, tenant: TenantId) -> &mut Tenant {
+        if self.tenants.len() <= tenant.index() {
+            self.tenants.resize(tenant.index() + 1, Tenant::NEW);
+        }
+        &mut self.tenants[tenant.index()]
+    }
+
+    /// Counts what tenants freed.
+    pub(super) fn on_observation(&mut self, obs: &Observation, pages: &PageTable) {
+        for &page in obs.gone.iter().filter(|&&page| pages.tier(page).is_some()) {
+            let frames = Pages(pages.frames(page));
+            self.tenant_mut(pages.tenant(page)).freed += frames;
+        }
+    }
+
+    /// Follows promotions, and counts those that were demoted again soon.
+    pub(super) fn on_outcomes(
+        &mut self,
+        now: Timestamp,
+        outcomes: &[MoveOutcome],
+        pages: &PageTable,
+    ) {
+        for outcome in outcomes.iter().filter(|o| o.result.is_ok()) {
+            if outcome.from.is_some_and(|from| outcome.to < from) {
+                self.table.promoted(outcome.page, now);
+            } else if self.table.demoted(outcome.page, now, self.resident) {
+                let events = SAMPLE * pages.frames(outcome.page);
+                self.tenant_mut(pages.tenant(outcome.page)).events += events;
+            }
+        }
+    }
+
+    /// At the end of a period: who thrashes in its steady state, who does no more.
+    pub(super) fn judge(
+        &mut self,
+        now: Timestamp,
+        ctx: &PlanContext<'_>,
+        estimator: &dyn Estimator,
+    ) {
+        if !self.on || !self.period.take(now) {
+            return;
+        }
+        let seconds = now.since(self.last_period).as_secs_f64().max(1e-9);
+        self.last_period = now;
+        self.table.clear();
+        let (limit, steady_change) = (self.limit, self.steady_change);
+        for tenant in 0..ctx.tenants.len() {
+            let id = TenantId(tenant as u16);
+            let (active, resident) = (estimator.active(id), ctx.resident(id).0.max(1) as f64);
+            let t = self.tenant_mut(id);
+            let changed = active.0.abs_diff(t.active_before.0) as f64 / resident / seconds;
+            let freed = t.freed.0 as f64 / resident / seconds;
+            let rate = (t.events - t.events_before) as f64 / seconds;
+            t.judge(changed < steady_change && freed < steady_change, rate, limit);
+            (t.events_before, t.active_before, t.freed) = (t.events, active, Pages(0));
+        }
+    }
+
+    /// At which part of its rate a tenant promotes, and the rule if that is not all of it.
+    pub(super) fn promotion(&self, tenant: TenantId) -> (f64, Option<Rule>) {
+        let t = self.tenants.get(tenant.index()).copied().unwrap_or(Tenant::NEW);
+        (t.promotion, t.rule.filter(|_| t.promotion < 1.0))
+    }
+
+    /// Thrash events so far.
+    pub(super) fn events(&self, tenant: TenantId) -> u64 {
+        self.tenants.get(tenant.index()).map_or(0, |t| t.events)
     }
 }

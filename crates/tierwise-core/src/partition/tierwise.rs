@@ -3,19 +3,22 @@
 //! Every second, with what the estimator knows of each tenant's hotness:
 //!
 //! 1. Everybody has its floor ([`crate::tenant`]), as far as it is resident.
-//! 2. Each service with an SLO has what its requests need at a third more than the present load, by its own counters and
+//! 2. Each service with an SLO has what its requests need at the load that may come next, by its own counters and
 //!    what was learned of it ([`super::need`]). Before the first interval it has everything. A violation
 //!    hands over to the guard within the interval: everything fast for ten seconds. A service whose latency, processor time or
 //!    processors are not known has everything.
-//! 3. What is left goes, piece by piece, to where it helps most: a piece is worth the logarithm of the speed that
-//!    its tenant gains by it, times the tenant's weight (proportional fairness: no tenant can gain a percent
-//!    without others losing more percent together). The speed follows from the tenant's own counters: with
+//! 3. What is left goes, piece by piece, to where it helps most: a piece is worth what it takes off its tenant's
+//!    slowdown (its time over its time with everything fast), times the tenant's weight, so that the mean slowdown is
+//!    the least possible (alpha-fairness with alpha 2, between the most throughput and the fairest smallest share:
+//!    Mo and Walrand, IEEE/ACM Transactions on Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with
 //!    `m` misses an instruction of which a share `f` is fast, an instruction takes
 //!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not miss.
 //!
 //! Shares are exact: the selector keeps everybody inside its own, so nobody's pages push out another's. What nobody has
 //! a use for is divided by weight and free memory is used: a cap is only what the operator wrote, or what others
 //! are entitled to.
+//!
+//! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]).
 //!
 //! The decision for each tenant carries its rule and the numbers that it was made with.
 
@@ -25,8 +28,9 @@ use std::time::Duration;
 use super::curve::Curve;
 use super::floors::{Default as DefaultFloor, Floors, cap};
 use super::need::{Need, Service};
+use super::thrash::ThrashControl;
 use crate::config::{ConfigError, Section};
-use crate::migrate::Cap;
+use crate::migrate::{Cap, MoveOutcome};
 use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::policy::PlanContext;
@@ -57,10 +61,13 @@ struct Tenant {
     fast_misses: f64,
     misses: f64,
     busy: f64,
+    requests: f64,
     processors: f64,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
     share: Pages,
+    /// Its share by the last decision.
+    had: Option<Pages>,
     rule: Option<Rule>,
     most: Pages,
 }
@@ -107,19 +114,21 @@ impl PartialOrd for Offer {
 #[derive(Debug, Clone)]
 pub struct Tierwise {
     floors: Floors,
+    thrash: ThrashControl,
     tenants: Vec<Tenant>,
     offers: BinaryHeap<Offer>,
     decided: Timestamp,
 }
 
 impl Tierwise {
-    /// Reads `floors` ("none"), the floor of tenants that have none of their own.
+    /// Reads `floors` ("none"), the floor of tenants that have none of their own, and [`ThrashControl`]'s parameters.
     ///
     /// # Errors
     /// Neither a word, a size, nor a share.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             floors: Floors::read(section, DefaultFloor::None)?,
+            thrash: ThrashControl::read(section)?,
             tenants: Vec::new(),
             offers: BinaryHeap::new(),
             decided: Timestamp::ZERO,
@@ -143,10 +152,7 @@ impl Tierwise {
         let resident = ctx.resident(tenant);
         let t = &mut self.tenants[tenant.index()];
         let Some(p99) = t.p99 else {
-            // Nobody asked it anything, or it does not tell: it keeps what it has, which at first is everything.
-            let kept = if t.rule.is_some() { t.share } else { resident };
-            let rule = Rule::Needed { p99: Duration::ZERO, slo, access_ratio: 1.0 };
-            return Some((kept.min(resident), t.rule.unwrap_or(rule)));
+            return Some((t.had.unwrap_or(resident).min(resident), Rule::Unheard { slo }));
         };
         let (fast, slow) = latencies(ctx.topology);
         let seen = Service {
@@ -155,10 +161,11 @@ impl Tierwise {
             misses: t.misses / seconds,
             access_ratio: if t.misses > 0.0 { t.fast_misses / t.misses } else { 1.0 },
             added_ns: slow - fast,
+            requests: t.requests / seconds,
         };
         let guard = t.need.saw(now, &seen, p99, slo);
         let access_ratio =
-            if guard || seen.servers <= 0.0 { 1.0 } else { t.need.access_ratio(&seen) };
+            if guard || seen.servers <= 0.0 { 1.0 } else { t.need.access_ratio(now, &seen, slo) };
         let pages = t.curve.pages_for(access_ratio, resident);
         let rule =
             if guard { Rule::Guard { p99, slo } } else { Rule::Needed { p99, slo, access_ratio } };
@@ -177,21 +184,14 @@ impl Tierwise {
             (t.most, t.share) = (most, floor);
             left = left.saturating_sub(floor);
         }
-        let previous: Vec<Option<Rule>> = self.tenants.iter().map(|t| t.rule).collect();
-        for (i, previous) in previous.into_iter().enumerate().take(ctx.tenants.len()) {
-            let id = TenantId(i as u16);
-            let floor = self.tenants[i].share;
-            self.tenants[i].rule = previous;
-            let needed = self.needed(now, id, seconds, ctx);
+        for i in 0..ctx.tenants.len() {
+            let needed = self.needed(now, TenantId(i as u16), seconds, ctx);
             let t = &mut self.tenants[i];
-            t.rule = None;
-            if let Some((pages, rule)) = needed {
-                let extra = pages.min(t.most).saturating_sub(floor).min(left);
+            t.rule = needed.map(|(_, rule)| rule);
+            if let Some((pages, _)) = needed {
+                let extra = pages.min(t.most).saturating_sub(t.share).min(left);
                 left -= extra;
-                t.share = floor + extra;
-                t.rule = Some(rule);
-            } else {
-                t.share = floor;
+                t.share += extra;
             }
         }
         left
@@ -209,8 +209,9 @@ impl Tierwise {
         let latency = latencies(ctx.topology);
         let served = t.curve.served(t.share);
         let more = served + pages.0 as f64 * each / t.curve.accesses();
-        let speedup = t.instruction_ns(served, latency) / t.instruction_ns(more, latency);
-        let worth = f64::from(weight) * speedup.ln() / pages.0 as f64;
+        let saved = t.instruction_ns(served, latency) - t.instruction_ns(more, latency);
+        let slowdown = saved / t.instruction_ns(1.0, latency);
+        let worth = f64::from(weight) * slowdown / pages.0 as f64;
         (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
     }
 
@@ -227,7 +228,7 @@ impl Tierwise {
             let t = &mut self.tenants[i];
             t.share += pages;
             left -= pages;
-            if !matches!(t.rule, Some(Rule::Guard { .. } | Rule::Needed { .. })) {
+            if matches!(t.rule, None | Some(Rule::Hottest { .. })) {
                 let served = t.curve.served(t.share);
                 t.rule = Some(Rule::Hottest { served, next: offer.next });
             }
@@ -277,7 +278,8 @@ impl Partitioner for Tierwise {
         Some(INTERVAL)
     }
 
-    fn on_observation(&mut self, _: Timestamp, obs: &Observation, _: &PageTable) {
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &PageTable) {
+        self.thrash.on_observation(obs, pages);
         if self.tenants.len() < obs.tenants.len() {
             self.tenants.resize_with(obs.tenants.len(), Tenant::default);
         }
@@ -286,9 +288,18 @@ impl Partitioner for Tierwise {
             t.fast_misses += reading.misses.first().map_or(0.0, |&m| m as f64);
             t.misses += reading.misses.iter().sum::<u64>() as f64;
             t.busy += reading.busy.as_secs_f64();
+            t.requests += reading.operations as f64;
             t.processors = reading.processors;
             t.p99 = t.p99.max(reading.p99);
         }
+    }
+
+    fn on_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome], pages: &PageTable) {
+        self.thrash.on_outcomes(now, outcomes, pages);
+    }
+
+    fn thrash_events(&self, tenant: TenantId) -> u64 {
+        self.thrash.events(tenant)
     }
 
     fn first_caps(&self, specs: &[TenantSpec], topology: &Topology) -> Vec<Cap> {
@@ -305,6 +316,7 @@ impl Partitioner for Tierwise {
         if self.tenants.len() < ctx.tenants.len() {
             self.tenants.resize_with(ctx.tenants.len(), Tenant::default);
         }
+        self.thrash.judge(now, ctx, estimator);
         let seconds = now.since(self.decided).as_secs_f64().max(1e-3);
         self.decided = now;
         for (i, t) in self.tenants.iter_mut().enumerate() {
@@ -316,10 +328,14 @@ impl Partitioner for Tierwise {
         self.give_away(left, ctx);
         for i in 0..ctx.tenants.len() {
             let id = TenantId(i as u16);
+            let (promotion, thrashing) = self.thrash.promotion(id);
             let t = &mut self.tenants[i];
-            let rule = t.rule.unwrap_or(self.floors.rule());
-            shares.set(now, id, TierId::FASTEST, Share::exactly(t.share), rule);
-            (t.instructions, t.fast_misses, t.misses, t.busy, t.p99) = (0.0, 0.0, 0.0, 0.0, None);
+            let rule = thrashing.or(t.rule).unwrap_or(self.floors.rule());
+            let share = Share { promotion, ..Share::exactly(t.share) };
+            shares.set(now, id, TierId::FASTEST, share, rule);
+            t.had = Some(t.share);
+            (t.instructions, t.fast_misses, t.misses) = (0.0, 0.0, 0.0);
+            (t.busy, t.requests, t.p99) = (0.0, 0.0, None);
         }
     }
 }

@@ -46,6 +46,7 @@ pub const fn rule_name(rule: &Rule) -> &'static str {
         Rule::Annealed { .. } => "annealed",
         Rule::Unprofiled { .. } => "unprofiled",
         Rule::Needed { .. } => "needed",
+        Rule::Unheard { .. } => "unheard",
         Rule::Hottest { .. } => "hottest",
     }
 }
@@ -84,6 +85,7 @@ pub fn numbers(rule: &Rule) -> BTreeMap<String, f64> {
             ("slo_seconds", seconds(slo)),
             ("access_ratio", access_ratio),
         ],
+        Rule::Unheard { slo } => vec![("slo_seconds", seconds(slo))],
         Rule::Hottest { served, next } => vec![("served", served), ("next", next)],
     };
     named.into_iter().map(|(name, number)| (name.to_owned(), number)).collect()

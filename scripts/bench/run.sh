@@ -8,6 +8,7 @@ mkdir -p "$out"
 echo "== parts (criterion)"
 cargo bench -p tierwise-core --bench tick -- --noplot | tee "$out/tick.txt"
 cargo bench -p tierwise-trace --bench reading -- --noplot | tee "$out/reading.txt"
+cargo bench -p tierwise-learn --bench decision -- --noplot | tee "$out/decision.txt"
 
 echo "== replay, access by access, against libCacheSim"
 cargo build --release -p tierwise-sim --example replay_rate --example one_terabyte

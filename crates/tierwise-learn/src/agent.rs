@@ -43,6 +43,16 @@ impl SacAgent {
         Ok(Self { sac: Sac::load(path, config, seed)?, trained: true, learned: 0 })
     }
 
+    /// An agent that begins as the model in these bytes, which errors call `name`.
+    pub(crate) fn of(
+        name: &str,
+        bytes: &[u8],
+        config: &SacConfig,
+        seed: u64,
+    ) -> Result<Self, SacError> {
+        Ok(Self { sac: Sac::read(name, bytes, config, seed)?, trained: true, learned: 0 })
+    }
+
     /// The learner, to save it.
     pub fn sac(&self) -> &Sac {
         &self.sac

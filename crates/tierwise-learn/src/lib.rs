@@ -25,6 +25,10 @@ pub use annealing::anneal;
 
 use sac::SacConfig;
 
+/// The trained model that ships (models/README.md): the name that recipes call it by, and the file of [`sac::Sac::save`].
+const SHIPPED: (&str, &[u8]) =
+    ("mtat-actor", include_bytes!("../../../models/mtat-actor.safetensors"));
+
 /// MTAT's learners with their defaults.
 #[derive(Debug, Clone, Copy, Default)]
 struct Learners;
@@ -34,6 +38,7 @@ impl Learning for Learners {
         let config = SacConfig::default();
         let agent = match model {
             None => SacAgent::new(&config, seed),
+            Some(name) if name == SHIPPED.0 => SacAgent::of(name, SHIPPED.1, &config, seed),
             Some(path) => SacAgent::trained(path, &config, seed),
         };
         Ok(Box::new(agent.map_err(|error| error.to_string())?))
@@ -44,8 +49,23 @@ impl Learning for Learners {
     }
 }
 
-/// Who learns for recipes that do: agents by Soft Actor-Critic, a model being the path of a file that
-/// [`sac::Sac::save`] wrote, and divisions by simulated annealing.
+/// Who learns for recipes that do: agents by Soft Actor-Critic, a model being "mtat-actor", which ships, or the path of a
+/// file that [`sac::Sac::save`] wrote, and divisions by simulated annealing.
 pub fn learning() -> Arc<dyn Learning> {
     Arc::new(Learners)
+}
+
+#[cfg(test)]
+mod tests {
+    use tierwise_core::learn::AgentState;
+
+    use super::*;
+
+    #[test]
+    fn the_model_that_ships_acts_and_needs_no_more_experience() {
+        let mut agent = learning().agent(Some(SHIPPED.0), 1).unwrap();
+        assert_eq!(agent.experience(), u64::MAX);
+        let state = AgentState { usage_ratio: 0.9, access_ratio: 1.0, load: 0.2 };
+        assert!(agent.act(state) < 0.0, "at a fifth of its load a service needs less than it has");
+    }
 }

@@ -20,6 +20,7 @@ use tierwise_trace::reader::TraceReader;
 use super::runs::{self, best_effort, fast_gb};
 use super::sheet::{Sheet, publish};
 use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
 
 /// MTAT (Middleware 2025): figure 1 (load over fast memory), 2 (Redis under MEMTIS), 5 and 6 (the load of figure 7),
 /// 8 (maximum load) and 9 (steady loads).
@@ -48,11 +49,22 @@ pub struct Mtat {
     json: bool,
 }
 
-const POLICIES: [&str; 7] =
-    ["fmem-all", "smem-all", "tpp", "memtis", "mtat-lc-only", "mtat", "tierwise"];
+/// The paper's FMEM_ALL is the service with all of the fast tier to itself, the others in slow memory (section 5.1):
+/// first touch with the service first. Our bound `fmem-all` has everybody's memory fast.
+const FMEM_ALL: &str = "static";
 
-/// Figure 8 is searched to a two-hundredth of the load: finer than the paper's bars can be read.
+const POLICIES: [&str; 7] =
+    [FMEM_ALL, "smem-all", "tpp", "memtis", "mtat-lc-only", "mtat", "tierwise"];
+
+/// What the load of FMEM_ALL is searched to, as a share of the published maximum.
 const FINE: f64 = 0.005;
+
+/// What the others' loads are searched to, as a share of FMEM_ALL's, once it is known that they bear less than
+/// [`NEAR`] of it: the paper's bars cannot be read any finer.
+const COARSE: f64 = 0.02;
+
+/// The paper's claim for MTAT: tried first, and all of it.
+const NEAR: [f64; 2] = [1.0, 0.99];
 
 impl Mtat {
     pub fn execute(&self) -> Outcome {
@@ -69,13 +81,15 @@ impl Mtat {
             .map(|name| runs::scenario(&self.scenarios, name))
             .collect::<Result<Vec<_>, _>>()?;
         let recipes = runs::recipes(&POLICIES)?;
+        let figure_1 = self.figure_1()?;
+        let (scenarios, figure_8) = self.figure_8(&scenarios, &recipes)?;
         let ramp = runs::all(&scenarios, &recipes, self.seed)?;
         let sheets = [
-            self.figure_1()?,
+            figure_1,
             self.figure_2(&scenarios[0])?,
             self.figure_5(&ramp),
             self.figure_6(&ramp),
-            self.figure_8(&scenarios, &recipes)?,
+            figure_8,
             self.figure_9(&scenarios[0], &recipes)?,
         ];
         publish("mtat", self.seed, self.json, &sheets)
@@ -175,44 +189,93 @@ impl Mtat {
         sheet
     }
 
-    fn figure_8(&self, scenarios: &[Scenario], recipes: &[Recipe]) -> Result<Sheet, Failure> {
-        let paper = "relative to fmem-all: MTAT above 99 %, MEMTIS about 85 %, TPP about 70 % (geometric means)";
-        let mut head = vec!["service"];
-        head.extend(POLICIES);
+    /// The scenarios, each with the ramp to the load that FMEM_ALL bears, and what of it each recipe does.
+    fn figure_8(
+        &self,
+        scenarios: &[Scenario],
+        recipes: &[Recipe],
+    ) -> Result<(Vec<Scenario>, Sheet), Failure> {
+        let paper = "relative to FMEM_ALL: MTAT above 99 %, MEMTIS about 85 %, TPP about 70 % (geometric means)";
+        let mut head = vec!["service", "FMEM_ALL, of the published"];
+        head.extend(&POLICIES[1..]);
         let mut sheet = Sheet::new(
-            "Figure 8: maximum load under the ramp with a P99 within the SLO, of fmem-all's",
+            "Figure 8: maximum load under the ramp with a P99 within the SLO, of FMEM_ALL's",
             paper,
             &head,
         );
+        let progress = Progress::new(scenarios.len() * recipes.len());
+        let search = |scenario: &Scenario, recipe: &Recipe, near: &[f64], fine: f64| {
+            let mut job = progress.job(&scenario.name, recipe.name());
+            let load = self.max_load(scenario, recipe, near, fine, &mut |share| job.reached(share));
+            job.done();
+            load
+        };
+        let bears: Vec<f64> = scenarios
+            .par_iter()
+            .map(|scenario| search(scenario, &recipes[0], &[], FINE))
+            .collect::<Result<_, Failure>>()?;
+        let scenarios: Vec<Scenario> =
+            scenarios.iter().zip(&bears).map(|(s, &load)| runs::with_load(s, load)).collect();
         let pairs: Vec<(&Scenario, &Recipe)> =
-            scenarios.iter().flat_map(|s| recipes.iter().map(move |r| (s, r))).collect();
+            scenarios.iter().flat_map(|s| recipes[1..].iter().map(move |r| (s, r))).collect();
         let loads = pairs
             .par_iter()
-            .map(|(scenario, recipe)| self.max_load(scenario, recipe))
+            .map(|(scenario, recipe)| search(scenario, recipe, &NEAR, COARSE))
             .collect::<Result<Vec<f64>, Failure>>()?;
-        for (service, loads) in self.services.iter().zip(loads.chunks(recipes.len())) {
-            let mut row = vec![service.clone()];
-            row.extend(loads.iter().map(|load| percent(load / loads[0])));
+        let of_each = loads.chunks(recipes.len() - 1);
+        for ((service, bears), loads) in self.services.iter().zip(&bears).zip(of_each) {
+            let mut row = vec![service.clone(), percent(*bears)];
+            row.extend(loads.iter().map(|&load| percent(load)));
             sheet.rows.push(row);
         }
-        Ok(sheet)
+        let mean = |i: usize| {
+            let logs = loads.iter().skip(i).step_by(recipes.len() - 1).map(|load| load.ln());
+            percent((logs.sum::<f64>() / scenarios.len() as f64).exp())
+        };
+        let mut row = vec!["geometric mean".to_owned(), String::new()];
+        row.extend((0..recipes.len() - 1).map(mean));
+        sheet.rows.push(row);
+        Ok((scenarios, sheet))
     }
 
-    /// The greatest share of the ramp's load whose 99th percentile over the whole run is within the SLO.
-    fn max_load(&self, scenario: &Scenario, recipe: &Recipe) -> Result<f64, Failure> {
-        let (mut bears, mut breaks) = (0.0, 1.1);
-        while breaks - bears > FINE {
-            let load = f64::midpoint(bears, breaks);
-            let prepared = Prepared::load(runs::with_load(scenario, load))?;
-            let options = RunOptions { seed: self.seed, ..RunOptions::default() };
-            let output = run(&prepared, recipe, &options, &mut |_| ())?;
-            let latency = output.result.tenants.first().and_then(|t| t.latency);
-            let holds = latency.is_some_and(|l| {
-                l.p99_ms <= l.slo_ms && l.violations as f64 <= 0.01 * l.requests as f64
-            });
-            if holds { bears = load } else { breaks = load }
+    /// The greatest share of the ramp's load whose 99th percentile over the whole run is within the SLO: the first of
+    /// `near` that holds, or else below them to within `fine`.
+    fn max_load(
+        &self,
+        scenario: &Scenario,
+        recipe: &Recipe,
+        near: &[f64],
+        fine: f64,
+        reached: &mut dyn FnMut(f64),
+    ) -> Result<f64, Failure> {
+        for &load in near {
+            if self.holds(scenario, recipe, load)? {
+                return Ok(load);
+            }
+        }
+        let (mut bears, mut breaks) = (0.0, near.last().copied().unwrap_or(1.1));
+        let first = breaks - bears;
+        while breaks - bears > fine {
+            // Nothing bears less than what slow memory alone does, which is more than half.
+            let load = if bears == 0.0 { breaks / 1.25 } else { f64::midpoint(bears, breaks) };
+            if self.holds(scenario, recipe, load)? {
+                bears = load
+            } else {
+                breaks = load
+            }
+            reached(1.0 - (breaks - bears) / first);
         }
         Ok(bears)
+    }
+
+    fn holds(&self, scenario: &Scenario, recipe: &Recipe, load: f64) -> Result<bool, Failure> {
+        let prepared = Prepared::load(runs::with_load(scenario, load))?;
+        let options = RunOptions { seed: self.seed, ..RunOptions::default() };
+        let output = run(&prepared, recipe, &options, &mut |_| ())?;
+        let latency = output.result.tenants.first().and_then(|t| t.latency);
+        Ok(latency.is_some_and(|l| {
+            l.p99_ms <= l.slo_ms && l.violations as f64 <= 0.01 * l.requests as f64
+        }))
     }
 
     fn figure_9(&self, scenario: &Scenario, recipes: &[Recipe]) -> Result<Sheet, Failure> {

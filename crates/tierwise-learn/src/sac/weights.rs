@@ -75,7 +75,12 @@ impl Sac {
         Self::read(&path.display().to_string(), &bytes, config, seed)
     }
 
-    fn read(file: &str, bytes: &[u8], config: &SacConfig, seed: u64) -> Result<Self, SacError> {
+    pub(crate) fn read(
+        file: &str,
+        bytes: &[u8],
+        config: &SacConfig,
+        seed: u64,
+    ) -> Result<Self, SacError> {
         config.validate()?;
         let tensors = SafeTensors::deserialize(bytes).map_err(|error| SacError::Format {
             file: file.to_string(),

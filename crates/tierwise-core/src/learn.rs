@@ -48,10 +48,17 @@ pub trait Agent: Send {
     fn experience(&self) -> u64;
 }
 
-/// Something to be maximised over vectors of whole numbers with a fixed sum.
+/// The smallest of several performances, to be maximised over vectors of whole numbers with a fixed sum (MTAT, equation 3).
 pub trait Objective: Sync {
-    /// How good an allocation is. Finite.
-    fn value(&self, allocation: &[u64]) -> f64;
+    /// How well the one at a place does with so many units. Finite.
+    fn performance(&self, place: usize, units: u64) -> f64;
+
+    /// How good an allocation is.
+    fn value(&self, allocation: &[u64]) -> f64 {
+        let each =
+            allocation.iter().enumerate().map(|(place, &units)| self.performance(place, units));
+        each.fold(f64::INFINITY, f64::min)
+    }
 
     /// How many units may be moved from one place to another in one step.
     fn step(&self) -> u64;

@@ -11,9 +11,8 @@ use tierwise_core::units::Bytes;
 struct Smallest(Vec<Profile>, u64);
 
 impl Objective for Smallest {
-    fn value(&self, allocation: &[u64]) -> f64 {
-        let each = self.0.iter().zip(allocation).map(|(p, &bytes)| p.normalised(Bytes(bytes)));
-        each.fold(f64::INFINITY, f64::min)
+    fn performance(&self, place: usize, bytes: u64) -> f64 {
+        self.0[place].normalised(Bytes(bytes))
     }
 
     fn step(&self) -> u64 {

@@ -249,7 +249,7 @@ impl Tierwise {
                 .filter(|&i| room(&self.tenants[i]))
                 .map(|i| u64::from(weight(i)))
                 .sum();
-            if all == 0 || left == Pages(0) {
+            if all == 0 {
                 return;
             }
             let whole = left;
@@ -260,6 +260,9 @@ impl Tierwise {
                 let more = Pages(part as u64).min(t.most.saturating_sub(t.share));
                 t.share += more;
                 left -= more;
+            }
+            if left == whole {
+                return;
             }
         }
     }

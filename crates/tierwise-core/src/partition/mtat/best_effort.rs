@@ -38,18 +38,11 @@ struct Smallest<'a> {
     step: u64,
 }
 
-impl Smallest<'_> {
-    fn of(&self, index: usize, beyond: u64) -> f64 {
-        let claim = &self.claims[index];
-        let pages = (claim.floor + Pages(beyond)).min(claim.cap);
-        self.profiles[index].normalised(pages.in_bytes(self.page_size))
-    }
-}
-
 impl Objective for Smallest<'_> {
-    fn value(&self, allocation: &[u64]) -> f64 {
-        let each = allocation.iter().enumerate().map(|(index, &beyond)| self.of(index, beyond));
-        each.fold(f64::INFINITY, f64::min)
+    fn performance(&self, place: usize, beyond: u64) -> f64 {
+        let claim = &self.claims[place];
+        let pages = (claim.floor + Pages(beyond)).min(claim.cap);
+        self.profiles[place].normalised(pages.in_bytes(self.page_size))
     }
 
     fn step(&self) -> u64 {
@@ -98,7 +91,8 @@ impl BestEffort {
         };
         let parts: Vec<u64> = self.parts.iter().map(|&part| scaled(part)).collect();
         let smallest = objective.value(&parts);
-        let expected: Vec<f64> = (0..parts.len()).map(|i| objective.of(i, parts[i])).collect();
+        let expected: Vec<f64> =
+            (0..parts.len()).map(|i| objective.performance(i, parts[i])).collect();
         for (claim, (part, expected)) in claims.iter_mut().zip(parts.into_iter().zip(expected)) {
             claim.pages = (claim.floor + Pages(part)).min(claim.cap);
             claim.rule = Rule::Annealed { expected, smallest };

@@ -38,7 +38,7 @@ pub struct Advise {
     #[arg(required = true, value_name = "SCENARIO|TRACE")]
     sources: Vec<PathBuf>,
     /// The policy that decides what lies in fast memory (see `tierwise policies`).
-    #[arg(long, default_value = "multi-clock", value_name = "NAME")]
+    #[arg(long, default_value = "tierwise", value_name = "NAME")]
     policy: String,
     /// The slowdown that a tenant may have: for all, or for one as NAME=SLOWDOWN; may be repeated
     /// [default: 1.05 for all that have no SLO].

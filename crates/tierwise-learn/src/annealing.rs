@@ -100,14 +100,17 @@ pub fn anneal(objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {
         let moved = step.min(now[from]);
         now[from] -= moved;
         now[to] += moved;
-        [from, to].map(|place| performances.set(place, objective.performance(place, now[place])));
+        for place in [from, to] {
+            performances.set(place, objective.performance(place, now[place]));
+        }
         let changed = performances.smallest();
         let difference = changed - value;
         if difference <= 0.0 && rng.random::<f64>() >= (difference / temperature).exp() {
             now[from] += moved;
             now[to] -= moved;
-            [from, to]
-                .map(|place| performances.set(place, objective.performance(place, now[place])));
+            for place in [from, to] {
+                performances.set(place, objective.performance(place, now[place]));
+            }
             continue;
         }
         value = changed;

@@ -12,7 +12,8 @@
 //!    the least possible (alpha-fairness with alpha 2, between the most throughput and the fairest smallest share:
 //!    Mo and Walrand, IEEE/ACM Transactions on Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with
 //!    `m` misses an instruction of which a share `f` is fast, an instruction takes
-//!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not miss.
+//!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not miss. What the
+//!    estimator's histogram promises for `f` counts as far as such promises to that tenant came true.
 //!
 //! Shares are exact: the selector keeps everybody inside its own, so nobody's pages push out another's. What nobody has
 //! a use for is divided by weight and free memory is used: a cap is only what the operator wrote, or what others
@@ -44,6 +45,15 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 /// guard may be.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// How much of the difference is learned in an interval: half of it in three seconds.
+const LEARNING: f64 = 0.2;
+
+/// How much of a lost belief comes back in an interval: half of it in half a minute.
+const BELIEF: f64 = 0.02;
+
+/// A share of the accesses that is too small to be held to.
+const LEAST_PROMISE: f64 = 0.05;
+
 /// Pieces that the fast tier is divided into when nothing makes them smaller.
 const PIECES: u64 = 256;
 
@@ -65,6 +75,8 @@ struct Tenant {
     processors: f64,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
+    /// What of the fast accesses that its curve promised came true, 0 to 1; `None` before anything was seen.
+    kept: Option<f64>,
     share: Pages,
     /// Its share by the last decision.
     had: Option<Pages>,
@@ -76,6 +88,20 @@ impl Tenant {
     /// Misses an instruction; of a tenant that did nothing, none.
     fn misses_per_instruction(&self) -> f64 {
         if self.instructions > 0.0 { self.misses / self.instructions } else { 0.0 }
+    }
+
+    /// Compares what the curve promises of the memory held with what the tenant's counters say. A scan's pages are
+    /// sampled as it passes and are not accessed again for as long as it takes to come round: what is hot is not
+    /// what will be. A tenant that holds next to nothing cannot show what it would make of more: it is believed again bit by bit.
+    fn hold_to_promise(&mut self, held: Pages) {
+        let promised = self.curve.served(held);
+        let seen = if promised < LEAST_PROMISE || self.misses <= 0.0 {
+            self.kept.map(|kept| kept + (1.0 - kept) * BELIEF)
+        } else {
+            let now = (self.fast_misses / self.misses / promised).min(1.0);
+            Some(self.kept.map_or(now, |kept| kept + (now - kept) * LEARNING))
+        };
+        self.kept = seen.or(self.kept);
     }
 
     /// Nanoseconds an instruction with a share of the accesses fast.
@@ -207,8 +233,9 @@ impl Tierwise {
         }
         let weight = Self::spec(ctx, TenantId(tenant as u16)).map_or(DEFAULT_WEIGHT, |s| s.weight);
         let latency = latencies(ctx.topology);
-        let served = t.curve.served(t.share);
-        let more = served + pages.0 as f64 * each / t.curve.accesses();
+        let kept = t.kept.unwrap_or(1.0);
+        let served = kept * t.curve.served(t.share);
+        let more = served + kept * pages.0 as f64 * each / t.curve.accesses();
         let saved = t.instruction_ns(served, latency) - t.instruction_ns(more, latency);
         let slowdown = saved / t.instruction_ns(1.0, latency);
         let worth = f64::from(weight) * slowdown / pages.0 as f64;
@@ -323,7 +350,9 @@ impl Partitioner for Tierwise {
         let seconds = now.since(self.decided).as_secs_f64().max(1e-3);
         self.decided = now;
         for (i, t) in self.tenants.iter_mut().enumerate() {
-            t.curve.read(TenantId(i as u16), estimator);
+            let id = TenantId(i as u16);
+            t.curve.read(id, estimator);
+            t.hold_to_promise(ctx.usage(id, TierId::FASTEST));
         }
         self.floors.resolve(TierId::FASTEST, ctx);
         let left = self.entitle(now, seconds, ctx);

@@ -20,6 +20,10 @@ pub(super) struct Member {
 }
 
 impl Member {
+    /// Everybody's pages, without limit.
+    pub(super) const ANYBODY: Self =
+        Self { tenant: None, gives: Pages(u64::MAX), takes: Pages(u64::MAX) };
+
     /// A tenant within its own partition: it gives what it takes.
     pub(super) const fn alone(tenant: TenantId, most: Pages) -> Self {
         Self { tenant: Some(tenant), gives: most, takes: most }
@@ -29,20 +33,28 @@ impl Member {
 /// Candidates that were found last. Kept for their memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidates {
-    /// Pages of slower tiers, hottest first.
+    /// Pages of slower tiers, hottest first if they are of one.
     pub(super) hot: Vec<PageId>,
-    /// Pages of the fastest tier, coldest first.
+    /// Pages of the upper tier, coldest first.
     pub(super) cold: Vec<PageId>,
+    /// Pages that were named in this slice and not hot enough for the tier that they were named for.
+    pub(super) rejected: Vec<PageId>,
 }
 
 impl Candidates {
-    /// Finds up to about `most` base pages of the fastest tier.
-    pub(super) fn find_cold(&mut self, members: &[Member], most: Pages, turn: &mut Turn<'_, '_>) {
+    /// Finds up to about `most` base pages of a tier that can leave it.
+    pub(super) fn find_cold(
+        &mut self,
+        members: &[Member],
+        tier: TierId,
+        most: Pages,
+        turn: &mut Turn<'_, '_>,
+    ) {
         self.cold.clear();
         let all = members.iter().map(|m| u128::from(m.gives.0)).sum();
         for member in members {
             let most = part(member.gives, all, most, members.len());
-            let scope = Scope { tier: TierId::FASTEST, tenant: member.tenant };
+            let scope = Scope { tier, tenant: member.tenant };
             turn.estimator.coldest(scope, most, turn.ctx.pages, &mut self.cold);
         }
         if members.len() > 1 {
@@ -50,13 +62,19 @@ impl Candidates {
         }
     }
 
-    /// Finds up to about `most` base pages of slower tiers that deserve the fastest, from the nearest first.
-    pub(super) fn find_hot(&mut self, members: &[Member], most: Pages, turn: &mut Turn<'_, '_>) {
+    /// Finds up to about `most` base pages of tiers slower than `upper` that deserve it, from the nearest first.
+    pub(super) fn find_hot(
+        &mut self,
+        members: &[Member],
+        upper: TierId,
+        most: Pages,
+        turn: &mut Turn<'_, '_>,
+    ) {
         self.hot.clear();
         let all = members.iter().map(|m| u128::from(m.takes.0)).sum();
         for member in members {
             let mut most = part(member.takes, all, most, members.len());
-            for tier in turn.ctx.topology.ids().skip(1) {
+            for tier in turn.ctx.topology.ids().filter(|&tier| tier > upper) {
                 let (from, scope) = (self.hot.len(), Scope { tier, tenant: member.tenant });
                 turn.estimator.promotable(scope, most, turn.ctx.pages, &mut self.hot);
                 most = most.saturating_sub(turn.frames(&self.hot[from..]));
@@ -66,6 +84,19 @@ impl Candidates {
             let hottest_first = |&page: &PageId| (std::cmp::Reverse(turn.hotness(page)), page);
             self.hot.sort_unstable_by_key(hottest_first);
         }
+    }
+
+    /// Keeps the hot pages from the `first` on for the tiers below.
+    pub(super) fn reject(&mut self, first: usize) {
+        self.rejected.extend_from_slice(&self.hot[first..]);
+    }
+
+    /// Names as hot, hottest first, the rejected pages that lie below `upper`.
+    pub(super) fn take_rejected(&mut self, upper: TierId, turn: &Turn<'_, '_>) {
+        self.hot.clear();
+        let below = |page: &PageId| turn.ctx.pages.tier(*page).is_some_and(|tier| tier > upper);
+        self.hot.extend(self.rejected.extract_if(.., |page| below(page)));
+        self.hot.sort_unstable_by_key(|&page| (std::cmp::Reverse(turn.hotness(page)), page));
     }
 
     /// Adds up to `most` base pages of a tenant's that no look has found accessed, from the nearest slower tier

@@ -6,7 +6,8 @@
 //!   lowest bin and promoted from the highest (section 3.3.2). A share is filled whether or not its tenant has
 //!   pages that were accessed: a latency-critical tenant's are wanted when a request comes, not after it.
 //! - *Refine* (section 3.3.2, Figure 4b). With what a slice leaves, a tenant's slow pages change places with its
-//!   own fast ones if they are in a higher bin, and with no other tenant's.
+//!   own fast ones if they are in a higher bin, and with no other tenant's. On more than two tiers, what is then left goes
+//!   to the tiers below the fastest, where pages change places by their bins alone, whosesoever they are.
 //! - *Compete.* Tenants whose floor is below their cap share what is not partitioned as by frequency alone: the
 //!   hottest pages of all of them, but nobody's floor is touched and nobody's cap exceeded. In the schedule
 //!   they count as one best-effort tenant. MTAT (LC Only) of section 5 has its best-effort tenants compete.
@@ -117,6 +118,7 @@ impl Slices {
     fn survey(&mut self, turn: &Turn<'_, '_>) {
         self.changes.clear();
         self.competing.clear();
+        self.found.rejected.clear();
         let fast = TierId::FASTEST;
         let mut claimed = 0;
         for tenant in turn.books.tenants() {
@@ -139,8 +141,7 @@ impl Slices {
         }
         if turn.books.tenants().all(|tenant| turn.shares.of(tenant, fast) == Share::FREE) {
             self.competing.clear();
-            let any = Pages(u64::MAX);
-            self.competing.push(Member { tenant: None, gives: any, takes: any });
+            self.competing.push(Member::ANYBODY);
         }
         if !self.competing.is_empty() {
             let high = turn.ctx.topology.tier(fast).watermarks.high;
@@ -160,9 +161,10 @@ impl Slices {
             }
             match tenant {
                 Some(tenant) => {
-                    self.found.find_cold(&[Member::alone(tenant, wanted)], wanted, turn);
+                    let member = [Member::alone(tenant, wanted)];
+                    self.found.find_cold(&member, TierId::FASTEST, wanted, turn);
                 }
-                None => self.found.find_cold(&self.competing, wanted, turn),
+                None => self.found.find_cold(&self.competing, TierId::FASTEST, wanted, turn),
             }
             let mut moved = Pages(0);
             for i in 0..self.found.cold.len() {
@@ -194,7 +196,8 @@ impl Slices {
         let wanted = Pages(change.step.unsigned_abs());
         let cause = match change.tenant {
             Some(tenant) => {
-                self.found.find_hot(&[Member::alone(tenant, wanted)], wanted, turn);
+                let member = [Member::alone(tenant, wanted)];
+                self.found.find_hot(&member, TierId::FASTEST, wanted, turn);
                 if change.critical || self.fills_all {
                     let missing = wanted.saturating_sub(turn.frames(&self.found.hot));
                     self.found.fill(tenant, missing, turn);
@@ -202,7 +205,7 @@ impl Slices {
                 Cause::Grow
             }
             None => {
-                self.found.find_hot(&self.competing, wanted, turn);
+                self.found.find_hot(&self.competing, TierId::FASTEST, wanted, turn);
                 Cause::Hot
             }
         };
@@ -243,9 +246,12 @@ impl Slices {
         }
         let competing = std::mem::take(&mut self.competing);
         if !competing.is_empty() {
-            self.exchange(&competing, left, turn);
+            left = left.saturating_sub(self.exchange(&competing, TierId::FASTEST, left, turn));
         }
         self.competing = competing;
+        for upper in turn.ctx.topology.ids().skip(1) {
+            left = left.saturating_sub(self.exchange_below(upper, left, turn));
+        }
     }
 
     /// Exchanges a tenant's own pages, at its share's rate. Returns how many base pages were promoted.
@@ -257,26 +263,43 @@ impl Slices {
         let pace = self.pace[tenant.index()].0 as f64;
         // Rounded up: promotion is slowed down, never stopped.
         let most = if rate < 1.0 { left.min(Pages((pace * rate).ceil() as u64)) } else { left };
-        let moved = self.exchange(&[Member::alone(tenant, Pages(u64::MAX))], most, turn);
+        let member = [Member::alone(tenant, Pages(u64::MAX))];
+        let moved = self.exchange(&member, TierId::FASTEST, most, turn);
         if rate >= 1.0 {
             self.pace[tenant.index()] = moved;
         }
         moved
     }
 
-    /// Exchanges pages of these members until no slow one is in a higher bin than a fast one, or `most` base
+    /// Exchanges pages of a tier below the fastest, whosesoever they are: first with those that were not hot enough for the
+    /// fastest, as a page is named once in a plan. Returns how many base pages were promoted.
+    fn exchange_below(&mut self, upper: TierId, left: Pages, turn: &mut Turn<'_, '_>) -> Pages {
+        let anybody = [Member::ANYBODY];
+        self.found.take_rejected(upper, turn);
+        self.found.find_cold(&anybody, upper, turn.frames(&self.found.hot), turn);
+        let (moved, _) = self.pair(upper, left, turn);
+        moved + self.exchange(&anybody, upper, left.saturating_sub(moved), turn)
+    }
+
+    /// Exchanges pages of these members until none below a tier is in a higher bin than one in it, or `most` base
     /// pages are promoted. Returns how many were.
-    fn exchange(&mut self, members: &[Member], most: Pages, turn: &mut Turn<'_, '_>) -> Pages {
+    fn exchange(
+        &mut self,
+        members: &[Member],
+        upper: TierId,
+        most: Pages,
+        turn: &mut Turn<'_, '_>,
+    ) -> Pages {
         let (mut moved, mut batch) = (Pages(0), FIRST_BATCH);
         while moved < most {
             let asked = batch.min(most - moved);
-            self.found.find_hot(members, asked, turn);
+            self.found.find_hot(members, upper, asked, turn);
             let incoming = turn.frames(&self.found.hot);
             if incoming == Pages(0) {
                 break;
             }
-            self.found.find_cold(members, incoming, turn);
-            let (exchanged, all) = self.pair(most - moved, turn);
+            self.found.find_cold(members, upper, incoming, turn);
+            let (exchanged, all) = self.pair(upper, most - moved, turn);
             moved += exchanged;
             if !all {
                 break;
@@ -288,30 +311,31 @@ impl Slices {
 
     /// Pairs the candidates, hottest with coldest. Returns the base pages promoted, and whether every
     /// candidate was.
-    fn pair(&mut self, most: Pages, turn: &mut Turn<'_, '_>) -> (Pages, bool) {
+    fn pair(&mut self, upper: TierId, most: Pages, turn: &mut Turn<'_, '_>) -> (Pages, bool) {
         let (mut moved, mut room, mut used) = (Pages(0), Pages(0), 0);
         for i in 0..self.found.hot.len() {
             let page = self.found.hot[i];
             let (frames, heat) = (turn.frames(&[page]), turn.hotness(page));
             let missing = frames.saturating_sub(room);
             let Some(victims) = self.found.colder(used, missing, heat, turn) else {
+                self.found.reject(i);
                 return (moved, false);
             };
             if moved + frames > most {
                 return (moved, false);
             }
-            if !self.may_swap(page, frames, turn) {
+            if !self.may_swap(page, upper, frames, turn) {
                 continue;
             }
             for _ in 0..victims {
                 let victim = self.found.cold[used];
                 used += 1;
-                let cause = Self::cause_of_giving(victim, turn);
-                if self.may_give(victim, turn) && turn.demote(victim, TierId::FASTEST, cause) {
+                let cause = Self::cause_of_giving(victim, upper, turn);
+                if self.may_give(victim, upper, turn) && turn.demote(victim, upper, cause) {
                     room += turn.frames(&[victim]);
                 }
             }
-            if room >= frames && turn.move_to(page, TierId::FASTEST, Cause::Hot) {
+            if room >= frames && turn.move_to(page, upper, Cause::Hot) {
                 room -= frames;
                 moved += frames;
             }
@@ -321,18 +345,28 @@ impl Slices {
 
     /// Whether a page's tenant may promote it once the pages that make way are gone: in a partition they are
     /// its own, among those that compete its cap counts.
-    fn may_swap(&self, page: PageId, frames: Pages, turn: &Turn<'_, '_>) -> bool {
+    fn may_swap(&self, page: PageId, upper: TierId, frames: Pages, turn: &Turn<'_, '_>) -> bool {
+        if upper != TierId::FASTEST {
+            return true;
+        }
         let share = turn.shares.of(turn.ctx.pages.tenant(page), TierId::FASTEST);
         share.floor >= share.cap || self.may_take(page, frames, turn)
     }
 
-    fn cause_of_giving(page: PageId, turn: &Turn<'_, '_>) -> Cause {
+    fn cause_of_giving(page: PageId, upper: TierId, turn: &Turn<'_, '_>) -> Cause {
         let share = turn.shares.of(turn.ctx.pages.tenant(page), TierId::FASTEST);
-        if share.floor >= share.cap { Cause::AtShare } else { Cause::MakeRoom }
+        if upper == TierId::FASTEST && share.floor >= share.cap {
+            Cause::AtShare
+        } else {
+            Cause::MakeRoom
+        }
     }
 
     /// Whether a page's tenant stays at its floor without it; in a partition it gets it back at once.
-    fn may_give(&self, page: PageId, turn: &Turn<'_, '_>) -> bool {
+    fn may_give(&self, page: PageId, upper: TierId, turn: &Turn<'_, '_>) -> bool {
+        if upper != TierId::FASTEST {
+            return true;
+        }
         let tenant = turn.ctx.pages.tenant(page);
         let share = turn.shares.of(tenant, TierId::FASTEST);
         let held = turn.books.held(tenant, TierId::FASTEST);

@@ -20,7 +20,11 @@ struct Enforced {
 
 impl Enforced {
     fn new(tenants: usize, parameters: &str) -> Self {
-        let mut machine = Machine::new(2);
+        Self::on(2, tenants, parameters)
+    }
+
+    fn on(tiers: usize, tenants: usize, parameters: &str) -> Self {
+        let mut machine = Machine::new(tiers);
         machine.specs = (0..tenants).map(|i| TenantSpec::new(format!("t{i}"))).collect();
         machine.specs[0].class = Class::LatencyCritical;
         let build = BuildContext::new(&machine.topology, 0);
@@ -56,7 +60,8 @@ impl Enforced {
     fn read_tenants(&mut self) {
         let machine = &mut self.machine;
         machine.tenants = vec![TenantReading::default(); machine.specs.len()];
-        machine.tenants.iter_mut().for_each(|reading| reading.usage = vec![Pages(0); 2]);
+        let tiers = machine.topology.tiers.len();
+        machine.tenants.iter_mut().for_each(|reading| reading.usage = vec![Pages(0); tiers]);
         for page in (0..machine.pages.len() as u32).map(PageId) {
             if let Some(tier) = machine.pages.tier(page) {
                 let usage = &mut machine.tenants[machine.pages.tenant(page).index()].usage;
@@ -169,6 +174,21 @@ fn a_tenant_whose_promotion_is_slowed_down_exchanges_as_much_less() {
     assert_eq!(exchanged(&mut enforced, 40), 1, "slowed down, never stopped");
     enforced.share(0, Share::exactly(Pages(20)));
     assert_eq!(exchanged(&mut enforced, 50), 19, "the twenty hottest but the one that is there");
+}
+
+#[test]
+fn below_the_fastest_tier_pages_change_places_too() {
+    let mut enforced = Enforced::on(3, 1, "");
+    enforced.machine.born_of(0, 0..10, 0).born_of(0, 10..20, 1).born_of(0, 20..30, 2);
+    enforced.partition(&[10]);
+    enforced.sample(0..10, 8);
+    enforced.sample(20..25, 2);
+    enforced.slice();
+    let tier = |page: u32| enforced.machine.pages.tier(PageId(page)).unwrap().0;
+    assert!((0..10).all(|page| tier(page) == 0));
+    assert!((20..25).all(|page| tier(page) == 1), "hotter than what was there");
+    assert_eq!((10..20).filter(|&page| tier(page) == 2).count(), 5);
+    assert!((25..30).all(|page| tier(page) == 2));
 }
 
 /// Tenants 1 and 2 compete for what tenant 0's partition leaves, and keep 6 pages (the high watermark) free.

@@ -80,6 +80,8 @@ pub struct LatencyResult {
     /// Of them, those that took longer than the objective, and those that were still waiting for longer than
     /// it at the end.
     pub violations: u64,
+    /// Those that were still waiting for longer than the objective at the end; answered they were not.
+    pub overdue: u64,
     /// The objective for the 99th percentile, in milliseconds.
     pub slo_ms: f64,
     /// Half took no longer.
@@ -96,6 +98,13 @@ pub struct LatencyResult {
     pub seconds: u64,
     /// Of them, those whose 99th percentile exceeded the objective.
     pub violating_seconds: u64,
+}
+
+impl LatencyResult {
+    /// The share of the requests that violated the objective, 0 to 1.
+    pub fn violated(&self) -> f64 {
+        self.violations as f64 / (self.requests + self.overdue).max(1) as f64
+    }
 }
 
 /// The state of a run at one moment; rates are over the interval that ends there.

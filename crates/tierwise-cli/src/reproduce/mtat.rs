@@ -273,9 +273,7 @@ impl Mtat {
         let options = RunOptions { seed: self.seed, ..RunOptions::default() };
         let output = run(&prepared, recipe, &options, &mut |_| ())?;
         let latency = output.result.tenants.first().and_then(|t| t.latency);
-        Ok(latency.is_some_and(|l| {
-            l.p99_ms <= l.slo_ms && l.violations as f64 <= 0.01 * l.requests as f64
-        }))
+        Ok(latency.is_some_and(|l| l.p99_ms <= l.slo_ms && l.violated() <= 0.01))
     }
 
     fn figure_9(&self, scenario: &Scenario, recipes: &[Recipe]) -> Result<Sheet, Failure> {
@@ -296,7 +294,7 @@ impl Mtat {
                 against_memtis(&percent(load), outputs).into_iter().zip(outputs)
             {
                 let latency = output.result.tenants.first().and_then(|t| t.latency);
-                let share = latency.map_or(0.0, |l| l.violations as f64 / l.requests.max(1) as f64);
+                let share = latency.map_or(0.0, |l| l.violated());
                 row.push(format!("{:.2}", share * 100.0));
                 sheet.rows.push(row);
             }

@@ -164,9 +164,11 @@ fn tenant(prepared: &Prepared, host: &Host, i: usize, measured: &Measured) -> Te
 fn latency(service: &RunningService) -> LatencyResult {
     let total = service.tenant.latencies().total();
     let ms = |d: Duration| d.as_secs_f64() * 1e3;
+    let overdue = service.tenant.waiting().overdue;
     LatencyResult {
         requests: total.requests,
-        violations: total.violations + service.tenant.waiting().overdue,
+        violations: total.violations + overdue,
+        overdue,
         slo_ms: service.tenant.latencies().slo_ns() as f64 * 1e-6,
         p50_ms: ms(total.p50),
         p95_ms: ms(total.p95),

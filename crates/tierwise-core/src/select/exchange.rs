@@ -13,26 +13,16 @@
 //! Parameter: `pages` (1024) base pages promoted into each tier at a scan. The paper says "a fixed
 //! number" without naming it; this is its number of pages in a scan (section V-C).
 
-use super::books::Books;
-use super::kswapd::{Kswapd, Victims};
-use super::regulated::Regulated;
-use super::turn::Turn;
+use super::promotion::{NoWay, Promotion};
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
-use crate::reason::Cause;
 use crate::stage::{Estimator, Selector, Shares, Tick};
-use crate::units::{Pages, TierId};
+use crate::units::Pages;
 
 /// Exchanges a fixed number of pages.
 #[derive(Debug, Clone)]
-pub struct Exchange {
-    pages: Pages,
-    kswapd: Kswapd,
-    victims: Victims,
-    candidates: Regulated,
-    books: Books,
-}
+pub struct Exchange(Promotion);
 
 impl Exchange {
     /// The number of pages in a scan, MULTI-CLOCK section V-C.
@@ -43,29 +33,8 @@ impl Exchange {
     /// # Errors
     /// Not a whole number of at least one.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
-        Ok(Self {
-            pages: Pages(section.whole_or("pages", Self::PAGES, 1..=u64::MAX)?),
-            kswapd: Kswapd::default(),
-            victims: Victims::default(),
-            candidates: Regulated::default(),
-            books: Books::default(),
-        })
-    }
-
-    fn exchange(&mut self, lower: TierId, upper: TierId, turn: &mut Turn<'_, '_>) {
-        for i in 0..self.candidates.order(turn) {
-            let (tenant, incoming) = self.candidates.find(i, lower, upper, self.pages, turn);
-            if incoming == Pages(0) {
-                continue;
-            }
-            self.victims.find(upper, tenant, incoming, turn);
-            for &page in &self.candidates.found {
-                if !self.victims.make_way(upper, tenant, turn.frames(&[page]), turn) {
-                    break;
-                }
-                turn.move_to(page, upper, Cause::Hot);
-            }
-        }
+        let pages = section.whole_or("pages", Self::PAGES, 1..=u64::MAX)?;
+        Ok(Self(Promotion::new(Pages(pages), NoWay::Stop)))
     }
 }
 
@@ -78,14 +47,6 @@ impl Selector for Exchange {
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        let books = std::mem::take(&mut self.books);
-        let mut turn = Turn::open(books, ctx, estimator, shares, plan);
-        self.kswapd.balance(&mut turn);
-        for lower in turn.ctx.topology.ids().filter(|_| tick.looked) {
-            if let Some(upper) = lower.faster() {
-                self.exchange(lower, upper, &mut turn);
-            }
-        }
-        self.books = turn.books;
+        self.0.select(|_| tick.looked, ctx, estimator, shares, plan);
     }
 }

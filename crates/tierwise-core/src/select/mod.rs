@@ -6,6 +6,7 @@ mod kswapd;
 mod none;
 mod pressure;
 mod promote_list;
+mod promotion;
 mod regulated;
 mod slices;
 mod threshold;

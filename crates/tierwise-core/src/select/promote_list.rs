@@ -15,26 +15,16 @@
 //!
 //! Parameter: `pages` (unlimited) base pages promoted of each tenant at a scan.
 
-use super::books::Books;
-use super::kswapd::{Kswapd, Victims};
-use super::regulated::Regulated;
-use super::turn::Turn;
+use super::promotion::{NoWay, Promotion};
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
-use crate::reason::Cause;
 use crate::stage::{Estimator, Selector, Shares, Tick};
-use crate::units::{Pages, TierId};
+use crate::units::Pages;
 
 /// Promotes all that is promotable.
 #[derive(Debug, Clone)]
-pub struct PromoteList {
-    pages: Pages,
-    kswapd: Kswapd,
-    victims: Victims,
-    candidates: Regulated,
-    books: Books,
-}
+pub struct PromoteList(Promotion);
 
 impl PromoteList {
     /// Reads its parameter.
@@ -42,30 +32,8 @@ impl PromoteList {
     /// # Errors
     /// Not a whole number of at least one.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
-        Ok(Self {
-            pages: Pages(section.whole_or("pages", u64::MAX, 1..=u64::MAX)?),
-            kswapd: Kswapd::default(),
-            victims: Victims::default(),
-            candidates: Regulated::default(),
-            books: Books::default(),
-        })
-    }
-
-    fn promote(&mut self, lower: TierId, upper: TierId, turn: &mut Turn<'_, '_>) {
-        for i in 0..self.candidates.order(turn) {
-            let (tenant, incoming) = self.candidates.find(i, lower, upper, self.pages, turn);
-            if incoming == Pages(0) {
-                continue;
-            }
-            self.victims.find(upper, tenant, incoming, turn);
-            for &page in &self.candidates.found {
-                let way = self.victims.make_way(upper, tenant, turn.frames(&[page]), turn);
-                // Nobody's floor is touched by going below the low watermark, unless there are floors.
-                if way || tenant.is_none() {
-                    turn.move_to(page, upper, Cause::Hot);
-                }
-            }
-        }
+        let pages = section.whole_or("pages", u64::MAX, 1..=u64::MAX)?;
+        Ok(Self(Promotion::new(Pages(pages), NoWay::GoBelow)))
     }
 }
 
@@ -78,16 +46,6 @@ impl Selector for PromoteList {
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        let books = std::mem::take(&mut self.books);
-        let mut turn = Turn::open(books, ctx, estimator, shares, plan);
-        self.kswapd.balance(&mut turn);
-        for lower in turn.ctx.topology.ids() {
-            if let Some(upper) = lower.faster()
-                && (tick.looked || self.kswapd.is_awake(lower))
-            {
-                self.promote(lower, upper, &mut turn);
-            }
-        }
-        self.books = turn.books;
+        self.0.select(|awake| tick.looked || awake, ctx, estimator, shares, plan);
     }
 }

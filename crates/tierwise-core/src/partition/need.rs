@@ -32,7 +32,7 @@
 //! let (need, slo) = (Need::default(), Duration::from_millis(20));
 //! let ratio = |service| need.access_ratio(Timestamp(0), &service, slo);
 //! assert_eq!(ratio(at(0.5, 0.0)), 0.0);                        // two thirds busy at a third more load
-//! assert!(ratio(at(0.73, 0.0)) > 0.2 && ratio(at(0.73, 0.0)) < 0.3);
+//! assert!((0.1..0.2).contains(&ratio(at(0.73, 0.0))));          // nearly all busy: some must be fast
 //! assert_eq!(ratio(at(0.9, 1.0)), 1.0);                        // nothing more can be done
 //! ```
 

@@ -65,6 +65,11 @@ pub enum Rule {
         /// Of the base rate from now on.
         promotion: f64,
     },
+    /// What it promotes is accessed no more than what it demotes ([`crate::partition::pays`]).
+    Fruitless {
+        /// Of the base rate from now on.
+        promotion: f64,
+    },
     /// The floors do not fit: all are cut in proportion.
     Overcommitted {
         /// Sum of the floors.
@@ -154,6 +159,11 @@ impl fmt::Display for Rule {
             Self::Recovering { promotion } => {
                 write!(f, "it thrashes no more: promotion doubled to {:.1} %", promotion * 100.0)
             }
+            Self::Fruitless { promotion } => write!(
+                f,
+                "what it promoted is accessed no more than what it demoted for it: promotion at {:.1} %",
+                promotion * 100.0
+            ),
             Self::Overcommitted { floors, capacity } => write!(
                 f,
                 "the floors add up to {} pages and the tier has {}: all were cut in proportion",

@@ -6,6 +6,7 @@ mod floors;
 mod mtat;
 mod need;
 mod none;
+mod profit;
 mod thrash;
 mod tierwise;
 
@@ -13,6 +14,7 @@ pub use equilibria::{Equilibria, promotion_rate};
 pub use mtat::{Mtat, largest_step, reward};
 pub use need::{Need, Service};
 pub use none::None;
+pub use profit::pays;
 pub use thrash::ThrashTable;
 pub use tierwise::Tierwise;
 

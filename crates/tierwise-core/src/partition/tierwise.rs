@@ -19,7 +19,9 @@
 //! a use for is divided by weight and free memory is used: a cap is only what the operator wrote, or what others
 //! are entitled to.
 //!
-//! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]).
+//! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]), and so does one whose
+//! promotions do not pay ([`super::profit`]). Memory that a tenant has is worth a little more to it than memory that
+//! it would have to get.
 //!
 //! The decision for each tenant carries its rule and the numbers that it was made with.
 
@@ -29,6 +31,7 @@ use std::time::Duration;
 use super::curve::Curve;
 use super::floors::{Default as DefaultFloor, Floors, cap};
 use super::need::{Need, Service};
+use super::profit::Profit;
 use super::thrash::ThrashControl;
 use crate::config::{ConfigError, Section};
 use crate::migrate::{Cap, MoveOutcome};
@@ -53,6 +56,10 @@ const BELIEF: f64 = 0.02;
 
 /// A share of the accesses that is too small to be held to.
 const LEAST_PROMISE: f64 = 0.05;
+
+/// What a piece that a tenant has is worth beside one that it would have to get: memory that goes to and fro between
+/// tenants that need it alike serves nobody while it is copied.
+const HAVING: f64 = 1.25;
 
 /// Pieces that the fast tier is divided into when nothing makes them smaller.
 const PIECES: u64 = 256;
@@ -141,6 +148,7 @@ impl PartialOrd for Offer {
 pub struct Tierwise {
     floors: Floors,
     thrash: ThrashControl,
+    profit: Profit,
     tenants: Vec<Tenant>,
     offers: BinaryHeap<Offer>,
     decided: Timestamp,
@@ -155,6 +163,7 @@ impl Tierwise {
         Ok(Self {
             floors: Floors::read(section, DefaultFloor::None)?,
             thrash: ThrashControl::read(section)?,
+            profit: Profit::default(),
             tenants: Vec::new(),
             offers: BinaryHeap::new(),
             decided: Timestamp::ZERO,
@@ -227,7 +236,10 @@ impl Tierwise {
     fn offer(&self, tenant: usize, piece: Pages, ctx: &PlanContext<'_>) -> Option<Offer> {
         let t = &self.tenants[tenant];
         let (run, each) = t.curve.next(t.share)?;
+        let old = t.had.unwrap_or_default().saturating_sub(t.share);
+        let having = old > Pages(0);
         let pages = run.min(piece).min(t.most.saturating_sub(t.share));
+        let pages = if having { pages.min(old) } else { pages };
         if pages == Pages(0) || t.curve.accesses() <= 0.0 {
             return None;
         }
@@ -239,6 +251,7 @@ impl Tierwise {
         let saved = t.instruction_ns(served, latency) - t.instruction_ns(more, latency);
         let slowdown = saved / t.instruction_ns(1.0, latency);
         let worth = f64::from(weight) * slowdown / pages.0 as f64;
+        let worth = if having { HAVING * worth } else { worth };
         (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
     }
 
@@ -310,6 +323,7 @@ impl Partitioner for Tierwise {
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &PageTable) {
         self.thrash.on_observation(obs, pages);
+        self.profit.on_observation(obs);
         if self.tenants.len() < obs.tenants.len() {
             self.tenants.resize_with(obs.tenants.len(), Tenant::default);
         }
@@ -326,6 +340,7 @@ impl Partitioner for Tierwise {
 
     fn on_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome], pages: &PageTable) {
         self.thrash.on_outcomes(now, outcomes, pages);
+        self.profit.on_outcomes(now, outcomes, pages);
     }
 
     fn thrash_events(&self, tenant: TenantId) -> u64 {
@@ -347,6 +362,7 @@ impl Partitioner for Tierwise {
             self.tenants.resize_with(ctx.tenants.len(), Tenant::default);
         }
         self.thrash.judge(now, ctx, estimator);
+        self.profit.judge(now);
         let seconds = now.since(self.decided).as_secs_f64().max(1e-3);
         self.decided = now;
         for (i, t) in self.tenants.iter_mut().enumerate() {
@@ -361,8 +377,11 @@ impl Partitioner for Tierwise {
         for i in 0..ctx.tenants.len() {
             let id = TenantId(i as u16);
             let (promotion, thrashing) = self.thrash.promotion(id);
+            let paying = self.profit.promotion(id);
+            let fruitless = (paying < promotion).then_some(Rule::Fruitless { promotion: paying });
+            let promotion = promotion.min(paying);
             let t = &mut self.tenants[i];
-            let rule = thrashing.or(t.rule).unwrap_or(self.floors.rule());
+            let rule = fruitless.or(thrashing).or(t.rule).unwrap_or(self.floors.rule());
             let share = Share { promotion, ..Share::exactly(t.share) };
             shares.set(now, id, TierId::FASTEST, share, rule);
             t.had = Some(t.share);

@@ -40,6 +40,7 @@ pub const fn rule_name(rule: &Rule) -> &'static str {
         Rule::Unthrottled => "unthrottled",
         Rule::Thrashing { .. } => "thrashing",
         Rule::Recovering { .. } => "recovering",
+        Rule::Fruitless { .. } => "fruitless",
         Rule::Overcommitted { .. } => "overcommitted",
         Rule::Learned { .. } => "learned",
         Rule::Guard { .. } => "guard",
@@ -63,7 +64,7 @@ pub fn numbers(rule: &Rule) -> BTreeMap<String, f64> {
         Rule::Thrashing { rate, limit, promotion } => {
             vec![("events_per_second", rate), ("limit", limit), ("promotion", promotion)]
         }
-        Rule::Recovering { promotion } => vec![("promotion", promotion)],
+        Rule::Recovering { promotion } | Rule::Fruitless { promotion } => vec![("promotion", promotion)],
         Rule::Overcommitted { floors, capacity } => {
             vec![("floors_pages", pages(floors)), ("capacity_pages", pages(capacity))]
         }

@@ -1,0 +1,243 @@
+//! Whether a tenant's promotions pay: pages that were promoted and pages that were demoted are followed in a
+//! fixed-size table, and the samples that name them are counted. Where the ones are not accessed more often
+//! than the others, the pages might as well have stayed where they were: a program that reads its memory in a circle
+//! makes the page that it just left look hot, and it is the last that it will come back to. Such a tenant's
+//! promotion is halved, and doubled back once the pages that still move are the right ones.
+//!
+//! ```
+//! use tierwise_core::partition::pays;
+//!
+//! // (samples, page-seconds) of the promoted pages and of the demoted ones.
+//! assert_eq!(pays((900.0, 100.0), (100.0, 100.0)), Some(true));
+//! assert_eq!(pays((100.0, 100.0), (120.0, 100.0)), Some(false));
+//! assert_eq!(pays((3.0, 100.0), (1.0, 100.0)), None, "too few to tell");
+//! ```
+
+use std::time::Duration;
+
+use crate::migrate::MoveOutcome;
+use crate::observe::Observation;
+use crate::page::PageTable;
+use crate::units::{PageId, TenantId, Timestamp};
+
+/// Slots: 384 KiB. Pages that move later take the place of those that moved before.
+const SLOTS: usize = 1 << 14;
+
+/// What is promoted must be accessed so many times as often as what is demoted. An exchange copies two pages,
+/// which nothing but a clear difference pays for.
+const MARGIN: f64 = 1.25;
+
+/// With fewer samples nothing is judged: their standard deviation is a tenth of them.
+const LEAST_SAMPLES: f64 = 100.0;
+
+/// What is left of the counts after each judgement, once a second: a memory of ten seconds.
+const MEMORY: f64 = 0.9;
+
+/// How long a page is followed: what was true of it before is not held against what moves now.
+const FOLLOW: Duration = Duration::from_secs(30);
+
+/// What a tenant of whom there is too little to tell dares more each second: ten times as much in half a minute.
+const DARING: f64 = 1.08;
+
+/// Halvings end here; from there it dares again.
+const LEAST: f64 = 1.0 / 256.0;
+
+/// Whether promotion paid, from samples and page-seconds of promoted and of demoted pages; `None` if there are too
+/// few to tell.
+pub fn pays(promoted: (f64, f64), demoted: (f64, f64)) -> Option<bool> {
+    let seen = promoted.0 + demoted.0 >= LEAST_SAMPLES && promoted.1 > 0.0 && demoted.1 > 0.0;
+    seen.then(|| promoted.0 / promoted.1 > MARGIN * demoted.0 / demoted.1)
+}
+
+/// A page that moved.
+#[derive(Debug, Clone, Copy)]
+struct Followed {
+    page: PageId,
+    tenant: TenantId,
+    promoted: bool,
+    at: Timestamp,
+}
+
+/// One side of a tenant's moves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Side {
+    /// Pages in the table.
+    followed: u32,
+    samples: f64,
+    page_seconds: f64,
+}
+
+/// What is known of one tenant.
+#[derive(Debug, Clone, Copy)]
+struct Tenant {
+    /// Of the demoted pages, and of the promoted ones.
+    sides: [Side; 2],
+    promotion: f64,
+}
+
+impl Tenant {
+    const NEW: Self =
+        Self { sides: [Side { followed: 0, samples: 0.0, page_seconds: 0.0 }; 2], promotion: 1.0 };
+
+    fn judge(&mut self, seconds: f64) {
+        for side in &mut self.sides {
+            side.page_seconds += f64::from(side.followed) * seconds;
+        }
+        let [demoted, promoted] = self.sides.map(|side| (side.samples, side.page_seconds));
+        match pays(promoted, demoted) {
+            Some(true) => self.promotion = (self.promotion * 2.0).min(1.0),
+            Some(false) => self.promotion = (self.promotion / 2.0).max(LEAST),
+            None => self.promotion = (self.promotion * DARING).min(1.0),
+        }
+        for side in &mut self.sides {
+            side.samples *= MEMORY;
+            side.page_seconds *= MEMORY;
+        }
+    }
+}
+
+/// Follows what moved.
+#[derive(Debug, Clone)]
+pub(super) struct Profit {
+    slots: Vec<Option<Followed>>,
+    tenants: Vec<Tenant>,
+    judged: Timestamp,
+}
+
+impl Default for Profit {
+    fn default() -> Self {
+        Self { slots: vec![None; SLOTS], tenants: Vec::new(), judged: Timestamp::ZERO }
+    }
+}
+
+impl Profit {
+    fn tenant_mut(&mut self, tenant: TenantId) -> &mut Tenant {
+        if self.tenants.len() <= tenant.index() {
+            self.tenants.resize(tenant.index() + 1, Tenant::NEW);
+        }
+        &mut self.tenants[tenant.index()]
+    }
+
+    fn forget(&mut self, slot: usize) {
+        if let Some(old) = self.slots[slot].take() {
+            self.tenant_mut(old.tenant).sides[usize::from(old.promoted)].followed -= 1;
+        }
+    }
+
+    /// Counts the samples of pages that are followed, and forgets those that are gone.
+    pub(super) fn on_observation(&mut self, obs: &Observation) {
+        for sample in &obs.samples {
+            let slot = sample.page.index() % SLOTS;
+            if let Some(known) = self.slots[slot].filter(|known| known.page == sample.page) {
+                self.tenant_mut(known.tenant).sides[usize::from(known.promoted)].samples += 1.0;
+            }
+        }
+        for &page in &obs.gone {
+            let slot = page.index() % SLOTS;
+            if self.slots[slot].is_some_and(|known| known.page == page) {
+                self.forget(slot);
+            }
+        }
+    }
+
+    /// Follows what moved.
+    pub(super) fn on_outcomes(
+        &mut self,
+        now: Timestamp,
+        outcomes: &[MoveOutcome],
+        pages: &PageTable,
+    ) {
+        for outcome in outcomes.iter().filter(|o| o.result.is_ok()) {
+            let Some(from) = outcome.from else { continue };
+            let slot = outcome.page.index() % SLOTS;
+            self.forget(slot);
+            let tenant = pages.tenant(outcome.page);
+            let promoted = outcome.to < from;
+            self.tenant_mut(tenant).sides[usize::from(promoted)].followed += 1;
+            self.slots[slot] = Some(Followed { page: outcome.page, tenant, promoted, at: now });
+        }
+    }
+
+    /// Whose promotions paid since the last judgement.
+    pub(super) fn judge(&mut self, now: Timestamp) {
+        let seconds = now.since(self.judged).as_secs_f64();
+        self.judged = now;
+        for slot in 0..SLOTS {
+            if self.slots[slot].is_some_and(|known| now.since(known.at) > FOLLOW) {
+                self.forget(slot);
+            }
+        }
+        self.tenants.iter_mut().for_each(|tenant| tenant.judge(seconds));
+    }
+
+    /// At which part of its rate a tenant promotes.
+    pub(super) fn promotion(&self, tenant: TenantId) -> f64 {
+        self.tenants.get(tenant.index()).map_or(1.0, |t| t.promotion)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::Sample;
+    use crate::page::{Attributes, PageKind};
+    use crate::units::TierId;
+
+    const TENANT: TenantId = TenantId(0);
+
+    /// Promotes pages 0..50, demotes 50..100, and samples each page of the two so often in each of `seconds`.
+    fn after(seconds: u64, promoted: usize, demoted: usize) -> Profit {
+        let (mut profit, mut pages) = (Profit::default(), PageTable::default());
+        let mut outcomes = Vec::new();
+        for page in (0..100).map(PageId) {
+            let to = TierId(u8::from(page.0 >= 50));
+            pages.insert(
+                page,
+                Attributes { tenant: TENANT, tier: to, kind: PageKind::Anon, order: 0 },
+            );
+            outcomes.push(MoveOutcome { page, from: Some(TierId(1 - to.0)), to, result: Ok(()) });
+        }
+        profit.on_outcomes(Timestamp::ZERO, &outcomes, &pages);
+        let mut obs = Observation::default();
+        for page in 0..100 {
+            let times = if page < 50 { promoted } else { demoted };
+            let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
+            obs.samples.extend(std::iter::repeat_n(sample, times));
+        }
+        for second in 1..=seconds {
+            profit.on_observation(&obs);
+            profit.judge(Timestamp(second * 1_000_000_000));
+        }
+        profit
+    }
+
+    #[test]
+    fn promotion_goes_on_where_the_right_pages_moved() {
+        assert_eq!(after(10, 4, 1).promotion(TENANT), 1.0);
+    }
+
+    #[test]
+    fn promotion_that_changes_nothing_is_halved_each_second_to_the_least() {
+        assert_eq!(after(3, 2, 2).promotion(TENANT), 0.125);
+        assert_eq!(after(20, 2, 2).promotion(TENANT), LEAST);
+        assert_eq!(after(20, 1, 4).promotion(TENANT), LEAST);
+    }
+
+    #[test]
+    fn what_moved_long_ago_is_forgotten_and_promotion_dares_again() {
+        let mut profit = after(20, 2, 2);
+        for second in 21..200 {
+            profit.judge(Timestamp(second * 1_000_000_000));
+        }
+        assert_eq!(profit.promotion(TENANT), 1.0);
+        assert!(profit.slots.iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn a_page_that_is_gone_is_followed_no_more() {
+        let mut profit = after(1, 2, 2);
+        let obs = Observation { gone: (0..100).map(PageId).collect(), ..Observation::default() };
+        profit.on_observation(&obs);
+        assert_eq!(profit.tenants[0].sides.map(|side| side.followed), [0, 0]);
+    }
+}

@@ -52,7 +52,7 @@ use crate::metrics::Metrics;
 use crate::migrate::{
     Budget, Cap, FailReason, MigrationPlan, Move, MoveOutcome, Placement, Planner,
 };
-use crate::observe::{Capabilities, Observation, TenantReading, Watch};
+use crate::observe::{Capabilities, Observation, Stray, TenantReading, Watch};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::reason::Decision;
@@ -192,6 +192,7 @@ impl Engine {
     /// Takes in what the world saw since the last observation.
     pub fn handle_observation(&mut self, now: Timestamp, obs: &Observation) {
         self.take_in_births(obs);
+        self.take_in_strays(now, obs);
         obs.referenced.for_each(|page| self.pages.mark_referenced(page));
         obs.written.for_each(|page| self.pages.mark_written(page));
         self.policy.on_observation(now, obs, &mut self.pages);
@@ -217,6 +218,23 @@ impl Engine {
                     self.pages.insert(page, born.attributes);
                 }
             }
+        }
+    }
+
+    /// A page that the kernel moved is to a policy what one is that it moved itself; it is not counted as a move.
+    fn take_in_strays(&mut self, now: Timestamp, obs: &Observation) {
+        self.outcomes.clear();
+        for &Stray { page, tier } in &obs.strays {
+            let outcome =
+                MoveOutcome { page, from: self.pages.tier(page), to: tier, result: Ok(()) };
+            if outcome.from != Some(tier) && self.is_possible(&outcome) {
+                self.pages.set_tier(page, tier);
+                self.outcomes.push(outcome);
+            }
+        }
+        self.metrics.strays += self.outcomes.len() as u64;
+        if !self.outcomes.is_empty() {
+            self.policy.on_outcomes(now, &self.outcomes, &mut self.pages);
         }
     }
 
@@ -403,6 +421,21 @@ mod tests {
         engine.handle_observation(Timestamp::ZERO, &birth(1));
         engine.handle_observation(Timestamp::ZERO, &birth(0));
         assert_eq!(engine.pages().tier(PageId(0)), Some(TierId(1)));
+    }
+
+    #[test]
+    fn a_page_that_the_kernel_moved_is_known_to_be_there_and_not_counted_as_moved() {
+        let mut engine = two_tiers();
+        engine.handle_observation(Timestamp::ZERO, &birth(0));
+        let stray = |page, tier| Stray { page: PageId(page), tier: TierId(tier) };
+        let obs = Observation {
+            strays: vec![stray(0, 1), stray(0, 1), stray(0, 2), stray(7, 1)],
+            tiers: vec![TierReading::default(); 2],
+            ..Observation::default()
+        };
+        engine.handle_observation(Timestamp::ZERO, &obs);
+        assert_eq!(engine.pages().tier(PageId(0)), Some(TierId(1)));
+        assert_eq!((engine.metrics().strays, engine.metrics().demote.success), (1, 0));
     }
 
     #[test]

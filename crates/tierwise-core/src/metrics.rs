@@ -70,6 +70,8 @@ pub struct Metrics {
     pub promote_demoted: u64,
     /// Plans made, empty ones left out.
     pub plans: u64,
+    /// Pages that somebody else moved.
+    pub strays: u64,
     /// Reference bits read and cleared.
     pub scan: ScanCost,
     /// Pages poisoned.

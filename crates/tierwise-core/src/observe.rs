@@ -28,6 +28,16 @@ impl Born {
     }
 }
 
+/// A page that lies elsewhere than the engine's plans put it: the kernel moved it, or a move came to something
+/// else than was reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stray {
+    /// The page.
+    pub page: PageId,
+    /// Where it was found.
+    pub tier: TierId,
+}
+
 /// A hint fault: the first access to a page after it was poisoned (`PROT_NONE`), on the application's
 /// own path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +125,8 @@ pub struct Observation {
     pub born: Vec<Born>,
     /// Pages that are no more. A page number is not used again before the next observation.
     pub gone: Vec<PageId>,
+    /// Pages found in another tier than where the engine's moves left them.
+    pub strays: Vec<Stray>,
     /// Pages with the reference bit set since the last observation.
     pub referenced: PageBits,
     /// Pages with the dirty bit set since the last observation.
@@ -140,6 +152,7 @@ impl Observation {
     pub fn clear(&mut self) {
         self.born.clear();
         self.gone.clear();
+        self.strays.clear();
         self.referenced.clear();
         self.written.clear();
         self.supervised.clear();

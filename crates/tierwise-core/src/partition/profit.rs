@@ -2,7 +2,7 @@
 //! fixed-size table, and the samples that name them are counted. Where the ones are not accessed more often
 //! than the others, the pages might as well have stayed where they were: a program that reads its memory in a circle
 //! makes the page that it just left look hot, and it is the last that it will come back to. Such a tenant's
-//! promotion is halved, and doubled back once the pages that still move are the right ones.
+//! promotion is halved each second, and doubled back when the pages that still move are the right ones or too few to tell.
 //!
 //! ```
 //! use tierwise_core::partition::pays;
@@ -23,21 +23,20 @@ use crate::units::{PageId, TenantId, Timestamp};
 /// Slots: 384 KiB. Pages that move later take the place of those that moved before.
 const SLOTS: usize = 1 << 14;
 
-/// What is promoted must be accessed so many times as often as what is demoted. An exchange copies two pages,
-/// which nothing but a clear difference pays for.
-const MARGIN: f64 = 1.25;
-
 /// With fewer samples nothing is judged: their standard deviation is a tenth of them.
 const LEAST_SAMPLES: f64 = 100.0;
 
-/// What is left of the counts after each judgement, once a second: a memory of ten seconds.
-const MEMORY: f64 = 0.9;
+/// What is left of the counts after each judgement, once a second: a program that loads its data and then serves requests
+/// from them is a different one within two seconds.
+const MEMORY: f64 = 0.5;
 
-/// How long a page is followed: what was true of it before is not held against what moves now.
-const FOLLOW: Duration = Duration::from_secs(30);
+/// How long a page is followed: an exchange that does not pay within this time is not worth its copies, and what was true
+/// before is not held against what moves now.
+const FOLLOW: Duration = Duration::from_secs(5);
 
-/// What a tenant of whom there is too little to tell dares more each second: ten times as much in half a minute.
-const DARING: f64 = 1.08;
+/// What a tenant of whom there is too little to tell dares more each second. A tenant whose exchanges do not pay so makes
+/// just as many as it takes to tell.
+const DARING: f64 = 2.0;
 
 /// Halvings end here; from there it dares again.
 const LEAST: f64 = 1.0 / 256.0;
@@ -46,7 +45,7 @@ const LEAST: f64 = 1.0 / 256.0;
 /// few to tell.
 pub fn pays(promoted: (f64, f64), demoted: (f64, f64)) -> Option<bool> {
     let seen = promoted.0 + demoted.0 >= LEAST_SAMPLES && promoted.1 > 0.0 && demoted.1 > 0.0;
-    seen.then(|| promoted.0 / promoted.1 > MARGIN * demoted.0 / demoted.1)
+    seen.then(|| promoted.0 / promoted.1 > demoted.0 / demoted.1)
 }
 
 /// A page that moved.
@@ -217,16 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn promotion_that_changes_nothing_is_halved_each_second_to_the_least() {
+    fn promotion_that_changes_nothing_is_halved_each_second() {
         assert_eq!(after(3, 2, 2).promotion(TENANT), 0.125);
-        assert_eq!(after(20, 2, 2).promotion(TENANT), LEAST);
-        assert_eq!(after(20, 1, 4).promotion(TENANT), LEAST);
+        assert_eq!(after(5, 1, 4).promotion(TENANT), 1.0 / 32.0);
     }
 
     #[test]
     fn what_moved_long_ago_is_forgotten_and_promotion_dares_again() {
-        let mut profit = after(20, 2, 2);
-        for second in 21..200 {
+        let mut profit = after(5, 2, 2);
+        for second in 6..20 {
             profit.judge(Timestamp(second * 1_000_000_000));
         }
         assert_eq!(profit.promotion(TENANT), 1.0);

@@ -13,8 +13,8 @@
 //!   they count as one best-effort tenant. MTAT (LC Only) of section 5 has its best-effort tenants compete.
 //!   Without shares, all do.
 //!
-//! A share's promotion rate slows its tenant's exchanges down: to that part of the pages that it exchanged in its last
-//! slice at the full rate. What a share grows or shrinks by goes on at the slices' pace.
+//! A share's promotion rate slows its tenant's exchanges down: to that part of the pages that it exchanged in its
+//! busiest recent slice at the full rate. What a share grows or shrinks by goes on at the slices' pace.
 //!
 //! A tier short of its low watermark is relieved at any time, by whoever holds more than its share first.
 //! Deltas are worked out anew at each slice, so that moves that failed, births and ends are made good.
@@ -51,6 +51,10 @@ use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 /// Whose shares are filled with pages that were not accessed, and whether best-effort tenants' are.
 const FILLS: [(&str, bool); 2] = [("everybody", true), ("latency-critical", false)];
 
+/// What is left from slice to slice of the largest exchange so far, at the full rate: programs change their pages in bursts, and
+/// a slice in which nothing changed says nothing of the next ten.
+const PACE_MEMORY: f64 = 0.9;
+
 /// The first look for pages that should change places; each that finds only such doubles the next.
 const FIRST_BATCH: Pages = Pages(8);
 
@@ -64,7 +68,7 @@ pub struct Slices {
     fills_all: bool,
     pressure: Pressure,
     books: Books,
-    /// Base pages that each tenant exchanged in its last slice at the full rate.
+    /// Base pages that each tenant exchanged in its busiest recent slice at the full rate.
     pace: Vec<Pages>,
     /// One a tenant, and one for those that compete.
     changes: Vec<Change>,
@@ -266,7 +270,8 @@ impl Slices {
         let member = [Member::alone(tenant, Pages(u64::MAX))];
         let moved = self.exchange(&member, TierId::FASTEST, most, turn);
         if rate >= 1.0 {
-            self.pace[tenant.index()] = moved;
+            let remembered = (pace * PACE_MEMORY) as u64;
+            self.pace[tenant.index()] = moved.max(Pages(remembered));
         }
         moved
     }

@@ -65,7 +65,7 @@ pub enum Rule {
         /// Of the base rate from now on.
         promotion: f64,
     },
-    /// What it promotes is accessed no more than what it demotes ([`crate::partition::pays`]).
+    /// What it promotes is accessed far less than what it demotes ([`crate::partition::pays`]).
     Fruitless {
         /// Of the base rate from now on.
         promotion: f64,
@@ -161,7 +161,7 @@ impl fmt::Display for Rule {
             }
             Self::Fruitless { promotion } => write!(
                 f,
-                "what it promoted is accessed no more than what it demoted for it: promotion at {:.1} %",
+                "what it promoted is accessed far less than what it demoted for it: promotion at {:.1} %",
                 promotion * 100.0
             ),
             Self::Overcommitted { floors, capacity } => write!(

@@ -1,6 +1,6 @@
 //! Whether a tenant's promotions pay: pages that were promoted and pages that were demoted are followed in a
-//! fixed-size table, and the samples that name them are counted. Where the ones are not accessed more often
-//! than the others, the pages might as well have stayed where they were: a program that reads its memory in a circle
+//! fixed-size table, and the samples that name them are counted. Where the ones are accessed far less often
+//! than the others, the pages should have stayed where they were: a program that reads its memory in a circle
 //! makes the page that it just left look hot, and it is the last that it will come back to. Such a tenant's
 //! promotion is halved each second, and doubled back when the pages that still move are the right ones or too few to tell.
 //!
@@ -9,7 +9,7 @@
 //!
 //! // (samples, page-seconds) of the promoted pages and of the demoted ones.
 //! assert_eq!(pays((900.0, 100.0), (100.0, 100.0)), Some(true));
-//! assert_eq!(pays((100.0, 100.0), (120.0, 100.0)), Some(false));
+//! assert_eq!(pays((100.0, 100.0), (240.0, 100.0)), Some(false));
 //! assert_eq!(pays((3.0, 100.0), (1.0, 100.0)), None, "too few to tell");
 //! ```
 
@@ -22,6 +22,11 @@ use crate::units::{PageId, TenantId, Timestamp};
 
 /// Slots: 384 KiB. Pages that move later take the place of those that moved before.
 const SLOTS: usize = 1 << 14;
+
+/// Promotion does not pay where what was promoted is accessed less than this part as often as what was demoted. Reading in a
+/// circle shows 0.5 to 0.65 in its first rounds and less later; graph traversals, which exchanges serve well, 0.6 to 1 for seconds on
+/// end, because what they promote is accessed in bursts that are over when it is followed.
+const WORSE: f64 = 0.5;
 
 /// With fewer samples nothing is judged: their standard deviation is a tenth of them.
 const LEAST_SAMPLES: f64 = 100.0;
@@ -45,7 +50,7 @@ const LEAST: f64 = 1.0 / 256.0;
 /// few to tell.
 pub fn pays(promoted: (f64, f64), demoted: (f64, f64)) -> Option<bool> {
     let seen = promoted.0 + demoted.0 >= LEAST_SAMPLES && promoted.1 > 0.0 && demoted.1 > 0.0;
-    seen.then(|| promoted.0 / promoted.1 > demoted.0 / demoted.1)
+    seen.then(|| promoted.0 / promoted.1 > WORSE * demoted.0 / demoted.1)
 }
 
 /// A page that moved.
@@ -216,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn promotion_that_changes_nothing_is_halved_each_second() {
-        assert_eq!(after(3, 2, 2).promotion(TENANT), 0.125);
+    fn promotion_of_the_wrong_pages_is_halved_each_second() {
+        assert_eq!(after(3, 2, 4).promotion(TENANT), 0.125);
         assert_eq!(after(5, 1, 4).promotion(TENANT), 1.0 / 32.0);
     }
 
     #[test]
     fn what_moved_long_ago_is_forgotten_and_promotion_dares_again() {
-        let mut profit = after(5, 2, 2);
+        let mut profit = after(5, 1, 4);
         for second in 6..20 {
             profit.judge(Timestamp(second * 1_000_000_000));
         }

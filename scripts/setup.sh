@@ -33,7 +33,14 @@ for tool in "$@"; do
         ;;
     cc) debian cc gcc "compiles the zstd library and the recorder" ;;
     qemu) debian qemu-x86_64 qemu-user "runs the programs that are recorded" ;;
+    lab)
+        debian mmdebstrap mmdebstrap "makes the root of the lab's guests"
+        # Debian keeps it in /usr/sbin, which is not on everybody's path.
+        PATH=$PATH:/usr/sbin:/sbin debian mke2fs e2fsprogs "makes their disk image"
+        debian dpkg-deb dpkg "unpacks their kernels and QEMU"
+        ;;
     valgrind) debian valgrind valgrind "the other tracer whose output is imported" ;;
+    chromium) debian chromium chromium "shows the dashboard in a test" ;;
     python) debian python3 python3 "runs the recording and measuring scripts" ;;
     venv)
         # ensurepip is what Debian leaves out of python3.

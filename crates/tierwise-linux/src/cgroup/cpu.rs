@@ -1,0 +1,52 @@
+//! How many processors a group may use: `cpuset.cpus.effective` and `cpu.max`.
+
+use std::path::Path;
+
+use crate::error::{LinuxError, Result};
+
+/// `cpu.max`: quota and period in microseconds, `max 100000` for no quota. In processors; `None` for no quota.
+///
+/// # Errors
+/// Something else is written there.
+pub fn quota(path: &Path, text: &str) -> Result<Option<f64>> {
+    let bad = || LinuxError::Format {
+        path: path.to_owned(),
+        line: None,
+        found: format!("{:?}", text.trim()),
+        expected: "quota and period in microseconds, such as \"max 100000\" or \"50000 100000\"",
+    };
+    let (quota, period) = text.trim().split_once(' ').ok_or_else(bad)?;
+    let period: u64 = period.parse().map_err(|_| bad())?;
+    if period == 0 {
+        return Err(bad());
+    }
+    if quota == "max" {
+        return Ok(None);
+    }
+    let quota: u64 = quota.parse().map_err(|_| bad())?;
+    Ok(Some(quota as f64 / period as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_quota_in_processors() {
+        let path = Path::new("cpu.max");
+        assert_eq!(quota(path, "max 100000\n").unwrap(), None);
+        assert_eq!(quota(path, "150000 100000\n").unwrap(), Some(1.5));
+        for bad in ["", "max", "1 0", "-1 100", "a b"] {
+            assert!(quota(path, bad).unwrap_err().to_string().starts_with("cpu.max: found"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in "(max|[0-9]{0,21}| |.{0,3}){0,4}") {
+            let _ = quota(Path::new("f"), &text);
+        }
+    }
+}

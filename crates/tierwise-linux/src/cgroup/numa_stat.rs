@@ -1,0 +1,103 @@
+//! `memory.numa_stat`: a group's memory by node.
+//!
+//! ```text
+//! anon N0=67108864 N1=16777216
+//! file N0=8388608 N1=0
+//! ...
+//! ```
+//!
+//! Rows overlap (`shmem` is part of `file`, pages of the swap cache are in `file` and in `anon`), and some count events
+//! and not bytes (`workingset_*`, `pgdemote_*`). What is added up here are the five LRU lists, `inactive_anon`,
+//! `active_anon`, `inactive_file`, `active_file` and `unevictable`: every page that can be moved between tiers is on
+//! exactly one of them, MGLRU or not. Kernel stacks, page tables and slab cannot be moved and do not count.
+//!
+//! ```
+//! use std::path::Path;
+//! use tierwise_core::units::Bytes;
+//! use tierwise_linux::cgroup::numa_stat;
+//!
+//! let text = "anon N0=8192 N1=0\ninactive_anon N0=4096 N1=0\nactive_anon N0=4096 N1=0\n\
+//!             kernel_stack N0=16384 N1=0\nactive_file N0=0 N1=12288\npgdemote_kswapd N0=99 N1=0\n";
+//! let mut usage = Vec::new();
+//! numa_stat::usage(Path::new("memory.numa_stat"), text, &mut usage)?;
+//! assert_eq!(usage, [(0, Bytes(8192)), (1, Bytes(12288))]);
+//! # Ok::<(), tierwise_linux::error::LinuxError>(())
+//! ```
+
+use std::path::Path;
+
+use tierwise_core::units::Bytes;
+
+use crate::error::{LinuxError, Result};
+
+/// The rows that are added up: the LRU lists.
+const LISTS: [&str; 5] =
+    ["inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable"];
+
+/// Adds a group's memory to the nodes of `usage`, which is kept ascending by node.
+///
+/// # Errors
+/// A row that is not as the kernel documents it.
+pub fn usage(path: &Path, text: &str, usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
+    for (index, line) in text.lines().enumerate() {
+        let mut words = line.split_whitespace();
+        if !words.next().is_some_and(|row| LISTS.contains(&row)) {
+            continue;
+        }
+        for word in words {
+            let (node, bytes) = of_node(word).ok_or_else(|| LinuxError::Format {
+                path: path.to_owned(),
+                line: Some(index + 1),
+                found: format!("{word:?}"),
+                expected: "bytes of a node, such as N0=4096",
+            })?;
+            add(usage, node, Bytes(bytes));
+        }
+    }
+    Ok(())
+}
+
+/// Reads `N0=4096`.
+pub(crate) fn of_node(word: &str) -> Option<(u32, u64)> {
+    let (node, amount) = word.strip_prefix('N')?.split_once('=')?;
+    Some((node.parse().ok()?, amount.parse().ok()?))
+}
+
+/// Adds to one node of a list that is ascending by node.
+pub(crate) fn add(usage: &mut Vec<(u32, Bytes)>, node: u32, bytes: Bytes) {
+    match usage.binary_search_by_key(&node, |&(n, _)| n) {
+        Ok(at) => usage[at].1 = Bytes(usage[at].1.0.saturating_add(bytes.0)),
+        Err(at) => usage.insert(at, (node, bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn damage_is_named_with_its_line() {
+        let text = "anon N0=1\nactive_anon N0=1 N1:2\n";
+        let said = usage(Path::new("memory.numa_stat"), text, &mut Vec::new()).unwrap_err();
+        assert!(said.to_string().starts_with("memory.numa_stat:2: found \"N1:2\""), "{said}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_of_a_list_counts_once(of in prop::collection::vec((0u32..4, 0u64..1 << 40), 0..12)) {
+            let row = |(i, (node, bytes)): (usize, &(u32, u64))| format!("{} N{node}={bytes}\n", LISTS[i % 5]);
+            let text: String = of.iter().enumerate().map(row).collect();
+            let mut sum = Vec::new();
+            usage(Path::new("f"), &text, &mut sum).unwrap();
+            prop_assert_eq!(sum.iter().map(|u| u.1.0).sum::<u64>(), of.iter().map(|o| o.1).sum::<u64>());
+            prop_assert!(sum.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        }
+
+        #[test]
+        fn nothing_panics(text in "(active_anon|N[0-9]{0,12}=?[0-9]{0,21}| |.{0,9}|\n){0,30}") {
+            let _ = usage(Path::new("f"), &text, &mut Vec::new());
+        }
+    }
+}

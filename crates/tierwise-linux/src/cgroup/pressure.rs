@@ -1,0 +1,93 @@
+//! Pressure stall information: the share of time in which tasks waited for memory (`Documentation/accounting/psi.rst`).
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::{LinuxError, Result};
+
+/// Shares of time, in percent, and the time in all.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Stall {
+    /// Over the last 10 seconds, 0 to 100.
+    pub avg10: f64,
+    /// Over the last minute, 0 to 100.
+    pub avg60: f64,
+    /// Over the last five minutes, 0 to 100.
+    pub avg300: f64,
+    /// Time stalled since the group was made.
+    pub total: Duration,
+}
+
+/// `memory.pressure`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Pressure {
+    /// At least one task waited.
+    pub some: Stall,
+    /// All tasks waited.
+    pub full: Stall,
+}
+
+impl Pressure {
+    /// Reads `memory.pressure`, or `/proc/pressure/memory`.
+    ///
+    /// # Errors
+    /// A line that is not as the kernel documents it.
+    pub fn parse(path: &Path, text: &str) -> Result<Self> {
+        let mut pressure = Self::default();
+        for (index, line) in text.lines().enumerate() {
+            let (kind, stall) = parse_line(line).ok_or_else(|| LinuxError::Format {
+                path: path.to_owned(),
+                line: Some(index + 1),
+                found: format!("{line:?}"),
+                expected: "\"some avg10=0.00 avg60=0.00 avg300=0.00 total=0\"",
+            })?;
+            match kind {
+                "some" => pressure.some = stall,
+                "full" => pressure.full = stall,
+                _ => {}
+            }
+        }
+        Ok(pressure)
+    }
+}
+
+fn parse_line(line: &str) -> Option<(&str, Stall)> {
+    let mut words = line.split_whitespace();
+    let kind = words.next()?;
+    let mut stall = Stall::default();
+    for word in words {
+        let (key, value) = word.split_once('=')?;
+        match key {
+            "avg10" => stall.avg10 = value.parse().ok()?,
+            "avg60" => stall.avg60 = value.parse().ok()?,
+            "avg300" => stall.avg300 = value.parse().ok()?,
+            "total" => stall.total = Duration::from_micros(value.parse().ok()?),
+            _ => {}
+        }
+    }
+    Some((kind, stall))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn two_lines_as_the_kernel_writes_them() {
+        let text = "some avg10=1.53 avg60=0.87 avg300=0.20 total=2458761\nfull avg10=0.00 avg60=0.12 avg300=0.03 total=812345\n";
+        let pressure = Pressure::parse(Path::new("memory.pressure"), text).unwrap();
+        assert_eq!((pressure.some.avg10, pressure.full.avg60), (1.53, 0.12));
+        assert_eq!(pressure.full.total, Duration::from_micros(812_345));
+        let said = Pressure::parse(Path::new("memory.pressure"), "some avg10=high\n").unwrap_err();
+        assert!(said.to_string().starts_with("memory.pressure:1: found \"some avg10=high\""));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in "(some|full|avg10=[0-9.e+-]{0,9}|total=[0-9]{0,21}| |.{0,9}|\n){0,20}") {
+            let _ = Pressure::parse(Path::new("f"), &text);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Files of `key value` lines ("flat keyed" in `Documentation/admin-guide/cgroup-v2.rst`): `memory.stat`,
+//! `memory.events`, `cpu.stat`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::{LinuxError, Result};
+
+/// Every line as key and value, in the file's order.
+///
+/// # Errors
+/// A line that is something else.
+pub fn flat<'a>(path: &Path, text: &'a str, mut take: impl FnMut(&'a str, u64)) -> Result<()> {
+    for (index, line) in text.lines().enumerate() {
+        let pair =
+            line.split_once(' ').and_then(|(key, value)| Some((key, value.trim().parse().ok()?)));
+        let (key, value) = pair.ok_or_else(|| LinuxError::Format {
+            path: path.to_owned(),
+            line: Some(index + 1),
+            found: format!("{line:?}"),
+            expected: "a key and a number, such as \"pgfault 12\"",
+        })?;
+        take(key, value);
+    }
+    Ok(())
+}
+
+/// Counters of `memory.stat`, since the group was made. `None` is what this kernel does not count; the ones of tiering
+/// are there since Linux 6.12, `pgdemote_proactive` came later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Pages promoted by NUMA balancing.
+    pub pgpromote_success: Option<u64>,
+    /// Pages demoted by kswapd.
+    pub pgdemote_kswapd: Option<u64>,
+    /// Pages demoted by an allocation that had to wait.
+    pub pgdemote_direct: Option<u64>,
+    /// Pages demoted by khugepaged.
+    pub pgdemote_khugepaged: Option<u64>,
+    /// Pages demoted by `memory.reclaim`; earlier kernels count them as direct.
+    pub pgdemote_proactive: Option<u64>,
+    /// Hint faults.
+    pub numa_hint_faults: Option<u64>,
+    /// Page faults.
+    pub pgfault: Option<u64>,
+    /// Page faults that read from a disk.
+    pub pgmajfault: Option<u64>,
+}
+
+impl Counters {
+    /// Reads `memory.stat`.
+    ///
+    /// # Errors
+    /// A line that is no key with a number.
+    pub fn parse(path: &Path, text: &str) -> Result<Self> {
+        let mut counters = Self::default();
+        flat(path, text, |key, value| {
+            let counter = match key {
+                "pgpromote_success" => &mut counters.pgpromote_success,
+                "pgdemote_kswapd" => &mut counters.pgdemote_kswapd,
+                "pgdemote_direct" => &mut counters.pgdemote_direct,
+                "pgdemote_khugepaged" => &mut counters.pgdemote_khugepaged,
+                "pgdemote_proactive" => &mut counters.pgdemote_proactive,
+                "numa_hint_faults" => &mut counters.numa_hint_faults,
+                "pgfault" => &mut counters.pgfault,
+                "pgmajfault" => &mut counters.pgmajfault,
+                _ => return,
+            };
+            *counter = Some(value);
+        })?;
+        Ok(counters)
+    }
+
+    /// Pages demoted by anyone; `None` if this kernel counts none by group.
+    pub fn demoted(&self) -> Option<u64> {
+        let all = [
+            self.pgdemote_kswapd,
+            self.pgdemote_direct,
+            self.pgdemote_khugepaged,
+            self.pgdemote_proactive,
+        ];
+        let known = all.iter().flatten();
+        known.copied().reduce(u64::saturating_add)
+    }
+}
+
+/// `memory.events`: how often the group met its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Events {
+    /// Reclaimed although below `memory.low`.
+    pub low: u64,
+    /// Throttled above `memory.high`.
+    pub high: u64,
+    /// About to pass `memory.max`.
+    pub max: u64,
+    /// Reached `memory.max` and could not reclaim.
+    pub oom: u64,
+    /// Processes killed for it.
+    pub oom_kill: u64,
+}
+
+impl Events {
+    /// Reads `memory.events`.
+    ///
+    /// # Errors
+    /// A line that is no key with a number.
+    pub fn parse(path: &Path, text: &str) -> Result<Self> {
+        let mut events = Self::default();
+        flat(path, text, |key, value| match key {
+            "low" => events.low = value,
+            "high" => events.high = value,
+            "max" => events.max = value,
+            "oom" => events.oom = value,
+            "oom_kill" => events.oom_kill = value,
+            _ => {}
+        })?;
+        Ok(events)
+    }
+}
+
+/// Processor time of a group since it was made: `usage_usec` of `cpu.stat`.
+///
+/// # Errors
+/// A line that is no key with a number, or no `usage_usec`.
+pub fn cpu_usage(path: &Path, text: &str) -> Result<Duration> {
+    let mut usage = None;
+    flat(path, text, |key, value| {
+        if key == "usage_usec" {
+            usage = Some(Duration::from_micros(value));
+        }
+    })?;
+    usage.ok_or_else(|| LinuxError::Format {
+        path: path.to_owned(),
+        line: None,
+        found: "no usage_usec".into(),
+        expected: "usage_usec with the microseconds used",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_counter_that_the_kernel_lacks_is_none_and_not_zero() {
+        let path = Path::new("memory.stat");
+        let old = Counters::parse(path, "anon 4096\npgfault 12\n").unwrap();
+        assert_eq!((old.pgfault, old.pgpromote_success, old.demoted()), (Some(12), None, None));
+        let new = Counters::parse(path, "pgdemote_kswapd 3\npgdemote_direct 0\n").unwrap();
+        assert_eq!(new.demoted(), Some(3));
+    }
+
+    #[test]
+    fn damage_is_named_with_its_line() {
+        let said = Events::parse(Path::new("memory.events"), "low 0\nhigh -1\n").unwrap_err();
+        assert!(said.to_string().starts_with("memory.events:2: found \"high -1\""), "{said}");
+        let said = cpu_usage(Path::new("cpu.stat"), "user_usec 1\n").unwrap_err();
+        assert!(said.to_string().contains("no usage_usec"), "{said}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in "([a-z_]{0,9}[ ]?[0-9]{0,21}|.{0,9}|\n){0,20}") {
+            let path = Path::new("f");
+            let _ = (Counters::parse(path, &text), Events::parse(path, &text), cpu_usage(path, &text));
+        }
+    }
+}

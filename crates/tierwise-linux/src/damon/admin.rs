@@ -1,0 +1,235 @@
+//! The place where kdamonds are made, `/sys/kernel/mm/damon/admin/kdamonds`, shared with whoever else uses DAMON.
+//!
+//! Writing `nr_kdamonds` throws every kdamond's settings away and makes that many empty ones; the kernel refuses it
+//! (`EBUSY`) while any runs (`damon_sysfs_kdamonds_add_dirs`, mm/damon/sysfs.c). So:
+//!
+//! - a place is *empty* when it is off and has no context: nobody has written anything into it, and it may be taken;
+//! - a place that is on, or has a context, and is not in our record, is somebody else's and stays as it is;
+//! - `nr_kdamonds` is written only when every place is empty, so that nothing of anybody's is lost.
+//!
+//! Once ours run, another program can only use places that are empty, so `Admin` makes a few more than it takes.
+
+use std::path::{Path, PathBuf};
+
+use super::kdamond::Kdamond;
+use super::patience;
+use super::record::{Record, Taken};
+use crate::error::{LinuxError, Result};
+use crate::file;
+use crate::process::{Process, Reader};
+use crate::roots::Roots;
+
+/// Places left empty for others (damo uses one or two): a place is a few hundred bytes of kernel memory.
+const SPARE: u32 = 2;
+
+/// DAMON's administration folder, and what of it is ours.
+#[derive(Debug)]
+pub struct Admin {
+    roots: Roots,
+    kdamonds: PathBuf,
+    record: Record,
+    record_path: Option<PathBuf>,
+    made_all: bool,
+}
+
+/// Whose a place is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Nobody's.
+    Empty,
+    /// Somebody else's: its thread if it runs.
+    Taken(Option<i32>),
+}
+
+impl Admin {
+    /// Whether this kernel has DAMON and its sysfs, and lets us in.
+    ///
+    /// # Errors
+    /// Why not, and how to get it.
+    pub fn probe(roots: &Roots) -> Result<()> {
+        let folder = roots.sys.join("kernel/mm/damon/admin/kdamonds");
+        let path = folder.join("nr_kdamonds");
+        match patience::number::<u32>(&path) {
+            Err(e) if e.is_gone() => Err(LinuxError::Missing {
+                what: format!("this kernel has no DAMON sysfs: {} is not there", folder.display()),
+                remedy: "use a kernel built with CONFIG_DAMON_SYSFS (Debian's 6.12 is)".into(),
+            }),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Opens the folder. With a path, what is taken is recorded there, and what a record there says was left behind
+    /// by a process that was killed is turned off first.
+    ///
+    /// # Errors
+    /// There is no DAMON, or the record cannot be read.
+    pub fn open(roots: &Roots, record_path: Option<&Path>) -> Result<Self> {
+        Self::probe(roots)?;
+        if let Some(path) = record_path
+            && let Some(left) = Record::load(path, roots)?
+        {
+            clean_up(roots, &left)?;
+            Record::remove(path)?;
+        }
+        Ok(Self {
+            kdamonds: kdamonds(roots),
+            record: Record::new(roots)?,
+            record_path: record_path.map(Path::to_owned),
+            roots: roots.clone(),
+            made_all: false,
+        })
+    }
+
+    /// Whose each place is.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn places(&self) -> Result<Vec<Place>> {
+        let count: u32 = patience::number(&self.kdamonds.join("nr_kdamonds"))?;
+        (0..count).map(|i| self.place(i)).collect()
+    }
+
+    fn place(&self, index: u32) -> Result<Place> {
+        let folder = self.kdamonds.join(index.to_string());
+        let state: String =
+            patience::patiently(|| file::value(&folder.join("state"), "on or off"))?;
+        if state == "on" {
+            return Ok(Place::Taken(Some(patience::number(&folder.join("pid"))?)));
+        }
+        let contexts: u32 = patience::number(&folder.join("contexts/nr_contexts"))?;
+        Ok(if contexts == 0 { Place::Empty } else { Place::Taken(None) })
+    }
+
+    /// Takes up to so many kdamonds; at least one, if any was asked for.
+    ///
+    /// # Errors
+    /// [`LinuxError::Missing`] names who uses DAMON when there is no place.
+    pub fn take(&mut self, count: u32) -> Result<Vec<Kdamond>> {
+        let mut places = self.places()?;
+        let all_empty = places.iter().all(|p| *p == Place::Empty);
+        if all_empty && self.record.taken.is_empty() && places.len() < count as usize {
+            let number = count.saturating_add(SPARE);
+            patience::write(&self.kdamonds.join("nr_kdamonds"), &number.to_string())?;
+            self.made_all = true;
+            places = self.places()?;
+        }
+        // A place of ours looks empty until it is configured.
+        let ours = |index: u32| self.record.taken.iter().any(|t| t.index == index);
+        let empty = (0u32..).zip(&places).filter(|(i, p)| **p == Place::Empty && !ours(*i));
+        let chosen: Vec<u32> = empty.map(|(i, _)| i).take(count as usize).collect();
+        if chosen.is_empty() && count > 0 {
+            return Err(self.nobody_left(&places));
+        }
+        self.record.taken.extend(chosen.iter().map(|&index| Taken { index, thread: None }));
+        self.save()?;
+        Ok(chosen.into_iter().map(|index| Kdamond::at(&self.kdamonds, index)).collect())
+    }
+
+    /// Writes down which threads ours are. To be called right after they were turned on: one that runs and whose
+    /// thread was not noted cannot be told from somebody else's after `kill -9`, and is left alone.
+    ///
+    /// # Errors
+    /// DAMON's files are gone, or the record cannot be written.
+    pub fn note(&mut self, kdamonds: &[Kdamond], reader: &mut Reader) -> Result<()> {
+        for taken in &mut self.record.taken {
+            if let Some(kdamond) = kdamonds.iter().find(|k| k.index() == taken.index) {
+                taken.thread = kdamond.thread(&self.roots, reader)?;
+            }
+        }
+        self.save()
+    }
+
+    /// Turns kdamonds off and empties their places; the folder itself too if we had made all places and nobody else
+    /// uses one by now.
+    ///
+    /// # Errors
+    /// The first failure, after everything was tried.
+    pub fn give_back(&mut self, kdamonds: Vec<Kdamond>) -> Result<()> {
+        let mut answer = Ok(());
+        for kdamond in kdamonds {
+            let index = kdamond.index();
+            match kdamond.give_back() {
+                Ok(()) => self.record.taken.retain(|t| t.index != index),
+                Err(e) => answer = answer.and(Err(e)),
+            }
+        }
+        answer?;
+        if self.record.taken.is_empty() && self.made_all {
+            if self.places()?.iter().all(|p| *p == Place::Empty) {
+                patience::write(&self.kdamonds.join("nr_kdamonds"), "0")?;
+            }
+            self.made_all = false;
+        }
+        self.save()
+    }
+
+    fn save(&self) -> Result<()> {
+        match &self.record_path {
+            Some(path) if self.record.taken.is_empty() => Record::remove(path),
+            Some(path) => self.record.save(path),
+            None => Ok(()),
+        }
+    }
+
+    /// Who uses the places that there are.
+    fn nobody_left(&self, places: &[Place]) -> LinuxError {
+        let users: Vec<String> = places.iter().enumerate().map(|(i, p)| self.user(i, p)).collect();
+        LinuxError::Missing {
+            what: format!("every kdamond is somebody else's: {}", users.join(", ")),
+            remedy: format!(
+                "stop that user of DAMON (or write off to {0}/<number>/state and 0 to \
+                 {0}/<number>/contexts/nr_contexts), or look in another way",
+                self.kdamonds.display()
+            ),
+        }
+    }
+
+    fn user(&self, index: usize, place: &Place) -> String {
+        let Place::Taken(Some(pid)) = place else {
+            return format!("{index} (configured, off)");
+        };
+        let name = file::text(&self.roots.proc.join(format!("{pid}/comm"))).unwrap_or_default();
+        format!("{index} (on, thread {pid} {})", name.trim())
+    }
+}
+
+fn kdamonds(roots: &Roots) -> PathBuf {
+    roots.sys.join("kernel/mm/damon/admin/kdamonds")
+}
+
+/// Turns off what a killed process left: places whose thread is the one recorded, or that were recorded before they were
+/// turned on and are off still.
+///
+/// # Errors
+/// A kdamond that is ours cannot be turned off.
+pub fn clean_up(roots: &Roots, left: &Record) -> Result<()> {
+    let mut reader = Reader::default();
+    for taken in &left.taken {
+        let kdamond = Kdamond::at(&kdamonds(roots), taken.index);
+        match is_ours(roots, &kdamond, taken.thread, &mut reader) {
+            Ok(true) => kdamond.give_back()?,
+            // Its Drop must not touch it.
+            Ok(false) => std::mem::forget(kdamond),
+            Err(e) => {
+                std::mem::forget(kdamond);
+                if !e.is_gone() {
+                    return Err(e);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_ours(
+    roots: &Roots,
+    kdamond: &Kdamond,
+    recorded: Option<Process>,
+    reader: &mut Reader,
+) -> Result<bool> {
+    if !kdamond.is_on()? {
+        return Ok(true);
+    }
+    let running = kdamond.thread(roots, reader)?;
+    Ok(recorded.is_some() && running == recorded)
+}

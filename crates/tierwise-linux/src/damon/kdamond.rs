@@ -1,0 +1,308 @@
+//! One kdamond with one context: what it monitors and how, its schemes, on and off.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::operations;
+use super::patience;
+use super::regions::{self, HostRegion};
+use super::scheme::{Scheme, SchemeStats};
+use crate::error::{LinuxError, Result};
+use crate::file;
+use crate::process::{Process, Reader, Stat};
+use crate::roots::Roots;
+use tierwise_core::observe::RegionWatch;
+
+/// What is monitored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A process's virtual addresses (`vaddr`): the kernel follows its mappings.
+    Process(Process),
+    /// Ranges of physical addresses in bytes (`paddr`), ascending.
+    Physical(Vec<(u64, u64)>),
+}
+
+impl Target {
+    /// DAMON's name of the operations.
+    pub fn operations(&self) -> &'static str {
+        match self {
+            Self::Process(_) => "vaddr",
+            Self::Physical(_) => "paddr",
+        }
+    }
+}
+
+/// What is monitored, how finely, and what is done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Monitoring {
+    /// What.
+    pub target: Target,
+    /// Intervals and bounds.
+    pub watch: RegionWatch,
+    /// The schemes; the first is the one whose regions are read.
+    pub schemes: Vec<Scheme>,
+}
+
+/// How often the kernel looks for new mappings: every ten aggregation intervals. Its default is a minute, in which a
+/// process that has just started would not be seen; more often than its regions can adapt is of no use.
+const UPDATE_AGGREGATIONS: u32 = 10;
+
+/// A kdamond that is ours. Dropping it turns it off and leaves its place empty, as it was found.
+#[derive(Debug)]
+pub struct Kdamond {
+    folder: PathBuf,
+    index: u32,
+    schemes: Vec<Scheme>,
+    given_back: bool,
+}
+
+impl Kdamond {
+    /// Takes a place that [`super::Admin`] found to be nobody's, or that a record says is ours.
+    pub(super) fn at(kdamonds: &Path, index: u32) -> Self {
+        let folder = kdamonds.join(index.to_string());
+        Self { folder, index, schemes: Vec::new(), given_back: false }
+    }
+
+    /// Its number below `kdamonds/`.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    fn context(&self) -> PathBuf {
+        self.folder.join("contexts/0")
+    }
+
+    fn scheme_folder(&self, scheme: usize) -> PathBuf {
+        self.context().join("schemes").join(scheme.to_string())
+    }
+
+    /// Whether it runs. One whose process has ended stops by itself.
+    ///
+    /// # Errors
+    /// Its files are gone.
+    pub fn is_on(&self) -> Result<bool> {
+        let path = self.folder.join("state");
+        let state: String = patience::patiently(|| file::value(&path, "on or off"))?;
+        Ok(state == "on")
+    }
+
+    /// Its kernel thread while it runs.
+    ///
+    /// # Errors
+    /// Its files are gone.
+    pub fn thread(&self, roots: &Roots, reader: &mut Reader) -> Result<Option<Process>> {
+        let pid: i32 = patience::number(&self.folder.join("pid"))?;
+        // The kernel writes -1 for none.
+        Ok(if pid > 0 { Process::read(roots, pid, reader).ok() } else { None })
+    }
+
+    /// Processor time its thread has used, zero when it does not run.
+    ///
+    /// # Errors
+    /// Its files are gone.
+    pub fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Result<Duration> {
+        let thread = self.thread(roots, reader)?;
+        let stat = thread.and_then(|t| Stat::read(roots, t.pid, reader).ok());
+        Ok(stat.map_or(Duration::ZERO, |s| s.cpu_time()))
+    }
+
+    /// Turns it off if it runs, and writes everything anew. A target can only be changed so: a commit would keep the
+    /// regions of the old one.
+    ///
+    /// # Errors
+    /// The kernel lacks the operations or an action, or a file is missing.
+    pub fn configure(&mut self, monitoring: &Monitoring) -> Result<()> {
+        self.off()?;
+        // Also empties what was configured before.
+        patience::write(&self.folder.join("contexts/nr_contexts"), "1")?;
+        let context = self.context();
+        self.write_operations(monitoring.target.operations())?;
+        write_watch(&context, &monitoring.watch)?;
+        write_target(&context, &monitoring.target)?;
+        let schemes = &monitoring.schemes;
+        patience::write(&context.join("schemes/nr_schemes"), &schemes.len().to_string())?;
+        self.schemes.clone_from(schemes);
+        for (i, scheme) in schemes.iter().enumerate() {
+            scheme.write(&self.scheme_folder(i))?;
+        }
+        Ok(())
+    }
+
+    fn write_operations(&self, name: &str) -> Result<()> {
+        let path = self.context().join("avail_operations");
+        let available = file::text(&path)?;
+        if !available.split_whitespace().any(|o| o == name) {
+            return Err(operations::missing(name));
+        }
+        patience::write(&self.context().join("operations"), name)
+    }
+
+    /// Turns it on.
+    ///
+    /// # Errors
+    /// `EBUSY` after all patience: the module `damon_stat` holds DAMON for itself, or another such user does.
+    /// `EINVAL`: the process is gone.
+    pub fn on(&self, roots: &Roots) -> Result<()> {
+        let answer = patience::write(&self.folder.join("state"), "on");
+        if patience::was_busy(&answer) { Err(held(roots)) } else { answer }
+    }
+
+    /// Has the kernel read intervals, bounds, schemes and quotas again while it runs.
+    ///
+    /// # Errors
+    /// It does not run, or the kernel refuses a value.
+    pub fn commit(&self) -> Result<()> {
+        patience::write(&self.folder.join("state"), "commit")
+    }
+
+    /// Gives new intervals and bounds to a kdamond that may be running.
+    ///
+    /// # Errors
+    /// The kernel refuses a value.
+    pub fn set_watch(&self, watch: &RegionWatch) -> Result<()> {
+        write_watch(&self.context(), watch)?;
+        if self.is_on()? { self.commit() } else { Ok(()) }
+    }
+
+    /// Gives a scheme another quota while it runs.
+    ///
+    /// # Errors
+    /// There is no such scheme, or the kernel refuses the value.
+    pub fn set_quota(&mut self, scheme: usize, quota: super::Quota) -> Result<()> {
+        let folder = self.scheme_folder(scheme);
+        let found = self.schemes.get_mut(scheme);
+        let found = found.ok_or_else(|| {
+            LinuxError::file(&folder, "write", std::io::ErrorKind::NotFound.into())
+        })?;
+        found.quota = quota;
+        found.write_quota(&folder)?;
+        if self.is_on()? { self.commit() } else { Ok(()) }
+    }
+
+    /// Turns it off if it runs.
+    ///
+    /// # Errors
+    /// The kernel refuses, and it still runs.
+    pub fn off(&mut self) -> Result<()> {
+        if !self.is_on()? {
+            return Ok(());
+        }
+        let answer = patience::write(&self.folder.join("state"), "off");
+        // A process that ended in the meantime has stopped it already.
+        if answer.is_err() && !self.is_on()? { Ok(()) } else { answer }
+    }
+
+    /// Reads the first scheme's regions into `out`, ascending; false, and none, if it does not run any more.
+    ///
+    /// The kernel answers at the end of the aggregation interval, so that this waits for as long as one.
+    ///
+    /// # Errors
+    /// The kernel refuses, or its files are not as documented.
+    pub fn regions(&self, reader: &mut Reader, out: &mut Vec<HostRegion>) -> Result<bool> {
+        out.clear();
+        let updated = patience::write(&self.folder.join("state"), "update_schemes_tried_regions");
+        if !self.is_on()? {
+            return Ok(false);
+        }
+        updated?;
+        regions::read(&self.scheme_folder(0).join("tried_regions"), reader, out)?;
+        Ok(true)
+    }
+
+    /// What a scheme did since the kdamond was turned on.
+    ///
+    /// # Errors
+    /// It does not run, or there is no such scheme.
+    pub fn stats(&self, scheme: usize) -> Result<SchemeStats> {
+        patience::write(&self.folder.join("state"), "update_schemes_stats")?;
+        SchemeStats::read(&self.scheme_folder(scheme))
+    }
+
+    /// Turns it off and leaves its place empty.
+    ///
+    /// # Errors
+    /// It still runs; or its place cannot be emptied.
+    pub fn give_back(mut self) -> Result<()> {
+        self.clear()
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        self.given_back = true;
+        match self.off() {
+            // Somebody has made DAMON's folders anew: it is not ours any more.
+            Err(e) if e.is_gone() => return Ok(()),
+            other => other?,
+        }
+        patience::write(&self.folder.join("contexts/nr_contexts"), "0")
+    }
+}
+
+impl Drop for Kdamond {
+    fn drop(&mut self) {
+        if !self.given_back
+            && let Err(error) = self.clear()
+        {
+            tracing::warn!(kdamond = self.index, %error, "could not turn a kdamond off");
+        }
+    }
+}
+
+fn write_watch(context: &Path, watch: &RegionWatch) -> Result<()> {
+    let attributes = context.join("monitoring_attrs");
+    let intervals = attributes.join("intervals");
+    let microseconds = |d: Duration| d.as_micros().max(1).to_string();
+    patience::write(&intervals.join("sample_us"), &microseconds(watch.sampling))?;
+    patience::write(&intervals.join("aggr_us"), &microseconds(watch.aggregation))?;
+    let update = watch.aggregation.saturating_mul(UPDATE_AGGREGATIONS);
+    patience::write(&intervals.join("update_us"), &microseconds(update))?;
+    // The kernel refuses fewer than three regions (damon_set_attrs), which a vaddr target starts with.
+    let min = watch.min_regions.max(3);
+    patience::write(&attributes.join("nr_regions/min"), &min.to_string())?;
+    patience::write(&attributes.join("nr_regions/max"), &watch.max_regions.max(min).to_string())
+}
+
+fn write_target(context: &Path, target: &Target) -> Result<()> {
+    let targets = context.join("targets");
+    patience::write(&targets.join("nr_targets"), "1")?;
+    match target {
+        Target::Process(process) => {
+            patience::write(&targets.join("0/pid_target"), &process.pid.to_string())
+        }
+        Target::Physical(ranges) => {
+            let regions = targets.join("0/regions");
+            patience::write(&regions.join("nr_regions"), &ranges.len().to_string())?;
+            for (i, (start, end)) in ranges.iter().enumerate() {
+                let region = regions.join(i.to_string());
+                patience::write(&region.join("start"), &start.to_string())?;
+                patience::write(&region.join("end"), &end.to_string())?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The switch of the kernel's module `damon_stat`, if it is on: then it holds DAMON for itself (newer kernels may be
+/// built with it on), and no kdamond can be turned on until N is written there.
+pub fn damon_stat(roots: &Roots) -> Option<PathBuf> {
+    let switch = roots.sys.join("module/damon_stat/parameters/enabled");
+    let text = file::text_if_there(&switch).ok().flatten()?;
+    (text.trim() == "Y").then_some(switch)
+}
+
+/// Why `on` answered `EBUSY`, with what to do.
+fn held(roots: &Roots) -> LinuxError {
+    if let Some(switch) = damon_stat(roots) {
+        return LinuxError::Missing {
+            what: "the kernel's module damon_stat holds DAMON for itself".into(),
+            remedy: format!("write N to {}, or have Tierwise do it", switch.display()),
+        };
+    }
+    LinuxError::Missing {
+        what: "DAMON is busy: a kernel module such as damon_reclaim or damon_lru_sort holds it"
+            .into(),
+        remedy: format!(
+            "write N to the module's {}/module/damon_*/parameters/enabled, or look in another way",
+            roots.sys.display()
+        ),
+    }
+}

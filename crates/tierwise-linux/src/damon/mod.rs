@@ -1,0 +1,30 @@
+//! DAMON, the kernel's access monitor, through its sysfs (`Documentation/admin-guide/mm/damon/usage.rst`).
+//!
+//! A *kdamond* is a kernel thread that samples page table accessed bits of a *target* (a process, `vaddr`, or ranges of
+//! physical memory, `paddr`) and sums them up in *regions*. A *scheme* picks regions by their access pattern and does
+//! something with them: `stat` only reports them in `tried_regions`, `migrate_hot` and `migrate_cold` move them.
+//!
+//! Other programs use kdamonds too. [`admin`] takes only what nobody uses, [`record`] remembers what was taken, so that a
+//! start after `kill -9` can turn it off.
+//!
+//! The kernel guards its whole sysfs with one lock that it only tries, and holds it while it carries out a command, so
+//! that any access can answer `EBUSY` for as long as an aggregation interval; [`patience`] waits for that.
+
+pub mod admin;
+#[cfg(test)]
+pub(crate) mod fake;
+pub mod kdamond;
+pub mod operations;
+pub mod patience;
+pub mod physical;
+pub mod record;
+pub mod regions;
+pub mod scheme;
+#[cfg(test)]
+mod tests;
+
+pub use admin::Admin;
+pub use kdamond::{Kdamond, Monitoring, Target, damon_stat};
+pub use record::Record;
+pub use regions::HostRegion;
+pub use scheme::{Action, Pattern, Quota, Scheme, SchemeStats};

@@ -1,0 +1,58 @@
+//! Which operations this kernel's DAMON was built with, found without touching DAMON: `avail_operations` only exists in a
+//! context, and a probe must not make one. The kernel's symbols (`/proc/kallsyms`) name the functions that were built in.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use crate::error::{LinuxError, Result};
+use crate::roots::Roots;
+
+/// Refuses if the kernel's symbols name DAMON, but none of these operations ("vaddr", "paddr"). Where symbols cannot be
+/// read nothing is known, and configuring a kdamond tells.
+///
+/// # Errors
+/// The operations are missing; with the option that builds them in.
+pub fn probe(roots: &Roots, operations: &str) -> Result<()> {
+    // mm/damon/vaddr.c and paddr.c: every function there begins so.
+    let prefix = if operations == "paddr" { "damon_pa_" } else { "damon_va_" };
+    let Ok(file) = File::open(roots.proc.join("kallsyms")) else { return Ok(()) };
+    let mut lines = BufReader::new(file);
+    let (mut line, mut knows_damon) = (String::new(), false);
+    while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
+        let name = line.split_whitespace().nth(2).unwrap_or_default();
+        if name.starts_with(prefix) {
+            return Ok(());
+        }
+        knows_damon |= name.starts_with("damon_");
+        line.clear();
+    }
+    if knows_damon { Err(missing(operations)) } else { Ok(()) }
+}
+
+/// What to say when the operations are not there.
+pub(super) fn missing(operations: &str) -> LinuxError {
+    LinuxError::Missing {
+        what: format!("this kernel's DAMON has no operations {operations}"),
+        remedy: format!("use a kernel built with CONFIG_DAMON_{}", operations.to_uppercase()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_tell_what_was_built_in() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        probe(&roots, "vaddr").unwrap();
+        std::fs::create_dir_all(&roots.proc).unwrap();
+        let symbols = |text: &str| std::fs::write(roots.proc.join("kallsyms"), text).unwrap();
+        symbols("0 T schedule\n");
+        probe(&roots, "vaddr").unwrap();
+        symbols("0 T schedule\n0 T damon_start\n0 t damon_pa_mkold\n");
+        probe(&roots, "paddr").unwrap();
+        let said = probe(&roots, "vaddr").unwrap_err().to_string();
+        assert!(said.contains("CONFIG_DAMON_VADDR"), "{said}");
+    }
+}

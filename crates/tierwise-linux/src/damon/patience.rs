@@ -1,0 +1,75 @@
+//! Waits for DAMON's sysfs lock. The kernel tries the lock (`mutex_trylock(&damon_sysfs_lock)`, mm/damon/sysfs.c) and
+//! answers `EBUSY` while another command, ours or somebody else's, is being carried out.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{LinuxError, Result};
+use crate::file;
+
+/// Between two tries: the kernel's default sampling interval, at whose end a kdamond handles commands.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Two seconds in all: twice the longest aggregation interval that is of use (a second), for which another program's
+/// `update_schemes_tried_regions` may hold the lock.
+const TRIES: u32 = 400;
+
+fn is_busy(error: &LinuxError) -> bool {
+    matches!(error, LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EBUSY))
+}
+
+/// Tries until the answer is something else than `EBUSY`, or the patience is at an end.
+pub(super) fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    patiently_with(TRIES, PAUSE, &mut attempt)
+}
+
+fn patiently_with<T>(
+    tries: u32,
+    pause: Duration,
+    attempt: &mut impl FnMut() -> Result<T>,
+) -> Result<T> {
+    for _ in 1..tries {
+        match attempt() {
+            Err(e) if is_busy(&e) => thread::sleep(pause),
+            other => return other,
+        }
+    }
+    attempt()
+}
+
+/// Writes a value, waiting for the lock.
+pub(super) fn write(path: &Path, value: &str) -> Result<()> {
+    patiently(|| file::write(path, value))
+}
+
+/// Reads a number, waiting for the lock.
+pub(super) fn number<T: std::str::FromStr>(path: &Path) -> Result<T> {
+    patiently(|| file::value(path, "a number"))
+}
+
+/// Whether the last answer was that the lock, or DAMON itself, is taken.
+pub(super) fn was_busy<T>(answer: &Result<T>) -> bool {
+    answer.as_ref().err().is_some_and(is_busy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    fn error(number: i32) -> LinuxError {
+        LinuxError::file(Path::new("state"), "write", io::Error::from_raw_os_error(number))
+    }
+
+    #[test]
+    fn busy_is_tried_again_and_nothing_else_is() {
+        let answers = |mut list: Vec<Result<u32>>| move || list.remove(0);
+        let mut late = answers(vec![Err(error(libc::EBUSY)), Err(error(libc::EBUSY)), Ok(3)]);
+        assert_eq!(patiently_with(5, Duration::ZERO, &mut late).unwrap(), 3);
+        let mut never = || Err::<u32, _>(error(libc::EBUSY));
+        assert!(was_busy(&patiently_with(3, Duration::ZERO, &mut never)));
+        let mut refused = answers(vec![Err(error(libc::EINVAL)), Ok(3)]);
+        let refused = patiently_with(5, Duration::ZERO, &mut refused);
+        assert!(refused.is_err() && !was_busy(&refused));
+    }
+}

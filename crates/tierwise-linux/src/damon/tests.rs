@@ -1,0 +1,182 @@
+//! What is written where, what is left alone, and what is turned off.
+
+use std::fs;
+use std::time::Duration;
+
+use super::admin::Place;
+use super::fake::{Fake, put};
+use super::*;
+use crate::process::{Process, Reader};
+use crate::roots::Roots;
+use tierwise_core::observe::RegionWatch;
+use tierwise_core::units::Bytes;
+
+fn monitoring(target: Target, schemes: Vec<Scheme>) -> Monitoring {
+    Monitoring { target, watch: RegionWatch::default(), schemes }
+}
+
+const REDIS: Process = Process { pid: 77, start_time: 5 };
+
+#[test]
+fn a_process_is_monitored_as_configured() {
+    let fake = Fake::new(0);
+    let mut admin = fake.admin();
+    let mut taken = admin.take(2).unwrap();
+    assert_eq!(taken.iter().map(Kdamond::index).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(fs::read_to_string(fake.kdamonds().join("nr_kdamonds")).unwrap(), "4");
+
+    let kdamond = &mut taken[1];
+    kdamond.configure(&monitoring(Target::Process(REDIS), vec![Scheme::stat()])).unwrap();
+    kdamond.on(&fake.roots).unwrap();
+    assert!(kdamond.is_on().unwrap());
+    let context = |name: &str| fake.text(1, &format!("contexts/0/{name}"));
+    assert_eq!(context("operations"), "vaddr");
+    assert_eq!(context("targets/0/pid_target"), "77");
+    assert_eq!(context("monitoring_attrs/intervals/aggr_us"), "100000");
+    assert_eq!(context("monitoring_attrs/intervals/update_us"), "1000000");
+    assert_eq!(context("schemes/0/action"), "stat");
+    assert_eq!(context("schemes/0/access_pattern/sz/max"), u64::MAX.to_string());
+    assert_eq!(context("schemes/0/filters/nr_filters"), "0");
+
+    admin.give_back(taken).unwrap();
+    assert_eq!(
+        (fake.text(1, "state"), fake.text(1, "contexts/nr_contexts")),
+        ("off".into(), "0".into())
+    );
+    assert_eq!(fs::read_to_string(fake.kdamonds().join("nr_kdamonds")).unwrap(), "0");
+    assert!(!fake.record.exists());
+}
+
+#[test]
+fn schemes_that_move_name_node_quota_and_cgroup() {
+    let fake = Fake::new(1);
+    let mut taken = fake.admin().take(1).unwrap();
+    let scheme = Scheme {
+        action: Action::MigrateHot { node: 3 },
+        pattern: Pattern { nr_accesses: 1..=20, ..Pattern::default() },
+        quota: Quota { bytes: Bytes(1 << 20), ..Quota::default() },
+        memcg: Some("/a/b".into()),
+    };
+    let physical = Target::Physical(vec![(0, 1 << 30)]);
+    taken[0].configure(&monitoring(physical, vec![scheme])).unwrap();
+    let scheme = |name: &str| fake.text(0, &format!("contexts/0/schemes/0/{name}"));
+    assert_eq!((scheme("action"), scheme("target_nid")), ("migrate_hot".into(), "3".into()));
+    assert_eq!(scheme("access_pattern/nr_accesses/min"), "1");
+    assert_eq!(
+        (scheme("filters/0/type"), scheme("filters/0/memcg_path")),
+        ("memcg".into(), "/a/b".into())
+    );
+    assert_eq!(scheme("filters/0/matching"), "N");
+    assert_eq!(fake.text(0, "contexts/0/targets/0/regions/0/end"), (1u64 << 30).to_string());
+
+    let quota = Quota { time: Duration::from_millis(7), ..Quota::default() };
+    taken[0].set_quota(0, quota).unwrap();
+    assert_eq!((scheme("quotas/ms"), scheme("quotas/bytes")), ("7".into(), "0".into()));
+    assert!(taken[0].set_quota(5, quota).is_err());
+    for (name, value) in [("sz_tried", 9), ("sz_applied", 4), ("qt_exceeds", 1)] {
+        put(&fake.file(0, &format!("contexts/0/schemes/0/stats/{name}")), &value.to_string());
+    }
+    let stats = taken[0].stats(0).unwrap();
+    assert_eq!(stats, SchemeStats { tried: Bytes(9), applied: Bytes(4), quota_exceeded: 1 });
+}
+
+#[test]
+fn dropping_turns_off() {
+    let fake = Fake::new(1);
+    let mut taken = fake.admin().take(1).unwrap();
+    taken[0].configure(&monitoring(Target::Process(REDIS), vec![Scheme::stat()])).unwrap();
+    taken[0].on(&fake.roots).unwrap();
+    drop(taken);
+    assert_eq!(
+        (fake.text(0, "state"), fake.text(0, "contexts/nr_contexts")),
+        ("off".into(), "0".into())
+    );
+}
+
+#[test]
+fn what_others_use_stays_as_it_is() {
+    let fake = Fake::new(3);
+    fake.run(0, 900, 1);
+    put(&fake.file(1, "contexts/nr_contexts"), "1\n");
+    let mut admin = fake.admin();
+    assert_eq!(
+        admin.places().unwrap(),
+        [Place::Taken(Some(900)), Place::Taken(None), Place::Empty]
+    );
+    let taken = admin.take(2).unwrap();
+    assert_eq!(taken.len(), 1);
+    assert_eq!(taken[0].index(), 2);
+    // Ours is taken in the record but empty in sysfs until it is configured.
+    put(&fake.file(2, "contexts/nr_contexts"), "1\n");
+    let error = admin.take(1).unwrap_err().to_string();
+    assert!(error.contains("0 (on, thread 900 kdamond.0), 1 (configured, off)"), "{error}");
+    assert!(error.contains("stop that user"), "{error}");
+    admin.give_back(taken).unwrap();
+    assert_eq!(fs::read_to_string(fake.kdamonds().join("nr_kdamonds")).unwrap().trim(), "3");
+    assert_eq!(
+        (fake.text(0, "state"), fake.text(1, "contexts/nr_contexts")),
+        ("on".into(), "1".into())
+    );
+}
+
+#[test]
+fn what_a_killed_process_left_is_turned_off_and_nothing_else() {
+    let fake = Fake::new(4);
+    let mut admin = fake.admin();
+    let taken = admin.take(3).unwrap();
+    for (i, pid) in [(0, 900), (1, 901), (2, 902)] {
+        put(&fake.file(i, "contexts/nr_contexts"), "1\n");
+        fake.run(i, pid, 10);
+    }
+    admin.note(&taken, &mut Reader::default()).unwrap();
+    taken.into_iter().for_each(std::mem::forget);
+    drop(admin);
+    // Somebody else has taken place 1 since, and 3 was never ours.
+    fake.run(1, 905, 20);
+    fake.run(3, 906, 20);
+    fake.admin();
+    let states: Vec<String> = (0..4).map(|i| fake.text(i, "state")).collect();
+    assert_eq!(states, ["off", "on", "off", "on"]);
+    assert_eq!(fake.text(1, "contexts/nr_contexts"), "1");
+    assert!(!fake.record.exists());
+}
+
+#[test]
+fn regions_of_a_kdamond_that_stopped_are_none() {
+    let fake = Fake::new(1);
+    let mut taken = fake.admin().take(1).unwrap();
+    taken[0].configure(&monitoring(Target::Process(REDIS), vec![Scheme::stat()])).unwrap();
+    fake.run(0, 900, 1);
+    // 1.5 s at a hundred ticks a second.
+    let cpu = taken[0].cpu_time(&fake.roots, &mut Reader::default()).unwrap();
+    assert_eq!(cpu, Duration::from_millis(1500));
+    let mut out = vec![HostRegion { start: 0, end: 1, nr_accesses: 0, age: 0 }];
+    // The plain file now holds the command instead of "on", as if the process had ended during the command.
+    assert!(!taken[0].regions(&mut Reader::default(), &mut out).unwrap());
+    assert!(out.is_empty());
+}
+
+#[test]
+fn a_kernel_without_damon_says_what_to_do() {
+    let tree = tempfile::tempdir().unwrap();
+    let said = Admin::probe(&Roots::under(tree.path())).unwrap_err().to_string();
+    assert!(said.contains("CONFIG_DAMON_SYSFS"), "{said}");
+
+    let fake = Fake::new(1);
+    let mut taken = fake.admin().take(1).unwrap();
+    put(&fake.file(0, "contexts/0/avail_operations"), "paddr\n");
+    let target = monitoring(Target::Process(REDIS), vec![]);
+    let said = taken[0].configure(&target).unwrap_err().to_string();
+    assert!(said.contains("CONFIG_DAMON_VADDR"), "{said}");
+}
+
+#[test]
+fn damon_stat_is_named_when_it_holds_damon() {
+    let fake = Fake::new(1);
+    assert_eq!(damon_stat(&fake.roots), None);
+    let switch = fake.roots.sys.join("module/damon_stat/parameters/enabled");
+    put(&switch, "N\n");
+    assert_eq!(damon_stat(&fake.roots), None);
+    put(&switch, "Y\n");
+    assert_eq!(damon_stat(&fake.roots), Some(switch));
+}

@@ -1,0 +1,68 @@
+//! What can go wrong between Tierwise and the kernel: always with the path or the process, and the kernel's
+//! answer in words.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A refusal of the kernel's, or something in one of its files that is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum LinuxError {
+    /// A file could not be read, written or listed.
+    #[error("{}: cannot {what}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// "read", "write \"on\"", "list".
+        what: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A file's content is not what the kernel documents.
+    #[error("{}{}: found {found}; expected {expected}", path.display(), line.map_or(String::new(), |n| format!(":{n}")))]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1, if it has more than one.
+        line: Option<usize>,
+        /// What is there.
+        found: String,
+        /// What should be.
+        expected: &'static str,
+    },
+    /// A system call on a process failed.
+    #[error("process {pid}: {call}: {source}")]
+    Process {
+        /// The process.
+        pid: i32,
+        /// The call, by its name in the manual.
+        call: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The machine, its kernel or the configuration lacks something.
+    #[error("{what}; {remedy}")]
+    Missing {
+        /// What is missing, as one clause.
+        what: String,
+        /// What to do about it.
+        remedy: String,
+    },
+}
+
+impl LinuxError {
+    /// A failed access to a file.
+    pub fn file(path: &Path, what: impl Into<String>, source: io::Error) -> Self {
+        Self::File { path: path.to_owned(), what: what.into(), source }
+    }
+
+    /// Whether the file or the process was not there (any more): for whoever follows things that come and go,
+    /// that is news and not a failure.
+    pub fn is_gone(&self) -> bool {
+        let (Self::File { source, .. } | Self::Process { source, .. }) = self else { return false };
+        source.kind() == io::ErrorKind::NotFound
+            || matches!(source.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
+    }
+}
+
+/// A result with this crate's error.
+pub type Result<T> = std::result::Result<T, LinuxError>;

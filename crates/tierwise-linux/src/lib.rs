@@ -1,0 +1,19 @@
+//! This Linux host as a world: its memory tiers, its tenants, ways of looking at their pages and of moving them.
+//!
+//! Everything is found from [`roots::Roots`], so tests run on a tree of their own; what only a real kernel can show is
+//! tested in the lab.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod cgroup;
+pub mod damon;
+pub mod error;
+pub mod file;
+pub mod look;
+pub mod migrate;
+pub mod process;
+pub mod roots;
+pub mod settings;
+pub mod tenant;
+pub mod topology;
+pub mod world;

@@ -1,0 +1,159 @@
+//! Picks the best way of looking that is there, and says why.
+
+use super::{damon_paddr, damon_vaddr, idle_bitmap, pagemap_scan, perf_samples, soft_dirty};
+use crate::error::Result;
+use crate::roots::Roots;
+
+/// A way of looking, by the name of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chosen {
+    /// [`damon_vaddr`].
+    DamonVaddr,
+    /// [`damon_paddr`].
+    DamonPaddr,
+    /// [`idle_bitmap`].
+    IdleBitmap,
+    /// [`perf_samples`].
+    PerfSamples,
+    /// [`soft_dirty`].
+    SoftDirty,
+    /// [`pagemap_scan`].
+    PagemapScan,
+}
+
+impl Chosen {
+    /// Every way.
+    pub const ALL: [Self; 6] = [
+        Self::DamonVaddr,
+        Self::DamonPaddr,
+        Self::IdleBitmap,
+        Self::PerfSamples,
+        Self::SoftDirty,
+        Self::PagemapScan,
+    ];
+
+    /// Its name in configuration and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DamonVaddr => "damon_vaddr",
+            Self::DamonPaddr => "damon_paddr",
+            Self::IdleBitmap => "idle_bitmap",
+            Self::PerfSamples => "perf_samples",
+            Self::SoftDirty => "soft_dirty",
+            Self::PagemapScan => "pagemap_scan",
+        }
+    }
+
+    /// Whether it is to be had.
+    ///
+    /// # Errors
+    /// Why not, and how to get it.
+    pub fn probe(self, roots: &Roots) -> Result<()> {
+        match self {
+            Self::DamonVaddr => damon_vaddr::probe(roots),
+            Self::DamonPaddr => damon_paddr::probe(roots),
+            Self::IdleBitmap => idle_bitmap::probe(roots),
+            Self::PerfSamples => perf_samples::probe(roots),
+            Self::SoftDirty => soft_dirty::probe(roots),
+            Self::PagemapScan => pagemap_scan::probe(roots),
+        }
+    }
+
+    /// What speaks for it.
+    const fn merit(self) -> &'static str {
+        match self {
+            Self::DamonVaddr => {
+                "finds hot regions of each process at a cost that does not grow with its size"
+            }
+            Self::DamonPaddr => "watches all of memory with one kernel thread",
+            Self::IdleBitmap => "tells for every single page whether it was accessed",
+            Self::PerfSamples => "counts the accesses that really went to memory",
+            Self::SoftDirty => "tells which pages any process has written",
+            Self::PagemapScan => "misses no write, of programs that take part",
+        }
+    }
+}
+
+/// What was picked for one purpose, if anything, and why, in one sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picked {
+    /// The way.
+    pub way: Option<Chosen>,
+    /// Why.
+    pub why: String,
+}
+
+/// What was picked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// For what is referenced.
+    pub references: Picked,
+    /// For samples of accesses.
+    pub samples: Picked,
+    /// For writes.
+    pub writes: Picked,
+}
+
+/// Picks for each purpose the first that is there. References: DAMON, because its cost is bounded, before the idle bitmap, which
+/// visits every page. Writes: soft-dirty bits only, because `PAGEMAP_SCAN` needs programs that take part, which is for the
+/// operator to say.
+pub fn auto(roots: &Roots) -> Choice {
+    let pick = |ways: &[Chosen]| pick(ways, |way| way.probe(roots));
+    Choice {
+        references: pick(&[Chosen::DamonVaddr, Chosen::IdleBitmap]),
+        samples: pick(&[Chosen::PerfSamples]),
+        writes: pick(&[Chosen::SoftDirty]),
+    }
+}
+
+fn pick(ways: &[Chosen], mut probe: impl FnMut(Chosen) -> Result<()>) -> Picked {
+    let mut why = String::new();
+    for &way in ways {
+        match probe(way) {
+            Ok(()) => {
+                let name = way.name();
+                let merit = way.merit();
+                return Picked { way: Some(way), why: format!("{name}, because it {merit}{why}") };
+            }
+            Err(e) => why = format!("{why}; not {}, because {e}", way.name()),
+        }
+    }
+    Picked { way: None, why: format!("nothing{why}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_best_there_is_and_why() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        let choice = auto(&roots);
+        assert_eq!(choice.references.way, None);
+        assert!(choice.references.why.contains("CONFIG_DAMON_SYSFS"), "{}", choice.references.why);
+        assert!(choice.references.why.contains("CONFIG_IDLE_PAGE_TRACKING"));
+
+        fs::create_dir_all(roots.sys.join("kernel/mm/page_idle")).unwrap();
+        fs::write(roots.sys.join("kernel/mm/page_idle/bitmap"), "").unwrap();
+        let references = auto(&roots).references;
+        assert_eq!(references.way, Some(Chosen::IdleBitmap));
+        assert!(references.why.contains("not damon_vaddr"), "{}", references.why);
+
+        let kdamonds = roots.sys.join("kernel/mm/damon/admin/kdamonds");
+        fs::create_dir_all(&kdamonds).unwrap();
+        fs::write(kdamonds.join("nr_kdamonds"), "0\n").unwrap();
+        let references = auto(&roots).references;
+        assert_eq!(references.way, Some(Chosen::DamonVaddr));
+        assert!(references.why.starts_with("damon_vaddr, because it finds"), "{}", references.why);
+    }
+
+    #[test]
+    fn every_way_has_its_own_name() {
+        let mut names: Vec<_> = Chosen::ALL.iter().map(|c| c.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Chosen::ALL.len());
+    }
+}

@@ -1,0 +1,115 @@
+//! DAMON on physical memory: one kdamond for all processes, whatever their number. It says how hot ranges of frames are, not
+//! whose they are: the world matches frames to pages through `/proc/PID/pagemap` ([`crate::process::Pagemap::frames`]) and
+//! [`crate::damon::regions::find`].
+//!
+//! With a memory cgroup the scheme's filter counts only its pages; which regions are reported does not change, because
+//! the kernel asks the filter when it acts on a region's pages.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tierwise_core::observe::RegionWatch;
+
+use super::{Look, Seen, Watched, thread_cpu};
+use crate::damon::operations;
+use crate::damon::{Admin, Kdamond, Monitoring, Scheme, SchemeStats, Target};
+use crate::error::Result;
+use crate::process::Reader;
+use crate::roots::Roots;
+
+/// Whether the kernel has it and lets us in.
+///
+/// # Errors
+/// Why not, and how to get it.
+pub fn probe(roots: &Roots) -> Result<()> {
+    Admin::probe(roots)?;
+    operations::probe(roots, "paddr")
+}
+
+/// DAMON on physical memory.
+#[derive(Debug)]
+pub struct DamonPaddr {
+    roots: Roots,
+    admin: Admin,
+    monitoring: Monitoring,
+    kdamonds: Vec<Kdamond>,
+    reader: Reader,
+    spent: Duration,
+}
+
+impl DamonPaddr {
+    /// Over ranges of physical addresses ([`crate::damon::physical::ranges`]), ascending; with a cgroup's path from the
+    /// cgroup mount, counting its pages only.
+    ///
+    /// # Errors
+    /// There is no DAMON, or the record cannot be read.
+    pub fn new(
+        roots: &Roots,
+        record: Option<&Path>,
+        watch: RegionWatch,
+        ranges: Vec<(u64, u64)>,
+        memcg: Option<String>,
+    ) -> Result<Self> {
+        let schemes = vec![Scheme { memcg, ..Scheme::stat() }];
+        Ok(Self {
+            admin: Admin::open(roots, record)?,
+            roots: roots.clone(),
+            monitoring: Monitoring { target: Target::Physical(ranges), watch, schemes },
+            kdamonds: Vec::new(),
+            reader: Reader::default(),
+            spent: Duration::ZERO,
+        })
+    }
+
+    /// What the scheme counted since it was turned on: with a cgroup, `applied` are its bytes.
+    ///
+    /// # Errors
+    /// It was not started, or does not run any more.
+    pub fn stats(&self) -> Result<SchemeStats> {
+        self.kdamonds.first().map_or(Ok(SchemeStats::default()), |k| k.stats(0))
+    }
+}
+
+impl Look for DamonPaddr {
+    fn name(&self) -> &'static str {
+        "damon_paddr"
+    }
+
+    /// Starts at the first call; physical memory is everybody's.
+    fn watch(&mut self, _processes: &[Watched]) -> Result<()> {
+        if self.kdamonds.is_empty() {
+            self.kdamonds = self.admin.take(1)?;
+            self.kdamonds[0].configure(&self.monitoring)?;
+            self.kdamonds[0].on(&self.roots)?;
+            self.admin.note(&self.kdamonds, &mut self.reader)?;
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, seen: &mut Seen) -> Result<()> {
+        let before = thread_cpu();
+        let watch = &self.monitoring.watch;
+        let most = watch.aggregation.as_nanos() / watch.sampling.as_nanos().max(1);
+        seen.most_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        if let Some(kdamond) = self.kdamonds.first() {
+            kdamond.regions(&mut self.reader, &mut seen.physical)?;
+        }
+        self.spent += thread_cpu().saturating_sub(before);
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        for kdamond in &self.kdamonds {
+            self.spent += kdamond.cpu_time(&self.roots, &mut self.reader)?;
+        }
+        self.admin.give_back(std::mem::take(&mut self.kdamonds))
+    }
+
+    fn cpu_time(&mut self) -> Result<Duration> {
+        let mut total = self.spent;
+        for kdamond in &self.kdamonds {
+            total += kdamond.cpu_time(&self.roots, &mut self.reader)?;
+        }
+        Ok(total)
+    }
+}

@@ -1,0 +1,209 @@
+//! The multi-generational LRU's generations of a memory cgroup, and eviction of the oldest, through debugfs
+//! (`Documentation/admin-guide/mm/multigen_lru.rst`). Eviction demotes where the kernel demotes ([`super::reclaim`]).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::reclaim;
+use crate::error::{LinuxError, Result};
+use crate::file;
+use crate::process::Reader;
+use crate::roots::Roots;
+
+/// One generation of a cgroup on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Generation {
+    /// The cgroup's number in this file.
+    pub memcg: u64,
+    /// The NUMA node.
+    pub node: u32,
+    /// Its number: the smallest is the oldest.
+    pub number: u64,
+    /// Time since it was made.
+    pub age: Duration,
+    /// Anonymous pages; the kernel counts negative ones while it updates, which are none here.
+    pub anon: u64,
+    /// Pages of files.
+    pub file: u64,
+}
+
+const EXPECTED: &str = "memcg ID PATH, node N, or GENERATION AGE ANON FILE";
+
+fn path(roots: &Roots) -> PathBuf {
+    roots.sys.join("kernel/debug/lru_gen")
+}
+
+/// Whether there are generations.
+///
+/// # Errors
+/// Why not, and how to get them.
+pub fn probe(roots: &Roots) -> Result<()> {
+    let missing = |what: String, remedy: String| Err(LinuxError::Missing { what, remedy });
+    let enabled = roots.sys.join("kernel/mm/lru_gen/enabled");
+    match file::text_if_there(&enabled)?.as_deref().map(str::trim) {
+        None => {
+            missing("this kernel has no MGLRU".into(), "use one built with CONFIG_LRU_GEN".into())
+        }
+        Some("0x0000") => {
+            missing("MGLRU is off".into(), format!("write y to {}", enabled.display()))
+        }
+        Some(_) if !path(roots).exists() => missing(
+            format!("{} is not there", path(roots).display()),
+            format!("mount -t debugfs none {}", roots.sys.join("kernel/debug").display()),
+        ),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Reads the generations of the cgroup at a path ("/system.slice") into `out`; none if it is not there.
+///
+/// # Errors
+/// The file cannot be read, or a line is not as documented.
+pub fn generations(
+    roots: &Roots,
+    cgroup: &str,
+    reader: &mut Reader,
+    out: &mut Vec<Generation>,
+) -> Result<()> {
+    out.clear();
+    let (mut memcg, mut node) = (None, None::<u32>);
+    let text = reader.text(&roots.sys, format_args!("kernel/debug/lru_gen"))?;
+    for (i, line) in text.lines().enumerate() {
+        let mut fields = line.split_whitespace();
+        let read = match fields.next() {
+            Some("memcg") => memcg_line(line).map(|(id, name)| {
+                memcg = (name == cgroup).then_some(id);
+            }),
+            Some("node") => {
+                node = fields.next().and_then(|f| f.parse().ok());
+                node.map(|_| ())
+            }
+            Some(number) => generation(number, &mut fields).map(|(number, age, anon, file)| {
+                if let (Some(memcg), Some(node)) = (memcg, node) {
+                    out.push(Generation { memcg, node, number, age, anon, file });
+                }
+            }),
+            None => Some(()),
+        };
+        if read.is_none() {
+            let found = format!("{line:?}");
+            return Err(reader.format(Some(i + 1), found, EXPECTED));
+        }
+    }
+    Ok(())
+}
+
+/// Number and path of `memcg    12 /a b`. Without the memory controller there is one line, with no path.
+fn memcg_line(line: &str) -> Option<(u64, &str)> {
+    let rest = line.trim_start().strip_prefix("memcg")?.trim_start();
+    let (id, path) = rest.split_once(' ').unwrap_or((rest, ""));
+    let path = path.trim_end();
+    Some((id.parse().ok()?, if path.is_empty() { "/" } else { path }))
+}
+
+fn generation<'a>(
+    number: &str,
+    fields: &mut impl Iterator<Item = &'a str>,
+) -> Option<(u64, Duration, u64, u64)> {
+    let number = number.parse().ok()?;
+    let age = Duration::from_millis(fields.next()?.parse().ok()?);
+    // A trailing letter marks counts that are partly those of another generation's.
+    let count = |f: &str| f.trim_end_matches(char::is_alphabetic).parse::<i64>().ok();
+    let mut pages = || Some(count(fields.next()?)?.max(0) as u64);
+    Some((number, age, pages()?, pages()?))
+}
+
+/// Makes a new youngest generation of a cgroup on a node: what is accessed from now on can be told from what is not.
+///
+/// # Errors
+/// The cgroup or the generation is gone; debugfs is closed.
+pub fn age(roots: &Roots, youngest: &Generation) -> Result<()> {
+    let Generation { memcg, node, number, .. } = youngest;
+    file::write(&path(roots), &format!("+ {memcg} {node} {number}"))
+}
+
+/// Evicts up to so many pages of the generations up to this one: they are demoted. Swappiness 200 takes anonymous pages
+/// as willingly as it can, because a demoted page is not lost.
+///
+/// # Errors
+/// The kernel may not demote; the cgroup or the generation is gone (it is one of the two youngest); debugfs is closed.
+pub fn evict(roots: &Roots, up_to: &Generation, pages: u64) -> Result<()> {
+    reclaim::probe(roots)?;
+    let Generation { memcg, node, number, .. } = up_to;
+    file::write(&path(roots), &format!("- {memcg} {node} {number} 200 {pages}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs;
+
+    const TEXT: &str = "\
+memcg     1 /
+ node     0
+         10      60000         12          3
+memcg    42 /a b
+ node     0
+          7     120000        500          0
+          8      30000         20x         5
+ node     1
+          2        100          0          0
+";
+
+    fn roots(text: &str) -> (tempfile::TempDir, Roots) {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        fs::create_dir_all(roots.sys.join("kernel/debug")).unwrap();
+        fs::write(path(&roots), text).unwrap();
+        (tree, roots)
+    }
+
+    #[test]
+    fn a_cgroups_generations_are_found_and_commands_written() {
+        let (_tree, roots) = roots(TEXT);
+        let (mut reader, mut out) = (Reader::default(), Vec::new());
+        generations(&roots, "/a b", &mut reader, &mut out).unwrap();
+        assert_eq!(out.len(), 3);
+        let age_of_oldest = Duration::from_secs(120);
+        let oldest =
+            Generation { memcg: 42, node: 0, number: 7, age: age_of_oldest, anon: 500, file: 0 };
+        assert_eq!((out[0], out[1].anon, out[2].node), (oldest, 20, 1));
+        generations(&roots, "/c", &mut reader, &mut out).unwrap();
+        assert!(out.is_empty());
+        assert!(evict(&roots, &oldest, 100).unwrap_err().to_string().contains("cannot demote"));
+        fs::create_dir_all(roots.sys.join("kernel/mm/numa")).unwrap();
+        fs::write(roots.sys.join("kernel/mm/numa/demotion_enabled"), "true\n").unwrap();
+        evict(&roots, &oldest, 100).unwrap();
+        assert_eq!(fs::read_to_string(path(&roots)).unwrap(), "- 42 0 7 200 100");
+        age(&roots, &oldest).unwrap();
+        assert_eq!(fs::read_to_string(path(&roots)).unwrap(), "+ 42 0 7");
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let (_tree, roots) = roots("memcg x /\n");
+        let mut out = Vec::new();
+        let error = generations(&roots, "/", &mut Reader::default(), &mut out).unwrap_err();
+        assert!(error.to_string().contains("lru_gen:1: found"), "{error}");
+        assert!(probe(&roots).unwrap_err().to_string().contains("CONFIG_LRU_GEN"));
+        fs::create_dir_all(roots.sys.join("kernel/mm/lru_gen")).unwrap();
+        let enabled = roots.sys.join("kernel/mm/lru_gen/enabled");
+        fs::write(&enabled, "0x0000\n").unwrap();
+        assert!(probe(&roots).unwrap_err().to_string().contains("MGLRU is off"));
+        fs::write(&enabled, "0x0007\n").unwrap();
+        probe(&roots).unwrap();
+        fs::remove_file(path(&roots)).unwrap();
+        assert!(probe(&roots).unwrap_err().to_string().contains("debugfs"));
+    }
+
+    proptest! {
+        // Every case writes files.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "(memcg|node|[ 0-9x/\n-]{0,12}){0,12}") {
+            let (_tree, roots) = roots(&text);
+            let _ = generations(&roots, "/", &mut Reader::default(), &mut Vec::new());
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Moves pages of processes to nodes by move_pages(2), and reports one outcome for each.
+//!
+//! 1. Requests that follow each other and belong to one process go in one call, as many as [`Pace`] lets through. The process
+//!    is checked before each call, so that no page of a process that got a dead one's number is moved.
+//! 2. Where the pages lie is asked before: what is there already, or is gone, is not moved.
+//! 3. Where they lie is asked again afterwards, and only that decides. Return codes lie: a migration can fall back to its
+//!    source and report success, and a call that gives up early leaves status entries as they were.
+//! 4. What was busy is tried again when everything else has had its turn, [`ATTEMPTS`] times in all. A node that was full
+//!    is not asked again before [`Backoff`] says so.
+//! 5. Bytes moved and processor time used come from [`Limits`]; what they do not cover is reported as
+//!    [`FailReason::Budget`].
+//!
+//! A huge page is given once, by its first address and its size: the kernel moves it whole, or splits it when the target
+//! has no huge page free. Its first base page stands for it when it is verified.
+
+use std::time::Duration;
+
+use tierwise_core::migrate::FailReason;
+use tierwise_core::units::Bandwidth;
+
+use super::allowance::Allowance;
+use super::backoff::Backoff;
+use super::batch::Batch;
+use super::calls::Calls;
+use super::pace::Pace;
+use super::verdict::{absent, is_no_memory, is_worth_another_try, verdict};
+use crate::error::{LinuxError, Result};
+use crate::process::Process;
+use crate::process::resident::PAGE_SIZE;
+
+/// How often a busy page is tried in one run. The kernel itself retries ten times within a call (`NR_MAX_MIGRATE_PAGES_RETRY`), so
+/// what is busy after that is mostly busy for long; but a page that sat in another processor's LRU batch is free by the
+/// next call.
+pub const ATTEMPTS: u32 = 3;
+
+/// The bucket holds at least a huge page, or a low rate could never pay for one.
+const LARGEST_PAGE: u64 = 2 << 20;
+
+/// One page that should be somewhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Whose.
+    pub process: Process,
+    /// Its first address.
+    pub address: u64,
+    /// Its size in bytes: a base page's, or a huge page's.
+    pub bytes: u64,
+    /// Where it should lie.
+    pub node: u32,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// Where it lay; `None` if it was gone or never asked about.
+    pub from: Option<u32>,
+    /// Moved, or why not.
+    pub result: std::result::Result<(), FailReason>,
+}
+
+/// How much a mover may do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Bytes a second.
+    pub bandwidth: Option<Bandwidth>,
+    /// Share of one processor.
+    pub cpu: Option<f64>,
+    /// P99 of one call that is aimed at.
+    pub call: Duration,
+    /// Also move pages that other processes map (`MPOL_MF_MOVE_ALL`): needs `CAP_SYS_NICE`, and moves them for all.
+    pub shared: bool,
+}
+
+impl Default for Limits {
+    /// No limits but katalyst's 20 ms a call.
+    fn default() -> Self {
+        Self { bandwidth: None, cpu: None, call: Duration::from_millis(20), shared: false }
+    }
+}
+
+/// What a mover did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Calls that moved.
+    pub calls: u64,
+    /// Bytes verified to have moved.
+    pub bytes: u64,
+    /// Pages reported as moved and found where they were.
+    pub lies: u64,
+    /// Pages tried again.
+    pub retries: u64,
+}
+
+/// Moves pages. Buffers are kept from run to run.
+#[derive(Debug)]
+pub struct Mover {
+    shared: bool,
+    pace: Pace,
+    bytes: Allowance,
+    /// Nanoseconds.
+    cpu: Allowance,
+    backoff: Backoff,
+    tally: Tally,
+    /// Indexes of the requests of this pass, and of those for the next.
+    todo: Vec<u32>,
+    again: Vec<u32>,
+    batch: Batch,
+}
+
+impl Mover {
+    /// A mover with full buckets.
+    pub fn new(limits: &Limits) -> Self {
+        let nanoseconds = |share: f64| (share.max(0.0) * 1e9) as u64;
+        Self {
+            shared: limits.shared,
+            pace: Pace::new(limits.call),
+            bytes: Allowance::new(limits.bandwidth.map(|b| b.0), LARGEST_PAGE),
+            cpu: Allowance::new(limits.cpu.map(nanoseconds), 0),
+            backoff: Backoff::default(),
+            tally: Tally::default(),
+            todo: Vec::new(),
+            again: Vec::new(),
+            batch: Batch::default(),
+        }
+    }
+
+    /// What it did so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// 99th percentile of the last calls' durations.
+    pub fn call_p99(&self) -> Duration {
+        self.pace.p99()
+    }
+
+    /// Carries out requests in their order; `out[i]` becomes what came of `requests[i]`.
+    ///
+    /// # Errors
+    /// The kernel refuses to move pages at all (`EPERM`, `ENODEV`, `EINVAL`, `ENOSYS`). `out` is complete even
+    /// then; what was not reached counts as cut by the budget.
+    pub fn run(
+        &mut self,
+        calls: &mut impl Calls,
+        requests: &[Request],
+        out: &mut Vec<Moved>,
+    ) -> Result<()> {
+        out.clear();
+        // Whatever is not reached was cut off by the budget.
+        out.resize(requests.len(), Moved { from: None, result: Err(FailReason::Budget) });
+        self.todo.clear();
+        self.todo.extend(0..requests.len() as u32);
+        for attempt in 1..=ATTEMPTS {
+            self.again.clear();
+            let done = self.pass(calls, requests, out)?;
+            std::mem::swap(&mut self.todo, &mut self.again);
+            if !done || self.todo.is_empty() {
+                break;
+            }
+            if attempt < ATTEMPTS {
+                self.tally.retries += self.todo.len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries everything in `todo` once; false if the budget ended it.
+    fn pass(
+        &mut self,
+        calls: &mut impl Calls,
+        requests: &[Request],
+        out: &mut [Moved],
+    ) -> Result<bool> {
+        let mut at = 0;
+        while at < self.todo.len() {
+            let before = calls.cpu();
+            let now = calls.now();
+            if self.cpu.left(now) <= 0 {
+                return Ok(false);
+            }
+            let affordable = self.bytes.left(now);
+            self.batch.clear();
+            at = self.fill(requests, at, affordable);
+            if self.batch.requests.is_empty() {
+                return Ok(false);
+            }
+            let answer = self.carry_out(calls, requests, out);
+            let used = calls.cpu().saturating_sub(before);
+            self.cpu.spend(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX));
+            answer?;
+        }
+        Ok(true)
+    }
+
+    /// Fills the batch from `todo[at..]`: one process, not more pages than the pace and bytes than the budget allows, but
+    /// always one page if the budget has it. Returns where the next batch begins.
+    fn fill(&mut self, requests: &[Request], mut at: usize, affordable: i64) -> usize {
+        let most = u64::from(self.pace.pages()) * PAGE_SIZE;
+        let mut bytes = 0;
+        let mut process = None;
+        while let Some(&index) = self.todo.get(at) {
+            let request = &requests[index as usize];
+            let total = bytes + request.bytes.max(PAGE_SIZE);
+            let fits = bytes == 0 || total <= most;
+            let paid = i64::try_from(total).is_ok_and(|t| t <= affordable);
+            if !fits || !paid || *process.get_or_insert(request.process) != request.process {
+                break;
+            }
+            self.batch.push(index, request);
+            bytes = total;
+            at += 1;
+        }
+        at
+    }
+
+    /// Moves one batch and writes its outcomes.
+    fn carry_out(
+        &mut self,
+        calls: &mut impl Calls,
+        requests: &[Request],
+        out: &mut [Moved],
+    ) -> Result<()> {
+        let process = requests[self.batch.requests[0] as usize].process;
+        if !calls.is_alive(&process) {
+            self.all(out, FailReason::Gone);
+            return Ok(());
+        }
+        self.batch.forget_status();
+        if let Err(e) = calls.nodes(process.pid, &self.batch.addresses, &mut self.batch.status) {
+            return self.refused(e, out);
+        }
+        self.keep_what_must_move(calls, out);
+        if self.batch.requests.is_empty() {
+            return Ok(());
+        }
+        let answer = self.call(calls, requests, process.pid);
+        let verified = self.verify(calls, process.pid);
+        match (answer, verified) {
+            (Err(e), _) if !is_no_memory(&e) => self.refused(e, out),
+            (_, Err(e)) => self.refused(e, out),
+            (answer, Ok(())) => {
+                self.judge(calls, requests, out, answer.is_err());
+                Ok(())
+            }
+        }
+    }
+
+    /// Leaves in the batch what lies elsewhere and may be asked for now; everything else has its outcome.
+    fn keep_what_must_move(&mut self, calls: &mut impl Calls, out: &mut [Moved]) {
+        let now = calls.now();
+        let batch = &mut self.batch;
+        let mut kept = 0;
+        for i in 0..batch.requests.len() {
+            let (index, node) = (batch.requests[i], batch.nodes[i]);
+            let moved = &mut out[index as usize];
+            let Ok(from) = u32::try_from(batch.status[i]) else {
+                moved.result = Err(absent(batch.status[i]));
+                continue;
+            };
+            moved.from = Some(from);
+            if batch.status[i] == node {
+                moved.result = Err(FailReason::Already);
+            } else if self.backoff.is_waiting(node, now) {
+                moved.result = Err(FailReason::TargetFull);
+            } else {
+                batch.keep(i, kept);
+                kept += 1;
+            }
+        }
+        batch.truncate(kept);
+    }
+
+    fn call(&mut self, calls: &mut impl Calls, requests: &[Request], pid: i32) -> Result<()> {
+        let batch = &mut self.batch;
+        batch.forget_status();
+        let before = calls.now();
+        let answer =
+            calls.move_pages(pid, &batch.addresses, &batch.nodes, &mut batch.status, self.shared);
+        let time = calls.now().since(before);
+        let bytes: u64 = batch.requests.iter().map(|&i| requests[i as usize].bytes).sum();
+        self.pace.took(u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX), time);
+        self.tally.calls += 1;
+        answer
+    }
+
+    fn verify(&mut self, calls: &mut impl Calls, pid: i32) -> Result<()> {
+        let batch = &mut self.batch;
+        batch.forget_placed();
+        calls.nodes(pid, &batch.addresses, &mut batch.placed)
+    }
+
+    /// Writes the outcomes of the pages that were asked for: where they lie decides.
+    fn judge(
+        &mut self,
+        calls: &mut impl Calls,
+        requests: &[Request],
+        out: &mut [Moved],
+        no_memory: bool,
+    ) {
+        let now = calls.now();
+        let batch = &self.batch;
+        for (i, &index) in batch.requests.iter().enumerate() {
+            let (node, placed) = (batch.nodes[i], batch.placed[i]);
+            let status = if no_memory { -libc::ENOMEM } else { batch.status[i] };
+            let result = verdict(node, placed, status);
+            out[index as usize].result = result;
+            match result {
+                Ok(()) => {
+                    let bytes = requests[index as usize].bytes;
+                    self.tally.bytes += bytes;
+                    self.bytes.spend(bytes);
+                }
+                Err(FailReason::Busy) if is_worth_another_try(status) => self.again.push(index),
+                Err(_) => self.tally.lies += u64::from(status == node),
+            }
+        }
+        self.note_full_nodes(out, now);
+    }
+
+    /// A node is full if nothing of the batch found room there.
+    fn note_full_nodes(&mut self, out: &[Moved], now: tierwise_core::units::Timestamp) {
+        let batch = &self.batch;
+        let results = || batch.nodes.iter().zip(&batch.requests);
+        for (&node, &index) in results() {
+            match out[index as usize].result {
+                Ok(()) => self.backoff.succeeded(node),
+                // Once for each batch: the first failure makes it wait.
+                Err(FailReason::TargetFull) if !self.backoff.is_waiting(node, now) => {
+                    let room =
+                        results().any(|(n, &i)| *n == node && out[i as usize].result.is_ok());
+                    if !room {
+                        self.backoff.failed(node, now);
+                    }
+                }
+                Err(_) => (),
+            }
+        }
+    }
+
+    /// A call as a whole failed: what that says of every page in it.
+    fn refused(&mut self, error: LinuxError, out: &mut [Moved]) -> Result<()> {
+        let LinuxError::Process { source, .. } = &error else {
+            self.all(out, FailReason::Busy);
+            return Err(error);
+        };
+        match source.raw_os_error() {
+            Some(libc::ESRCH) => self.all(out, FailReason::Gone),
+            // Without memory even for the question: the pages stay, and are not tried again in this run.
+            Some(libc::ENOMEM | libc::EBUSY | libc::EAGAIN | libc::EINTR) => {
+                self.all(out, FailReason::Busy);
+            }
+            _ => {
+                self.all(out, FailReason::Busy);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn all(&self, out: &mut [Moved], reason: FailReason) {
+        for &index in &self.batch.requests {
+            out[index as usize].result = Err(reason);
+        }
+    }
+}

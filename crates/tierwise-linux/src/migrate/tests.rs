@@ -1,0 +1,346 @@
+//! A kernel of the tests' own: pages that are busy, pinned, vanish, or are reported as moved and are not; nodes that are full;
+//! processes that die; calls that fail as a whole.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tierwise_core::migrate::FailReason;
+use tierwise_core::units::{Bandwidth, Timestamp};
+
+use super::*;
+use crate::error::{LinuxError, Result};
+use crate::process::Process;
+use crate::process::resident::PAGE_SIZE;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nature {
+    Plain,
+    /// Busy for so many calls, then plain.
+    Busy(u32),
+    /// The call says it moved and it did not.
+    Lies,
+    /// Unmapped while the call runs.
+    Vanishes,
+    /// The call does not touch its status and does not move it.
+    Skipped,
+    /// Mapped by another process too.
+    Shared,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Page {
+    node: i32,
+    nature: Nature,
+}
+
+#[derive(Default)]
+struct Fake {
+    pages: HashMap<usize, Page>,
+    dead: HashSet<i32>,
+    /// Pages that a node still has room for; without an entry, all.
+    room: HashMap<i32, u32>,
+    /// What a moving call answers as a whole.
+    refuses: Option<i32>,
+    cost: Duration,
+    clock: Duration,
+    batches: Vec<(i32, usize)>,
+}
+
+fn failed(pid: i32, number: i32) -> LinuxError {
+    let source = io::Error::from_raw_os_error(number);
+    LinuxError::Process { pid, call: "move_pages", source }
+}
+
+impl Calls for Fake {
+    fn now(&mut self) -> Timestamp {
+        Timestamp::ZERO + self.clock
+    }
+
+    fn cpu(&mut self) -> Duration {
+        self.clock
+    }
+
+    fn is_alive(&mut self, process: &Process) -> bool {
+        process.start_time == 1 && !self.dead.contains(&process.pid)
+    }
+
+    fn nodes(&mut self, _pid: i32, addresses: &[usize], status: &mut [i32]) -> Result<()> {
+        for (address, status) in addresses.iter().zip(status) {
+            *status = self.pages.get(address).map_or(-libc::ENOENT, |p| p.node);
+        }
+        Ok(())
+    }
+
+    fn move_pages(
+        &mut self,
+        pid: i32,
+        addresses: &[usize],
+        nodes: &[i32],
+        status: &mut [i32],
+        _shared: bool,
+    ) -> Result<()> {
+        self.batches.push((pid, addresses.len()));
+        self.clock += self.cost * addresses.len() as u32;
+        if let Some(number) = self.refuses {
+            return Err(failed(pid, number));
+        }
+        for ((address, &node), status) in addresses.iter().zip(nodes).zip(status) {
+            self.move_one(*address, node, status);
+        }
+        Ok(())
+    }
+}
+
+impl Fake {
+    fn move_one(&mut self, address: usize, node: i32, status: &mut i32) {
+        let Some(page) = self.pages.get_mut(&address) else {
+            *status = -libc::ENOENT;
+            return;
+        };
+        match page.nature {
+            Nature::Plain | Nature::Busy(0) => {
+                let room = self.room.entry(node).or_insert(u32::MAX);
+                if *room == 0 {
+                    *status = -libc::ENOMEM;
+                } else {
+                    *room -= 1;
+                    page.node = node;
+                    *status = node;
+                }
+            }
+            Nature::Busy(n) => {
+                page.nature = Nature::Busy(n - 1);
+                *status = -libc::EBUSY;
+            }
+            Nature::Lies => *status = node,
+            Nature::Vanishes => {
+                self.pages.remove(&address);
+                *status = -libc::ENOENT;
+            }
+            Nature::Skipped => (),
+            Nature::Shared => *status = -libc::EACCES,
+        }
+    }
+
+    fn with(natures: &[Nature], node: i32) -> Self {
+        let page = |&nature: &Nature| Page { node, nature };
+        let pages = natures.iter().enumerate().map(|(i, n)| (address(i) as usize, page(n)));
+        Self { pages: pages.collect(), ..Self::default() }
+    }
+}
+
+fn address(i: usize) -> u64 {
+    (i as u64 + 1) * PAGE_SIZE
+}
+
+fn request(i: usize, pid: i32, node: u32) -> Request {
+    let process = Process { pid, start_time: 1 };
+    Request { process, address: address(i), bytes: PAGE_SIZE, node }
+}
+
+fn run(fake: &mut Fake, mover: &mut Mover, requests: &[Request]) -> Vec<Moved> {
+    let mut out = Vec::new();
+    mover.run(fake, requests, &mut out).unwrap();
+    out
+}
+
+fn results(out: &[Moved]) -> Vec<std::result::Result<(), FailReason>> {
+    out.iter().map(|m| m.result).collect()
+}
+
+#[test]
+fn placement_decides_and_not_the_return_code() {
+    use Nature::*;
+    let mut fake = Fake::with(&[Plain, Lies, Vanishes, Skipped, Busy(2), Busy(9), Plain], 1);
+    fake.pages.get_mut(&(address(6) as usize)).unwrap().node = 0;
+    let mut requests: Vec<Request> = (0..7).map(|i| request(i, 7, 0)).collect();
+    requests.push(request(50, 7, 0));
+    let mut mover = Mover::new(&Limits::default());
+    let out = run(&mut fake, &mut mover, &requests);
+    use FailReason::{Already, Busy as B, Gone, TargetFull};
+    let expected =
+        [Ok(()), Err(TargetFull), Err(Gone), Err(B), Ok(()), Err(B), Err(Already), Err(Gone)];
+    assert_eq!(results(&out), expected);
+    assert_eq!(out[0].from, Some(1));
+    assert_eq!((out[6].from, out[7].from), (Some(0), None));
+    let tally = mover.tally();
+    assert_eq!((tally.lies, tally.bytes), (1, 2 * PAGE_SIZE));
+    // The six that lay elsewhere, then twice the three that were busy: one of them came through the last time.
+    assert_eq!(fake.batches, [(7, 6), (7, 3), (7, 3)]);
+    assert_eq!(tally.retries, 6);
+}
+
+#[test]
+fn a_shared_page_is_busy_and_not_tried_again() {
+    let mut fake = Fake::with(&[Nature::Shared, Nature::Plain], 1);
+    let mut mover = Mover::new(&Limits::default());
+    let out = run(&mut fake, &mut mover, &[request(0, 7, 0), request(1, 7, 0)]);
+    assert_eq!(results(&out), [Err(FailReason::Busy), Ok(())]);
+    assert_eq!((fake.batches.len(), mover.tally().retries), (1, 0));
+}
+
+#[test]
+fn a_reused_number_is_never_touched() {
+    let mut fake = Fake::with(&[Nature::Plain; 3], 1);
+    let mut requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
+    requests[1].process.start_time = 2;
+    let out = run(&mut fake, &mut Mover::new(&Limits::default()), &requests);
+    assert_eq!(results(&out), [Ok(()), Err(FailReason::Gone), Ok(())]);
+    assert_eq!(fake.pages[&(address(1) as usize)].node, 1);
+}
+
+#[test]
+fn a_full_node_is_left_alone_for_a_while() {
+    let mut fake = Fake::with(&[Nature::Plain; 4], 1);
+    fake.room.insert(0, 0);
+    let mut mover = Mover::new(&Limits::default());
+    let requests: Vec<Request> = (0..4).map(|i| request(i, 7, 0)).collect();
+    let full = [Err(FailReason::TargetFull); 4];
+    assert_eq!(results(&run(&mut fake, &mut mover, &requests)), full);
+    assert_eq!(results(&run(&mut fake, &mut mover, &requests)), full);
+    assert_eq!(fake.batches.len(), 1, "the second run must not have called");
+    // Another node is not concerned.
+    assert!(run(&mut fake, &mut mover, &[request(0, 7, 2)])[0].result.is_ok());
+    fake.room.insert(0, 9);
+    fake.clock += Duration::from_millis(100);
+    let done = run(&mut fake, &mut mover, &requests);
+    assert!(done.iter().all(|m| m.result.is_ok()));
+}
+
+#[test]
+fn calls_that_fail_as_a_whole() {
+    let requests = [request(0, 7, 0), request(1, 7, 0)];
+    for (number, reason, is_error) in [
+        (libc::ESRCH, FailReason::Gone, false),
+        (libc::ENOMEM, FailReason::TargetFull, false),
+        (libc::EAGAIN, FailReason::Busy, false),
+        (libc::EPERM, FailReason::Busy, true),
+        (libc::ENODEV, FailReason::Busy, true),
+    ] {
+        let mut fake = Fake::with(&[Nature::Plain; 2], 1);
+        fake.refuses = Some(number);
+        let mut out = Vec::new();
+        let answer = Mover::new(&Limits::default()).run(&mut fake, &requests, &mut out);
+        assert_eq!(answer.is_err(), is_error, "errno {number}");
+        assert_eq!(results(&out)[0], Err(reason), "errno {number}");
+    }
+}
+
+#[test]
+fn the_rate_is_kept_and_the_rest_is_cut() {
+    let pages = 3000;
+    let mut fake = Fake::with(&vec![Nature::Plain; pages], 1);
+    let bandwidth = Some(Bandwidth(1000 * PAGE_SIZE));
+    let mut mover = Mover::new(&Limits { bandwidth, ..Limits::default() });
+    let requests: Vec<Request> = (0..pages).map(|i| request(i, 7, 0)).collect();
+    let moved = |out: &[Moved]| out.iter().filter(|m| m.result.is_ok()).count();
+    let first = run(&mut fake, &mut mover, &requests);
+    assert_eq!(moved(&first), 1000);
+    assert_eq!(first[1000], Moved { from: None, result: Err(FailReason::Budget) });
+    assert_eq!(moved(&run(&mut fake, &mut mover, &requests[1000..])), 0);
+    fake.clock += Duration::from_millis(500);
+    assert_eq!(moved(&run(&mut fake, &mut mover, &requests[1000..])), 500);
+}
+
+#[test]
+fn processor_time_is_kept() {
+    let mut fake = Fake::with(&vec![Nature::Plain; 2000], 1);
+    fake.cost = Duration::from_micros(50);
+    // A hundredth of a processor: 10 ms in the first second, 200 pages, and the batch that overdraws.
+    let mut mover = Mover::new(&Limits { cpu: Some(0.01), ..Limits::default() });
+    let requests: Vec<Request> = (0..2000).map(|i| request(i, 7, 0)).collect();
+    let out = run(&mut fake, &mut mover, &requests);
+    let moved = out.iter().filter(|m| m.result.is_ok()).count();
+    assert!((200..=400).contains(&moved), "{moved}");
+    assert_eq!(out[1999].result, Err(FailReason::Budget));
+}
+
+#[test]
+fn calls_stay_short_once_the_pace_is_found() {
+    let mut fake = Fake::with(&vec![Nature::Plain; 60_000], 1);
+    fake.cost = Duration::from_micros(100);
+    let requests: Vec<Request> = (0..60_000).map(|i| request(i, 7, 0)).collect();
+    let mut mover = Mover::new(&Limits::default());
+    let out = run(&mut fake, &mut mover, &requests);
+    assert!(out.iter().all(|m| m.result.is_ok()));
+    assert!(mover.call_p99() <= Duration::from_millis(20));
+    // 100 pages take 10 ms, half of the target: a call in the steady state moves about that many.
+    let last = fake.batches[fake.batches.len() - 2].1;
+    assert!((80..=120).contains(&last), "{last}");
+}
+
+#[test]
+fn a_huge_page_is_given_once_and_goes_alone_when_it_is_larger_than_a_batch() {
+    let mut fake = Fake::with(&[Nature::Plain; 3], 1);
+    let mut requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
+    requests[1].bytes = 2 << 20;
+    let mut mover = Mover::new(&Limits::default());
+    let out = run(&mut fake, &mut mover, &requests);
+    assert!(out.iter().all(|m| m.result.is_ok()));
+    assert_eq!(fake.batches, [(7, 1), (7, 1), (7, 1)]);
+    assert_eq!(mover.tally().bytes, (2 << 20) + 2 * PAGE_SIZE);
+}
+
+fn nature() -> impl Strategy<Value = Nature> {
+    prop_oneof![
+        4 => Just(Nature::Plain),
+        1 => (0u32..6).prop_map(Nature::Busy),
+        1 => Just(Nature::Lies),
+        1 => Just(Nature::Vanishes),
+        1 => Just(Nature::Skipped),
+        1 => Just(Nature::Shared),
+    ]
+}
+
+proptest! {
+    /// Whatever the kernel does, every request has exactly one outcome, and it is what the pages' places say.
+    #[test]
+    fn every_request_has_the_outcome_that_its_place_says(
+        natures in proptest::collection::vec((nature(), 0i32..3), 1..60),
+        wanted in proptest::collection::vec((0usize..70, 5i32..8, 0u32..3), 0..150),
+        room in 0u32..40,
+        dead in 5i32..9,
+        limited in proptest::option::of(0u64..200),
+    ) {
+        let mut fake = Fake::default();
+        for (i, &(nature, node)) in natures.iter().enumerate() {
+            fake.pages.insert(address(i) as usize, Page { node, nature });
+        }
+        fake.room.insert(0, room);
+        fake.dead.insert(dead);
+        // A page is asked for once, as the engine does.
+        let mut asked = HashSet::new();
+        let requests: Vec<Request> = wanted
+            .iter()
+            .filter(|(i, ..)| asked.insert(*i))
+            .map(|&(i, pid, node)| request(i, pid, node))
+            .collect();
+        let before = fake.pages.clone();
+        let bandwidth = limited.map(|pages| Bandwidth(pages * PAGE_SIZE));
+        let mut mover = Mover::new(&Limits { bandwidth, ..Limits::default() });
+        let out = run(&mut fake, &mut mover, &requests);
+
+        prop_assert_eq!(out.len(), requests.len());
+        let place = |pages: &HashMap<usize, Page>, r: &Request| {
+            pages.get(&(r.address as usize)).map(|p| p.node as u32)
+        };
+        for (request, moved) in requests.iter().zip(&out) {
+            let (was, is) = (place(&before, request), place(&fake.pages, request));
+            match moved.result {
+                Ok(()) => prop_assert!(is == Some(request.node) && was != is && moved.from == was),
+                Err(FailReason::Already) => prop_assert_eq!(was, Some(request.node)),
+                Err(FailReason::Gone) => {
+                    prop_assert!(is.is_none() || request.process.pid == dead);
+                }
+                Err(_) => prop_assert_eq!(was, is),
+            }
+            if request.process.pid == dead {
+                prop_assert_eq!(was, is, "a page of a dead process was moved");
+            }
+        }
+        let verified = out.iter().filter(|m| m.result.is_ok()).count() as u64 * PAGE_SIZE;
+        prop_assert_eq!(mover.tally().bytes, verified);
+    }
+}

@@ -1,0 +1,246 @@
+//! A process's mappings (`/proc/PID/maps`, proc(5)), and which of them are worth tiering.
+//!
+//! Worth it is memory that belongs to the process and would otherwise stay where it was first touched: private anonymous
+//! memory, the heap, and shared memory (tmpfs, memfd, System V, shared anonymous), in which databases keep their buffers
+//! and QEMU its guests. Not worth it, or not allowed:
+//!
+//! - stacks of main threads: small, nearly always hot, and one of the few things that a migration can stall visibly
+//!   (other threads' stacks are anonymous mappings and cannot be told apart);
+//! - files: their pages are the page cache, which belongs to whoever touched it first, and reclaim handles it;
+//! - hugetlb: a pool that the operator split over the nodes by hand;
+//! - device memory, DAX and the kernel's own pages (`[vdso]`, `[vvar]`, `[vsyscall]`): they do not move.
+//!
+//! Huge pages of a memfd (`MFD_HUGETLB`) look like any memfd here; the kernel answers such moves page by page.
+
+use super::mounts::{Device, Mounts, device};
+use super::reader::Reader;
+use crate::error::Result;
+use crate::roots::Roots;
+
+/// What is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MappingKind {
+    /// Private memory without a file, whether named (`[anon:...]`) or not.
+    Anonymous,
+    /// `brk(2)`'s heap.
+    Heap,
+    /// The main thread's stack.
+    Stack,
+    /// Shared memory: tmpfs, memfd, System V, shared anonymous.
+    Shmem,
+    /// A file of another file system.
+    File,
+    /// Huge pages from the pool.
+    Hugetlb,
+    /// A device, DAX or the kernel's own pages.
+    Special,
+}
+
+/// One line of `maps`. Addresses are in bytes; `end` is the first that is not part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// May be written.
+    pub writable: bool,
+    /// `MAP_SHARED`.
+    pub shared: bool,
+    /// What is mapped.
+    pub kind: MappingKind,
+}
+
+impl Mapping {
+    /// Whether its pages should be looked at and moved.
+    pub fn is_tierable(&self) -> bool {
+        matches!(self.kind, MappingKind::Anonymous | MappingKind::Heap | MappingKind::Shmem)
+    }
+
+    /// Its size in bytes of address space; how much of it is resident is another matter.
+    pub fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// The mappings of one process, ascending by address.
+#[derive(Debug, Default)]
+pub struct Maps {
+    mappings: Vec<Mapping>,
+}
+
+const EXPECTED: &str = "START-END PERMS OFFSET MAJOR:MINOR INODE [PATH] as in proc(5)";
+
+impl Maps {
+    /// Reads them into this; the list keeps its memory.
+    ///
+    /// # Errors
+    /// The process is not there (any more), it is another user's, or a line is not as proc(5) says.
+    pub fn read(
+        &mut self,
+        roots: &Roots,
+        pid: i32,
+        mounts: &Mounts,
+        reader: &mut Reader,
+    ) -> Result<()> {
+        self.mappings.clear();
+        for (i, line) in reader.text(&roots.proc, format_args!("{pid}/maps"))?.lines().enumerate() {
+            let Some(mapping) = parse(line, mounts) else {
+                let found = format!("{line:?}");
+                return Err(reader.format(Some(i + 1), found, EXPECTED));
+            };
+            self.mappings.push(mapping);
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
+    /// Those worth tiering.
+    pub fn tierable(&self) -> impl Iterator<Item = &Mapping> {
+        self.mappings.iter().filter(|m| m.is_tierable())
+    }
+}
+
+/// Reads a line.
+///
+/// ```
+/// use tierwise_linux::process::maps::{MappingKind, parse};
+/// use tierwise_linux::process::Mounts;
+///
+/// assert_eq!(parse("7f000-80000 rw-p 00000000 00:00 0", &Mounts::default()).unwrap().bytes(), 4096);
+/// let heap = parse("1000-9000 rw-p 00000000 00:00 0    [heap]", &Mounts::default()).unwrap();
+/// assert!(heap.is_tierable());
+/// let library = parse("1000-9000 r--p 00000000 08:01 77   /lib/libc.so.6", &Mounts::default()).unwrap();
+/// assert_eq!(library.kind, MappingKind::File);
+/// ```
+pub fn parse(line: &str, mounts: &Mounts) -> Option<Mapping> {
+    let mut rest = line;
+    let range = field(&mut rest)?;
+    let perms = field(&mut rest)?.as_bytes();
+    field(&mut rest)?;
+    let device = device(field(&mut rest)?, 16)?;
+    let inode: u64 = field(&mut rest)?.parse().ok()?;
+    let (start, end) = range.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    let shared = *perms.get(3)? == b's';
+    let kind = kind(rest.trim(), device, inode, shared, mounts);
+    let writable = *perms.get(1)? == b'w';
+    (start < end).then_some(Mapping { start, end, writable, shared, kind })
+}
+
+/// The next field, and the rest after the spaces that end it.
+fn field<'a>(rest: &mut &'a str) -> Option<&'a str> {
+    let text = rest.trim_start_matches(' ');
+    let end = text.find(' ').unwrap_or(text.len());
+    let (field, after) = text.split_at(end);
+    *rest = after;
+    (!field.is_empty()).then_some(field)
+}
+
+fn kind(path: &str, device: Device, inode: u64, shared: bool, mounts: &Mounts) -> MappingKind {
+    // Before the device: the kernel's internal mounts of shared and huge memory are in no mountinfo.
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|p| path.starts_with(p));
+    if path == "[heap]" {
+        MappingKind::Heap
+    } else if path == "[stack]" {
+        MappingKind::Stack
+    } else if path.starts_with("[anon_shmem:") {
+        MappingKind::Shmem
+    } else if path.is_empty() && inode == 0 || path.starts_with("[anon:") {
+        MappingKind::Anonymous
+    } else if starts(&["/anon_hugepage"]) || mounts.is_hugetlbfs(device) {
+        MappingKind::Hugetlb
+    } else if starts(&["/memfd:", "/SYSV", "/dev/zero"]) {
+        // A private mapping of /dev/zero is anonymous memory under another name.
+        if shared { MappingKind::Shmem } else { MappingKind::Anonymous }
+    } else if starts(&["/dev/shm/"]) || mounts.is_tmpfs(device) && !starts(&["/dev/"]) {
+        if shared { MappingKind::Shmem } else { MappingKind::File }
+    } else if starts(&["[", "/dev/", "anon_inode:", "socket:"]) {
+        MappingKind::Special
+    } else {
+        MappingKind::File
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &str = "\
+00400000-00452000 r-xp 00000000 08:02 173521  /usr/bin/dbus-daemon
+00e03000-00e24000 rw-p 00000000 00:00 0  [heap]
+7f0000000000-7f0040000000 rw-p 00000000 00:00 0
+7f1000000000-7f1000200000 rw-p 00000000 00:00 0  [anon:jemalloc]
+7f2000000000-7f2000200000 rw-s 00000000 00:01 5  /memfd:guest (deleted)
+7f2100000000-7f2100200000 rw-s 00000000 00:16 9  /dev/shm/postgres
+7f2200000000-7f2200200000 rw-s 00000000 00:17 9  /hugepages/a b
+7f2300000000-7f2300200000 rw-p 00000000 00:0f 9  /anon_hugepage (deleted)
+7f2400000000-7f2400001000 rw-s 00000000 00:05 12  /dev/dri/card0
+7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0  [stack]
+7ffd00100000-7ffd00102000 r-xp 00000000 00:00 0  [vdso]
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]
+";
+
+    #[test]
+    fn every_kind_is_told_apart() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        std::fs::create_dir_all(roots.proc.join("7")).unwrap();
+        std::fs::write(roots.proc.join("7/maps"), TEXT).unwrap();
+        let mounted = "1 2 0:22 / /dev/shm rw - tmpfs t rw\n1 2 0:23 / /hugepages rw - hugetlbfs h rw\n\
+                       1 2 0:5 / /dev rw - devtmpfs d rw";
+        std::fs::write(roots.proc.join("7/mountinfo"), mounted).unwrap();
+        let (mut reader, mut mounts, mut maps) =
+            (Reader::default(), Mounts::default(), Maps::default());
+        mounts.read(&roots, 7, &mut reader).unwrap();
+        maps.read(&roots, 7, &mounts, &mut reader).unwrap();
+        use MappingKind::*;
+        let kinds: Vec<_> = maps.all().iter().map(|m| m.kind).collect();
+        let expected = [
+            File, Heap, Anonymous, Anonymous, Shmem, Shmem, Hugetlb, Hugetlb, Special, Stack,
+            Special, Special,
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!(maps.tierable().count(), 5);
+        assert_eq!(maps.all()[2].bytes(), 1 << 30);
+    }
+
+    #[test]
+    fn a_broken_line_is_named() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        std::fs::create_dir_all(roots.proc.join("7")).unwrap();
+        std::fs::write(
+            roots.proc.join("7/maps"),
+            "1000-2000 rw-p 0 00:00 0\n2000-1000 rw-p 0 00:00 0\n",
+        )
+        .unwrap();
+        let (mut reader, mut maps) = (Reader::default(), Maps::default());
+        let error = maps.read(&roots, 7, &Mounts::default(), &mut reader).unwrap_err();
+        assert!(error.to_string().contains("maps:2: found"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_makes_the_parser_panic(line in "[ -~é]{0,80}") {
+            if let Some(mapping) = parse(&line, &Mounts::default()) {
+                prop_assert!(mapping.start < mapping.end);
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read(start in 0u64..1 << 46, pages in 1u64..1 << 20, shared: bool) {
+            let (start, end) = (start << 12, (start << 12) + (pages << 12));
+            let letter = if shared { 's' } else { 'p' };
+            let line = format!("{start:x}-{end:x} rw-{letter} 00000000 00:00 0 ");
+            let mapping = parse(&line, &Mounts::default()).unwrap();
+            prop_assert_eq!((mapping.start, mapping.end, mapping.shared), (start, end, shared));
+        }
+    }
+}

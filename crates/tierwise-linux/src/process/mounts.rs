@@ -1,0 +1,79 @@
+//! Which file systems a process's mapped files lie on, by device number (`/proc/PID/mountinfo`, proc(5)): tmpfs is memory
+//! worth tiering, hugetlbfs is a pool that must not be touched.
+
+use super::reader::Reader;
+use crate::error::Result;
+use crate::roots::Roots;
+
+/// A device, major and minor.
+pub type Device = (u32, u32);
+
+/// The tmpfs and hugetlbfs mounts that a process sees.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mounts {
+    tmpfs: Vec<Device>,
+    hugetlbfs: Vec<Device>,
+}
+
+impl Mounts {
+    /// Reads them for a process into this; lists keep their memory.
+    ///
+    /// # Errors
+    /// The process is not there, or its `mountinfo` cannot be read.
+    pub fn read(&mut self, roots: &Roots, pid: i32, reader: &mut Reader) -> Result<()> {
+        self.tmpfs.clear();
+        self.hugetlbfs.clear();
+        for line in reader.text(&roots.proc, format_args!("{pid}/mountinfo"))?.lines() {
+            let Some((device, kind)) = parse(line) else { continue };
+            match kind {
+                "tmpfs" | "devtmpfs" => self.tmpfs.push(device),
+                "hugetlbfs" => self.hugetlbfs.push(device),
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether files of the device are in memory.
+    pub fn is_tmpfs(&self, device: Device) -> bool {
+        self.tmpfs.contains(&device)
+    }
+
+    /// Whether files of the device are huge pages of the pool.
+    pub fn is_hugetlbfs(&self, device: Device) -> bool {
+        self.hugetlbfs.contains(&device)
+    }
+}
+
+/// "0:23" as the device, decimal; "00:1a", hexadecimal, in `maps`.
+pub(super) fn device(text: &str, radix: u32) -> Option<Device> {
+    let (major, minor) = text.split_once(':')?;
+    Some((u32::from_str_radix(major, radix).ok()?, u32::from_str_radix(minor, radix).ok()?))
+}
+
+/// Device (field 3) and file system type (first field after the lone hyphen).
+fn parse(line: &str) -> Option<(Device, &str)> {
+    let (left, right) = line.split_once(" - ")?;
+    let device = device(left.split(' ').nth(2)?, 10)?;
+    Some((device, right.split(' ').next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_are_told_apart_by_device() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        std::fs::create_dir_all(roots.proc.join("7")).unwrap();
+        let text = "24 30 0:22 / /dev/shm rw,nosuid shared:4 - tmpfs tmpfs rw\n\
+                    25 30 0:23 / /dev/hugepages rw - hugetlbfs hugetlbfs rw\n\
+                    30 1 8:1 / / rw - ext4 /dev/sda1 rw\nnonsense\n";
+        std::fs::write(roots.proc.join("7/mountinfo"), text).unwrap();
+        let mut mounts = Mounts::default();
+        mounts.read(&roots, 7, &mut Reader::default()).unwrap();
+        assert!(mounts.is_tmpfs((0, 22)) && !mounts.is_tmpfs((8, 1)));
+        assert!(mounts.is_hugetlbfs((0, 23)));
+    }
+}

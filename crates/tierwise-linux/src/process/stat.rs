@@ -1,0 +1,89 @@
+//! `/proc/PID/stat` (proc(5)): when a process or a kernel thread was started, and what processor time it used.
+
+use std::time::Duration;
+
+use super::reader::Reader;
+use crate::error::Result;
+use crate::roots::Roots;
+
+/// What of `/proc/PID/stat` is of use here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// State: R, S, D, T, Z (a zombie has no memory any more), X.
+    pub state: char,
+    /// Clock ticks in user mode (field 14).
+    pub utime: u64,
+    /// Clock ticks in the kernel (field 15).
+    pub stime: u64,
+    /// Clock ticks after boot at which it was started (field 22).
+    pub start_time: u64,
+    /// Resident pages (field 24); not exact, but cheap.
+    pub rss: u64,
+}
+
+const EXPECTED: &str = "the fields of /proc/PID/stat as proc(5) lists them";
+
+impl Stat {
+    /// Reads it of a process.
+    ///
+    /// # Errors
+    /// The process is not there (any more), or the file is not as proc(5) says.
+    pub fn read(roots: &Roots, pid: i32, reader: &mut Reader) -> Result<Self> {
+        let parsed = Self::parse(reader.text(&roots.proc, format_args!("{pid}/stat"))?);
+        parsed.ok_or_else(|| reader.format(None, format!("{:?}", reader.last().1), EXPECTED))
+    }
+
+    /// Reads the text. The name in parentheses may itself contain parentheses and spaces, so the fields are
+    /// counted from the last one.
+    ///
+    /// ```
+    /// use tierwise_linux::process::Stat;
+    /// let text = "7 (a) R b) S 1 7 7 0 -1 0 5 0 0 0 11 3 0 0 20 0 1 0 900 4096 250 0";
+    /// let stat = Stat::parse(text).unwrap();
+    /// assert_eq!((stat.state, stat.utime, stat.stime), ('S', 11, 3));
+    /// assert_eq!((stat.start_time, stat.rss), (900, 250));
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
+        // The first field here is number 3 of proc(5).
+        let state = fields.next()?.chars().next()?;
+        let mut number = |skipped: usize| fields.nth(skipped)?.parse().ok();
+        let utime = number(10)?;
+        let stime = number(0)?;
+        let start_time = number(6)?;
+        let rss = number(1)?;
+        Some(Self { state, utime, stime, start_time, rss })
+    }
+
+    /// Processor time used, in user mode and in the kernel.
+    pub fn cpu_time(&self) -> Duration {
+        let per_second = rustix::param::clock_ticks_per_second().max(1);
+        let ticks = u128::from(self.utime) + u128::from(self.stime);
+        let nanoseconds = ticks * 1_000_000_000 / u128::from(per_second);
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+
+    /// Whether it is dead and only waits for its parent.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in ".{0,200}") {
+            let _ = Stat::parse(&text);
+        }
+
+        #[test]
+        fn any_name_is_read_over(name in "[ -~]{0,15}", start in 0u64..u64::MAX) {
+            let text = format!("7 ({name}) S 1 7 7 0 -1 0 5 0 0 0 11 3 0 0 20 0 1 0 {start} 4096 250 0");
+            prop_assert_eq!(Stat::parse(&text).unwrap().start_time, start);
+        }
+    }
+}

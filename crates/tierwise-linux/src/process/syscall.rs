@@ -1,0 +1,125 @@
+//! The system calls that no kept library wraps, each wrapped once: move_pages(2) and the `PAGEMAP_SCAN` ioctl.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use crate::error::{LinuxError, Result};
+
+/// Move only pages that no other process maps (`linux/mempolicy.h`).
+pub const MPOL_MF_MOVE: i32 = 1 << 1;
+/// Move shared pages too; needs `CAP_SYS_NICE`.
+pub const MPOL_MF_MOVE_ALL: i32 = 1 << 2;
+
+/// move_pages(2): moves pages of a process to nodes, or, without nodes, asks where they lie.
+///
+/// `status[i]` becomes the node of `addresses[i]` or a negative error number. The kernel leaves entries as they
+/// were when it gives up early, so the caller fills them beforehand with something it recognises. The result is
+/// how many pages were not moved (0 before Linux 4.17 whatever happened).
+///
+/// # Errors
+/// The call as a whole failed: `ESRCH` (no such process), `EPERM`, `ENOMEM`, `ENODEV` (no such node).
+///
+/// # Panics
+/// Never: slices of different lengths are cut to the shortest.
+pub fn move_pages(
+    pid: i32,
+    addresses: &[usize],
+    nodes: Option<&[i32]>,
+    status: &mut [i32],
+    flags: i32,
+) -> Result<usize> {
+    let count = addresses.len().min(status.len()).min(nodes.map_or(usize::MAX, <[i32]>::len));
+    let wanted = nodes.map_or(std::ptr::null(), <[i32]>::as_ptr);
+    // SAFETY: the kernel reads `count` addresses and nodes and writes `count` entries of status, all within the
+    // slices. The addresses are the other process's and are never followed here: they are checked by the kernel.
+    #[allow(unsafe_code)]
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            pid,
+            count,
+            addresses.as_ptr(),
+            wanted,
+            status.as_mut_ptr(),
+            flags,
+        )
+    };
+    usize::try_from(answer).map_err(|_| LinuxError::Process {
+        pid,
+        call: "move_pages",
+        source: io::Error::last_os_error(),
+    })
+}
+
+/// `struct pm_scan_arg` of `linux/fs.h` (Linux 6.7).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ScanArg {
+    pub size: u64,
+    pub flags: u64,
+    pub start: u64,
+    pub end: u64,
+    /// Where the kernel stopped.
+    pub walk_end: u64,
+    pub vec: u64,
+    pub vec_len: u64,
+    pub max_pages: u64,
+    pub category_inverted: u64,
+    pub category_mask: u64,
+    pub category_anyof_mask: u64,
+    pub return_mask: u64,
+}
+
+/// `struct page_region` of `linux/fs.h`: a run of pages with the same categories.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ScanRegion {
+    pub start: u64,
+    pub end: u64,
+    pub categories: u64,
+}
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: rustix::ioctl::Opcode = rustix::ioctl::opcode::read_write::<ScanArg>(b'f', 16);
+
+/// The `PAGEMAP_SCAN` ioctl on an open `/proc/PID/pagemap`. Sets `arg`'s buffer to `regions` and returns how many of
+/// them were filled; `arg.walk_end` says up to where.
+pub(super) fn pagemap_scan(
+    pagemap: &File,
+    arg: &mut ScanArg,
+    regions: &mut [ScanRegion],
+) -> io::Result<usize> {
+    arg.size = size_of::<ScanArg>() as u64;
+    arg.vec = regions.as_mut_ptr() as u64;
+    arg.vec_len = regions.len() as u64;
+    // SAFETY: `arg` is the structure that this request names, with its size in it; the kernel writes it and at most
+    // `vec_len` regions into the slice that `vec` points to, which is borrowed mutably until the call returns.
+    #[allow(unsafe_code)]
+    let answer =
+        unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, std::ptr::from_mut(arg)) };
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_is_the_kernels() {
+        // include/uapi/linux/fs.h: direction 3, size 96, 'f', 16.
+        assert_eq!(PAGEMAP_SCAN as u64, 0xc060_6610);
+    }
+
+    #[test]
+    fn the_own_page_lies_on_a_node_and_a_missing_process_is_gone() {
+        let page = vec![1u8; 4096];
+        let mut status = [i32::MIN; 1];
+        move_pages(0, &[page.as_ptr() as usize & !4095], None, &mut status, 0).unwrap();
+        assert!(status[0] >= 0, "status {status:?}");
+        // Beyond the largest process number that a kernel can be told to use (2^22).
+        let error = move_pages(1 << 23, &[0], None, &mut status, 0).unwrap_err();
+        assert!(error.is_gone());
+        assert!(error.to_string().starts_with("process 8388608: move_pages: No such process"));
+    }
+}

@@ -1,0 +1,30 @@
+//! Where the kernel's file systems are mounted. Everything that this crate reads or writes is found from here, so
+//! that tests use a tree of their own and never the machine's.
+
+use std::path::PathBuf;
+
+/// The kernel's file systems.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roots {
+    /// sysfs.
+    pub sys: PathBuf,
+    /// procfs.
+    pub proc: PathBuf,
+    /// cgroup v2.
+    pub cgroup: PathBuf,
+}
+
+impl Default for Roots {
+    /// Where every distribution mounts them.
+    fn default() -> Self {
+        Self { sys: "/sys".into(), proc: "/proc".into(), cgroup: "/sys/fs/cgroup".into() }
+    }
+}
+
+impl Roots {
+    /// A tree under one folder: `sys`, `proc` and `cgroup` in it.
+    pub fn under(folder: impl Into<PathBuf>) -> Self {
+        let folder = folder.into();
+        Self { sys: folder.join("sys"), proc: folder.join("proc"), cgroup: folder.join("cgroup") }
+    }
+}

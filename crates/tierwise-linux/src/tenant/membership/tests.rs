@@ -1,0 +1,128 @@
+use std::fs;
+
+use super::*;
+use crate::topology::fixture;
+
+fn follower(selectors: &[&str]) -> Follower {
+    let tenant = |s: &&str| ((*s).to_owned(), s.parse().unwrap());
+    Follower::new(selectors.iter().map(tenant).collect())
+}
+
+fn pids(follower: &Follower, tenant: u16) -> Vec<i32> {
+    follower.members(TenantId(tenant)).map(|p| p.pid).collect()
+}
+
+fn start(roots: &Roots, pid: i32, time: u64) {
+    let text = format!("{pid} (new) one) S 1 1 1 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 {time} 0 0 0");
+    fixture::put(&roots.proc.join(format!("{pid}/stat")), &text);
+}
+
+fn end(roots: &Roots, pid: i32) {
+    fs::remove_dir_all(roots.proc.join(pid.to_string())).unwrap();
+}
+
+#[test]
+fn groups_pids_and_guests_are_found() {
+    let roots = fixture::machine("hmat-two-tier");
+    let mut all =
+        follower(&["cgroup:memcached.service", "pids:101,999", "qemu:db-1", "cgroup:none"]);
+    let changes = all.refresh(&roots).unwrap();
+    assert_eq!(pids(&all, 0), [102, 103]);
+    assert_eq!((pids(&all, 1), pids(&all, 2)), (vec![101], vec![301]));
+    assert_eq!(changes.joined.len(), 4);
+    assert_eq!(changes.started, [TenantId(0), TenantId(1), TenantId(2)]);
+    assert_eq!((all.state(TenantId(0)), all.state(TenantId(3))), (State::Running, State::Waiting));
+    assert_eq!(all.groups(TenantId(0)).len(), 1);
+    // Nothing happened since.
+    assert_eq!(all.refresh(&roots).unwrap(), Changes::default());
+}
+
+#[test]
+fn a_reused_number_is_a_new_process_of_a_group() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let mut redis = follower(&["cgroup:redis-server.service"]);
+    redis.refresh(&roots).unwrap();
+    start(&roots, 101, 5000);
+    let changes = redis.refresh(&roots).unwrap();
+    let process = |start_time| (TenantId(0), Process { pid: 101, start_time });
+    assert_eq!((changes.left, changes.joined), (vec![process(1201)], vec![process(5000)]));
+    assert_eq!((changes.started, changes.ended), (vec![], vec![]));
+}
+
+#[test]
+fn a_reused_number_of_a_list_is_a_stranger() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let mut list = follower(&["pids:101"]);
+    list.refresh(&roots).unwrap();
+    start(&roots, 101, 5000);
+    let changes = list.refresh(&roots).unwrap();
+    assert_eq!((changes.left.len(), changes.joined.len()), (1, 0));
+    assert_eq!(changes.ended, [TenantId(0)]);
+    assert_eq!(list.refresh(&roots).unwrap(), Changes::default());
+    assert_eq!(list.state(TenantId(0)), State::Ended);
+}
+
+#[test]
+fn a_group_is_waited_for_ends_and_comes_back() {
+    let (_dir, roots) = fixture::copy("one-node");
+    let mut late = follower(&["cgroup:late.slice/*"]);
+    late.refresh(&roots).unwrap();
+    assert_eq!(late.state(TenantId(0)), State::Waiting);
+    let group = roots.cgroup.join("late.slice/a.scope");
+    fixture::put(&group.join("cgroup.procs"), "");
+    late.refresh(&roots).unwrap();
+    assert_eq!(late.state(TenantId(0)), State::Waiting);
+
+    start(&roots, 500, 9000);
+    fixture::put(&group.join("cgroup.procs"), "500\n501\n"); // 501 ended just now
+    assert_eq!(late.refresh(&roots).unwrap().started, [TenantId(0)]);
+    assert_eq!(pids(&late, 0), [500]);
+
+    end(&roots, 500);
+    fs::remove_dir_all(&group).unwrap();
+    assert_eq!(late.refresh(&roots).unwrap().ended, [TenantId(0)]);
+    assert_eq!(late.groups(TenantId(0)), []);
+
+    start(&roots, 502, 9500);
+    fixture::put(&group.join("cgroup.procs"), "502\n");
+    assert_eq!(late.refresh(&roots).unwrap().started, [TenantId(0)]);
+}
+
+#[test]
+fn of_two_tenants_the_first_listed_has_a_process_and_it_is_said_once() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let mut both = follower(&["pids:102", "cgroup:system.slice"]);
+    let changes = both.refresh(&roots).unwrap();
+    assert_eq!((pids(&both, 0), pids(&both, 1)), (vec![102], vec![101, 103]));
+    let process = Process { pid: 102, start_time: 1305 };
+    let double = Double { process, kept: TenantId(0), also: TenantId(1) };
+    assert_eq!(changes.doubles, [double]);
+    assert_eq!(both.refresh(&roots).unwrap().doubles, []);
+}
+
+#[test]
+fn a_damaged_file_changes_nothing() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let mut both = follower(&["cgroup:redis-server.service", "cgroup:memcached.service"]);
+    both.refresh(&roots).unwrap();
+    end(&roots, 101);
+    let memcached = roots.cgroup.join("system.slice/memcached.service/cgroup.procs");
+    fixture::put(&memcached, "x\n");
+    assert!(both.refresh(&roots).is_err());
+    assert_eq!(pids(&both, 0), [101]);
+    fixture::put(&memcached, "102\n");
+    assert_eq!(both.refresh(&roots).unwrap().ended, [TenantId(0)]);
+}
+
+#[test]
+fn tenants_come_and_go_and_those_that_stay_keep_their_processes() {
+    let roots = fixture::machine("hmat-two-tier");
+    let mut follower = follower(&["pids:101", "qemu:db-1"]);
+    follower.refresh(&roots).unwrap();
+    let named = |s: &str| (s.to_owned(), s.parse().unwrap());
+    follower.set_tenants(vec![named("qemu:db-1"), named("pids:201")]);
+    let changes = follower.refresh(&roots).unwrap();
+    assert_eq!(changes.joined, [(TenantId(1), Process { pid: 201, start_time: 1402 })]);
+    assert_eq!((follower.len(), follower.name(TenantId(0))), (2, "qemu:db-1"));
+    assert_eq!(follower.state(TenantId(7)), State::Ended);
+}

@@ -1,0 +1,16 @@
+//! Tenants: which processes they are, and what is read of them.
+//!
+//! - [`Selector`]: how the operator says which processes a tenant is.
+//! - [`Follower`]: who belongs to whom, as processes come and go.
+//! - [`Readings`]: resident pages by tier, processor time and processors, for the engine.
+//! - [`numa_maps`]: pages by node of a process without a control group of its own, and what that costs.
+
+mod membership;
+pub mod numa_maps;
+mod qemu;
+mod reading;
+mod selector;
+
+pub use membership::{Changes, Double, Follower, State};
+pub use reading::Readings;
+pub use selector::{Qemu, Selector};

@@ -1,0 +1,302 @@
+//! What is read of a tenant for the engine: resident pages by tier, processor time, processors.
+//!
+//! A tenant of control groups is read from their counters, which costs a few small files. For lists of pids and QEMU
+//! guests, and for groups without the memory controller, pages by node are only in [`super::numa_maps`], which walks page
+//! tables: they are read at an interval that the caller chooses, and the last figure is given meanwhile.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tierwise_core::observe::TenantReading;
+use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
+
+use super::membership::{Follower, State};
+use super::numa_maps;
+use crate::error::Result;
+use crate::file;
+use crate::process::{Process, Reader, Stat};
+use crate::roots::Roots;
+use crate::topology::Host;
+
+/// Whose processor time was read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Metered {
+    Group(PathBuf),
+    Process(Process),
+}
+
+/// What is remembered of a tenant between two readings.
+#[derive(Debug, Default)]
+struct Last {
+    walked: Option<Timestamp>,
+    walked_usage: Vec<(u32, Bytes)>,
+    cpu: BTreeMap<Metered, Duration>,
+}
+
+/// Reads tenants again and again.
+#[derive(Debug)]
+pub struct Readings {
+    walk_interval: Duration,
+    last: BTreeMap<TenantId, Last>,
+    usage: Vec<(u32, Bytes)>,
+    reader: Reader,
+}
+
+impl Readings {
+    /// Walks page tables (`numa_maps`) at most once in such an interval for each tenant that has no control group.
+    pub fn new(walk_interval: Duration) -> Self {
+        Self { walk_interval, last: BTreeMap::new(), usage: Vec::new(), reader: Reader::default() }
+    }
+
+    /// Forgets what was read of every tenant: their numbers mean others now.
+    pub fn forget(&mut self) {
+        self.last.clear();
+    }
+
+    /// Fills `usage`, `busy`, `processors` and `running` of a tenant's reading; the rest is left as it is. Memory on nodes
+    /// that are in no tier does not count. A group's figures are those of all processes charged to it, also of one that
+    /// belongs to a tenant listed earlier.
+    ///
+    /// `busy` begins with the second reading of a process or group: what it used before is not of this interval.
+    ///
+    /// # Errors
+    /// A file is damaged, or must not be read (`numa_maps` wants CAP_SYS_PTRACE). What is gone is no error.
+    pub fn read(
+        &mut self,
+        roots: &Roots,
+        host: &Host,
+        follower: &Follower,
+        tenant: TenantId,
+        now: Timestamp,
+        out: &mut TenantReading,
+    ) -> Result<()> {
+        out.running = follower.state(tenant) == State::Running;
+        self.read_usage(roots, follower, tenant, now)?;
+        out.usage.clear();
+        out.usage.resize(host.tiers.len(), Pages(0));
+        for &(node, bytes) in &self.usage {
+            if let Some(tier) = host.tier_of(node) {
+                out.usage[tier.index()] += bytes.in_pages(host.page_size);
+            }
+        }
+        out.busy = self.busy(roots, follower, tenant)?;
+        out.processors = self.processors(roots, follower, tenant)?;
+        Ok(())
+    }
+
+    fn read_usage(
+        &mut self,
+        roots: &Roots,
+        follower: &Follower,
+        tenant: TenantId,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.usage.clear();
+        let groups = follower.groups(tenant);
+        let mut counted = 0;
+        for group in groups {
+            match group.usage(&mut self.usage) {
+                Err(e) if e.is_gone() => {}
+                other => {
+                    other?;
+                    counted += 1;
+                }
+            }
+        }
+        // Without the memory controller there is no file for any of them; half of each kind would count twice.
+        if counted > 0 {
+            return Ok(());
+        }
+        self.walk(roots, follower, tenant, now)
+    }
+
+    fn walk(
+        &mut self,
+        roots: &Roots,
+        follower: &Follower,
+        tenant: TenantId,
+        now: Timestamp,
+    ) -> Result<()> {
+        let last = self.last.entry(tenant).or_default();
+        let due = last.walked.is_none_or(|walked| now.since(walked) >= self.walk_interval);
+        if due {
+            for process in follower.members(tenant) {
+                let pid = process.pid;
+                match self.reader.text(&roots.proc, format_args!("{pid}/numa_maps")) {
+                    Err(e) if e.is_gone() => continue,
+                    other => other.map(drop)?,
+                }
+                let (path, text) = self.reader.last();
+                numa_maps::usage(path, text, &mut self.usage)?;
+            }
+            last.walked = Some(now);
+            last.walked_usage.clone_from(&self.usage);
+        } else {
+            self.usage.clone_from(&last.walked_usage);
+        }
+        Ok(())
+    }
+
+    /// Processor time since the last reading.
+    fn busy(&mut self, roots: &Roots, follower: &Follower, tenant: TenantId) -> Result<Duration> {
+        let mut cpu = BTreeMap::new();
+        for group in follower.groups(tenant) {
+            match group.cpu_usage() {
+                Err(e) if e.is_gone() => {}
+                other => {
+                    cpu.insert(Metered::Group(group.path.clone()), other?);
+                }
+            }
+        }
+        if follower.groups(tenant).is_empty() {
+            for process in follower.members(tenant) {
+                match Stat::read(roots, process.pid, &mut self.reader) {
+                    Err(e) if e.is_gone() => {}
+                    other => {
+                        let stat = other?;
+                        if stat.start_time == process.start_time {
+                            cpu.insert(Metered::Process(process), stat.cpu_time());
+                        }
+                    }
+                }
+            }
+        }
+        let last = self.last.entry(tenant).or_default();
+        let since = |(who, now): (&Metered, &Duration)| {
+            last.cpu.get(who).map_or(Duration::ZERO, |before| now.saturating_sub(*before))
+        };
+        let busy = cpu.iter().map(since).fold(Duration::ZERO, Duration::saturating_add);
+        last.cpu = cpu;
+        Ok(busy)
+    }
+
+    /// Processors that a tenant may use: the sum over its groups, or the most that one of its processes may use; never more
+    /// than are online. Zero where nothing says so.
+    fn processors(&mut self, roots: &Roots, follower: &Follower, tenant: TenantId) -> Result<f64> {
+        let path = roots.sys.join("devices/system/cpu/online");
+        let online = match file::text_if_there(&path)? {
+            Some(text) => Some(file::list(&path, &text)?.len() as f64),
+            None => None,
+        };
+        let mut allowed = 0.0_f64;
+        for group in follower.groups(tenant) {
+            allowed += group.processors(&roots.cgroup)?.or(online).unwrap_or(0.0);
+        }
+        if follower.groups(tenant).is_empty() {
+            for process in follower.members(tenant) {
+                let cpus = self.cpus_allowed(roots, process.pid)?;
+                allowed = allowed.max(cpus.or(online).unwrap_or(0.0));
+            }
+        }
+        Ok(online.map_or(allowed, |online| allowed.min(online)))
+    }
+
+    /// `Cpus_allowed_list` of `/proc/PID/status`.
+    fn cpus_allowed(&mut self, roots: &Roots, pid: i32) -> Result<Option<f64>> {
+        match self.reader.text(&roots.proc, format_args!("{pid}/status")) {
+            Err(e) if e.is_gone() => return Ok(None),
+            other => other.map(drop)?,
+        }
+        let (path, text) = self.reader.last();
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.map(|list| Ok(file::list(path, list)?.len() as f64)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture;
+
+    const MIB: u64 = 256; // pages
+
+    struct Machine {
+        _dir: tempfile::TempDir,
+        roots: Roots,
+        host: Host,
+        follower: Follower,
+        readings: Readings,
+    }
+
+    fn machine(selectors: &[&str]) -> Machine {
+        let (dir, roots) = fixture::copy("hmat-two-tier");
+        let host = Host::discover(&roots, None).unwrap();
+        let tenant = |s: &&str| ((*s).to_owned(), s.parse().unwrap());
+        let mut follower = Follower::new(selectors.iter().map(tenant).collect());
+        follower.refresh(&roots).unwrap();
+        let readings = Readings::new(Duration::from_secs(10));
+        Machine { _dir: dir, roots, host, follower, readings }
+    }
+
+    impl Machine {
+        fn read(&mut self, tenant: u16, second: u64) -> TenantReading {
+            let mut out = TenantReading { operations: 7, ..TenantReading::default() };
+            let now = Timestamp(second * 1_000_000_000);
+            let (host, follower) = (&self.host, &self.follower);
+            self.readings
+                .read(&self.roots, host, follower, TenantId(tenant), now, &mut out)
+                .unwrap();
+            assert_eq!(out.operations, 7); // others fill that
+            out
+        }
+    }
+
+    #[test]
+    fn groups_are_read_from_their_counters() {
+        let mut m = machine(&["cgroup:redis-server.service", "cgroup:kubepods.slice/**/*.scope"]);
+        let redis = m.read(0, 1);
+        assert_eq!(redis.usage, [Pages(72 * MIB), Pages(16 * MIB)]);
+        assert_eq!((redis.busy, redis.processors, redis.running), (Duration::ZERO, 2.0, true));
+        let pods = m.read(1, 1);
+        assert_eq!(pods.usage, [Pages(16 * MIB), Pages(16 * MIB)]);
+
+        let stat = m.roots.cgroup.join("system.slice/redis-server.service/cpu.stat");
+        fixture::put(&stat, "usage_usec 5500000\n");
+        assert_eq!(m.read(0, 2).busy, Duration::from_millis(1500));
+        assert_eq!(m.read(0, 3).busy, Duration::ZERO);
+    }
+
+    #[test]
+    fn page_tables_are_walked_at_the_callers_interval() {
+        let mut m = machine(&["pids:102", "qemu:db-1"]);
+        let first = m.read(0, 1);
+        assert_eq!(first.usage[1], Pages(4096 + 1024 + 512));
+        assert_eq!(first.processors, 1.0); // it is bound to one of two
+        let maps = m.roots.proc.join("102/numa_maps");
+        fixture::put(&maps, "1000 default anon=5 N1=5 kernelpagesize_kB=4\n");
+        assert_eq!(m.read(0, 10).usage, first.usage);
+        assert_eq!(m.read(0, 11).usage, [Pages(0), Pages(5)]);
+        assert_eq!(m.read(1, 1).usage, first.usage);
+    }
+
+    #[test]
+    fn processor_time_of_processes_is_of_the_interval() {
+        let mut m = machine(&["qemu:db-1"]);
+        assert_eq!(m.read(0, 1).busy, Duration::ZERO);
+        let stat = m.roots.proc.join("301/stat");
+        let text = file::text(&stat).unwrap().replace(" 900 100 ", " 950 125 ");
+        fixture::put(&stat, &text);
+        let ticks = 75.0 / rustix::param::clock_ticks_per_second() as f64;
+        assert_eq!(m.read(0, 2).busy, Duration::from_secs_f64(ticks));
+        // Another process has its number: none of what it used is the tenant's.
+        fixture::put(&stat, &text.replace(" 1500 ", " 9500 ").replace(" 950 ", " 99950 "));
+        assert_eq!(m.read(0, 3).busy, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_group_without_the_memory_controller_is_read_by_its_processes() {
+        let mut m = machine(&["cgroup:redis-server.service"]);
+        let folder = m.roots.cgroup.join("system.slice/redis-server.service");
+        std::fs::remove_file(folder.join("memory.numa_stat")).unwrap();
+        assert_eq!(m.read(0, 1).usage[1], Pages(4096 + 1024 + 512));
+    }
+
+    #[test]
+    fn a_tenant_that_is_not_there_has_nothing() {
+        let mut m = machine(&["cgroup:late.slice"]);
+        let none = m.read(0, 1);
+        assert_eq!((none.usage, none.running), (vec![Pages(0); 2], false));
+        assert_eq!((none.busy, none.processors), (Duration::ZERO, 0.0));
+    }
+}

@@ -1,0 +1,170 @@
+//! How the operator says which processes a tenant is.
+//!
+//! ```
+//! use tierwise_linux::tenant::{Qemu, Selector};
+//!
+//! let redis: Selector = "cgroup:redis-server.service".parse()?;
+//! assert!(matches!(redis, Selector::Cgroup(_)));
+//! assert_eq!("pids:12,14".parse::<Selector>()?, Selector::Pids(vec![12, 14]));
+//! assert_eq!("qemu:db-1".parse::<Selector>()?, Selector::Qemu(Qemu::Name("db-1".into())));
+//!
+//! let error = "cgruop:redis".parse::<Selector>().unwrap_err();
+//! assert!(error.to_string().contains("did you mean \"cgroup\"?"));
+//! # Ok::<(), tierwise_linux::error::LinuxError>(())
+//! ```
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tierwise_core::config::nearest;
+
+use crate::cgroup::Pattern;
+use crate::error::LinuxError;
+
+/// Which processes a tenant is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Selector {
+    /// Those of control groups: `cgroup:PATTERN`.
+    Cgroup(Pattern),
+    /// These, and nobody who gets their number later: `pids:12,14`. Their children are not theirs.
+    Pids(Vec<i32>),
+    /// A QEMU guest.
+    Qemu(Qemu),
+}
+
+/// How a QEMU guest is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Qemu {
+    /// By its name (`-name guest=NAME`): `qemu:NAME`.
+    Name(String),
+    /// By the file that `-pidfile` names: `qemu-pidfile:PATH`.
+    Pidfile(PathBuf),
+    /// By its QMP socket, to which no connection is made: `qemu-qmp:PATH`.
+    Qmp(PathBuf),
+}
+
+/// What may stand before the colon.
+const KINDS: [&str; 5] = ["cgroup", "pids", "qemu", "qemu-pidfile", "qemu-qmp"];
+
+impl FromStr for Selector {
+    type Err = LinuxError;
+
+    fn from_str(text: &str) -> Result<Self, LinuxError> {
+        let refuse = |what: String, remedy: String| LinuxError::Missing {
+            what: format!("tenant selector {text:?}: {what}"),
+            remedy,
+        };
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let path = || {
+            if rest.starts_with('/') && !rest.contains('\0') {
+                Ok(PathBuf::from(rest))
+            } else {
+                Err(refuse(format!("found {rest:?}"), "write the whole path, from /".into()))
+            }
+        };
+        match kind {
+            "cgroup" => Pattern::parse(rest).map(Self::Cgroup),
+            "pids" => pids(rest).map(Self::Pids).ok_or_else(|| {
+                refuse(
+                    format!("found {rest:?}"),
+                    "write process numbers, such as pids:12,14".into(),
+                )
+            }),
+            "qemu" if rest.is_empty() => {
+                Err(refuse("no name".into(), "write the guest's name: qemu:NAME".into()))
+            }
+            "qemu" => Ok(Self::Qemu(Qemu::Name(rest.into()))),
+            "qemu-pidfile" => path().map(|path| Self::Qemu(Qemu::Pidfile(path))),
+            "qemu-qmp" => path().map(|path| Self::Qemu(Qemu::Qmp(path))),
+            _ => {
+                let near = nearest(kind, KINDS);
+                let near = near.map_or(String::new(), |n| format!("; did you mean {n:?}?"));
+                let allowed =
+                    "cgroup:PATTERN, pids:N,N, qemu:NAME, qemu-pidfile:PATH, qemu-qmp:PATH";
+                Err(refuse("unknown kind".into(), format!("allowed: {allowed}{near}")))
+            }
+        }
+    }
+}
+
+fn pids(text: &str) -> Option<Vec<i32>> {
+    let pid = |word: &str| word.trim().parse().ok().filter(|&pid: &i32| pid > 0);
+    let mut pids = text.split(',').map(pid).collect::<Option<Vec<i32>>>()?;
+    pids.sort_unstable();
+    pids.dedup();
+    Some(pids)
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cgroup(pattern) => write!(f, "cgroup:{pattern}"),
+            Self::Pids(pids) => {
+                let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
+                write!(f, "pids:{}", pids.join(","))
+            }
+            Self::Qemu(Qemu::Name(name)) => write!(f, "qemu:{name}"),
+            Self::Qemu(Qemu::Pidfile(path)) => write!(f, "qemu-pidfile:{}", path.display()),
+            Self::Qemu(Qemu::Qmp(path)) => write!(f, "qemu-qmp:{}", path.display()),
+        }
+    }
+}
+
+impl TryFrom<String> for Selector {
+    type Error = LinuxError;
+
+    fn try_from(text: String) -> Result<Self, LinuxError> {
+        text.parse()
+    }
+}
+
+impl From<Selector> for String {
+    fn from(selector: Selector) -> Self {
+        selector.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for text in [
+            "cgroup:kubepods.slice/*/x.scope",
+            "pids:1,7",
+            "qemu:db-1",
+            "qemu-pidfile:/run/db.pid",
+            "qemu-qmp:/run/db.qmp",
+        ] {
+            let selector: Selector = text.parse().unwrap();
+            assert_eq!(selector.to_string(), text);
+            let json = serde_json::to_string(&selector).unwrap();
+            assert_eq!(serde_json::from_str::<Selector>(&json).unwrap(), selector);
+        }
+    }
+
+    #[test]
+    fn refusals_say_what_is_allowed() {
+        let said = |text: &str| text.parse::<Selector>().unwrap_err().to_string();
+        assert!(said("redis").contains("unknown kind; allowed: cgroup:PATTERN, pids:N,N"));
+        for bad in ["pids:", "pids:0", "pids:-4", "pids:1,,2", "pids:all", "pids:99999999999"] {
+            assert!(said(bad).contains("write process numbers"), "{bad}");
+        }
+        assert!(said("qemu:").contains("no name"));
+        assert!(said("qemu-qmp:db.qmp").contains("write the whole path"));
+        assert!(said("cgroup:/").contains("the whole machine is no tenant"));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in "(cgroup|pids|qemu|qemu-qmp)?:?.{0,12}") {
+            let _ = text.parse::<Selector>();
+        }
+    }
+}

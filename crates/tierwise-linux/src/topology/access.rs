@@ -1,0 +1,81 @@
+//! How fast a node's memory is, where the firmware says so (HMAT, or a CXL device's CDAT):
+//! `nodeN/accessM/initiators/read_latency` and its like (`Documentation/admin-guide/mm/numaperf.rst`).
+//!
+//! Latencies are nanoseconds and bandwidths MiB/s. Class 0 is the best initiator of any kind, which may be a device;
+//! class 1 is the best one with processors, so it is what programs see and is read first.
+
+use std::time::Duration;
+
+use tierwise_core::units::Bandwidth;
+
+use super::nodes;
+use crate::error::Result;
+use crate::file;
+use crate::roots::Roots;
+
+/// A node's figures as the firmware has them; what it does not say is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Latency of a load on an idle machine.
+    pub read_latency: Option<Duration>,
+    /// Latency of a store on an idle machine.
+    pub write_latency: Option<Duration>,
+    /// Peak bandwidth of reads.
+    pub read_bandwidth: Option<Bandwidth>,
+}
+
+/// What the firmware says of a node's memory.
+///
+/// # Errors
+/// A file is there and holds no number.
+pub fn read(roots: &Roots, node: u32) -> Result<Access> {
+    let of_cpus = class(roots, node, 1)?;
+    if of_cpus == Access::default() { class(roots, node, 0) } else { Ok(of_cpus) }
+}
+
+fn class(roots: &Roots, node: u32, class: u32) -> Result<Access> {
+    let folder = nodes::folder(roots).join(format!("node{node}/access{class}/initiators"));
+    let figure = |name: &str| -> Result<Option<u64>> {
+        match file::value::<u64>(&folder.join(name), "a number") {
+            Err(e) if e.is_gone() => Ok(None),
+            // Firmware that leaves an entry of the table empty gives zero.
+            other => other.map(|n| (n > 0).then_some(n)),
+        }
+    };
+    Ok(Access {
+        read_latency: figure("read_latency")?.map(Duration::from_nanos),
+        write_latency: figure("write_latency")?.map(Duration::from_nanos),
+        read_bandwidth: figure("read_bandwidth")?.map(|n| Bandwidth(n.saturating_mul(1 << 20))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture;
+
+    #[test]
+    fn nanoseconds_and_mebibytes_a_second() {
+        let access = read(&fixture::machine("hmat-two-tier"), 1).unwrap();
+        assert_eq!(access.read_latency, Some(Duration::from_nanos(250)));
+        assert_eq!(access.read_bandwidth, Some(Bandwidth(20_480 << 20)));
+        // Without an HMAT there are no such files.
+        assert_eq!(read(&fixture::machine("flat-two-node"), 1).unwrap(), Access::default());
+        // An older kernel has class 0 alone.
+        let old = read(&fixture::machine("cgroup-v1"), 0).unwrap();
+        assert_eq!(old.read_latency, Some(Duration::from_nanos(90)));
+    }
+
+    #[test]
+    fn what_processors_see_comes_before_what_devices_see() {
+        let (_dir, roots) = fixture::copy("hmat-two-tier");
+        let folder = nodes::folder(&roots).join("node1");
+        fixture::put(&folder.join("access0/initiators/read_latency"), "70\n");
+        assert_eq!(read(&roots, 1).unwrap().read_latency, Some(Duration::from_nanos(250)));
+        fixture::put(&folder.join("access1/initiators/write_latency"), "0\n");
+        assert_eq!(read(&roots, 1).unwrap().write_latency, None);
+        fixture::put(&folder.join("access1/initiators/read_latency"), "slow\n");
+        let said = read(&roots, 1).unwrap_err().to_string();
+        assert!(said.contains("read_latency: found \"slow\""), "{said}");
+    }
+}

@@ -1,0 +1,163 @@
+//! Latency and bandwidth of a tier, and where they are known from.
+//!
+//! Without an HMAT no file says how fast memory is. Policies need an order and a ratio more than a figure, so the
+//! assumption is one published pair, continued downwards: MTAT (section 5.1) has 73 ns for local DRAM and 202 ns for
+//! emulated CXL memory; Equilibria (table II, first generation) 300 and 30 GB/s. `latency_ns` and `bandwidth_gbps` of
+//! the operator's own list take precedence over everything.
+
+use std::time::Duration;
+
+use tierwise_core::units::Bandwidth;
+
+use super::access::Access;
+use super::overrides::TierOverride;
+
+/// MTAT, section 5.1: local DRAM.
+const FASTEST_LATENCY: Duration = Duration::from_nanos(73);
+
+/// MTAT, section 5.1: 202 ns for the next slower tier, against 73.
+const LATENCY_STEP: f64 = 202.0 / 73.0;
+
+/// Equilibria, table II, first generation: local DRAM, in bytes a second.
+const FASTEST_BANDWIDTH: Bandwidth = Bandwidth(300_000_000_000);
+
+/// Equilibria, table II, first generation: 30 GB/s of CXL memory, against 300.
+const BANDWIDTH_STEP: u64 = 10;
+
+/// Where a figure is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The operator's own list of tiers.
+    Operator,
+    /// The firmware: HMAT, or a CXL device's CDAT.
+    Firmware,
+    /// Nobody said: see the module's documentation.
+    Assumed,
+}
+
+impl Source {
+    /// In a report.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Operator => "configured",
+            Self::Firmware => "firmware",
+            Self::Assumed => "assumed",
+        }
+    }
+}
+
+/// A figure with its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figure<T> {
+    /// The figure.
+    pub value: T,
+    /// Where it is from.
+    pub source: Source,
+}
+
+/// How fast a tier is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// Latency of a load on an idle machine.
+    pub load_latency: Figure<Duration>,
+    /// Latency of a store on an idle machine.
+    pub store_latency: Figure<Duration>,
+    /// Peak bandwidth of reads, of all its nodes together.
+    pub bandwidth: Figure<Bandwidth>,
+}
+
+impl Figures {
+    /// The figures of a tier: what the operator wrote, else the mean latency and the summed bandwidth of its nodes as
+    /// the firmware has them, else one step down from the tier above.
+    pub(super) fn of(
+        written: Option<&TierOverride>,
+        nodes: &[Access],
+        above: Option<&Self>,
+    ) -> Self {
+        let operator = |value: Option<f64>| value.map(|v| (v, Source::Operator));
+        let mean = |latency: fn(&Access) -> Option<Duration>| {
+            let known: Vec<Duration> = nodes.iter().filter_map(latency).collect();
+            let nanoseconds = known.iter().map(|l| l.as_nanos() as f64).sum::<f64>();
+            (!known.is_empty()).then(|| (nanoseconds / known.len() as f64, Source::Firmware))
+        };
+        let nanoseconds = |(value, source): (f64, Source)| Figure {
+            value: Duration::from_nanos(value.round() as u64),
+            source,
+        };
+        let written_latency = operator(written.and_then(|w| w.latency_ns));
+        let load_latency = written_latency
+            .or_else(|| mean(|a| a.read_latency))
+            .map_or_else(|| assumed_latency(above), nanoseconds);
+        // A store that misses fetches the line first: without a figure of its own it costs what a load costs.
+        let store_latency =
+            written_latency.or_else(|| mean(|a| a.write_latency)).map_or(load_latency, nanoseconds);
+        let written_bandwidth = operator(written.and_then(|w| w.bandwidth_gbps))
+            .map(|(gbps, source)| Figure { value: Bandwidth((gbps * 1e9).round() as u64), source });
+        let bandwidth = written_bandwidth
+            .or_else(|| firmware_bandwidth(nodes))
+            .unwrap_or_else(|| assumed_bandwidth(above));
+        Self { load_latency, store_latency, bandwidth }
+    }
+}
+
+fn firmware_bandwidth(nodes: &[Access]) -> Option<Figure<Bandwidth>> {
+    let sum = |sum: u64, b: Bandwidth| sum.saturating_add(b.0);
+    let value = Bandwidth(nodes.iter().filter_map(|a| a.read_bandwidth).fold(0, sum));
+    (value.0 > 0).then_some(Figure { value, source: Source::Firmware })
+}
+
+fn assumed_latency(above: Option<&Figures>) -> Figure<Duration> {
+    let value = above.map_or(FASTEST_LATENCY, |f| f.load_latency.value.mul_f64(LATENCY_STEP));
+    Figure { value, source: Source::Assumed }
+}
+
+fn assumed_bandwidth(above: Option<&Figures>) -> Figure<Bandwidth> {
+    let slower = |f: &Figures| Bandwidth((f.bandwidth.value.0 / BANDWIDTH_STEP).max(1));
+    Figure { value: above.map_or(FASTEST_BANDWIDTH, slower), source: Source::Assumed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ns(n: u64) -> Duration {
+        Duration::from_nanos(n)
+    }
+
+    #[test]
+    fn what_nobody_said_is_one_step_down() {
+        let fast = Figures::of(None, &[Access::default()], None);
+        let slow = Figures::of(None, &[], Some(&fast));
+        assert_eq!((fast.load_latency.value, slow.load_latency.value), (ns(73), ns(202)));
+        assert_eq!(slow.bandwidth.value, Bandwidth(30_000_000_000));
+        assert_eq!(slow.store_latency.source, Source::Assumed);
+        assert_eq!(Figures::of(None, &[], Some(&slow)).load_latency.value.as_nanos(), 559);
+    }
+
+    #[test]
+    fn nodes_of_one_tier_share_a_latency_and_add_their_bandwidth() {
+        let node = |latency| Access {
+            read_latency: Some(ns(latency)),
+            write_latency: None,
+            read_bandwidth: Some(Bandwidth(10)),
+        };
+        let tier = Figures::of(None, &[node(100), node(120), Access::default()], None);
+        assert_eq!(tier.load_latency, Figure { value: ns(110), source: Source::Firmware });
+        assert_eq!(tier.store_latency, tier.load_latency);
+        assert_eq!(tier.bandwidth.value, Bandwidth(20));
+    }
+
+    #[test]
+    fn the_operator_knows_best() {
+        let written = TierOverride {
+            name: "CXL".into(),
+            nodes: vec![1],
+            latency_ns: Some(180.4),
+            bandwidth_gbps: Some(1.5),
+        };
+        let firmware = Access { read_latency: Some(ns(900)), ..Access::default() };
+        let tier = Figures::of(Some(&written), &[firmware], None);
+        assert_eq!(tier.load_latency, Figure { value: ns(180), source: Source::Operator });
+        assert_eq!(tier.bandwidth.value, Bandwidth(1_500_000_000));
+    }
+}

@@ -1,0 +1,325 @@
+//! This host's memory tiers, made of what the kernel, the firmware and the operator say.
+
+use tierwise_core::topology::{Tier, Topology, Watermarks};
+use tierwise_core::units::{Bytes, Pages, TierId};
+
+use super::access::{self, Access};
+use super::figures::Figures;
+use super::nodes::{self, Node};
+use super::overrides::{Override, TierOverride};
+use super::tiers::{self, KernelTier};
+use super::verdict::{Verdict, numbers};
+use super::zoneinfo;
+use crate::error::{LinuxError, Result};
+use crate::file;
+use crate::roots::Roots;
+
+/// One tier of this host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostTier {
+    /// The operator's name for it, else the kernel's: `memory_tier4`.
+    pub name: String,
+    /// Its nodes that are online now, ascending. Empty when all went offline: the tier keeps its place.
+    pub nodes: Vec<u32>,
+    /// Whether one of them has processors.
+    pub has_cpu: bool,
+    /// Memory that the kernel's allocator manages there, in base pages.
+    pub capacity: Pages,
+    /// The kernel's free-page thresholds, summed over the nodes.
+    pub watermarks: Watermarks,
+    /// How fast it is, and who says so.
+    pub figures: Figures,
+    belongs: Belongs,
+}
+
+/// Which nodes belong to a tier.
+#[derive(Debug, Clone, PartialEq)]
+enum Belongs {
+    /// Those that the operator lists.
+    Listed(TierOverride),
+    /// Those that the kernel has in `memory_tierN`.
+    Rank(u32),
+    /// All: the kernel has no tiers.
+    All,
+}
+
+/// This host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    /// Fastest first; [`TierId`] is the index, and stays so.
+    pub tiers: Vec<HostTier>,
+    /// Size of a base page in bytes.
+    pub page_size: Bytes,
+    /// Nodes with memory that no tier has; their pages are left alone.
+    pub outside: Vec<u32>,
+    nodes: Vec<Node>,
+}
+
+/// What [`Host::refresh`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A node went offline, or the kernel moved it to another tier.
+    Left {
+        /// The node.
+        node: u32,
+        /// The tier that it was in.
+        tier: TierId,
+    },
+    /// A node came into a tier.
+    Joined {
+        /// The node.
+        node: u32,
+        /// The tier.
+        tier: TierId,
+    },
+    /// A node with memory is there that belongs to none of the tiers that were found at start: its memory is used after a
+    /// restart.
+    Outside {
+        /// The node.
+        node: u32,
+    },
+    /// A tier's memory grew or shrank.
+    Resized {
+        /// The tier.
+        tier: TierId,
+        /// Its memory before, in base pages.
+        before: Pages,
+    },
+}
+
+impl Host {
+    /// Finds the tiers: the operator's if they are listed, else the kernel's.
+    ///
+    /// ```no_run
+    /// use tierwise_linux::roots::Roots;
+    /// use tierwise_linux::topology::{Host, Verdict};
+    ///
+    /// let host = Host::discover(&Roots::default(), None)?;
+    /// if host.verdict() == Verdict::Tiered {
+    ///     for tier in &host.tiers {
+    ///         println!("{}: nodes {:?}, {:?}", tier.name, tier.nodes, tier.figures.load_latency.value);
+    ///     }
+    /// } else {
+    ///     println!("{}", host.verdict());
+    /// }
+    /// # Ok::<(), tierwise_linux::error::LinuxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The kernel has no NUMA support, a file of its is damaged, or the operator's list does not fit the machine.
+    pub fn discover(roots: &Roots, list: Option<&Override>) -> Result<Self> {
+        let nodes = nodes::read(roots)?;
+        if nodes.is_empty() {
+            return Err(LinuxError::Missing {
+                what: "no NUMA node with memory is online".into(),
+                remedy: "bring one online in /sys/devices/system/memory".into(),
+            });
+        }
+        let kernel = tiers::read(roots)?;
+        let named = match list {
+            Some(list) => {
+                list.check(&nodes)?;
+                list.tiers.iter().map(|t| (t.name.clone(), Belongs::Listed(t.clone()))).collect()
+            }
+            None => of_kernel(kernel.as_deref())?,
+        };
+        let page_size = Bytes(rustix::param::page_size() as u64);
+        let mut host = Self { tiers: Vec::new(), page_size, outside: Vec::new(), nodes };
+        for (name, belongs) in named {
+            let tier = host.tier(roots, name, belongs, kernel.as_deref())?;
+            host.tiers.push(tier);
+        }
+        host.read_watermarks(roots);
+        host.outside = host.nowhere();
+        Ok(host)
+    }
+
+    /// Reads again which nodes are there and how big they are. Tiers keep their number and name; a tier whose nodes all
+    /// went offline stays, with no memory.
+    ///
+    /// # Errors
+    /// A file of the kernel's is damaged. The host is as it was before then.
+    pub fn refresh(&mut self, roots: &Roots) -> Result<Vec<Change>> {
+        let kernel = tiers::read(roots)?;
+        let mut fresh = self.clone();
+        fresh.nodes = nodes::read(roots)?;
+        let mut changes = Vec::new();
+        for index in 0..self.tiers.len() {
+            let (id, old) = (TierId(index as u8), &self.tiers[index]);
+            let (name, belongs) = (old.name.clone(), old.belongs.clone());
+            let mut tier = fresh.tier(roots, name, belongs, kernel.as_deref())?;
+            if tier.nodes.is_empty() {
+                tier.figures = old.figures;
+            }
+            let absent = |from: &[u32], node: &u32| !from.contains(node);
+            let left = old.nodes.iter().filter(|n| absent(&tier.nodes, n));
+            changes.extend(left.map(|&node| Change::Left { node, tier: id }));
+            let joined = tier.nodes.iter().filter(|n| absent(&old.nodes, n));
+            changes.extend(joined.map(|&node| Change::Joined { node, tier: id }));
+            if tier.capacity != old.capacity {
+                changes.push(Change::Resized { tier: id, before: old.capacity });
+            }
+            fresh.tiers[index] = tier;
+        }
+        fresh.read_watermarks(roots);
+        fresh.outside = fresh.nowhere();
+        let new = fresh.outside.iter().filter(|n| !self.outside.contains(n));
+        changes.extend(new.map(|&node| Change::Outside { node }));
+        *self = fresh;
+        Ok(changes)
+    }
+
+    /// The machine as the engine wants it.
+    pub fn topology(&self) -> Topology {
+        let tier = |tier: &HostTier| Tier {
+            name: tier.name.clone(),
+            capacity: tier.capacity,
+            watermarks: tier.watermarks,
+            load_latency: tier.figures.load_latency.value,
+            store_latency: tier.figures.store_latency.value,
+            bandwidth: tier.figures.bandwidth.value,
+        };
+        Topology { page_size: self.page_size, tiers: self.tiers.iter().map(tier).collect() }
+    }
+
+    /// The tier that a node is in.
+    pub fn tier_of(&self, node: u32) -> Option<TierId> {
+        let index = self.tiers.iter().position(|t| t.nodes.contains(&node))?;
+        Some(TierId(index as u8))
+    }
+
+    /// Free base pages by tier, now. A node that just went offline has none.
+    ///
+    /// # Errors
+    /// A node's `meminfo` is damaged.
+    pub fn free(&self, roots: &Roots) -> Result<Vec<Pages>> {
+        let node = |node: &u32| match nodes::free(roots, *node) {
+            Err(e) if e.is_gone() => Ok(Pages(0)),
+            other => other.map(|free| free.in_pages(self.page_size)),
+        };
+        self.tiers.iter().map(|tier| tier.nodes.iter().map(node).sum()).collect()
+    }
+
+    /// Whether there is anything to tier.
+    pub fn verdict(&self) -> Verdict {
+        match &self.tiers[..] {
+            [tier] => Verdict::of_one_tier(&tier.name, &self.nodes),
+            _ => Verdict::Tiered,
+        }
+    }
+
+    /// What looks wrong about the tiers although there are several: whoever starts Tierwise should hear of it.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        for tier in self.tiers.iter().filter(|t| t.has_cpu) {
+            let bare = self.nodes.iter().filter(|n| !n.has_cpu && tier.nodes.contains(&n.id));
+            let bare: Vec<u32> = bare.map(|n| n.id).collect();
+            // With one tier the verdict says it.
+            if !bare.is_empty() && self.tiers.len() > 1 {
+                doubts.push(format!(
+                    "tier {} holds node {}, without processors, beside nodes that have them; list the tiers in the \
+                     configuration if that memory is slower",
+                    tier.name,
+                    numbers(&bare)
+                ));
+            }
+        }
+        if !self.outside.is_empty() {
+            doubts.push(format!(
+                "memory of node {} is in no tier and is left alone; list the tiers in the configuration to use it",
+                numbers(&self.outside)
+            ));
+        }
+        doubts
+    }
+
+    /// Makes a tier of the nodes that belong to it and are there.
+    fn tier(
+        &self,
+        roots: &Roots,
+        name: String,
+        belongs: Belongs,
+        kernel: Option<&[KernelTier]>,
+    ) -> Result<HostTier> {
+        let (listed, written) = match &belongs {
+            Belongs::Listed(tier) => (Some(&tier.nodes[..]), Some(tier)),
+            Belongs::Rank(rank) => {
+                let tier = kernel.unwrap_or_default().iter().find(|t| t.rank == *rank);
+                (Some(tier.map_or(&[][..], |t| &t.nodes)), None)
+            }
+            Belongs::All => (None, None),
+        };
+        let here = |n: &&Node| listed.is_none_or(|list| list.contains(&n.id));
+        let present: Vec<&Node> = self.nodes.iter().filter(here).collect();
+        let access = |n: &&Node| access::read(roots, n.id);
+        let accesses = present.iter().map(access).collect::<Result<Vec<Access>>>()?;
+        let above = self.tiers.iter().take_while(|t| t.name != name).last();
+        let figures = Figures::of(written, &accesses, above.map(|t| &t.figures));
+        Ok(HostTier {
+            nodes: present.iter().map(|n| n.id).collect(),
+            has_cpu: present.iter().any(|n| n.has_cpu),
+            capacity: present.iter().map(|n| n.total.in_pages(self.page_size)).sum(),
+            watermarks: Watermarks::NONE,
+            figures,
+            name,
+            belongs,
+        })
+    }
+
+    /// The kernel's own watermarks, or what it would derive of the sizes where it does not show them.
+    fn read_watermarks(&mut self, roots: &Roots) {
+        let path = roots.proc.join("zoneinfo");
+        let nodes = file::text(&path).and_then(|text| zoneinfo::watermarks(&path, &text));
+        let nodes = nodes.unwrap_or_else(|error| {
+            tracing::warn!(%error, "watermarks are derived from the sizes of the nodes");
+            Vec::new()
+        });
+        let factor = roots.proc.join("sys/vm/watermark_scale_factor");
+        // 10 is the kernel's default (Documentation/admin-guide/sysctl/vm.rst).
+        let factor = file::value(&factor, "a number").unwrap_or(10);
+        let machine = self.nodes.iter().map(|n| n.total.in_pages(self.page_size)).sum();
+        for tier in &mut self.tiers {
+            let of = |node: &u32| nodes.iter().find(|(n, _)| n == node).map(|(_, marks)| *marks);
+            let shown: Option<Vec<Watermarks>> = tier.nodes.iter().map(of).collect();
+            tier.watermarks = match shown {
+                Some(marks) => sum(&marks),
+                None => Watermarks::kernel(tier.capacity, machine, self.page_size, factor),
+            };
+        }
+    }
+
+    fn nowhere(&self) -> Vec<u32> {
+        let ids = self.nodes.iter().map(|n| n.id);
+        ids.filter(|&id| self.tier_of(id).is_none()).collect()
+    }
+}
+
+/// The kernel's tiers by name; one of everything for a kernel that has none.
+fn of_kernel(kernel: Option<&[KernelTier]>) -> Result<Vec<(String, Belongs)>> {
+    let tiers = kernel.unwrap_or_default();
+    if tiers.is_empty() {
+        return Ok(vec![("memory".into(), Belongs::All)]);
+    }
+    if tiers.len() > Topology::MAX_TIERS {
+        return Err(LinuxError::Missing {
+            what: format!("the kernel has {} memory tiers", tiers.len()),
+            remedy: format!(
+                "list the tiers in the configuration: Tierwise works with up to {}",
+                Topology::MAX_TIERS
+            ),
+        });
+    }
+    Ok(tiers.iter().map(|t| (format!("memory_tier{}", t.rank), Belongs::Rank(t.rank))).collect())
+}
+
+fn sum(marks: &[Watermarks]) -> Watermarks {
+    marks.iter().fold(Watermarks::NONE, |sum, more| Watermarks {
+        min: sum.min + more.min,
+        low: sum.low + more.low,
+        high: sum.high + more.high,
+        promo: sum.promo + more.promo,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! Which memory tiers this host has.
+//!
+//! - [`nodes`]: NUMA nodes with memory, their size and distances.
+//! - [`tiers`]: the tiers that the kernel made of them.
+//! - [`access`]: latency and bandwidth where the firmware says them.
+//! - [`overrides`]: the operator's own list, which goes before the kernel's.
+//! - [`figures`]: which latency and bandwidth a tier is taken to have, and who says so.
+//! - [`zoneinfo`]: the kernel's watermarks.
+//! - [`Host`] puts them together, and [`Verdict`] says whether there is anything to tier.
+
+pub mod access;
+pub mod figures;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod host;
+pub mod nodes;
+pub mod overrides;
+pub mod tiers;
+mod verdict;
+pub mod zoneinfo;
+
+pub use access::Access;
+pub use figures::{Figure, Figures, Source};
+pub use host::{Change, Host, HostTier};
+pub use nodes::Node;
+pub use overrides::{Override, TierOverride};
+pub use verdict::Verdict;

@@ -1,0 +1,179 @@
+//! NUMA nodes with memory, from `/sys/devices/system/node` (`Documentation/ABI/stable/sysfs-devices-node`).
+
+use std::path::{Path, PathBuf};
+
+use tierwise_core::units::Bytes;
+
+use crate::error::{LinuxError, Result};
+use crate::file;
+use crate::roots::Roots;
+
+/// A node that is online and has memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// The kernel's number.
+    pub id: u32,
+    /// Whether it has processors. CXL memory and persistent memory have none.
+    pub has_cpu: bool,
+    /// Memory that the kernel's allocator manages (`MemTotal`).
+    pub total: Bytes,
+    /// Of it not in use (`MemFree`).
+    pub free: Bytes,
+    /// Distance to other nodes as the firmware's SLIT has it: 10 is itself, 20 twice as far. Pairs of node and
+    /// distance, for every online node.
+    pub distances: Vec<(u32, u32)>,
+}
+
+impl Node {
+    /// The distance to another node, if the kernel knows it.
+    pub fn distance(&self, other: u32) -> Option<u32> {
+        self.distances.iter().find(|&&(node, _)| node == other).map(|&(_, distance)| distance)
+    }
+}
+
+/// The nodes that are online and have memory, ascending.
+///
+/// # Errors
+/// The kernel has no NUMA support, or a file of its is not what it should be. A node that goes offline meanwhile
+/// is left out.
+pub fn read(roots: &Roots) -> Result<Vec<Node>> {
+    let folder = folder(roots);
+    let list = |name: &str| -> Result<Vec<u32>> {
+        let path = folder.join(name);
+        file::list(&path, &file::text(&path)?)
+    };
+    let online = match list("online") {
+        Err(e) if e.is_gone() => return Err(no_numa(&folder)),
+        other => other?,
+    };
+    let (has_memory, has_cpu) = (list("has_memory")?, list("has_cpu")?);
+    let mut nodes = Vec::new();
+    for &id in online.iter().filter(|id| has_memory.contains(id)) {
+        match node(&folder, id, has_cpu.contains(&id), &online) {
+            Err(e) if e.is_gone() => {}
+            other => nodes.push(other?),
+        }
+    }
+    Ok(nodes)
+}
+
+/// Free memory of one node.
+///
+/// # Errors
+/// The node went offline ([`LinuxError::is_gone`]), or its `meminfo` is not what it should be.
+pub fn free(roots: &Roots, node: u32) -> Result<Bytes> {
+    let path = folder(roots).join(format!("node{node}/meminfo"));
+    meminfo(&path, &file::text(&path)?, "MemFree")
+}
+
+pub(super) fn folder(roots: &Roots) -> PathBuf {
+    roots.sys.join("devices/system/node")
+}
+
+fn no_numa(folder: &Path) -> LinuxError {
+    LinuxError::Missing {
+        what: format!("this kernel knows no NUMA nodes: {} is not there", folder.display()),
+        remedy: "boot one built with CONFIG_NUMA, as the distributions' are, with sysfs mounted"
+            .into(),
+    }
+}
+
+fn node(folder: &Path, id: u32, has_cpu: bool, online: &[u32]) -> Result<Node> {
+    let folder = folder.join(format!("node{id}"));
+    let path = folder.join("meminfo");
+    let text = file::text(&path)?;
+    let (total, free) = (meminfo(&path, &text, "MemTotal")?, meminfo(&path, &text, "MemFree")?);
+    let path = folder.join("distance");
+    let distances = distances(&path, &file::text(&path)?, online)?;
+    Ok(Node { id, has_cpu, total, free, distances })
+}
+
+/// A row of `Node 0 MemTotal:  985624 kB`.
+fn meminfo(path: &Path, text: &str, key: &'static str) -> Result<Bytes> {
+    for (index, line) in text.lines().enumerate() {
+        let mut words = line.split_whitespace().skip(2);
+        if words.next().and_then(|w| w.strip_suffix(':')) != Some(key) {
+            continue;
+        }
+        let kib = words.next().and_then(|w| w.parse::<u64>().ok());
+        return match kib.and_then(|kib| kib.checked_mul(1024)) {
+            Some(bytes) => Ok(Bytes(bytes)),
+            None => Err(LinuxError::Format {
+                path: path.to_owned(),
+                line: Some(index + 1),
+                found: format!("{line:?}"),
+                expected: "a size such as \"Node 0 MemTotal: 985624 kB\"",
+            }),
+        };
+    }
+    Err(LinuxError::Format {
+        path: path.to_owned(),
+        line: None,
+        found: format!("no {key}"),
+        expected: "MemTotal and MemFree of the node",
+    })
+}
+
+/// `10 20`: one distance for every online node, in their order (`drivers/base/node.c`, `node_read_distance`).
+fn distances(path: &Path, text: &str, online: &[u32]) -> Result<Vec<(u32, u32)>> {
+    let bad = || LinuxError::Format {
+        path: path.to_owned(),
+        line: None,
+        found: format!("{:?}", text.trim()),
+        expected: "one distance for each online node, such as 10 20",
+    };
+    let found: Option<Vec<u32>> = text.split_whitespace().map(|w| w.parse().ok()).collect();
+    let found = found.ok_or_else(bad)?;
+    // A node may go on- or offline between the reading of the list and this: pairs that are sure are kept.
+    if found.is_empty() {
+        return Err(bad());
+    }
+    Ok(online.iter().copied().zip(found).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::fixture;
+
+    #[test]
+    fn two_nodes_as_a_guest_has_them() {
+        let nodes = read(&fixture::machine("hmat-two-tier")).unwrap();
+        assert_eq!(nodes.len(), 2);
+        assert_eq!((nodes[0].id, nodes[0].has_cpu, nodes[1].has_cpu), (0, true, false));
+        assert_eq!(nodes[0].total, Bytes(985_624 * 1024));
+        assert_eq!(nodes[1].free, Bytes(1_019_204 * 1024));
+        assert_eq!((nodes[0].distance(1), nodes[1].distance(1)), (Some(20), Some(10)));
+        assert_eq!(nodes[0].distance(7), None);
+    }
+
+    #[test]
+    fn a_node_that_goes_offline_between_two_files_is_left_out() {
+        let (_dir, roots) = fixture::copy("hmat-two-tier");
+        std::fs::remove_file(folder(&roots).join("node1/meminfo")).unwrap();
+        let nodes = read(&roots).unwrap();
+        assert_eq!(nodes.iter().map(|n| n.id).collect::<Vec<_>>(), [0]);
+        assert!(free(&roots, 1).unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn damage_is_named_with_its_line() {
+        let (_dir, roots) = fixture::copy("one-node");
+        let meminfo = folder(&roots).join("node0/meminfo");
+        fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\nNode 0 MemFree: many kB\n");
+        let said = read(&roots).unwrap_err().to_string();
+        assert!(said.contains("node0/meminfo:2: found \"Node 0 MemFree: many kB\""), "{said}");
+        fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\n");
+        assert!(read(&roots).unwrap_err().to_string().contains("no MemFree"));
+        fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\nNode 0 MemFree: 1 kB\n");
+        fixture::put(&folder(&roots).join("node0/distance"), "10 far\n");
+        assert!(read(&roots).unwrap_err().to_string().contains("node0/distance: found"));
+    }
+
+    #[test]
+    fn a_kernel_without_numa_says_what_to_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = read(&Roots::under(dir.path())).unwrap_err().to_string();
+        assert!(said.contains("knows no NUMA nodes") && said.contains("CONFIG_NUMA"), "{said}");
+    }
+}

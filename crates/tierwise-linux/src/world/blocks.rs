@@ -1,0 +1,296 @@
+//! Which memory is which page of the engine's: aligned blocks of processes' addresses, numbered.
+//!
+//! A number is not given again before the next observation, so that news of a block that is gone cannot be taken for
+//! news of its successor.
+//!
+//! ```
+//! use tierwise_core::units::{PageId, TenantId, TierId};
+//! use tierwise_linux::process::Process;
+//! use tierwise_linux::world::blocks::{Blocks, Found};
+//!
+//! let mut blocks = Blocks::new(4096);
+//! let (process, tenant) = (Process { pid: 7, start_time: 900 }, TenantId(0));
+//! let found = [1, 2, 9].map(|number| Found { number, tier: Some(TierId(0)) });
+//! let (mut born, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
+//! blocks.update(process, tenant, &found, &mut born, &mut gone, &mut strays);
+//! assert_eq!((born.len(), blocks.page_at(process, 2 * 4096 + 5)), (1, Some(PageId(1))));
+//!
+//! // Block 2 was unmapped, and the kernel demoted block 9.
+//! let found = [Found { number: 1, tier: Some(TierId(0)) }, Found { number: 9, tier: Some(TierId(1)) }];
+//! blocks.update(process, tenant, &found, &mut born, &mut gone, &mut strays);
+//! assert_eq!((gone, strays[0].page, strays[0].tier), (vec![PageId(1)], PageId(2), TierId(1)));
+//! ```
+
+use std::collections::BTreeMap;
+
+use tierwise_core::observe::{Born, Stray};
+use tierwise_core::page::{Attributes, PageKind};
+use tierwise_core::units::{PageId, TenantId, TierId};
+
+use crate::process::Process;
+use crate::process::resident::PAGE_SIZE;
+
+/// A block of a process that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Its address by the size of a block.
+    pub number: u64,
+    /// Where it lies; `None` if that is not known, or in no tier.
+    pub tier: Option<TierId>,
+}
+
+/// What is known of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Whose.
+    pub process: Process,
+    /// Which tenant's.
+    pub tenant: TenantId,
+    /// Its address by the size of a block.
+    pub number: u64,
+    /// Where it lies, as far as is known.
+    pub tier: TierId,
+}
+
+/// Every block of every process.
+#[derive(Debug)]
+pub struct Blocks {
+    size: u64,
+    order: u8,
+    /// By page; `None` for numbers that are free.
+    table: Vec<Option<Block>>,
+    /// Numbers that may be given.
+    free: Vec<PageId>,
+    /// Numbers that became free in this observation.
+    freed: Vec<PageId>,
+    /// Ascending by block, for each process.
+    processes: BTreeMap<Process, Vec<(u64, PageId)>>,
+    merged: Vec<(u64, PageId)>,
+}
+
+impl Blocks {
+    /// No blocks; each will be of `size` bytes, a power of two from a base page on.
+    pub fn new(size: u64) -> Self {
+        Self {
+            size,
+            order: (size / PAGE_SIZE).max(1).ilog2() as u8,
+            table: Vec::new(),
+            free: Vec::new(),
+            freed: Vec::new(),
+            processes: BTreeMap::new(),
+            merged: Vec::new(),
+        }
+    }
+
+    /// Bytes of a block.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.processes.values().map(Vec::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.processes.values().all(Vec::is_empty)
+    }
+
+    /// A page's block.
+    pub fn get(&self, page: PageId) -> Option<&Block> {
+        self.table.get(page.index()).and_then(Option::as_ref)
+    }
+
+    /// A page lies elsewhere now.
+    pub fn placed(&mut self, page: PageId, tier: TierId) {
+        if let Some(Some(block)) = self.table.get_mut(page.index()) {
+            block.tier = tier;
+        }
+    }
+
+    /// The page at an address of a process.
+    pub fn page_at(&self, process: Process, address: u64) -> Option<PageId> {
+        let blocks = self.processes.get(&process)?;
+        let number = address / self.size;
+        blocks.binary_search_by_key(&number, |b| b.0).ok().map(|at| blocks[at].1)
+    }
+
+    /// The blocks of a process that a range of addresses touches, ascending, by number.
+    pub fn within(&self, process: Process, start: u64, end: u64) -> &[(u64, PageId)] {
+        let Some(blocks) = self.processes.get(&process) else { return &[] };
+        let first = blocks.partition_point(|b| b.0 < start / self.size);
+        let last = blocks.partition_point(|b| b.0 < end.div_ceil(self.size));
+        &blocks[first..last.max(first)]
+    }
+
+    /// The processes that have blocks.
+    pub fn processes(&self) -> impl Iterator<Item = Process> + '_ {
+        self.processes.keys().copied()
+    }
+
+    /// An observation begins: what became free in the last one may be given again.
+    pub fn begin(&mut self) {
+        self.free.append(&mut self.freed);
+    }
+
+    /// A process has these blocks now, ascending, and no others. Blocks whose whereabouts are not known yet are left out
+    /// until they are.
+    pub fn update(
+        &mut self,
+        process: Process,
+        tenant: TenantId,
+        found: &[Found],
+        born: &mut Vec<Born>,
+        gone: &mut Vec<PageId>,
+        strays: &mut Vec<Stray>,
+    ) {
+        let old = self.processes.remove(&process).unwrap_or_default();
+        let mut merged = std::mem::take(&mut self.merged);
+        merged.clear();
+        let mut before = old.iter().copied().peekable();
+        for found in found {
+            while let Some((_, page)) = before.next_if(|(number, _)| *number < found.number) {
+                self.forget(page, gone);
+            }
+            if let Some((number, page)) = before.next_if(|(number, _)| *number == found.number) {
+                self.check(page, found.tier, strays);
+                merged.push((number, page));
+            } else if let Some(tier) = found.tier {
+                let number = found.number;
+                let page = self.give(Block { process, tenant, number, tier });
+                report(born, page, tenant, tier, self.order);
+                merged.push((number, page));
+            }
+        }
+        before.for_each(|(_, page)| self.forget(page, gone));
+        // The old list's memory is kept for the next process.
+        self.merged = old;
+        self.processes.insert(process, merged);
+    }
+
+    /// A process is no more, or nobody's.
+    pub fn leave(&mut self, process: Process, gone: &mut Vec<PageId>) {
+        for (_, page) in self.processes.remove(&process).unwrap_or_default() {
+            self.forget(page, gone);
+        }
+    }
+
+    fn check(&mut self, page: PageId, tier: Option<TierId>, strays: &mut Vec<Stray>) {
+        if let (Some(Some(block)), Some(tier)) = (self.table.get_mut(page.index()), tier)
+            && block.tier != tier
+        {
+            block.tier = tier;
+            strays.push(Stray { page, tier });
+        }
+    }
+
+    fn give(&mut self, block: Block) -> PageId {
+        let page = self.free.pop().unwrap_or_else(|| {
+            self.table.push(None);
+            PageId(self.table.len() as u32 - 1)
+        });
+        self.table[page.index()] = Some(block);
+        page
+    }
+
+    fn forget(&mut self, page: PageId, gone: &mut Vec<PageId>) {
+        self.table[page.index()] = None;
+        self.freed.push(page);
+        gone.push(page);
+    }
+}
+
+/// Reports a birth; one that follows the last and is like it makes it longer.
+fn report(born: &mut Vec<Born>, page: PageId, tenant: TenantId, tier: TierId, order: u8) {
+    let attributes = Attributes { tenant, tier, kind: PageKind::Anon, order };
+    match born.last_mut() {
+        Some(last) if last.attributes == attributes && last.first.0 + last.count == page.0 => {
+            last.count += 1;
+        }
+        _ => born.push(Born { first: page, count: 1, attributes }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TENANT: TenantId = TenantId(3);
+
+    fn process(pid: i32) -> Process {
+        Process { pid, start_time: 1 }
+    }
+
+    #[test]
+    fn a_number_is_not_given_again_within_an_observation() {
+        let mut blocks = Blocks::new(1 << 21);
+        let found = |n: u64| [Found { number: n, tier: Some(TierId(0)) }];
+        let (mut born, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
+        blocks.begin();
+        blocks.update(process(1), TENANT, &found(5), &mut born, &mut gone, &mut strays);
+        blocks.update(process(1), TENANT, &found(6), &mut born, &mut gone, &mut strays);
+        assert_eq!(gone, [PageId(0)]);
+        assert_eq!(blocks.page_at(process(1), 6 << 21), Some(PageId(1)));
+        blocks.begin();
+        blocks.update(process(2), TENANT, &found(6), &mut born, &mut gone, &mut strays);
+        assert_eq!(blocks.page_at(process(2), 6 << 21), Some(PageId(0)));
+        assert_eq!(blocks.get(PageId(0)).map(|b| b.process), Some(process(2)));
+    }
+
+    #[test]
+    fn ranges_touch_blocks_that_they_only_cut() {
+        let mut blocks = Blocks::new(4096);
+        let found = [2, 3, 7].map(|number| Found { number, tier: Some(TierId(0)) });
+        blocks.update(
+            process(1),
+            TENANT,
+            &found,
+            &mut Vec::new(),
+            &mut Vec::new(),
+            &mut Vec::new(),
+        );
+        let numbers = |start, end| {
+            blocks.within(process(1), start, end).iter().map(|b| b.0).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(3 * 4096 - 1, 3 * 4096 + 1), [2, 3]);
+        assert_eq!(numbers(4 * 4096, 7 * 4096), [0; 0]);
+        assert_eq!(numbers(0, u64::MAX), [2, 3, 7]);
+    }
+
+    proptest! {
+        #[test]
+        fn births_and_ends_add_up(rounds in prop::collection::vec(
+            prop::collection::btree_map(0u64..20, prop::option::of(0u8..2), 0..12), 1..8,
+        )) {
+            let mut blocks = Blocks::new(4096);
+            let mut known = std::collections::BTreeMap::new();
+            for round in rounds {
+                let found: Vec<Found> = round
+                    .iter()
+                    .map(|(&number, &tier)| Found { number, tier: tier.map(TierId) })
+                    .collect();
+                let (mut born, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
+                blocks.begin();
+                blocks.update(process(1), TENANT, &found, &mut born, &mut gone, &mut strays);
+                for page in gone {
+                    prop_assert!(known.remove(&page).is_some());
+                }
+                for born in &born {
+                    for page in born.pages() {
+                        prop_assert!(known.insert(page, born.attributes.tier).is_none());
+                    }
+                }
+                for stray in strays {
+                    prop_assert!(known.insert(stray.page, stray.tier) != Some(stray.tier));
+                }
+                prop_assert_eq!(blocks.len(), known.len());
+                for (&page, &tier) in &known {
+                    prop_assert_eq!(blocks.get(page).map(|b| b.tier), Some(tier));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! This host as a [`World`]: what the engine of the simulator drives, on a live kernel.
+//!
+//! - [`blocks`]: which memory of which process is which page of the engine's. A page is an aligned block of a process's
+//!   addresses, by default as large as a huge page.
+//! - [`survey`]: which blocks are there, and in which tier they lie.
+//! - [`sight`]: what was seen of them, from a thread that looks ([`looker`]).
+//! - [`carry`]: how a plan becomes system calls.
+//! - [`meter`]: what all that costs, and what is done less often when it costs too much.
+//!
+//! Nothing here decides anything. A process that ends, a control group that is removed, memory that is unmapped while it is
+//! to be moved: all that is news for the engine, not an error.
+
+pub mod blocks;
+pub mod carry;
+pub mod looker;
+pub mod meter;
+pub mod sight;
+pub mod survey;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use tierwise_core::migrate::{MigrationPlan, MoveOutcome};
+use tierwise_core::observe::{Capabilities, Observation, TenantReading, TierReading};
+use tierwise_core::topology::Topology;
+use tierwise_core::units::{Bytes, TenantId, Timestamp};
+use tierwise_core::world::World;
+
+use crate::error::{LinuxError, Result};
+use crate::look::Look;
+use crate::migrate::{Calls, Kernel};
+use crate::roots::Roots;
+use crate::tenant::{Changes, Follower, Readings, Selector, State};
+use crate::topology::{Change, Host};
+use blocks::Blocks;
+use carry::Carrier;
+use looker::Looker;
+use meter::Meter;
+use sight::Sight;
+use survey::Survey;
+
+/// Page tables are walked for the use of tenants without a control group at most so often: a walk takes as long as
+/// a survey.
+const WALK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A world that nobody wakes looks again after so long at the latest.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// What a live world is made from.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The kernel's file systems.
+    pub roots: Roots,
+    /// Bytes of a block, a power of two.
+    pub block: Bytes,
+    /// How often processes and their blocks are looked after, at most.
+    pub interval: Duration,
+    /// How much moving may do.
+    pub limits: crate::migrate::Limits,
+    /// Decide, and move nothing.
+    pub dry_run: bool,
+    /// Share of one processor for looking and deciding: above the first it looks less often, above the second not at all.
+    pub cpu: (f64, f64),
+}
+
+/// What happened that people may want to know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum News {
+    /// Processes and tenants came and went.
+    Tenants(Changes),
+    /// Nodes came and went.
+    Machine(Change),
+    /// A tenant could not be read.
+    Unreadable {
+        /// Which.
+        tenant: TenantId,
+        /// Why.
+        problem: String,
+    },
+    /// The way of looking failed.
+    Blind(String),
+    /// It looks less often than it was told to by this factor from now on, because of its processor time.
+    Stretched(f64),
+    /// Its processor time is above the cap: it does not look until it is below the budget.
+    Suspended(bool),
+    /// The kernel refused to move pages.
+    Refused(String),
+}
+
+/// This host.
+pub struct LiveWorld<C: Calls = Kernel> {
+    settings: Settings,
+    host: Host,
+    began: Instant,
+    wake: Receiver<()>,
+    follower: Follower,
+    readings: Readings,
+    blocks: Blocks,
+    survey: Survey,
+    looker: Option<Looker>,
+    sight: Sight,
+    carrier: Carrier<C>,
+    meter: Meter,
+    next_survey: Timestamp,
+    /// By tenant: the last reading, with what was reported and seen since the last observation.
+    tenants: Vec<TenantReading>,
+    news: Vec<News>,
+}
+
+impl LiveWorld<Kernel> {
+    /// A world in which nothing is looked at yet. A message to `wake` ends a wait.
+    pub fn new(settings: Settings, host: Host, wake: Receiver<()>) -> Self {
+        let kernel = Kernel::new(settings.roots.clone());
+        Self::with_kernel(settings, host, wake, kernel)
+    }
+}
+
+impl<C: Calls> LiveWorld<C> {
+    /// A world on another kernel: for tests.
+    pub fn with_kernel(settings: Settings, host: Host, wake: Receiver<()>, calls: C) -> Self {
+        let meter = Meter::new(settings.cpu.0, settings.cpu.1);
+        Self {
+            host,
+            began: Instant::now(),
+            wake,
+            follower: Follower::default(),
+            readings: Readings::new(WALK_INTERVAL),
+            blocks: Blocks::new(settings.block.0),
+            survey: Survey::new(),
+            looker: None,
+            sight: Sight::default(),
+            carrier: Carrier::new(calls, &settings.limits),
+            meter,
+            next_survey: Timestamp::ZERO,
+            tenants: Vec::new(),
+            news: Vec::new(),
+            settings,
+        }
+    }
+
+    /// Looks at pages this way from now on.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn look_with(&mut self, look: Box<dyn Look>) -> Result<()> {
+        self.looker = Some(Looker::start(look)?);
+        Ok(())
+    }
+
+    /// These are the tenants from now on, by [`TenantId`]. Those that were at the same place with the same name and selector
+    /// go on; if `anew`, every page is reported to the engine once more, as to an engine that was just made.
+    pub fn set_tenants(&mut self, tenants: Vec<(String, Selector)>, anew: bool) {
+        self.tenants.resize_with(tenants.len(), TenantReading::default);
+        self.follower.set_tenants(tenants);
+        if anew {
+            self.readings.forget();
+            self.blocks = Blocks::new(self.settings.block.0);
+            self.survey.forget();
+        }
+        self.next_survey = Timestamp::ZERO;
+    }
+
+    /// A tenant reported its latency.
+    pub fn report_latency(&mut self, tenant: TenantId, p99: Duration, operations: u64) {
+        if let Some(reading) = self.tenants.get_mut(tenant.index()) {
+            reading.p99 = reading.p99.max(Some(p99));
+            reading.operations += operations;
+        }
+    }
+
+    /// Decide and move, or only decide.
+    pub fn set_dry_run(&mut self, dry_run: bool) {
+        self.settings.dry_run = dry_run;
+    }
+
+    /// The machine.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Who is whose.
+    pub fn follower(&self) -> &Follower {
+        &self.follower
+    }
+
+    /// What it costs.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Blocks that are managed.
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Bytes moved so far.
+    pub fn moved_bytes(&self) -> u64 {
+        self.carrier.moved_bytes()
+    }
+
+    /// What of a tenant's accesses seen lay in the fastest tier since the engine was last told, 0 to 1.
+    pub fn fast_access_ratio(&self, tenant: TenantId) -> Option<f64> {
+        self.sight.fast_access_ratio(tenant)
+    }
+
+    /// Takes what happened since the last call.
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Stops looking.
+    ///
+    /// # Errors
+    /// Something that was taken from the kernel could not be given back.
+    pub fn stop(&mut self) -> Result<()> {
+        self.looker.take().map_or(Ok(()), Looker::stop)
+    }
+
+    fn time(&self) -> Timestamp {
+        Timestamp::ZERO + self.began.elapsed()
+    }
+
+    /// Who is there, which of their blocks, and where these lie.
+    fn survey(&mut self, now: Timestamp, out: &mut Observation) -> Result<()> {
+        let changes = self.follower.refresh(&self.settings.roots)?;
+        if changes != Changes::default() {
+            self.news.push(News::Tenants(changes));
+        }
+        for change in self.host.refresh(&self.settings.roots)? {
+            self.news.push(News::Machine(change));
+        }
+        let stretch = self.meter.stretch();
+        self.survey.run(
+            now,
+            stretch,
+            &self.settings.roots,
+            &self.host,
+            &self.follower,
+            &mut self.blocks,
+            self.carrier.calls(),
+            out,
+        )?;
+        self.next_survey = now + self.settings.interval.mul_f64(stretch);
+        Ok(())
+    }
+
+    /// What was seen since the last time, and whom to look at next.
+    fn look(&mut self, out: &mut Observation) {
+        let Some(looker) = &mut self.looker else { return };
+        match looker.take() {
+            Ok(Some(seen)) => {
+                self.sight.project(&seen, &self.blocks, &mut self.tenants, out);
+                let cpu = looker.cpu_time();
+                self.meter.looking(cpu);
+                looker.again(seen, self.survey.watched(), self.meter.stretch());
+            }
+            Ok(None) => {}
+            Err(problem) => {
+                self.looker = None;
+                self.news.push(News::Blind(problem.to_string()));
+            }
+        }
+    }
+
+    fn read_tenants(&mut self, now: Timestamp) {
+        for (index, reading) in self.tenants.iter_mut().enumerate() {
+            let tenant = TenantId(index as u16);
+            if self.follower.state(tenant) == State::Waiting {
+                reading.running = false;
+                reading.usage.clear();
+                reading.usage.resize(self.host.tiers.len(), Default::default());
+                continue;
+            }
+            let read = self.readings.read(
+                &self.settings.roots,
+                &self.host,
+                &self.follower,
+                tenant,
+                now,
+                reading,
+            );
+            if let Err(e) = read {
+                self.news.push(News::Unreadable { tenant, problem: e.to_string() });
+            }
+        }
+    }
+
+    /// Hands the readings over; what is counted since the last observation begins anew.
+    fn hand_over(&mut self, out: &mut Observation) -> Result<()> {
+        out.tiers.clear();
+        let free = self.host.free(&self.settings.roots)?;
+        out.tiers.extend(free.into_iter().map(|free| TierReading { free, utilisation: 0.0 }));
+        out.tenants.clone_from(&self.tenants);
+        for reading in &mut self.tenants {
+            reading.misses.iter_mut().for_each(|m| *m = 0);
+            (reading.p99, reading.operations, reading.busy) = (None, 0, Duration::ZERO);
+        }
+        Ok(())
+    }
+}
+
+impl<C: Calls> World for LiveWorld<C> {
+    type Error = LinuxError;
+
+    fn topology(&self) -> Topology {
+        self.host.topology()
+    }
+
+    /// No hint faults: only the kernel can make pages inaccessible to a process that does not take part.
+    fn capabilities(&self) -> Capabilities {
+        let sees = self.looker.is_some();
+        Capabilities { reference_bits: sees, samples: sees, ..Capabilities::default() }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.time()
+    }
+
+    fn observe(&mut self, out: &mut Observation) -> Result<()> {
+        out.clear();
+        let now = self.time();
+        let (before, suspended) = (self.meter.stretch(), self.meter.suspended());
+        self.meter.read(now)?;
+        if self.meter.stretch() != before {
+            self.news.push(News::Stretched(self.meter.stretch()));
+        }
+        if self.meter.suspended() != suspended {
+            self.news.push(News::Suspended(self.meter.suspended()));
+        }
+        if now >= self.next_survey && !self.meter.suspended() {
+            self.survey(now, out)?;
+            self.read_tenants(now);
+        }
+        if !self.meter.suspended() {
+            self.look(out);
+        }
+        self.hand_over(out)
+    }
+
+    /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it, and what it has too much
+    /// of is demoted afterwards.
+    fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Result<()> {
+        let carried = self.carrier.carry(
+            &plan.moves,
+            self.settings.dry_run,
+            &self.settings.roots,
+            &self.host,
+            &mut self.blocks,
+            &mut self.survey,
+            out,
+        );
+        self.meter.moving(self.carrier.take_cpu());
+        if let Err(e) = carried {
+            // Tomorrow's plan may be carried out: a capability that is missing is said, not died of.
+            self.news.push(News::Refused(e.to_string()));
+        }
+        Ok(())
+    }
+
+    fn wait_until(&mut self, deadline: Option<Timestamp>) -> Result<bool> {
+        let now = self.time();
+        let until = deadline.map_or(LONGEST_WAIT, |d| d.since(now)).min(LONGEST_WAIT);
+        match self.wake.recv_timeout(until) {
+            Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(true),
+            Err(RecvTimeoutError::Disconnected) => Ok(false),
+        }
+    }
+}
+
+/// Where the record of DAMON's threads that were taken is kept.
+pub fn damon_record(state: &std::path::Path) -> PathBuf {
+    state.join("damon.json")
+}

@@ -1,0 +1,235 @@
+//! Which blocks processes have, and in which tier each lies.
+//!
+//! A block counts when at least half of it is resident: a few pages of a large mapping are not worth a page of the engine's,
+//! and stay where the kernel put them. Where a block lies is asked of its first resident page (move_pages(2) without nodes);
+//! moves are verified page by page, and what the kernel moves by itself moves in larger pieces.
+//!
+//! A survey of a process takes as long as its page tables are large. Each process is therefore surveyed again only after a
+//! hundred times as long as its last survey took.
+
+use std::collections::BTreeMap;
+
+use tierwise_core::observe::Observation;
+use tierwise_core::units::{Bytes, TenantId, Timestamp};
+
+use super::blocks::{Blocks, Found};
+use crate::error::Result;
+use crate::look::Watched;
+use crate::migrate::Calls;
+use crate::process::resident::PAGE_SIZE;
+use crate::process::{Maps, Mounts, PageRange, Pagemap, Pages, Process, Reader};
+use crate::roots::Roots;
+use crate::tenant::Follower;
+use crate::topology::Host;
+
+/// A survey's part of one processor, of each process: a hundredth at most.
+const REST: u32 = 100;
+
+/// Addresses asked about in one call: 12 bytes each and the kernel's own copy. The kernel works in chunks of 16 pages; beyond a
+/// few thousand the call costs no less a page.
+const ASKED: usize = 4096;
+
+/// What is kept of a process between surveys.
+#[derive(Debug)]
+struct Surveyed {
+    pagemap: Pagemap,
+    mounts: Mounts,
+    due: Timestamp,
+    resident: Bytes,
+}
+
+/// A block with something in it.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    number: u64,
+    first: u64,
+    bytes: u64,
+}
+
+/// Surveys processes. Buffers are kept.
+#[derive(Debug, Default)]
+pub struct Survey {
+    processes: BTreeMap<Process, Surveyed>,
+    maps: Maps,
+    reader: Reader,
+    ranges: Vec<PageRange>,
+    held: Vec<Held>,
+    found: Vec<Found>,
+    addresses: Vec<usize>,
+    status: Vec<i32>,
+    watched: Vec<Watched>,
+}
+
+impl Survey {
+    /// Nothing was surveyed yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Surveys everything anew the next time.
+    pub fn forget(&mut self) {
+        self.processes.clear();
+    }
+
+    /// The processes that were there at the last survey.
+    pub fn watched(&self) -> &[Watched] {
+        &self.watched
+    }
+
+    /// The pages of a process between two addresses that are resident.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn resident(&mut self, process: Process, start: u64, end: u64) -> Result<&[PageRange]> {
+        self.ranges.clear();
+        if let Some(known) = self.processes.get_mut(&process) {
+            known.pagemap.ranges(start, end, Pages::Present, &mut self.ranges)?;
+        }
+        Ok(&self.ranges)
+    }
+
+    /// Surveys every process that is due, and forgets those that are no more.
+    ///
+    /// # Errors
+    /// A file of the kernel's is damaged or must not be read. That a process ended is none.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "everything that a survey reads, borrowed from one world"
+    )]
+    pub fn run(
+        &mut self,
+        now: Timestamp,
+        stretch: f64,
+        roots: &Roots,
+        host: &Host,
+        follower: &Follower,
+        blocks: &mut Blocks,
+        calls: &mut impl Calls,
+        out: &mut Observation,
+    ) -> Result<()> {
+        blocks.begin();
+        self.drop_strangers(follower, blocks, out);
+        self.watched.clear();
+        for tenant in (0..follower.len()).map(|i| TenantId(i as u16)) {
+            for process in follower.members(tenant) {
+                let due = self.processes.get(&process).is_none_or(|known| now >= known.due);
+                let began = calls.now();
+                if due {
+                    match self.survey(roots, host, process, tenant, blocks, calls, out) {
+                        Err(e) if e.is_gone() => self.forget_one(process, blocks, out),
+                        other => other?,
+                    }
+                }
+                if let Some(known) = self.processes.get_mut(&process) {
+                    if due {
+                        let rest = calls.now().since(began) * REST;
+                        known.due = now + rest.mul_f64(stretch);
+                    }
+                    self.watched.push(Watched { process, resident: known.resident });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_strangers(&mut self, follower: &Follower, blocks: &mut Blocks, out: &mut Observation) {
+        let members = |process: &Process| {
+            (0..follower.len()).any(|i| follower.members(TenantId(i as u16)).any(|p| p == *process))
+        };
+        let strangers: Vec<Process> =
+            self.processes.keys().filter(|process| !members(process)).copied().collect();
+        strangers.into_iter().for_each(|process| self.forget_one(process, blocks, out));
+    }
+
+    fn forget_one(&mut self, process: Process, blocks: &mut Blocks, out: &mut Observation) {
+        self.processes.remove(&process);
+        blocks.leave(process, &mut out.gone);
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "see run")]
+    fn survey(
+        &mut self,
+        roots: &Roots,
+        host: &Host,
+        process: Process,
+        tenant: TenantId,
+        blocks: &mut Blocks,
+        calls: &mut impl Calls,
+        out: &mut Observation,
+    ) -> Result<()> {
+        let mut known = match self.processes.remove(&process) {
+            Some(known) => known,
+            None => {
+                let mut mounts = Mounts::default();
+                mounts.read(roots, process.pid, &mut self.reader)?;
+                let pagemap = Pagemap::open(roots, process.pid)?;
+                Surveyed { pagemap, mounts, due: Timestamp::ZERO, resident: Bytes(0) }
+            }
+        };
+        self.maps.read(roots, process.pid, &known.mounts, &mut self.reader)?;
+        self.ranges.clear();
+        for mapping in self.maps.tierable() {
+            known.pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut self.ranges)?;
+        }
+        known.resident = Bytes(self.ranges.iter().map(|range| range.end - range.start).sum());
+        self.divide(blocks.size());
+        self.locate(process, host, calls)?;
+        blocks.update(process, tenant, &self.found, &mut out.born, &mut out.gone, &mut out.strays);
+        self.processes.insert(process, known);
+        Ok(())
+    }
+
+    /// Divides resident ranges into blocks, and keeps those that are at least half full.
+    fn divide(&mut self, size: u64) {
+        self.held.clear();
+        for range in &self.ranges {
+            let mut start = range.start;
+            while start < range.end {
+                let number = start / size;
+                let end = range.end.min((number + 1) * size);
+                match self.held.last_mut() {
+                    Some(last) if last.number == number => last.bytes += end - start,
+                    _ => self.held.push(Held { number, first: start, bytes: end - start }),
+                }
+                start = end;
+            }
+        }
+        self.held.retain(|held| held.bytes * 2 >= size.max(PAGE_SIZE));
+    }
+
+    /// Asks where the blocks lie.
+    fn locate(&mut self, process: Process, host: &Host, calls: &mut impl Calls) -> Result<()> {
+        self.found.clear();
+        for held in self.held.chunks(ASKED) {
+            self.addresses.clear();
+            self.addresses.extend(held.iter().map(|h| h.first as usize));
+            self.status.clear();
+            self.status.resize(held.len(), -libc::ENOENT);
+            calls.nodes(process.pid, &self.addresses, &mut self.status)?;
+            let tier = |&node: &i32| u32::try_from(node).ok().and_then(|node| host.tier_of(node));
+            let located = held.iter().zip(&self.status);
+            self.found
+                .extend(located.map(|(h, node)| Found { number: h.number, tier: tier(node) }));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_what_is_at_least_half_full() {
+        let range = |start, end| PageRange { start, end, huge: false };
+        let mut survey = Survey::new();
+        // 16 KiB blocks: number 1 has three pages in two pieces, 2 has one page, 3 is full and 4 begins it.
+        let page = PAGE_SIZE;
+        survey.ranges =
+            vec![range(4 * page, 6 * page), range(7 * page, 9 * page), range(12 * page, 18 * page)];
+        survey.divide(4 * page);
+        let held: Vec<_> =
+            survey.held.iter().map(|h| (h.number, h.first / page, h.bytes / page)).collect();
+        assert_eq!(held, [(1, 4, 3), (3, 12, 4), (4, 16, 2)]);
+    }
+}

@@ -1,0 +1,203 @@
+//! The whole world on a machine of the fixtures, with this test's own memory as the tenant's and a kernel that only pretends
+//! to move.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, bounded};
+use tierwise_core::migrate::{FailReason, MigrationPlan};
+use tierwise_core::observe::Observation;
+use tierwise_core::units::{Bytes, PageId, Pages, TierId, Timestamp};
+use tierwise_core::world::World;
+
+use super::*;
+use crate::migrate::Limits;
+use crate::process::Process;
+use crate::topology::fixture;
+
+const BLOCK: u64 = 64 << 10;
+
+/// Where pages are, by address; node 0 if nobody moved them.
+#[derive(Default)]
+struct Pretender {
+    nodes: HashMap<usize, i32>,
+    clock: Duration,
+    full: bool,
+}
+
+impl Calls for Pretender {
+    fn now(&mut self) -> Timestamp {
+        Timestamp::ZERO + self.clock
+    }
+
+    fn cpu(&mut self) -> Duration {
+        self.clock
+    }
+
+    fn is_alive(&mut self, _: &Process) -> bool {
+        true
+    }
+
+    fn nodes(&mut self, _: i32, addresses: &[usize], status: &mut [i32]) -> Result<()> {
+        for (address, status) in addresses.iter().zip(status) {
+            *status = self.nodes.get(address).copied().unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    fn move_pages(
+        &mut self,
+        _: i32,
+        addresses: &[usize],
+        nodes: &[i32],
+        status: &mut [i32],
+        _: bool,
+    ) -> Result<()> {
+        for ((address, node), status) in addresses.iter().zip(nodes).zip(status) {
+            *status = if self.full { -libc::ENOMEM } else { *node };
+            if !self.full {
+                self.nodes.insert(*address, *node);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A mapping of this process, filled.
+struct Memory(*mut libc::c_void, usize);
+
+impl Memory {
+    #[allow(unsafe_code)]
+    fn new(bytes: usize) -> Self {
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new anonymous mapping, written only within its length.
+        unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            std::ptr::write_bytes(at.cast::<u8>(), 7, bytes);
+            Self(at, bytes)
+        }
+    }
+
+    fn address(&self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl Drop for Memory {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: mapped by new(), and nobody else has its address.
+        unsafe { libc::munmap(self.0, self.1) };
+    }
+}
+
+fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
+    let (dir, mut roots) = fixture::copy("hmat-two-tier");
+    let host = Host::discover(&roots, None).unwrap();
+    roots.proc = "/proc".into();
+    let (waker, wake) = bounded(1);
+    let settings = Settings {
+        roots,
+        block: Bytes(BLOCK),
+        interval: Duration::ZERO,
+        limits: Limits::default(),
+        dry_run: false,
+        // No test may depend on how much processor time a busy machine leaves it.
+        cpu: (f64::MAX, f64::MAX),
+    };
+    let mut world = LiveWorld::with_kernel(settings, host, wake, Pretender::default());
+    let me = Selector::Pids(vec![std::process::id() as i32]);
+    world.set_tenants(vec![("me".into(), me)], true);
+    (dir, waker, world)
+}
+
+/// The page of the n-th whole block of some memory.
+fn page(world: &LiveWorld<Pretender>, memory: &Memory, n: u64) -> Option<PageId> {
+    let process = world.follower.members(TenantId(0)).next()?;
+    let first = memory.address().next_multiple_of(BLOCK);
+    world.blocks.page_at(process, first + n * BLOCK)
+}
+
+fn outcomes(world: &mut LiveWorld<Pretender>, pages: &[PageId], to: u8) -> Vec<MoveOutcome> {
+    let mut plan = MigrationPlan::default();
+    pages.iter().for_each(|&page| plan.background(page, TierId(to)));
+    let mut out = Vec::new();
+    world.migrate(&plan, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn memory_is_born_moves_is_found_elsewhere_and_goes() {
+    let (_dir, _waker, mut world) = world();
+    let memory = Memory::new(64 * BLOCK as usize);
+    let mut seen = Observation::default();
+    world.observe(&mut seen).unwrap();
+    let pages: Vec<PageId> = (0..8).map(|n| page(&world, &memory, n).unwrap()).collect();
+    let born: u32 = seen.born.iter().map(|b| b.count).sum();
+    assert_eq!(born as usize, world.blocks());
+    assert!(seen.tenants[0].running);
+    assert_eq!(seen.tiers.len(), 2);
+
+    let moved = outcomes(&mut world, &pages, 1);
+    assert_eq!(moved.len(), 8);
+    assert!(moved.iter().all(|o| o.result.is_ok() && o.from == Some(TierId(0))), "{moved:?}");
+    assert_eq!(world.moved_bytes(), 8 * BLOCK);
+    let again = outcomes(&mut world, &pages[..1], 1);
+    assert_eq!(again[0].result, Err(FailReason::Already));
+
+    // The kernel brings the first back by itself.
+    let first = memory.address().next_multiple_of(BLOCK) as usize;
+    world.carrier.calls().nodes.insert(first, 0);
+    world.next_survey = Timestamp::ZERO;
+    world.observe(&mut seen).unwrap();
+    let stray = seen.strays.iter().find(|s| s.page == pages[0]).unwrap();
+    assert_eq!(stray.tier, TierId(0));
+
+    drop(memory);
+    world.next_survey = Timestamp::ZERO;
+    world.observe(&mut seen).unwrap();
+    assert!(pages.iter().all(|page| seen.gone.contains(page)));
+    let gone = outcomes(&mut world, &pages[..2], 0);
+    assert!(gone.iter().all(|o| o.result == Err(FailReason::Gone) && o.from.is_none()), "{gone:?}");
+}
+
+#[test]
+fn a_full_node_and_a_dry_run_move_nothing_and_say_why() {
+    let (_dir, _waker, mut world) = world();
+    let memory = Memory::new(16 * BLOCK as usize);
+    world.observe(&mut Observation::default()).unwrap();
+    let pages: Vec<PageId> = (0..4).map(|n| page(&world, &memory, n).unwrap()).collect();
+    world.carrier.calls().full = true;
+    let full = outcomes(&mut world, &pages, 1);
+    assert!(full.iter().all(|o| o.result == Err(FailReason::TargetFull)), "{full:?}");
+    world.carrier.calls().full = false;
+    world.set_dry_run(true);
+    let dry = outcomes(&mut world, &pages, 1);
+    assert!(dry.iter().all(|o| o.result == Err(FailReason::Budget)), "{dry:?}");
+    assert_eq!(world.moved_bytes(), 0);
+}
+
+#[test]
+fn a_tenant_that_ended_has_no_pages_and_one_that_waits_no_memory() {
+    let (_dir, _waker, mut world) = world();
+    let mut seen = Observation::default();
+    world.observe(&mut seen).unwrap();
+    assert!(world.blocks() > 0);
+    let nobody = Selector::Cgroup(crate::cgroup::Pattern::parse("not-yet.slice").unwrap());
+    world.set_tenants(vec![("me".into(), nobody)], false);
+    world.observe(&mut seen).unwrap();
+    assert_eq!(world.blocks(), 0);
+    assert!(!seen.gone.is_empty() && !seen.tenants[0].running);
+    assert_eq!(seen.tenants[0].usage, [Pages(0), Pages(0)]);
+}
+
+#[test]
+fn a_wait_ends_early_when_it_is_woken_and_for_good_when_nobody_can() {
+    let (_dir, waker, mut world) = world();
+    waker.send(()).unwrap();
+    assert!(world.wait_until(Some(Timestamp(u64::MAX))).unwrap());
+    drop(waker);
+    assert!(!world.wait_until(Some(Timestamp(u64::MAX))).unwrap());
+}

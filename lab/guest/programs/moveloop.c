@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * moveloop MIB BATCH ROUNDS [huge]: how many pages a second a bare loop of move_pages calls moves
+ * between nodes 0 and 1, which is what a mover is compared with. BATCH is pages in a call. Prints a JSON
+ * line a round; `placed` counts the pages that are on the right node afterwards, asked again,
+ * because move_pages may report success for a page that went back.
+ */
+#include "common.h"
+
+static long call(unsigned long pages, void **addresses, const int *nodes, int *status)
+{
+    long result = syscall(SYS_move_pages, 0, pages, addresses, nodes, status, 2 /* MPOL_MF_MOVE */);
+    if (result < 0)
+        fail("move_pages of %lu pages: %s", pages, strerror(errno));
+    return result;
+}
+
+static size_t on_node(char *memory, size_t pages, int node)
+{
+    static void *addresses[PAGES_PER_CALL];
+    static int status[PAGES_PER_CALL];
+    size_t found = 0;
+    for (size_t first = 0; first < pages; first += PAGES_PER_CALL) {
+        size_t n = pages - first < PAGES_PER_CALL ? pages - first : PAGES_PER_CALL;
+        for (size_t i = 0; i < n; i++)
+            addresses[i] = memory + (first + i) * PAGE_BYTES;
+        call(n, addresses, NULL, status);
+        for (size_t i = 0; i < n; i++)
+            found += status[i] == node;
+    }
+    return found;
+}
+
+struct batch {
+    size_t capacity;
+    void **addresses;
+    int *nodes, *status;
+};
+
+/* Moves everything to a node; a huge page is moved by naming its first page. */
+static double move_all(char *memory, size_t pages, size_t step, int node, struct batch *batch)
+{
+    double start = now_s();
+    for (size_t page = 0; page < pages;) {
+        size_t n = 0;
+        for (; n < batch->capacity && page < pages; n++, page += step) {
+            batch->addresses[n] = memory + page * PAGE_BYTES;
+            batch->nodes[n] = node;
+        }
+        call(n, batch->addresses, batch->nodes, batch->status);
+    }
+    return now_s() - start;
+}
+
+int main(int count, char **words)
+{
+    if (count < 4 || count > 5 || (count == 5 && strcmp(words[4], "huge") != 0))
+        fail("usage: moveloop MIB BATCH ROUNDS [huge], for example: moveloop 64 512 4");
+    int huge = count == 5;
+    size_t pages = (size_t)number_of("MIB", words[1], 1) * (MIB / PAGE_BYTES);
+    size_t capacity = (size_t)number_of("BATCH", words[2], 1);
+    long rounds = number_of("ROUNDS", words[3], 1);
+    char *memory = allocate(pages * PAGE_BYTES, 0, huge);
+    struct batch batch = {capacity, calloc(capacity, sizeof(void *)), calloc(capacity, sizeof(int)),
+                          calloc(capacity, sizeof(int))};
+    if (!batch.addresses || !batch.nodes || !batch.status)
+        fail("out of memory for a batch of %zu pages", capacity);
+    for (long round = 0; round < rounds; round++) {
+        int node = round % 2 == 0;
+        double seconds = move_all(memory, pages, huge ? 512 : 1, node, &batch);
+        printf("{\"to\": %d, \"batch\": %zu, \"pages\": %zu, \"placed\": %zu, \"seconds\": %.6f, "
+               "\"pages_per_s\": %.0f}\n",
+               node, capacity, pages, on_node(memory, pages, node), seconds, (double)pages / seconds);
+        fflush(stdout);
+    }
+    return 0;
+}

@@ -1,0 +1,25 @@
+"""Memory that is locked on the fast node, so that a test says how much of it is left."""
+
+from pathlib import Path
+
+from .files import read
+
+# stairs needs its region whole to begin; the rest of what it takes is small.
+MIB = 1 << 20
+
+
+def free_mib(node: int) -> int:
+    """Free memory of a node."""
+    for line in read(Path(f"/sys/devices/system/node/node{node}/meminfo")).splitlines():
+        words = line.split()
+        if words[2] == "MemFree:":
+            return int(words[3]) // 1024
+    raise AssertionError(f"node {node} does not say what is free")
+
+
+def surplus_mib(left: int, node: int = 0) -> int:
+    """How much has to be locked on a node so that so much is left of what is free now."""
+    surplus = free_mib(node) - left
+    if surplus < 1:
+        raise AssertionError(f"node {node} has {free_mib(node)} MiB free, and {left} should be left")
+    return surplus

@@ -1,0 +1,107 @@
+"""DAMON through its sysfs: one context that watches one process, for what a test needs to know of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .files import read, write
+
+DAMON = Path("/sys/kernel/mm/damon/admin/kdamonds")
+# A kernel whose DAMON watches the machine for its own statistics lets nobody else in until told.
+DAMON_STAT = Path("/sys/module/damon_stat/parameters/enabled")
+# The kernel's own defaults.
+SAMPLE_US = 5000
+AGGREGATE_US = 100000
+
+
+@dataclass(frozen=True)
+class Region:
+    """A region of addresses that DAMON believes to be used alike. `accesses` is of `samples` looks."""
+
+    start: int
+    end: int
+    accesses: int
+    age: int
+
+    def overlap(self, start: int, size: int) -> int:
+        """Bytes in common with a range."""
+        return max(0, min(self.end, start + size) - max(self.start, start))
+
+
+class Damon:
+    """Watches the virtual addresses of one process. Use with `with`; ends the kdamond on leaving.
+
+    `action` is done to every region seen in use at least `least_accesses` times in each of `least_age` aggregations;
+    migrations go to `target_node`.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        sample_us: int = SAMPLE_US,
+        aggregate_us: int = AGGREGATE_US,
+        action: str = "stat",
+        least_accesses: int = 0,
+        least_age: int = 0,
+        target_node: int | None = None,
+    ) -> None:
+        self.pid = pid
+        self._scheme = (action, least_accesses, least_age, target_node)
+        self.samples = aggregate_us // sample_us
+        self._intervals = {"sample_us": sample_us, "aggr_us": aggregate_us, "update_us": 10 * aggregate_us}
+        self.kdamond = DAMON / "0"
+        self.scheme = self.kdamond / "contexts/0/schemes/0"
+
+    def __enter__(self) -> "Damon":
+        make_room()
+        write(DAMON / "nr_kdamonds", 1)
+        write(self.kdamond / "contexts/nr_contexts", 1)
+        context = self.kdamond / "contexts/0"
+        write(context / "operations", "vaddr")
+        for name, value in self._intervals.items():
+            write(context / "monitoring_attrs/intervals" / name, value)
+        write(context / "monitoring_attrs/nr_regions/max", 1000)
+        write(context / "targets/nr_targets", 1)
+        write(context / "targets/0/pid_target", self.pid)
+        write(context / "schemes/nr_schemes", 1)
+        self._write_scheme()
+        write(self.kdamond / "state", "on")
+        return self
+
+    def _write_scheme(self) -> None:
+        action, least_accesses, least_age, target_node = self._scheme
+        write(self.scheme / "action", action)
+        if target_node is not None:
+            write(self.scheme / "target_nid", target_node)
+        pattern = self.scheme / "access_pattern"
+        # The largest numbers of their types are the widest bounds.
+        write(pattern / "sz/max", 2**64 - 1)
+        write(pattern / "nr_accesses/min", least_accesses)
+        write(pattern / "nr_accesses/max", 2**32 - 1)
+        write(pattern / "age/min", least_age)
+        write(pattern / "age/max", 2**32 - 1)
+
+    def __exit__(self, *_: object) -> None:
+        if read(self.kdamond / "state") == "on":
+            write(self.kdamond / "state", "off")
+        write(DAMON / "nr_kdamonds", 0)
+
+    def applied_bytes(self) -> int:
+        """Bytes that the action was done to, since the start."""
+        write(self.kdamond / "state", "update_schemes_stats")
+        return int(read(self.scheme / "stats/sz_applied"))
+
+    def regions(self) -> list[Region]:
+        """The regions of the last aggregation."""
+        write(self.kdamond / "state", "update_schemes_tried_regions")
+        folder = self.scheme / "tried_regions"
+        found = []
+        for entry in folder.iterdir():
+            if entry.name.isdigit():
+                found.append(Region(*(int(read(entry / name)) for name in ("start", "end", "nr_accesses", "age"))))
+        return sorted(found, key=lambda region: region.start)
+
+
+def make_room() -> None:
+    """Stops the kernel's own statistics of accesses, where there are any."""
+    if DAMON_STAT.exists():
+        write(DAMON_STAT, "N")

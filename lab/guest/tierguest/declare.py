@@ -1,0 +1,68 @@
+"""How a test says what it needs. Read by the host, which boots guests for it, and by the guest, which runs it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .guest import Guest
+
+TestFunction = Callable[["Guest"], None]
+
+# Seconds of the guest's clock that a test may take unless it says otherwise: a few of DAMON's aggregations and
+# moves of some ten thousand pages, several times over.
+DEFAULT_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Why a kernel cannot run a test at all, and what asserts there that it cannot."""
+
+    reason: str
+    asserted_by: TestFunction
+
+
+@dataclass(frozen=True)
+class Test:
+    """A declared test."""
+
+    name: str
+    function: TestFunction
+    boot: str
+    """The kind of guest, by its name in tierlab/boots.py."""
+    share: str
+    """Tests of one boot and share run in one guest, one after the other."""
+    timeout_s: int
+    needs: tuple[str, ...]
+    """Programs of target/release/ that must have been built."""
+    lacks: dict[str, Lack] = field(default_factory=dict)
+    """By kernel series."""
+
+    def on(self, kernel: str) -> TestFunction:
+        """What runs on this kernel series: the test, or the assertion of what that kernel lacks."""
+        lack = self.lacks.get(kernel)
+        return lack.asserted_by if lack else self.function
+
+
+_declared: list[Test] = []
+
+
+def test(
+    boot: str, share: str = "", timeout_s: int = DEFAULT_TIMEOUT_S, needs: tuple[str, ...] = (),
+    lacks: dict[str, Lack] | None = None,
+) -> Callable[[TestFunction], TestFunction]:
+    """Declares the function below as a test; its first line of documentation is shown with `list`."""
+
+    def declare(function: TestFunction) -> TestFunction:
+        file = function.__module__
+        _declared.append(
+            Test(f"{file}::{function.__name__}", function, boot, share, timeout_s, needs, lacks or {})
+        )
+        return function
+
+    return declare
+
+
+def declared() -> list[Test]:
+    """Every test declared by the modules that were imported, in that order."""
+    return list(_declared)

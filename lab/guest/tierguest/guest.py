@@ -1,0 +1,150 @@
+"""The helper that every test is given: makes things, and cleans up after it."""
+
+import contextlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from . import settings
+from .ballast import surplus_mib
+from .cgroup import Cgroup
+from .daemon import Tierwised
+from .damon import AGGREGATE_US, SAMPLE_US, Damon
+from .files import read, table, write
+from .program import Program
+from .stairs import Stairs
+from .truth import Truth
+from .wait import POLL_S, wait_until
+
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+
+
+class Guest:
+    """One test's view of the guest. Everything that is made through it ends with the test."""
+
+    def __init__(self, kernel: str) -> None:
+        self.kernel = kernel
+        """The series: 6.12 or 7."""
+        self.figures: dict[str, float | str] = {}
+        """What the test measured; printed beside its result."""
+        self._stack = contextlib.ExitStack()
+        self.folder = Path()
+        """A folder of the test's own, below /tmp."""
+        self._programs = 0
+
+    def __enter__(self) -> "Guest":
+        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="test-")))
+        self._stack.callback(settings.restore, settings.snapshot())
+        # The kernel's own tiering stays out of a test that does not ask for it; 1 is what Debian starts with.
+        self.numa_balancing(0)
+        self.demotion(False)
+        write(DROP_CACHES, 3)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @contextlib.contextmanager
+    def part(self) -> Iterator["Guest"]:
+        """A part of a test: what is made through the guest that it gives ends with the part. Figures are the test's."""
+        with Guest(self.kernel) as part:
+            part.figures = self.figures
+            yield part
+
+    def _name(self, kind: str) -> str:
+        self._programs += 1
+        return f"{kind}-{self._programs}"
+
+    def cgroup(self, name: str) -> Cgroup:
+        """A new control group."""
+        return self._stack.enter_context(Cgroup(name))
+
+    def stairs(self, cgroup: Cgroup | None = None, **options: object) -> Stairs:
+        """A `stairs` that has touched its region and begun its first phase."""
+        return self._stack.enter_context(Stairs(self.folder, self._name("stairs"), cgroup, **options))
+
+    def ballast(self, left_mib: int, node: int = 0) -> Stairs:
+        """Locks what is free on a node but for so much."""
+        size = surplus_mib(left_mib, node)
+        return self.stairs(mib=size, hot_mib=1, node=node, lock=1, pattern="fixed", pause_us=1_000_000)
+
+    def start(self, *words: str, cgroup: Cgroup | None = None) -> Program:
+        """Any program."""
+        return self._stack.enter_context(Program(words, self.folder / f"{self._name('program')}.out", cgroup))
+
+    def run(self, *words: str, within_s: float = 60) -> str:
+        """Runs a program to its end and returns what it printed; AssertionError if it fails."""
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=within_s, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(f"{' '.join(words)} still ran after {within_s:.0f} s") from error
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(words)}: status {done.returncode}: {done.stderr}{done.stdout}")
+        return done.stdout
+
+    def json_lines(self, *words: str, within_s: float = 60) -> list[dict[str, Any]]:
+        """Runs a program to its end and returns the JSON objects that it printed."""
+        return [json.loads(line) for line in self.run(*words, within_s=within_s).splitlines()]
+
+    def tierwised(self, config: str, *words: str) -> Tierwised:
+        """The daemon under test."""
+        return self._stack.enter_context(Tierwised(self.folder, self._name("tierwised"), config, *words))
+
+    def damon(
+        self,
+        pid: int,
+        sample_us: int = SAMPLE_US,
+        aggregate_us: int = AGGREGATE_US,
+        action: str = "stat",
+        least_accesses: int = 0,
+        least_age: int = 0,
+        target_node: int | None = None,
+    ) -> Damon:
+        """DAMON watching a process; see damon.Damon."""
+        return self._stack.enter_context(
+            Damon(pid, sample_us, aggregate_us, action, least_accesses, least_age, target_node)
+        )
+
+    def truth(self) -> Truth:
+        """The true misses."""
+        return Truth()
+
+    def wait_until(
+        self,
+        condition: Callable[[], bool],
+        within_s: float,
+        saying: Callable[[], object] | str,
+        every_s: float = POLL_S,
+    ) -> float:
+        """See wait.wait_until."""
+        return wait_until(condition, within_s, saying, every_s)
+
+    def vmstat(self) -> dict[str, int]:
+        """/proc/vmstat."""
+        return table("/proc/vmstat")
+
+    def numa_balancing(self, mode: int) -> None:
+        """0 off, 1 between processors, 2 memory tiering."""
+        write(settings.NUMA_BALANCING, mode)
+
+    def demotion(self, on: bool) -> None:
+        """Whether reclaim demotes instead."""
+        if settings.DEMOTION.exists():
+            write(settings.DEMOTION, "true" if on else "false")
+
+    def memory_tiers(self) -> list[str]:
+        """The node lists of the kernel's memory tiers, fastest first."""
+        folder = Path("/sys/devices/virtual/memory_tiering")
+        tiers = sorted(folder.glob("memory_tier*"), key=lambda tier: int(tier.name.removeprefix("memory_tier")))
+        return [nodes for nodes in (read(tier / "nodelist") for tier in tiers) if nodes]
+
+    def uptime_s(self) -> float:
+        """Seconds since the guest's start, by its own clock."""
+        return float(read("/proc/uptime").split()[0])
+
+    def figure(self, name: str, number: float | str) -> None:
+        """Notes something measured; units stand last in its name."""
+        self.figures[name] = round(number, 4) if isinstance(number, float) else number

@@ -1,0 +1,39 @@
+"""On which node pages are, as the kernel itself says (move_pages without a target)."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# (address, bytes)
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Pages of a range by node, and those that are on none."""
+
+    nodes: tuple[int, ...]
+    absent: int
+
+    @property
+    def present(self) -> int:
+        """Pages that are somewhere."""
+        return sum(self.nodes)
+
+    def share(self, node: int) -> float:
+        """Of the pages that are somewhere, the share on this node; 0 if there are none."""
+        return self.nodes[node] / self.present if self.present else 0.0
+
+    def __add__(self, other: "Placement") -> "Placement":
+        return Placement(tuple(a + b for a, b in zip(self.nodes, other.nodes)), self.absent + other.absent)
+
+
+def where(pid: int, ranges: Sequence[Range]) -> list[Placement]:
+    """Where the pages of each range of a process are."""
+    words = [str(number) for start, size in ranges for number in (start, size)]
+    said = subprocess.run(["where", str(pid), *words], capture_output=True, text=True, check=False)
+    if said.returncode != 0:
+        raise AssertionError(f"where {pid}: {said.stderr.strip()}")
+    rows = [json.loads(line) for line in said.stdout.splitlines()]
+    return [Placement(tuple(row["nodes"]), row["absent"]) for row in rows]

@@ -1,0 +1,102 @@
+"""Programs that a test starts: in a cgroup from their first instruction, and ended with the test."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .cgroup import Cgroup
+from .wait import wait_until
+
+# How long a program may take to end after SIGTERM before it is killed.
+TERM_S = 10
+# Of its output in a message: about a screen.
+SAID_CHARACTERS = 2000
+
+
+class Program:
+    """A running program; its output goes to a file, so that it never blocks on a reader."""
+
+    def __init__(self, words: Sequence[str], output: Path, cgroup: Cgroup | None = None) -> None:
+        self.words = list(words)
+        self.output = output
+        # The shell joins the group before it becomes the program: what is allocated is charged from the start.
+        command = ["bash", "-c", 'echo $$ > "$0"; exec "$@"', str(cgroup.path / "cgroup.procs")] if cgroup else []
+        with open(output, "wb") as file:
+            self.process = subprocess.Popen(
+                [*command, *self.words], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+            )
+
+    def __enter__(self) -> "Program":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.process.pid
+
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal."""
+        self.process.send_signal(number)
+
+    def said(self) -> str:
+        """What it has printed so far."""
+        return self.output.read_text(errors="replace")
+
+    def json_lines(self) -> list[dict[str, Any]]:
+        """What it has printed so far, each whole line a JSON object."""
+        whole = self.said().rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def wait(self, within_s: float) -> int:
+        """Waits for its end; returns its status."""
+        try:
+            return self.process.wait(within_s)
+        except subprocess.TimeoutExpired as error:
+            said = self.said()[-SAID_CHARACTERS:]
+            raise AssertionError(f"{self.words[0]} still runs after {within_s:.0f} s; it said: {said}") from error
+
+    def stop(self) -> int:
+        """Ends it: SIGCONT and SIGTERM, then SIGKILL. Returns its status."""
+        if self.running():
+            self.signal(signal.SIGTERM)
+            self.signal(signal.SIGCONT)
+            try:
+                self.process.wait(TERM_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        return self.process.returncode
+
+
+def resident_bytes(pid: int) -> int:
+    """The resident set of a process."""
+    fields = Path(f"/proc/{pid}/statm").read_text().split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def processor_seconds(pid: int) -> float:
+    """User and system time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_file(path: Path, program: Program, within_s: float) -> None:
+    """Waits until a program has written a file; fails at once if it ends before."""
+
+    def there() -> bool:
+        if not path.exists() and not program.running():
+            raise AssertionError(f"{program.words} ended with status {program.process.returncode}: {program.said()}")
+        return path.exists()
+
+    wait_until(there, within_s, lambda: f"{path} was not written; {program.words[0]} said: {program.said()}")

@@ -1,0 +1,38 @@
+"""Kernel settings that a test may change: as they were before it, they are after it."""
+
+from pathlib import Path
+
+from .files import read, write
+
+NUMA_BALANCING = Path("/proc/sys/kernel/numa_balancing")
+DEMOTION = Path("/sys/kernel/mm/numa/demotion_enabled")
+NUMA_SCANNING = Path("/sys/kernel/debug/sched/numa_balancing")
+KEPT = (
+    NUMA_BALANCING,
+    DEMOTION,
+    NUMA_SCANNING / "scan_period_min_ms",
+    NUMA_SCANNING / "scan_delay_ms",
+    Path("/proc/sys/vm/zone_reclaim_mode"),
+    Path("/proc/sys/vm/min_unmapped_ratio"),
+    Path("/proc/sys/vm/min_slab_ratio"),
+    Path("/sys/kernel/mm/lru_gen/enabled"),
+    Path("/sys/kernel/mm/transparent_hugepage/enabled"),
+)
+
+
+def value(path: Path) -> str:
+    """A setting as it would be written: of a list of words, the one in brackets."""
+    text = read(path)
+    return text[text.index("[") + 1:text.index("]")] if "[" in text else text
+
+
+def snapshot() -> dict[Path, str]:
+    """What every kept setting is now; of those that this kernel has."""
+    return {path: value(path) for path in KEPT if path.exists()}
+
+
+def restore(saved: dict[Path, str]) -> None:
+    """Writes back what differs."""
+    for path, text in saved.items():
+        if value(path) != text:
+            write(path, text)

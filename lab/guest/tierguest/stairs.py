@@ -1,0 +1,68 @@
+"""`stairs`, the program whose hot memory is known, and where that memory is."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cgroup import Cgroup
+from .placement import Placement, Range, where
+from .program import Program, wait_for_file
+
+# First touch of some hundred MiB under emulation takes a second or two.
+START_S = 60
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What stairs says of itself in the phase that it is in; ranges are (address, bytes)."""
+
+    phase: int
+    region: Range
+    hot: Range
+
+    def cold(self) -> list[Range]:
+        """The rest of the region."""
+        (start, size), (hot_start, hot_size) = self.region, self.hot
+        before = (start, hot_start - start)
+        after = (hot_start + hot_size, start + size - hot_start - hot_size)
+        return [piece for piece in (before, after) if piece[1] > 0]
+
+
+class Stairs(Program):
+    """A running `stairs`; options are those of its command line (lab/guest/programs/stairs.c)."""
+
+    def __init__(self, folder: Path, name: str, cgroup: Cgroup | None = None, **options: object) -> None:
+        self.report = folder / f"{name}.report"
+        self.report.unlink(missing_ok=True)
+        words = ["stairs", *(f"{key}={value}" for key, value in options.items()), f"report={self.report}"]
+        super().__init__(words, folder / f"{name}.out", cgroup)
+        wait_for_file(self.report, self, START_S)
+
+    def __enter__(self) -> "Stairs":
+        return self
+
+    def truth(self) -> Truth:
+        """The phase that runs now."""
+        said = json.loads(self.report.read_text())
+        return Truth(said["phase"], (said["start"], said["bytes"]), (said["hot_start"], said["hot_bytes"]))
+
+    def hot(self) -> Placement:
+        """Where the pages of the hot part are."""
+        return where(self.pid, [self.truth().hot])[0]
+
+    def cold(self) -> Placement:
+        """Where the other pages of the region are."""
+        pieces = where(self.pid, self.truth().cold())
+        return sum(pieces[1:], pieces[0])
+
+    def region(self) -> Placement:
+        """Where all pages of the region are."""
+        return where(self.pid, [self.truth().region])[0]
+
+    def describe(self) -> str:
+        """For a failure: hot and cold pages by node."""
+        return f"stairs: hot pages by node {self.hot().nodes}, cold {self.cold().nodes}"
+
+    def operations(self) -> list[int]:
+        """Accesses done in each phase that has ended."""
+        return [line["operations"] for line in self.json_lines()]

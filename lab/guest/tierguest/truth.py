@@ -1,0 +1,87 @@
+"""The true last-level misses, which the plugin counts outside the guest and shows as the memory of a device.
+
+Only in guests that count them: timed mode, and function mode with truth=True. The layout is that of
+lab/plugin/counters.h.
+"""
+
+import mmap
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .files import read, write
+from .placement import Range
+
+# "TIERMEM2".
+MAGIC = 0x324D454D52454954
+NODES_MAX = 4
+HEADER_BYTES = 4096
+PAGE_BYTES = 4096
+# ivshmem: Red Hat's vendor number and the device's; its memory is the second region.
+DEVICE = ("0x1af4", "0x1110")
+
+
+@dataclass(frozen=True)
+class NodeMisses:
+    """Loads and stores of one node that went to memory, of all programs and the kernel."""
+
+    loads: int
+    stores: int
+
+
+class Truth:
+    """The counters as they are now."""
+
+    def __init__(self) -> None:
+        device = _device()
+        write(device / "enable", 1)
+        with open(device / "resource2", "r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), _size(device), mmap.MAP_SHARED, mmap.PROT_READ)
+        magic, self.pages, self.nodes = struct.unpack_from("<3Q", self._memory)
+        if magic != MAGIC:
+            raise AssertionError(f"{device}: the counters begin with {magic:#x}, not {MAGIC:#x}")
+
+    def charged_ns(self) -> int:
+        """Nanoseconds that the guest's clock was moved for misses."""
+        return int(struct.unpack_from("<Q", self._memory, 24)[0])
+
+    def misses(self) -> list[NodeMisses]:
+        """Of each node."""
+        rows = struct.unpack_from(f"<{4 * NODES_MAX}Q", self._memory, 56)
+        loads, stores = rows[2 * NODES_MAX:3 * NODES_MAX], rows[3 * NODES_MAX:]
+        return [NodeMisses(loads[node], stores[node]) for node in range(self.nodes)]
+
+    def of_page(self, frame: int) -> int:
+        """Misses of a physical page, by its frame number; modulo 2^32."""
+        return int(struct.unpack_from("<I", self._memory, HEADER_BYTES + 4 * frame)[0])
+
+    def of_ranges(self, pid: int, ranges: Sequence[Range]) -> int:
+        """Misses so far of the physical pages that a process's ranges are in now."""
+        return sum(self.of_page(frame) for frame in frames(pid, ranges) if frame < self.pages)
+
+
+def frames(pid: int, ranges: Sequence[Range]) -> list[int]:
+    """Frame numbers of the pages of a process that are in memory (/proc/PID/pagemap)."""
+    found = []
+    with open(f"/proc/{pid}/pagemap", "rb") as pagemap:
+        for start, size in ranges:
+            pagemap.seek(start // PAGE_BYTES * 8)
+            entries = pagemap.read(-(-size // PAGE_BYTES) * 8)
+            for (entry,) in struct.iter_unpack("<Q", entries):
+                # Bit 63: present; bits 0 to 54: the frame.
+                if entry >> 63:
+                    found.append(entry & ((1 << 55) - 1))
+    return found
+
+
+def _device() -> Path:
+    for device in Path("/sys/bus/pci/devices").iterdir():
+        if (read(device / "vendor"), read(device / "device")) == DEVICE:
+            return device
+    raise AssertionError("this guest counts no true misses: its boot has neither timed nor truth")
+
+
+def _size(device: Path) -> int:
+    start, end, _ = (int(field, 16) for field in read(device / "resource").splitlines()[2].split())
+    return end - start + 1

@@ -1,0 +1,20 @@
+"""Waiting for something that the kernel does in its own time."""
+
+import time
+from collections.abc import Callable
+
+# Ten looks a second see a change soon, and cost the guest little.
+POLL_S = 0.1
+
+
+def wait_until(
+    condition: Callable[[], bool], within_s: float, saying: Callable[[], object] | str, every_s: float = POLL_S
+) -> float:
+    """Returns the seconds until the condition held; AssertionError with what `saying` says if it never does."""
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > within_s:
+            said = saying() if callable(saying) else saying
+            raise AssertionError(f"not within {within_s:.0f} s: {said}")
+        time.sleep(every_s)
+    return time.monotonic() - began

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The true misses, in a file that the guest sees as the memory of a device and the host as a file.
+ *
+ * One 4 KiB page of `struct counters`, then `pages` counts of 32 bits: the misses of each physical
+ * page, by page number. lab/guest/tierguest/truth.py reads the same layout. Written without locks:
+ * exact with one vCPU, and a count may rarely get lost with several.
+ */
+#ifndef TIERWISE_COUNTERS_H
+#define TIERWISE_COUNTERS_H
+
+#include <stdint.h>
+
+#include "nodes.h"
+
+/* "TIERMEM2": changes with the layout. */
+#define COUNTERS_MAGIC UINT64_C(0x324d454d52454954)
+#define COUNTERS_PAGE_BYTES 4096
+#define COUNTERS_PAGE_SHIFT 12
+
+struct counters {
+    uint64_t magic;
+    uint64_t pages;
+    uint64_t nodes;
+    uint64_t charged_ns;
+    uint64_t tlb_flushes;
+    uint64_t wanted;   /* written by the guest: 1 asks for its accesses to be watched from now on */
+    uint64_t watching; /* 1 once they are */
+    uint64_t loads[NODES_MAX]; /* that missed the small cache in front; of all programs and the kernel */
+    uint64_t stores[NODES_MAX];
+    uint64_t load_misses[NODES_MAX]; /* that missed the last-level cache */
+    uint64_t store_misses[NODES_MAX];
+};
+
+/*
+ * Maps the file, which must have room for the counters of `pages` pages. Without a path they live in
+ * memory. Returns NULL or what is wrong.
+ */
+const char *counters_open(const char *path, uint64_t pages);
+
+/* Never NULL after counters_open. */
+struct counters *counters(void);
+
+/* The misses of a page; physical page numbers at or above `pages` are not counted. */
+uint32_t *counters_of_page(uint64_t page);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which memory node a physical address belongs to, and what a miss costs there. */
+#ifndef TIERWISE_NODES_H
+#define TIERWISE_NODES_H
+
+#include <stdint.h>
+
+/* The lab's guests have two or three; counters.h has a row for each. */
+#define NODES_MAX 4
+
+/*
+ * Declares a node from "ID:LATENCY_NS:START-END[+START-END...]", addresses in bytes. Returns NULL or
+ * what is wrong with it.
+ */
+const char *nodes_declare(const char *text);
+
+/* The node of an address, or -1 for memory of no node: firmware, devices. */
+int nodes_of(uint64_t physical);
+
+/* Nanoseconds that a miss in this node takes. */
+uint64_t nodes_latency(int node);
+
+/* The end of the highest range, in bytes. */
+uint64_t nodes_end(void);
+
+/* The number of nodes: one more than the highest id declared. */
+uint32_t nodes_count(void);
+
+#endif

@@ -1,0 +1,60 @@
+"""What the kernel itself does about hot pages on the slow node, when it is told to."""
+
+import time
+
+from tierguest import Guest, Lack, test
+from tierguest.damon import Damon
+from tierguest.files import write
+from tierguest.settings import NUMA_SCANNING
+from tierguest.stairs import Stairs
+
+# A scan period of 0.1 s instead of 1 s: a test need not wait for the kernel's patience.
+SCAN_PERIOD_MS = 100
+# A region that is seen in a quarter of 20 looks is in use.
+IN_USE = 5
+# At first a region holds hot and cold pages alike; after a second DAMON has split them.
+SETTLED_AGE = 10
+
+
+def _promoting(guest: Guest, stairs: Stairs) -> Damon:
+    return guest.damon(
+        stairs.pid, action="migrate_hot", least_accesses=IN_USE, least_age=SETTLED_AGE, target_node=0
+    )
+
+
+def _slow_stairs(guest: Guest) -> Stairs:
+    return guest.stairs(mib=64, hot_mib=8, hot_at_mib=16, pattern="fixed", node=1)
+
+
+@test(boot="hmat")
+def numa_balancing_promotes(guest: Guest) -> None:
+    """numa_balancing=2 brings the hot part to the fast node, and leaves the rest."""
+    guest.numa_balancing(2)
+    for name in ("scan_period_min_ms", "scan_delay_ms"):
+        write(NUMA_SCANNING / name, SCAN_PERIOD_MS)
+    promoted = guest.vmstat()["pgpromote_success"]
+    stairs = _slow_stairs(guest)
+    seconds = guest.wait_until(lambda: stairs.hot().share(0) > 0.5, 90, stairs.describe, every_s=1)
+    guest.figure("half_promoted_s", seconds)
+    assert guest.vmstat()["pgpromote_success"] - promoted >= stairs.hot().nodes[0] // 2
+    assert stairs.cold().share(1) > 0.95, stairs.describe()
+
+
+def _damon_promotes_nothing(guest: Guest) -> None:
+    """The action can be chosen, but for virtual addresses nothing is done."""
+    stairs = _slow_stairs(guest)
+    damon = _promoting(guest, stairs)
+    time.sleep(5)
+    assert damon.applied_bytes() == 0, f"{damon.applied_bytes()} bytes were migrated"
+    assert stairs.hot().share(1) == 1.0, stairs.describe()
+
+
+@test(boot="hmat", lacks={"6.12": Lack("vaddr has no migrate_hot", _damon_promotes_nothing)})
+def damon_promotes_by_process(guest: Guest) -> None:
+    """DAMOS migrate_hot on a process's own addresses brings the hot part to the fast node."""
+    stairs = _slow_stairs(guest)
+    damon = _promoting(guest, stairs)
+    guest.figure("promoted_s", guest.wait_until(lambda: stairs.hot().share(0) > 0.9, 60, stairs.describe, every_s=1))
+    assert damon.applied_bytes() > 0
+    guest.figure("cold_left_slow_share", stairs.cold().share(1))
+    assert stairs.cold().share(1) > 0.8, stairs.describe()

@@ -1,0 +1,38 @@
+"""The machines are what they claim to be."""
+
+from pathlib import Path
+
+from tierguest import Guest, test
+from tierguest.files import read
+
+NODES = Path("/sys/devices/system/node")
+BUILT_IN_LATENCY_NS = (90, 220)
+
+
+@test(boot="hmat")
+def hmat_gives_two_tiers(guest: Guest) -> None:
+    """Described by HMAT, node 1 becomes a slower tier below node 0."""
+    guest.figure("up_s", guest.uptime_s())
+    assert guest.memory_tiers() == ["0", "1"], guest.memory_tiers()
+    told = [int(read(NODES / f"node{node}/access0/initiators/read_latency")) for node in (0, 1)]
+    assert told == list(BUILT_IN_LATENCY_NS), f"HMAT told the kernel {told} ns"
+
+
+@test(boot="flat")
+def flat_gives_one_tier(guest: Guest) -> None:
+    """Without HMAT both nodes land in one tier, though their distance is told."""
+    assert guest.memory_tiers() == ["0-1"], guest.memory_tiers()
+    assert read(NODES / "node0/distance").split() == ["10", "20"]
+
+
+@test(boot="single")
+def single_has_one_node(guest: Guest) -> None:
+    """One node: nothing can be moved anywhere."""
+    assert read(NODES / "has_memory") == "0"
+
+
+@test(boot="hmat")
+def the_second_node_has_no_processor(guest: Guest) -> None:
+    """As CXL memory, node 1 has memory only."""
+    assert read(NODES / "has_cpu") == "0"
+    assert read(NODES / "has_memory") == "0-1"

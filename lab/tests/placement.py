@@ -1,0 +1,100 @@
+"""Where pages end up: what is hot on the fast node, what is cold on the slow one."""
+
+import time
+from collections.abc import Callable
+
+from tierguest import Guest, test
+from tierguest.configuration import configuration
+from tierguest.files import write
+from tierguest.settings import NUMA_SCANNING
+from tierguest.stairs import Stairs
+
+HOT_MIB = 64
+ALL_MIB = 320
+# The fast node has room for the hot part and a third more: what is cold has to go where it belongs.
+LEFT_MIB = 84
+# As long as everybody gets; the programs do not change meanwhile.
+CONVERGENCE_S = 45
+
+
+def _stairs(guest: Guest) -> Stairs:
+    """Begins on the fast node and spills to the slow one; its hot part is the end, which spilled."""
+    group = guest.cgroup("stairs")
+    guest.ballast(LEFT_MIB)
+    return guest.stairs(group, mib=ALL_MIB, hot_mib=HOT_MIB, hot_at_mib=ALL_MIB - HOT_MIB, pattern="fixed")
+
+
+def _shares(guest: Guest, name: str, stairs: Stairs) -> tuple[float, float]:
+    hot, cold = stairs.hot().share(0), stairs.cold().share(1)
+    guest.figure(f"{name}_hot_fast_share", hot)
+    guest.figure(f"{name}_cold_slow_share", cold)
+    return hot, cold
+
+
+def _converges(guest: Guest, policy: str) -> None:
+    stairs = _stairs(guest)
+    before = stairs.hot().share(0)
+    assert before < 0.5, f"the hot part was to begin on the slow node: {stairs.describe()}"
+    daemon = guest.tierwised(configuration(guest, policy, tenants=[("stairs", "cgroup = 'stairs'")]))
+
+    def placed() -> bool:
+        assert daemon.running(), f"tierwised ended: {daemon.said()}"
+        return stairs.hot().share(0) >= 0.95 and stairs.cold().share(1) >= 0.90
+
+    def saying() -> str:
+        return f"{stairs.describe()}; tierwised said: {daemon.said()[-1500:]}"
+
+    seconds = guest.wait_until(placed, 2 * CONVERGENCE_S, saying, every_s=1)
+    guest.figure("seconds", seconds)
+    _shares(guest, policy, stairs)
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=180)
+def multi_clock_places(guest: Guest) -> None:
+    """multi-clock: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
+    _converges(guest, "multi-clock")
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=180)
+def memtis_places(guest: Guest) -> None:
+    """memtis, on DAMON's samples: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
+    _converges(guest, "memtis")
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=180)
+def tierwise_places(guest: Guest) -> None:
+    """tierwise: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
+    _converges(guest, "tierwise")
+
+
+def _kernel_tiering(guest: Guest) -> None:
+    guest.demotion(True)
+    guest.numa_balancing(2)
+    for name in ("scan_period_min_ms", "scan_delay_ms"):
+        write(NUMA_SCANNING / name, 100)
+
+
+def _first_touch(_: Guest) -> None:
+    pass
+
+
+BESIDE: tuple[tuple[str, Callable[[Guest], None]], ...] = (
+    ("first_touch", _first_touch),
+    ("kernel_tiering", _kernel_tiering),
+)
+
+
+@test(boot="hmat", timeout_s=240)
+def what_others_place(guest: Guest) -> None:
+    """First touch leaves the hot part where it is; the kernel's own tiering is measured beside."""
+    for name, begin in BESIDE:
+        with guest.part() as part:
+            stairs = _stairs(part)
+            began, _ = stairs.hot().share(0), stairs.cold()
+            begin(part)
+            time.sleep(CONVERGENCE_S)
+            hot, _ = _shares(guest, name, stairs)
+            if name == "first_touch":
+                assert abs(hot - began) < 0.02, f"nobody was to move anything: {stairs.describe()}"
+            else:
+                assert hot > began, f"the kernel promoted nothing: {stairs.describe()}"

@@ -1,0 +1,71 @@
+"""The lab's own programs do what they say, and the servers that tests use are there."""
+
+import socket
+import subprocess
+
+from tierguest import Guest, test
+
+MIB = 1 << 20
+
+
+def _steps(guest: Guest, pattern: str) -> list[int]:
+    """In which of four parts the hot part was, phase by phase."""
+    options = ("mib=16", "hot_mib=4", f"pattern={pattern}", "phase_s=1", "phases=6", "stores=20")
+    lines = guest.json_lines("stairs", *options)
+    assert all(line["operations"] > 0 for line in lines), lines
+    first = min(line["hot_start"] for line in lines)
+    return [(line["hot_start"] - first) // (4 * MIB) for line in lines]
+
+
+@test(boot="single", share="programs")
+def stairs_moves_as_told(guest: Guest) -> None:
+    """The hot part climbs the stairs, goes up and down in zigzag, and stays where it is fixed."""
+    assert _steps(guest, "stairs") == [0, 1, 2, 3, 0, 1]
+    assert _steps(guest, "zigzag") == [0, 1, 2, 3, 2, 1]
+    assert _steps(guest, "fixed") == [0] * 6
+
+
+@test(boot="single", share="programs")
+def wrong_options_are_explained(guest: Guest) -> None:
+    """A mistake ends with status 2 and a sentence that names it."""
+    for words, said in (
+        (["stairs", "mib=16", "hot_mib=32"], "does not fit into mib=16"),
+        (["stairs", "mb=16"], "'mb' is no option"),
+        (["chase", "none", "0"], "KIB: 'none' is not a number"),
+        (["where", "1"], "usage: where PID START BYTES"),
+        (["graph", "10", "8", "1", "sssp"], "one of: pagerank, bfs"),
+    ):
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and said in done.stderr, f"{words}: status {done.returncode}: {done.stderr}"
+
+
+@test(boot="single", share="programs")
+def the_graph_is_the_same_each_time(guest: Guest) -> None:
+    """Results depend on the arguments alone, so that runs under different policies can be compared."""
+    for kernel in ("pagerank", "bfs"):
+        first, second = (guest.json_lines("graph", "14", "8", "2", kernel) for _ in range(2))
+        assert first[0]["edges"] == 8 << 14, first[0]
+        results = [[line["checksum"] for line in lines[1:]] for lines in (first, second)]
+        assert results[0] == results[1], f"{kernel}: {results}"
+
+
+@test(boot="single", share="programs")
+def redis_and_memcached_answer(guest: Guest) -> None:
+    """The two stores of Debian start and answer over loopback."""
+    guest.start("redis-server", "--save", "", "--port", "6379", "--dir", str(guest.folder))
+    ping = ["redis-cli", "ping"]
+    guest.wait_until(
+        lambda: "PONG" in subprocess.run(ping, capture_output=True, text=True, check=False).stdout, 30, "no PONG"
+    )
+    assert guest.run("redis-cli", "set", "key", "value").strip() == "OK"
+    guest.start("memcached", "-u", "nobody", "-l", "127.0.0.1")
+    guest.wait_until(lambda: "VERSION" in _memcached_version(), 30, "no VERSION")
+
+
+def _memcached_version() -> str:
+    try:
+        with socket.create_connection(("127.0.0.1", 11211), timeout=2) as connection:
+            connection.sendall(b"version\r\n")
+            return connection.recv(64).decode()
+    except ConnectionRefusedError as error:
+        return str(error)

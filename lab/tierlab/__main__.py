@@ -1,0 +1,135 @@
+"""The command: python3 -m tierlab build|test|shell|run|list."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from .build import build
+from .collect import groups, tests
+from .errors import LabError
+from .guest import Guest, remove_stale_runs
+from .job import Job
+from .kernel import SERIES, series
+from .mode import Mode
+from .paths import Paths
+from .suite import Report, run
+from .topology import TOPOLOGIES, topology
+
+EXAMPLES = """examples:
+  python3 -m tierlab build
+  python3 -m tierlab run --kernel 7 -- 'cat /proc/version; where $$ 0x400000 4096'
+  python3 -m tierlab run --timed --results /tmp/out -- 'sleep 8; chase 16384 1 | tee /results/chase.json'
+  python3 -m tierlab shell --topology flat --memory 512,2048
+  python3 -m tierlab test --kernel 6.12 --filter damon
+  python3 -m tierlab list
+"""
+# Long enough for any of the shipped jobs, short enough for a person to wait for.
+RUN_TIMEOUT_S = 600.0
+
+
+def _machine_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kernel", default=SERIES[0].name, help="the kernel series (default: %(default)s)")
+    parser.add_argument("--topology", default="hmat", help="the machine: " + ", ".join(TOPOLOGIES) + " (default: hmat)")
+    parser.add_argument("--memory", metavar="MIB,MIB", help="sizes of the nodes (default: the machine's)")
+    parser.add_argument("--timed", action="store_true", help="misses take the guest's time; one processor")
+    parser.add_argument("--truth", action="store_true", help="count true misses in function mode too (slower)")
+
+
+def _guest(paths: Paths, options: argparse.Namespace) -> Guest:
+    machine = topology(options.topology)
+    if options.memory:
+        try:
+            machine = machine.sized(*(int(size) for size in options.memory.split(",")))
+        except ValueError as error:
+            raise LabError(f"--memory {options.memory}: sizes in MiB are expected, for example 512,2048") from error
+    return Guest(paths, series(options.kernel).name, machine, Mode(timed=options.timed, truth=options.truth))
+
+
+def _job(paths: Paths, options: argparse.Namespace) -> int:
+    guest = _guest(paths, options)
+    job = Job(" ".join(options.words), options.job)
+    outcome = guest.run(
+        job, options.timeout, on_event=print, on_console=lambda line: print(line, flush=True), results=options.results
+    )
+    if outcome.exit_code is None:
+        raise LabError(f"{outcome.reason}\nthe end of its console:\n{outcome.console_tail()}")
+    boot = f"{outcome.boot_s:.1f}" if outcome.boot_s is not None else "?"
+    said = f"status {outcome.exit_code}, boot {boot} s, in all {outcome.wall_s:.1f} s"
+    print(f"lab: {outcome.release}: {said}", file=sys.stderr)
+    return outcome.exit_code
+
+
+def _test(paths: Paths, options: argparse.Namespace) -> int:
+    kernels = [series(options.kernel).name] if options.kernel else [known.name for known in SERIES]
+    began = time.monotonic()
+    report = Report(options.json)
+    passed = run(paths, groups(options.filter, kernels), report)
+    failed = sum(not result.ok for result in report.results)
+    report.say(f"{len(report.results)} tests, {failed} failed, {time.monotonic() - began:.0f} s")
+    return 0 if passed else 1
+
+
+def _list() -> int:
+    for test in tests():
+        about = (test.function.__doc__ or "").strip().partition("\n")[0]
+        print(f"{test.name}  [{test.boot}{'/' + test.share if test.share else ''}]  {about}")
+        for kernel, lack in test.lacks.items():
+            print(f"    on {kernel}: asserts that it cannot: {lack.reason}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m tierlab", description="Stock Debian kernels with a fast and a slow memory node, in QEMU.",
+        epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="build or renew what the lab needs, into target/lab/ (as root, on Debian)")
+    shell = commands.add_parser("shell", help="boot with this terminal as the console")
+    _machine_options(shell)
+    test = commands.add_parser("test", help="run the tests; status 1 if one fails")
+    test.add_argument("--filter", default="", metavar="TEXT", help="only tests with this in their name")
+    test.add_argument("--kernel", help="only this series: " + ", ".join(known.name for known in SERIES))
+    test.add_argument("--json", action="store_true", help="a JSON object a test instead of a line")
+    commands.add_parser("list", help="name the tests")
+    job = commands.add_parser("run", help="boot and run a command")
+    _machine_options(job)
+    job.add_argument("--job", type=Path, help="a folder whose contents the command finds in its working directory")
+    job.add_argument("--results", type=Path, help="where to put what the command leaves in /results")
+    job.add_argument("--timeout", type=float, default=RUN_TIMEOUT_S, help="seconds (default: %(default).0f)")
+    job.add_argument("words", nargs="+", metavar="COMMAND", help="run by the guest's bash")
+    return parser
+
+
+def main() -> int:
+    """Runs the command line; returns the exit status. A mistake of the user or a missing tool is status 2."""
+    options = _parser().parse_args()
+    # As an interrupt: guests are ended on the way out, which the signal's default would not do.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    paths = Paths.default()
+    try:
+        remove_stale_runs(paths)
+        if options.command == "build":
+            build(paths)
+            return 0
+        if options.command == "list":
+            return _list()
+        if options.command == "shell":
+            return _guest(paths, options).shell()
+        return _test(paths, options) if options.command == "test" else _job(paths, options)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; what Python still holds of it goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

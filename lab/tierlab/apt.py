@@ -1,0 +1,77 @@
+"""A package manager beside the machine's own: other suites, an empty machine, nothing installed.
+
+The archive's address is the one that the machine's own apt is configured with. The state says that no package
+is installed, so that what is fetched for QEMU is complete down to the C library and runs on any Debian.
+"""
+
+import re
+from pathlib import Path
+
+from .command import run
+from .errors import LabError
+
+# The release whose QEMU, kernel and userland make the guest, and the archive of its newer kernels.
+SUITE = "trixie"
+SUITES = (SUITE, f"{SUITE}-updates", f"{SUITE}-backports")
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+class Apt:
+    """A private apt under `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sources = folder / "sources.list"
+        self._fresh = False
+
+    def _options(self) -> list[str]:
+        settings = {
+            "Dir::Etc::sourcelist": self.sources,
+            "Dir::Etc::sourceparts": "-",
+            "Dir::State::Lists": self.folder / "lists",
+            "Dir::State::status": self.folder / "status",
+            "Dir::Cache": self.folder / "cache",
+            # A folder under a home directory cannot be entered by apt's own user.
+            "APT::Sandbox::User": "root",
+            "Acquire::Languages": "none",
+        }
+        return ["-q", *(f"-o{key}={value}" for key, value in settings.items())]
+
+    def get(self, step: str, *words: str, cwd: Path | None = None) -> str:
+        """apt-get with the lab's suites."""
+        self._prepare(step)
+        return run(step, ["apt-get", *self._options(), *words], cwd=cwd)
+
+    def query(self, step: str, *words: str) -> str:
+        """apt-cache with the lab's suites."""
+        self._prepare(step)
+        return run(step, ["apt-cache", *self._options(), *words])
+
+    def source_lines(self, *suites: str) -> list[str]:
+        """Lines of a sources.list for these suites."""
+        return [f"deb [signed-by={KEYRING}] {mirror()} {suite} main" for suite in suites]
+
+    def _prepare(self, step: str) -> None:
+        """Fetches the lists, once in the life of this object."""
+        if self._fresh:
+            return
+        if not KEYRING.is_file():
+            raise LabError(f"{step}: {KEYRING} is missing; apt-get install debian-archive-keyring")
+        for name in ("lists/partial", "cache/archives/partial"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        (self.folder / "status").touch()
+        self.sources.write_text("\n".join(self.source_lines(*SUITES)) + "\n")
+        run(step, ["apt-get", *self._options(), "update"])
+        self._fresh = True
+
+
+def mirror() -> str:
+    """The Debian archive that this machine's apt uses."""
+    sites = run("mirror", ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"])
+    for site in sites.splitlines():
+        if re.search(r"/debian/?$", site):
+            return site.rstrip("/")
+    raise LabError(
+        "mirror: this machine's apt has no Debian archive (an address that ends with /debian); found: "
+        f"{', '.join(sorted(set(sites.split()))) or 'none'}. Add one to /etc/apt/sources.list and run apt-get update"
+    )

@@ -1,0 +1,31 @@
+"""The kinds of guest that tests name as their `boot`."""
+
+from dataclasses import dataclass
+
+from .errors import LabError
+from .mode import Mode
+from .topology import TOPOLOGIES, Topology
+
+
+@dataclass(frozen=True)
+class Boot:
+    """A machine and how time passes in it."""
+
+    topology: Topology
+    mode: Mode = Mode()
+
+
+BOOTS = {
+    "hmat": Boot(TOPOLOGIES["hmat"]),
+    "flat": Boot(TOPOLOGIES["flat"]),
+    "single": Boot(TOPOLOGIES["single"]),
+    "cxl": Boot(TOPOLOGIES["cxl"]),
+    "timed": Boot(TOPOLOGIES["hmat"], Mode(timed=True)),
+}
+
+
+def boot(name: str, test: str) -> Boot:
+    """The boot of that name, which a test asked for."""
+    if name not in BOOTS:
+        raise LabError(f"{test}: boot {name!r} is not known; one of: {', '.join(BOOTS)} (lab/tierlab/boots.py)")
+    return BOOTS[name]

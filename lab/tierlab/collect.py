@@ -1,0 +1,81 @@
+"""Which tests there are, and which of them share a guest."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .boots import boot
+from .errors import LabError
+from .kernel import SERIES
+from .paths import LAB, tested_program
+
+if TYPE_CHECKING:
+    from tierguest import Test
+
+TESTS = LAB / "tests"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tests that run in one guest, one after the other."""
+
+    kernel: str
+    boot: str
+    share: str
+    tests: "tuple[Test, ...]"
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.kernel} {self.boot}{'/' + self.share if self.share else ''}"
+
+    @property
+    def timeout_s(self) -> float:
+        """What its tests may take together; each is also held to its own time inside the guest."""
+        return float(sum(test.timeout_s for test in self.tests)) + SLACK_S
+
+
+# Starting Python in the guest, making and removing what the tests need.
+SLACK_S = 60.0
+
+
+def tests() -> "list[Test]":
+    """Every test that lab/tests/ declares."""
+    for folder in (LAB / "guest", TESTS):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    for file in sorted(TESTS.glob("*.py")):
+        importlib.import_module(file.stem)
+    from tierguest import declared
+
+    return declared()
+
+
+def groups(wanted: str, kernels: Sequence[str]) -> list[Group]:
+    """The guests to boot for the tests whose name contains `wanted`, on these kernels."""
+    chosen = [test for test in tests() if wanted in test.name]
+    if not chosen:
+        raise LabError(f"--filter {wanted}: no test has that in its name; `python3 -m tierlab list` names them")
+    for test in chosen:
+        boot(test.boot, test.name)
+        _check_needs(test)
+        unknown = set(test.lacks) - {series.name for series in SERIES}
+        if unknown:
+            raise LabError(f"{test.name}: lacks names {sorted(unknown)}, which are no kernels of the lab")
+    found: dict[tuple[str, str, str], list[Test]] = {}
+    for test in chosen:
+        for kernel in kernels:
+            found.setdefault((kernel, test.boot, test.share), []).append(test)
+    # The longest first: with two guests at a time the end comes sooner.
+    made = [Group(*key, tuple(members)) for key, members in found.items()]
+    return sorted(made, key=lambda group: -group.timeout_s)
+
+
+def _check_needs(test: "Test") -> None:
+    for program in test.needs:
+        if not tested_program(program):
+            raise LabError(
+                f"{test.name} needs target/release/{program}, which is not there: cargo build --release -p {program}"
+            )

@@ -1,0 +1,5 @@
+"""The one error that a user of the lab sees."""
+
+
+class LabError(Exception):
+    """Something that the lab needs is missing or went wrong; the text says what, and what to do."""

@@ -1,0 +1,73 @@
+"""What a guest is given: a tar of the lab's programs, the programs under test, a folder, and a command."""
+
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .paths import LAB, TESTED_PROGRAMS, Paths, tested_program
+
+# virtio-blk's sector.
+SECTOR = 512
+
+
+@dataclass(frozen=True)
+class Job:
+    """A shell command, run in /lab/job, which holds the contents of `folder`."""
+
+    command: str
+    folder: Path | None = None
+    files: Mapping[str, Path] = field(default_factory=dict)
+    shell: bool = False
+
+    def write(self, paths: Paths, out: Path) -> None:
+        """Writes the tar that becomes a disk of the guest."""
+        with tarfile.open(out, "w") as tar:
+            tar.add(LAB / "guest" / "init", "init")
+            tar.add(LAB / "guest" / "tierguest", "python/tierguest", filter=_without_caches)
+            for program in sorted(paths.programs.iterdir()):
+                tar.add(program, f"bin/{program.name}")
+            for name in TESTED_PROGRAMS:
+                if tested := tested_program(name):
+                    tar.add(tested, f"bin/{name}")
+            _add_text(tar, "command", self.command + "\n")
+            _add_folder(tar, "job")
+            if self.folder:
+                tar.add(self.folder, "job", filter=_without_caches)
+            for name, file in self.files.items():
+                tar.add(file, f"job/{name}", filter=_without_caches)
+            if self.shell:
+                _add_text(tar, "shell", "")
+        with open(out, "ab") as disk:
+            disk.truncate(-(-disk.tell() // SECTOR) * SECTOR)
+
+
+def _without_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if "__pycache__" in entry.name else entry
+
+
+def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
+    content = text.encode()
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    tar.addfile(entry, io.BytesIO(content))
+
+
+def _add_folder(tar: tarfile.TarFile, name: str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type = tarfile.DIRTYPE
+    entry.mode = 0o755
+    tar.addfile(entry)
+
+
+def unpack_results(disk: Path, into: Path) -> None:
+    """Unpacks what the guest left in /results; nothing, if it wrote no tar."""
+    into.mkdir(parents=True, exist_ok=True)
+    with open(disk, "rb") as file:
+        if not any(file.read(SECTOR)):
+            return
+    with tarfile.open(disk, "r:") as tar:
+        # Nothing outside `into`, no devices. Python 3.11.2, which Debian 12 has, does not know the filter's argument.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(into)

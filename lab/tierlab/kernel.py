@@ -1,0 +1,31 @@
+"""The kernels that everything is tested on."""
+
+from dataclasses import dataclass
+
+from .apt import SUITE
+from .errors import LabError
+
+
+@dataclass(frozen=True)
+class Series:
+    """A series of stock Debian cloud kernels: which archive has it, and how its versions begin."""
+
+    name: str
+    suite: str
+    version_prefix: str
+
+
+# Debian's stable kernel, which most hosts will run for years, and the newest that Debian packages for it: what
+# differs between them (DAMON's actions, reclaim by node) is what Tierwise has to find out at run time.
+SERIES = (
+    Series("6.12", SUITE, "6.12."),
+    Series("7", f"{SUITE}-backports", "7."),
+)
+
+
+def series(name: str) -> Series:
+    """The series of that name."""
+    for known in SERIES:
+        if known.name == name:
+            return known
+    raise LabError(f"--kernel {name}: no such kernel; one of: {', '.join(known.name for known in SERIES)}")

@@ -1,0 +1,60 @@
+"""How time passes in a guest: as fast as the host can (function mode), or as its misses say (timed mode)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .topology import Topology
+
+# DAMON looks every 5 ms by default: with flushes twice as often every page in use is walked to between two looks.
+# At 4 ms it misses up to a quarter of them, at 10 ms half (lab/README.md has the figures).
+FLUSH_US = 2000
+# A 4 MiB last-level cache in front of programs of some 100 MiB, as tens of MiB are in front of tens of GiB.
+LLC_BYTES = 4 << 20
+LLC_WAYS = 16
+# An access past the first-level cache takes tens of nanoseconds there: 20,000 are a few milliseconds, less than the
+# 5 ms between two of DAMON's looks.
+FLUSH_ACCESSES = 20000
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The emulation, and what the plugin does. `counters` is the file for the true misses, if they are counted."""
+
+    timed: bool = False
+    # Function mode too can count true misses, at a third of its speed.
+    truth: bool = False
+    flush_us: int = FLUSH_US
+    flush_accesses: int = FLUSH_ACCESSES
+    llc_bytes: int = LLC_BYTES
+    llc_ways: int = LLC_WAYS
+
+    @property
+    def processors(self) -> int:
+        """icount runs processors in turn, so more than one would only add the others' noise."""
+        return 1 if self.timed else 2
+
+    @property
+    def counts(self) -> bool:
+        """Whether true misses are counted."""
+        return self.timed or self.truth
+
+    def arguments(self, plugin: Path, topology: Topology, counters: Path) -> list[str]:
+        """QEMU's arguments for emulation and plugin. `sleep=off`: an idle guest's time costs nothing."""
+        threads = "single" if self.timed else "multi"
+        words = ["-accel", f"tcg,thread={threads}"]
+        if self.timed:
+            words += ["-icount", "shift=0,sleep=off"]
+        return [*words, "-plugin", ",".join([str(plugin), *self._plugin(topology, counters)])]
+
+    def _plugin(self, topology: Topology, counters: Path) -> Sequence[str]:
+        if not self.counts:
+            return [f"flush_us={self.flush_us}"]
+        nodes = []
+        for node, ranges in enumerate(topology.physical_ranges()):
+            where = "+".join(f"{start:#x}-{end:#x}" for start, end in ranges)
+            nodes.append(f"node={node}:{topology.latency_ns[node]}:{where}")
+        return [
+            *nodes, f"counters={counters}", f"llc_bytes={self.llc_bytes}", f"llc_ways={self.llc_ways}",
+            f"flush_accesses={self.flush_accesses}", f"charge={'on' if self.timed else 'off'}",
+        ]

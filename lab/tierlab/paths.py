@@ -1,0 +1,79 @@
+"""Where the lab's sources are, and where what is built of them goes."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LAB = REPOSITORY / "lab"
+
+# The programs under test, which a guest is given if they are there. Release builds: a debug build under
+# emulation is another order of magnitude slower.
+TESTED_PROGRAMS = ("tierwised", "tierwise")
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The folder of built things, by default target/lab/ (TIERLAB_TARGET names another)."""
+
+    target: Path
+
+    @classmethod
+    def default(cls) -> "Paths":
+        """The folder that the environment asks for."""
+        named = os.environ.get("TIERLAB_TARGET")
+        return cls(Path(named).resolve() if named else REPOSITORY / "target" / "lab")
+
+    @property
+    def apt(self) -> Path:
+        """A package manager's state of the lab's own, so that the machine's is not touched."""
+        return self.target / "apt"
+
+    @property
+    def qemu(self) -> Path:
+        """QEMU with every library that it needs, unpacked."""
+        return self.target / "qemu"
+
+    @property
+    def kernels(self) -> Path:
+        """One folder a kernel series: vmlinuz, release, modules/."""
+        return self.target / "kernels"
+
+    @property
+    def root(self) -> Path:
+        """The guest's root as a folder."""
+        return self.target / "root"
+
+    @property
+    def image(self) -> Path:
+        """The guest's root as an ext4 image."""
+        return self.target / "root.ext4"
+
+    @property
+    def programs(self) -> Path:
+        """The guest's programs, static."""
+        return self.target / "programs"
+
+    @property
+    def plugin(self) -> Path:
+        """The plugin that QEMU loads."""
+        return self.target / "tiermem.so"
+
+    @property
+    def stamps(self) -> Path:
+        """What each step was last built from."""
+        return self.target / "stamps"
+
+    @property
+    def runs(self) -> Path:
+        """Folders of guests that run now, and of those that failed."""
+        return self.target / "runs"
+
+
+def tested_program(name: str) -> Path | None:
+    """A program under test, if it has been built."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
+    for candidate in (target / "release" / name, REPOSITORY / "target" / "release" / name):
+        if candidate.is_file():
+            return candidate
+    return None

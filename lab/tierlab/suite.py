@@ -1,0 +1,121 @@
+"""Runs the tests: boots guests, at most two at once, and says of each test how it went."""
+
+import json
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+
+from .boots import BOOTS
+from .collect import TESTS, Group
+from .guest import Guest, Outcome
+from .job import Job
+from .paths import Paths
+
+# A guest keeps one to two of the host's processors busy; the lab is made for machines with two.
+GUESTS_AT_ONCE = 2
+
+
+@dataclass
+class Result:
+    """Of one test on one kernel."""
+
+    kernel: str
+    test: str
+    ok: bool
+    seconds: float
+    """Of the guest's clock."""
+    reason: str = ""
+    figures: dict[str, float | str] = field(default_factory=dict)
+    absent: str = ""
+    """Why this kernel cannot run the test; the result is then that of asserting it."""
+    console: str = ""
+    """The end of the console, of a failed test."""
+
+
+class Report:
+    """Prints a line a test as results come, from any thread."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.results: list[Result] = []
+        self._lock = threading.Lock()
+
+    def add(self, result: Result) -> None:
+        """Prints and keeps a result."""
+        with self._lock:
+            self.results.append(result)
+            print(json.dumps(asdict(result)) if self.as_json else _line(result), flush=True)
+
+    def say(self, text: str) -> None:
+        """Something that is no result."""
+        with self._lock:
+            print(f"lab: {text}", file=sys.stderr, flush=True)
+
+
+def _line(result: Result) -> str:
+    figures = "  ".join(f"{name}={value}" for name, value in result.figures.items())
+    words = f"{result.kernel:5} {'PASS' if result.ok else 'FAIL'} {result.seconds:7.1f} s  {result.test}"
+    absent = f"  (this kernel cannot: {result.absent}; asserted)" if result.absent else ""
+    line = f"{words}{absent}{'  ' + figures if figures else ''}"
+    if result.ok:
+        return line
+    console = "\n".join(f"      | {text}" for text in result.console.splitlines())
+    return f"{line}\n      {result.reason}\n{console}"
+
+
+def run(paths: Paths, groups: Sequence[Group], report: Report) -> bool:
+    """Runs all groups; true if every test passed."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(GUESTS_AT_ONCE) as pool:
+        futures = [pool.submit(_run_group, paths, group, report, stop) for group in groups]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            # An interrupt, or a guest that cannot be booted: those that run are ended, and no other is begun.
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return all(result.ok for result in report.results)
+
+
+def _run_group(paths: Paths, group: Group, report: Report, stop: threading.Event) -> None:
+    boot = BOOTS[group.boot]
+    guest = Guest(paths, group.kernel, boot.topology, boot.mode)
+    names = " ".join(f"'{test.name}'" for test in group.tests)
+    command = f"PYTHONPATH=/lab/python exec python3 -m tierguest {group.kernel} /lab/job/tests {names}"
+    running: list[str] = []
+    results: dict[str, Result] = {}
+
+    def on_event(line: str) -> None:
+        told = json.loads(line)
+        if "start" in told:
+            running.append(told["start"])
+        else:
+            results[told["test"]] = Result(group.kernel, **told)
+
+    outcome = guest.run(Job(command, files={"tests": TESTS}), group.timeout_s, on_event, stop=stop)
+    if outcome.boot_s is not None:
+        report.say(
+            f"{group.name}: {outcome.release}, boot {outcome.boot_s:.1f} s, {len(group.tests)} tests, "
+            f"in all {outcome.wall_s:.1f} s"
+        )
+    for test in group.tests:
+        result = results.get(test.name) or untold(group, test.name, running, outcome)
+        lack = test.lacks.get(group.kernel)
+        result.absent = lack.reason if lack else ""
+        if not result.ok:
+            result.console = outcome.console_tail()
+        report.add(result)
+
+
+def untold(group: Group, name: str, running: list[str], outcome: Outcome) -> Result:
+    """The result of a test of which the guest did not tell: it was running, or had not begun."""
+    reason = outcome.reason or f"the tests' program ended with status {outcome.exit_code}"
+    if running and name == running[-1]:
+        reason = f"while it ran: {reason}"
+    else:
+        reason = f"it did not run: {reason}"
+    return Result(group.kernel, name, False, 0.0, reason)

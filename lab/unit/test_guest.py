@@ -1,0 +1,91 @@
+"""Following a guest: its lines, its end, and a guest that hangs. A shell script stands for QEMU."""
+
+import subprocess
+import tarfile
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+from tierlab.guest import Lines, Outcome, watch
+from tierlab.job import Job, unpack_results
+from tierlab.paths import Paths
+
+
+class Watching(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for name in ("console", "events", "qemu"):
+            (self.folder / name).touch()
+        self.told: list[str] = []
+        self.stop = threading.Event()
+
+    def _watch(self, script: str, timeout_s: float = 60) -> Outcome:
+        with subprocess.Popen(["sh", "-c", script], cwd=self.folder) as process:
+            self.addCleanup(process.kill)
+            return watch(process, self.folder, timeout_s, self.told.append, lambda line: None, self.stop)
+
+    def test_a_job_that_ends(self) -> None:
+        outcome = self._watch("(echo 'ready 4.2 6.12.0-x'; echo one; echo 'exit 3') >>events; echo end >console")
+        self.assertEqual((outcome.exit_code, outcome.release, outcome.reason), (3, "6.12.0-x", ""))
+        self.assertEqual((self.told, outcome.console_tail()), (["one"], "end"))
+
+    def test_a_hung_guest_is_ended_and_its_console_kept(self) -> None:
+        outcome = self._watch("echo 'ready 4.2 r' >events; echo stuck here >console; exec sleep 1000", timeout_s=0.2)
+        self.assertIsNone(outcome.exit_code)
+        self.assertRegex(outcome.reason, r"process \d+\) hung and was ended after 0 s")
+        self.assertEqual(outcome.console_tail(), "stuck here")
+
+    def test_an_interrupt_ends_the_guest(self) -> None:
+        self.stop.set()
+        outcome = self._watch("exec sleep 1000")
+        self.assertEqual((outcome.exit_code, outcome.reason), (None, "the lab was interrupted"))
+
+    def test_a_guest_that_dies_says_why(self) -> None:
+        outcome = self._watch("echo 'no such machine' >qemu; exit 1")
+        self.assertIsNone(outcome.exit_code)
+        self.assertRegex(outcome.reason, r"status 1.*no such machine")
+
+
+class Files(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def test_lines_come_whole(self) -> None:
+        file = self.folder / "serial"
+        file.write_text("one\r\ntw")
+        lines = Lines(file)
+        self.assertEqual(lines.new(), ["one"])
+        with open(file, "a", encoding="ascii") as more:
+            more.write("o\nthree")
+        self.assertEqual(lines.new(), ["two"])
+        self.assertEqual(lines.new(rest=True), ["three"])
+
+    def test_a_job_is_a_disk_of_whole_sectors(self) -> None:
+        (self.folder / "programs").mkdir()
+        (self.folder / "input").mkdir()
+        (self.folder / "input" / "data").write_bytes(bytes(range(256)))
+        Job("exit 3", self.folder / "input").write(Paths(self.folder), self.folder / "job.tar")
+        self.assertEqual((self.folder / "job.tar").stat().st_size % 512, 0)
+        with tarfile.open(self.folder / "job.tar") as tar:
+            self.assertEqual(tar.extractfile("job/data").read(), bytes(range(256)))
+            self.assertEqual(tar.extractfile("command").read(), b"exit 3\n")
+
+    def test_results_are_unpacked_as_they_are(self) -> None:
+        content = bytes(range(256)) * 100
+        (self.folder / "out").write_bytes(content)
+        with tarfile.open(self.folder / "disk", "w") as tar:
+            tar.add(self.folder / "out", "out")
+        with open(self.folder / "disk", "ab") as disk:
+            disk.truncate(1 << 20)
+        unpack_results(self.folder / "disk", self.folder / "results")
+        self.assertEqual((self.folder / "results" / "out").read_bytes(), content)
+
+    def test_a_job_without_results_leaves_an_empty_folder(self) -> None:
+        (self.folder / "disk").write_bytes(bytes(1 << 16))
+        unpack_results(self.folder / "disk", self.folder / "results")
+        self.assertEqual(list((self.folder / "results").iterdir()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

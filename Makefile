@@ -2,16 +2,25 @@
 
 CARGO ?= cargo
 TIERWISE := target/release/tierwise
+PYTHON ?= python3
+# Given to the lab's guests, without symbols: a guest's disk is in memory.
+TESTED := target/lab-tested
+TIERLAB := PYTHONPATH=lab $(PYTHON) -m tierlab
 # A third of the resident set in fast memory, all policies, every recorded program.
 SCENARIOS := scenarios/recorded/*.toml
 
-.PHONY: help run test lint deny pure build recorder docs docs-check fuzz bench record test-python needs-cargo needs-run needs-test \
-	needs-python clean
+.PHONY: help run install test lint deny pure build recorder docs docs-check fuzz bench record test-python test-dashboard lab lab-test lab-shell \
+	needs-cargo needs-run needs-test needs-python needs-browser needs-lab clean
 
 help:
 	@echo "make run       build, compare every policy on the recorded programs, write tierwise-report.html"
+	@echo "make install   daemon, command, systemd unit, manual pages, completions (PREFIX, DESTDIR)"
 	@echo "make test      everything that must hold: formats, lints, licences, purity, docs, tests"
 	@echo "make test-python  build the Python package into target/venv and run its tests (part of make test)"
+	@echo "make test-dashboard  load the daemon's page in Chromium and look at what it shows"
+	@echo "make lab       build the two-node Linux guests that live things are tested in (lab/README.md)"
+	@echo "make lab-test  run the lab's tests in them, on both kernels"
+	@echo "make lab-shell boot one with this terminal as its console"
 	@echo "make recorder  build the QEMU plugin that records programs"
 	@echo "make record    record the shipped traces again (takes about an hour)"
 	@echo "make bench     measure; docs/performance.md says what was measured where"
@@ -24,13 +33,24 @@ run: needs-run build
 build: needs-cargo
 	$(CARGO) build --release -p tierwise-cli
 
+# Where distributions keep what they did not install. DESTDIR is for packagers.
+PREFIX ?= /usr/local
+install: needs-cargo
+	$(CARGO) build --release -p tierwise-cli -p tierwised
+	scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
+
 test: needs-test lint pure deny recorder docs-check
 	$(CARGO) test --workspace --all-targets
 	$(CARGO) test --workspace --doc
 	$(MAKE) --no-print-directory test-python
+	$(MAKE) --no-print-directory test-dashboard
+	$(MAKE) --no-print-directory lab-test
 
 test-python: needs-cargo needs-python
 	scripts/test-python.sh
+
+test-dashboard: needs-cargo needs-browser
+	scripts/test-dashboard.sh
 
 lint: needs-cargo
 	$(CARGO) fmt --all --check
@@ -45,6 +65,19 @@ deny: needs-cargo
 
 recorder:
 	$(MAKE) --no-print-directory -C recorder
+
+lab: needs-lab
+	$(TIERLAB) build
+
+lab-test: lab
+	$(CARGO) build -p tierwise-cli -p tierwised
+	mkdir -p $(TESTED)
+	install --strip target/debug/tierwise target/debug/tierwised $(TESTED)
+	cd lab && $(PYTHON) -m unittest discover --quiet --start-directory unit
+	TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(TIERLAB) test
+
+lab-shell: lab
+	$(TIERLAB) shell
 
 docs: needs-cargo
 	$(CARGO) run --quiet -p tierwise-cli -- reference > docs/cli.md.tmp
@@ -70,6 +103,12 @@ needs-run:
 
 needs-python:
 	@scripts/setup.sh cc python venv
+
+needs-browser:
+	@scripts/setup.sh python chromium
+
+needs-lab:
+	@scripts/setup.sh cc python lab
 
 needs-test:
 	@scripts/setup.sh rust cc wasm qemu valgrind

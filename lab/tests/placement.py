@@ -9,12 +9,15 @@ from tierguest.files import write
 from tierguest.settings import NUMA_SCANNING
 from tierguest.stairs import Stairs
 
-HOT_MIB = 64
-ALL_MIB = 320
-# The fast node has room for the hot part and a third more: what is cold has to go where it belongs.
-LEFT_MIB = 84
-# As long as everybody gets; the programs do not change meanwhile.
+HOT_MIB = 48
+ALL_MIB = 448
+# The fast node has room for the hot part, for what memtis and the kernel keep free (3 % of the node: 31 MiB), and for little more: what
+# is cold has to go where it belongs.
+LEFT_MIB = 90
+# As long as those get that are only measured; the programs do not change meanwhile.
 CONVERGENCE_S = 45
+# An idle host needs half a minute, and a busy one ten times as long: its guests have the time of day and not the processor.
+LIMIT_S = 300
 
 
 def _stairs(guest: Guest) -> Stairs:
@@ -44,27 +47,41 @@ def _converges(guest: Guest, policy: str) -> None:
     def saying() -> str:
         return f"{stairs.describe()}; tierwised said: {daemon.said()[-1500:]}"
 
-    seconds = guest.wait_until(placed, 2 * CONVERGENCE_S, saying, every_s=1)
+    seconds = guest.wait_until(placed, LIMIT_S, saying, every_s=1)
     guest.figure("seconds", seconds)
     _shares(guest, policy, stairs)
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=180)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def multi_clock_places(guest: Guest) -> None:
     """multi-clock: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
     _converges(guest, "multi-clock")
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=180)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def memtis_places(guest: Guest) -> None:
     """memtis, on DAMON's samples: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
     _converges(guest, "memtis")
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=180)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def tierwise_places(guest: Guest) -> None:
     """tierwise: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
     _converges(guest, "tierwise")
+
+
+# The user "nobody" of Debian.
+NOBODY = 65534
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def another_users_program_is_placed(guest: Guest) -> None:
+    """A tenant's processes belong to a user: what the daemon keeps of root's rights is enough to see and move them."""
+    stairs = guest.stairs(guest.cgroup("shop"), user=NOBODY, mib=48, hot_mib=48, pattern="fixed", node=1)
+    daemon = guest.tierwised(configuration(guest, "tierwise", tenants=[("shop", "cgroup = 'shop'")]))
+    guest.wait_until(
+        lambda: stairs.region().share(0) > 0.95, CONVERGENCE_S, lambda: f"{stairs.describe()}; {daemon.said()[-1500:]}"
+    )
 
 
 def _kernel_tiering(guest: Guest) -> None:

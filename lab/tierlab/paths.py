@@ -71,9 +71,7 @@ class Paths:
 
 
 def tested_program(name: str) -> Path | None:
-    """A program under test, if it has been built."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
-    for candidate in (target / "release" / name, REPOSITORY / "target" / "release" / name):
-        if candidate.is_file():
-            return candidate
-    return None
+    """A program under test, if it has been built: in the folder that TIERLAB_TESTED names, else in target/release."""
+    folder = Path(os.environ.get("TIERLAB_TESTED", REPOSITORY / "target" / "release"))
+    candidate = folder / name
+    return candidate if candidate.is_file() else None

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Outcome;
 use crate::{
-    advise, compare, completions, conform, explain, man, policies, profile, record, reference,
-    reproduce, scenario, simulate, trace,
+    advise, compare, completions, config, conform, daemon, doctor, explain, man, policies, profile,
+    record, record_live, reference, reproduce, restore, scenario, simulate, status, top, trace,
 };
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
@@ -38,7 +38,14 @@ pub enum Command {
     Reproduce(reproduce::Reproduce),
     Scenario(scenario::ScenarioCommand),
     Record(record::Record),
+    RecordLive(record_live::RecordLive),
     Trace(trace::Trace),
+    Doctor(doctor::Doctor),
+    Status(status::Status),
+    Top(top::Top),
+    Daemon(daemon::Daemon),
+    Config(config::Config),
+    Restore(restore::Restore),
     Completions(completions::Completions),
     Man(man::Man),
     #[command(hide = true)]
@@ -58,7 +65,14 @@ impl Command {
             Self::Reproduce(command) => command.execute(),
             Self::Scenario(command) => command.execute(),
             Self::Record(command) => command.execute(),
+            Self::RecordLive(command) => command.execute(),
             Self::Trace(command) => command.execute(),
+            Self::Doctor(command) => command.execute(),
+            Self::Status(command) => command.execute(),
+            Self::Top(command) => command.execute(),
+            Self::Daemon(command) => command.execute(),
+            Self::Config(command) => command.execute(),
+            Self::Restore(command) => command.execute(),
             Self::Completions(command) => command.execute(),
             Self::Man(command) => command.execute(),
             Self::Reference(command) => command.execute(),

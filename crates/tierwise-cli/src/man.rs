@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory};
 use crate::cli::Cli;
 use crate::failure::{Failure, Outcome};
 
-/// Write the manual pages, one a subcommand, into a folder.
+/// Write the manual pages into a folder: one a subcommand, and that of `tierwised`.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise man ~/.local/share/man/man1")]
 pub struct Man {
@@ -20,6 +20,8 @@ impl Man {
     pub fn execute(&self) -> Outcome {
         let refuse = |error| Failure::User(format!("{}: {error}", self.folder.display()));
         std::fs::create_dir_all(&self.folder).map_err(refuse)?;
+        let daemon = tierwised::args::Args::command();
+        clap_mangen::generate_to(daemon, &self.folder).map_err(refuse)?;
         clap_mangen::generate_to(Cli::command(), &self.folder).map_err(refuse)
     }
 }

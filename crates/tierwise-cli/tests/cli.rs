@@ -315,6 +315,7 @@ fn completions_and_manual_pages_are_made() {
     succeeded(&["man", &folder.name("man1")]);
     assert!(folder.path("man1/tierwise.1").is_file());
     assert!(folder.path("man1/tierwise-compare.1").is_file());
+    assert!(folder.path("man1/tierwised.1").is_file());
 }
 
 #[test]

@@ -85,6 +85,10 @@ class Damon:
             write(self.kdamond / "state", "off")
         write(DAMON / "nr_kdamonds", 0)
 
+    def running(self) -> bool:
+        """Whether its kdamond is on."""
+        return read(self.kdamond / "state") == "on"
+
     def applied_bytes(self) -> int:
         """Bytes that the action was done to, since the start."""
         write(self.kdamond / "state", "update_schemes_stats")
@@ -105,3 +109,8 @@ def make_room() -> None:
     """Stops the kernel's own statistics of accesses, where there are any."""
     if DAMON_STAT.exists():
         write(DAMON_STAT, "N")
+
+
+def taken_places() -> int:
+    """How many places for kdamonds are configured, on or off."""
+    return sum(1 for place in DAMON.iterdir() if place.name.isdigit() and read(place / "contexts/nr_contexts") != "0")

@@ -29,12 +29,22 @@ class Truth:
 
 
 class Stairs(Program):
-    """A running `stairs`; options are those of its command line (lab/guest/programs/stairs.c)."""
+    """A running `stairs`; options are those of its command line (lab/guest/programs/stairs.c).
 
-    def __init__(self, folder: Path, name: str, cgroup: Cgroup | None = None, **options: object) -> None:
+    `user` runs it as that user id instead of root's.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, cgroup: Cgroup | None = None, user: int | None = None, **options: object
+    ) -> None:
         self.report = folder / f"{name}.report"
         self.report.unlink(missing_ok=True)
-        words = ["stairs", *(f"{key}={value}" for key, value in options.items()), f"report={self.report}"]
+        become: list[str] = []
+        if user is not None:
+            # It writes its report beside, and renames it.
+            folder.chmod(0o777)
+            become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        words = [*become, "stairs", *(f"{key}={value}" for key, value in options.items()), f"report={self.report}"]
         super().__init__(words, folder / f"{name}.out", cgroup)
         wait_for_file(self.report, self, START_S)
 

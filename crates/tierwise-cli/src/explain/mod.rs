@@ -1,65 +1,90 @@
 //! `tierwise explain`: why a tenant has what it has, and why a page moved or did not.
 
+mod live;
 mod page;
 mod print;
+mod print_live;
 mod story;
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tierwise_core::config::nearest;
 use tierwise_sim::record::RunRecord;
 
 use crate::failure::{Failure, Outcome};
+use crate::live::Socket;
 use crate::{output, run_file};
 
-/// Say of a recorded run why a tenant got what it got, and why a page moved or did not.
+/// Say why a tenant got what it got: in a recorded run, or from the running daemon.
 ///
 /// A run is recorded by `tierwise simulate --record-run FILE`. The answer has the tenant's share over
 /// time with the numbers of the rule that decided, what it holds against it, and its moves by cause
-/// and outcome; with --page, the history of one page.
+/// and outcome; with --page, the history of one page, and why it moved or did not. Without a run, the
+/// running tierwised is asked: what the tenant holds now, the last decisions about it, and its moves.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise simulate scenarios/two-tenants.toml --policy equilibria \
                         --record-run run.json.zst > /dev/null\n  \
                         tierwise explain --tenant store run.json.zst\n  \
-                        tierwise explain --tenant store --page 17 run.json.zst"
+                        tierwise explain --tenant store --page 17 run.json.zst\n  \
+                        tierwise explain --tenant shop"
 )]
 pub struct Explain {
-    /// The recorded run.
-    #[arg(value_name = "RUN")]
-    run: PathBuf,
-    /// The tenant: the name of a workload.
+    /// The recorded run; without one, the running daemon is asked.
+    #[arg(value_name = "RUN", conflicts_with = "socket")]
+    run: Option<PathBuf>,
+    /// The tenant: the name of a workload, or of a tenant of the daemon.
     #[arg(long, value_name = "NAME")]
     tenant: String,
     /// One of its pages, by its number as `tierwise trace stat` shows it.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", requires = "run")]
     page: Option<u32>,
-    /// Print JSON: one object with shares, holdings, moves and page.
+    /// Print JSON: one object with shares, holdings, moves and page; of the daemon, with holdings,
+    /// decisions and moves.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    socket: Socket,
 }
 
 impl Explain {
     pub fn execute(&self) -> Outcome {
-        let record = run_file::read(&self.run)?;
-        let tenant = self.tenant(&record)?;
+        match &self.run {
+            Some(run) => self.recorded(run),
+            None => self.running(),
+        }
+    }
+
+    fn recorded(&self, run: &Path) -> Outcome {
+        let record = run_file::read(run)?;
+        let names: Vec<&str> = record.tenants.iter().map(|t| t.name.as_str()).collect();
+        let tenant = self.tenant(&names, &run.display())?;
         let page = self.page.map(|page| page_of(&record, tenant, page)).transpose()?;
         let story = story::tell(&record, tenant, page);
         if self.json { output::json(&story) } else { print::print(&story) }
     }
 
-    fn tenant(&self, record: &RunRecord) -> Result<usize, Failure> {
-        let names = || record.tenants.iter().map(|t| t.name.as_str());
-        names().position(|name| name == self.tenant).ok_or_else(|| {
-            let advice = nearest(&self.tenant, names())
+    fn running(&self) -> Outcome {
+        let snapshot = self.socket.snapshot()?;
+        let names: Vec<&str> = snapshot.tenants.iter().map(|t| t.name.as_str()).collect();
+        let tenant = self.tenant(&names, &"tierwised")?;
+        let story = live::tell(&snapshot, &snapshot.tenants[tenant]);
+        if self.json {
+            return output::json(&story);
+        }
+        print_live::print(&mut anstream::stdout().lock(), &story)
+    }
+
+    fn tenant(&self, names: &[&str], who: &dyn Display) -> Result<usize, Failure> {
+        names.iter().position(|name| *name == self.tenant).ok_or_else(|| {
+            let advice = nearest(&self.tenant, names.iter().copied())
                 .map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
-            let all = names().collect::<Vec<_>>().join(", ");
-            Failure::User(format!(
-                "{}: no tenant is called \"{}\"{advice} (there are {all})",
-                self.run.display(),
-                self.tenant
-            ))
+            let all = names.join(", ");
+            let problem =
+                format!("no tenant is called \"{}\"{advice} (there are {all})", self.tenant);
+            Failure::User(format!("{who}: {problem}"))
         })
     }
 }

@@ -32,7 +32,7 @@ pub fn print(story: &Story) -> Outcome {
     Ok(out.flush()?)
 }
 
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
 }
 
@@ -101,7 +101,7 @@ fn holdings(out: &mut impl Write, story: &Story) -> Outcome {
     Ok(writeln!(out)?)
 }
 
-fn against(held: &Holding) -> String {
+pub(super) fn against(held: &Holding) -> String {
     let Some(floor) = held.floor_bytes else { return "no share was set".to_owned() };
     let floor = match held.bytes.cmp(&floor) {
         _ if floor == 0 => "no floor".to_owned(),

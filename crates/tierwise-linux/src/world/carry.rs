@@ -1,13 +1,15 @@
 //! How a plan becomes system calls, and what came of each move.
 //!
 //! A page of the engine's is a block of many; it has moved when more than half of what is resident of it lies where it was to
-//! go, verified. A round is not longer than [`ROUND`]: what does not fit into it is reported as over the budget, and
+//! go, verified. The rest of it follows ([`Carrier::finish`]): nobody else would ever ask for it, because the engine knows
+//! the block in one place. A round is not longer than [`ROUND`]: what does not fit into it is reported as over the budget, and
 //! the engine plans it again if it still wants it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tierwise_core::migrate::{FailReason, Move, MoveOutcome};
-use tierwise_core::units::TierId;
+use tierwise_core::units::{PageId, TierId};
 
 use super::blocks::Blocks;
 use super::survey::Survey;
@@ -37,6 +39,9 @@ pub struct Carrier<C> {
     firsts: Vec<usize>,
     moved: Vec<Moved>,
     targets: Vec<Option<u32>>,
+    /// Blocks that moved in part, and where to.
+    rest: BTreeMap<PageId, TierId>,
+    finishing: Vec<(PageId, TierId)>,
     cpu: Duration,
 }
 
@@ -50,6 +55,8 @@ impl<C: Calls> Carrier<C> {
             firsts: Vec::new(),
             moved: Vec::new(),
             targets: Vec::new(),
+            rest: BTreeMap::new(),
+            finishing: Vec::new(),
             cpu: Duration::ZERO,
         }
     }
@@ -101,11 +108,46 @@ impl<C: Calls> Carrier<C> {
                 out.extend(moves[at..].iter().map(|m| unmoved(m, blocks, FailReason::Budget)));
                 break;
             }
-            let next = self.gather(&moves[at..], blocks, survey) + at;
+            let wanted = moves[at..].iter().map(|m| (m.page, m.to));
+            let next = self.gather(wanted, blocks, survey) + at;
             answer = self.mover.run(&mut self.calls, &self.requests, &mut self.moved);
             self.report(&moves[at..next], blocks, out);
             at = next;
         }
+        self.cpu += self.calls.cpu().saturating_sub(cpu);
+        answer
+    }
+
+    /// Moves what is left behind of blocks that moved in part, as long as they are still known to be there; a portion
+    /// of it at a time.
+    ///
+    /// # Errors
+    /// As [`Carrier::carry`].
+    pub fn finish(
+        &mut self,
+        roots: &Roots,
+        host: &Host,
+        blocks: &Blocks,
+        survey: &mut Survey,
+    ) -> Result<()> {
+        self.rest.retain(|page, to| blocks.get(*page).is_some_and(|block| block.tier == *to));
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        let cpu = self.calls.cpu();
+        self.aim(roots, host);
+        let mut wanted = std::mem::take(&mut self.finishing);
+        wanted.clear();
+        wanted.extend(self.rest.iter().map(|(page, to)| (*page, *to)));
+        let taken = self.gather(wanted.iter().copied(), blocks, survey);
+        let answer = self.mover.run(&mut self.calls, &self.requests, &mut self.moved);
+        for (i, (page, _)) in wanted[..taken].iter().enumerate() {
+            let range = self.requests_of(i);
+            if left_behind(&self.requests[range.clone()], &self.moved[range]) == 0 {
+                self.rest.remove(page);
+            }
+        }
+        self.finishing = wanted;
         self.cpu += self.calls.cpu().saturating_sub(cpu);
         answer
     }
@@ -119,17 +161,22 @@ impl<C: Calls> Carrier<C> {
     }
 
     /// Makes requests of as many moves as fit into a portion; at least of one. Returns how many.
-    fn gather(&mut self, moves: &[Move], blocks: &Blocks, survey: &mut Survey) -> usize {
+    fn gather(
+        &mut self,
+        moves: impl Iterator<Item = (PageId, TierId)>,
+        blocks: &Blocks,
+        survey: &mut Survey,
+    ) -> usize {
         self.requests.clear();
         self.firsts.clear();
         let mut bytes = 0;
-        for (count, m) in moves.iter().enumerate() {
+        for (page, to) in moves {
             if bytes >= PORTION {
-                return count;
+                break;
             }
             self.firsts.push(self.requests.len());
-            let Some(&block) = blocks.get(m.page) else { continue };
-            let Some(node) = self.targets.get(m.to.index()).copied().flatten() else { continue };
+            let Some(&block) = blocks.get(page) else { continue };
+            let Some(node) = self.targets.get(to.index()).copied().flatten() else { continue };
             let (start, end) = (block.number * blocks.size(), (block.number + 1) * blocks.size());
             let Ok(ranges) = survey.resident(block.process, start, end) else { continue };
             for range in ranges {
@@ -149,14 +196,19 @@ impl<C: Calls> Carrier<C> {
                 }
             }
         }
-        moves.len()
+        self.firsts.len()
+    }
+
+    /// Which requests the i-th move of the portion became.
+    fn requests_of(&self, i: usize) -> std::ops::Range<usize> {
+        self.firsts[i]..self.firsts.get(i + 1).copied().unwrap_or(self.requests.len())
     }
 
     /// One outcome a move of the portion.
     fn report(&mut self, moves: &[Move], blocks: &mut Blocks, out: &mut Vec<MoveOutcome>) {
         for (i, m) in moves.iter().enumerate() {
-            let last = self.firsts.get(i + 1).copied().unwrap_or(self.requests.len());
-            let range = self.firsts[i]..last;
+            let range = self.requests_of(i);
+            let left = left_behind(&self.requests[range.clone()], &self.moved[range.clone()]);
             let full = self.targets.get(m.to.index()).copied().flatten().is_none();
             let verdict = if full {
                 Err(FailReason::TargetFull)
@@ -169,8 +221,12 @@ impl<C: Calls> Carrier<C> {
                 // It is there: what was known was old.
                 outcome.result = Ok(());
             }
+            self.rest.remove(&m.page);
             if outcome.result.is_ok() {
                 blocks.placed(m.page, m.to);
+                if left > 0 {
+                    self.rest.insert(m.page, m.to);
+                }
             }
             out.push(outcome);
         }
@@ -180,6 +236,14 @@ impl<C: Calls> Carrier<C> {
 fn unmoved(m: &Move, blocks: &Blocks, reason: FailReason) -> MoveOutcome {
     let from: Option<TierId> = blocks.get(m.page).map(|block| block.tier);
     MoveOutcome { page: m.page, from, to: m.to, result: Err(reason) }
+}
+
+/// Bytes of a block that are there and not where they were to go.
+fn left_behind(requests: &[Request], moved: &[Moved]) -> u64 {
+    let stays = |moved: &Moved| {
+        !matches!(moved.result, Ok(()) | Err(FailReason::Already | FailReason::Gone))
+    };
+    requests.iter().zip(moved).filter(|(_, moved)| stays(moved)).map(|(r, _)| r.bytes).sum()
 }
 
 /// What became of a block: moved if more than half of it did, there already if it was, else why most of the rest did not.

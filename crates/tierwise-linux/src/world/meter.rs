@@ -143,6 +143,11 @@ impl Meter {
         self.total
     }
 
+    /// What of it went into moving pages, their verification included.
+    pub fn moving_so_far(&self) -> Duration {
+        self.moving
+    }
+
     /// What of it the kernel's threads used.
     pub fn kernel(&self) -> Duration {
         self.looking

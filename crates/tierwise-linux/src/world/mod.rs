@@ -171,6 +171,11 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
+    /// Whether it looks at pages.
+    pub fn looks(&self) -> bool {
+        self.looker.is_some()
+    }
+
     /// Decide and move, or only decide.
     pub fn set_dry_run(&mut self, dry_run: bool) {
         self.settings.dry_run = dry_run;
@@ -247,6 +252,19 @@ impl<C: Calls> LiveWorld<C> {
         Ok(())
     }
 
+    /// What is left behind of blocks that moved follows them.
+    fn finish_moves(&mut self) {
+        if self.settings.dry_run {
+            return;
+        }
+        let (roots, host) = (&self.settings.roots, &self.host);
+        let finished = self.carrier.finish(roots, host, &self.blocks, &mut self.survey);
+        self.meter.moving(self.carrier.take_cpu());
+        if let Err(e) = finished {
+            self.news.push(News::Refused(e.to_string()));
+        }
+    }
+
     /// What was seen since the last time, and whom to look at next.
     fn look(&mut self, out: &mut Observation) {
         let Some(looker) = &mut self.looker else { return };
@@ -311,7 +329,7 @@ impl<C: Calls> World for LiveWorld<C> {
 
     /// No hint faults: only the kernel can make pages inaccessible to a process that does not take part.
     fn capabilities(&self) -> Capabilities {
-        let sees = self.looker.is_some();
+        let sees = self.looks();
         Capabilities { reference_bits: sees, samples: sees, ..Capabilities::default() }
     }
 
@@ -332,6 +350,7 @@ impl<C: Calls> World for LiveWorld<C> {
         }
         if now >= self.next_survey && !self.meter.suspended() {
             self.survey(now, out)?;
+            self.finish_moves();
             self.read_tenants(now);
         }
         if !self.meter.suspended() {

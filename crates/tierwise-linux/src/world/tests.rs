@@ -23,6 +23,8 @@ struct Pretender {
     nodes: HashMap<usize, i32>,
     clock: Duration,
     full: bool,
+    /// Has room for so many more pages.
+    room: Option<usize>,
 }
 
 impl Calls for Pretender {
@@ -54,8 +56,10 @@ impl Calls for Pretender {
         _: bool,
     ) -> Result<()> {
         for ((address, node), status) in addresses.iter().zip(nodes).zip(status) {
-            *status = if self.full { -libc::ENOMEM } else { *node };
-            if !self.full {
+            let full = self.full || self.room == Some(0);
+            *status = if full { -libc::ENOMEM } else { *node };
+            if !full {
+                self.room = self.room.map(|room| room - 1);
                 self.nodes.insert(*address, *node);
             }
         }
@@ -177,6 +181,35 @@ fn a_full_node_and_a_dry_run_move_nothing_and_say_why() {
     let dry = outcomes(&mut world, &pages, 1);
     assert!(dry.iter().all(|o| o.result == Err(FailReason::Budget)), "{dry:?}");
     assert_eq!(world.moved_bytes(), 0);
+}
+
+#[test]
+fn what_is_left_behind_of_a_block_follows_when_there_is_room() {
+    let (_dir, _waker, mut world) = world();
+    let memory = Memory::new(16 * BLOCK as usize);
+    let mut seen = Observation::default();
+    world.observe(&mut seen).unwrap();
+    let pages: Vec<PageId> = (0..2).map(|n| page(&world, &memory, n).unwrap()).collect();
+    let per_block = (BLOCK / 4096) as usize;
+    // The first block fits, and most of the second.
+    world.carrier.calls().room = Some(2 * per_block - 3);
+    let moved = outcomes(&mut world, &pages, 1);
+    assert!(moved.iter().all(|o| o.result.is_ok()), "{moved:?}");
+    assert_eq!(world.moved_bytes(), 2 * BLOCK - 3 * 4096);
+    let again = |world: &mut LiveWorld<Pretender>, seen: &mut Observation| {
+        // Beyond the time for which a full node is left alone.
+        world.carrier.calls().clock += Duration::from_secs(100);
+        world.next_survey = Timestamp::ZERO;
+        world.observe(seen).unwrap();
+    };
+    world.carrier.calls().room = None;
+    again(&mut world, &mut seen);
+    assert_eq!(world.moved_bytes(), 2 * BLOCK);
+    // Moved elsewhere since, nothing of it is brought back.
+    outcomes(&mut world, &pages, 0);
+    let bytes = world.moved_bytes();
+    again(&mut world, &mut seen);
+    assert_eq!(world.moved_bytes(), bytes);
 }
 
 #[test]

@@ -64,7 +64,9 @@ pub fn numbers(rule: &Rule) -> BTreeMap<String, f64> {
         Rule::Thrashing { rate, limit, promotion } => {
             vec![("events_per_second", rate), ("limit", limit), ("promotion", promotion)]
         }
-        Rule::Recovering { promotion } | Rule::Fruitless { promotion } => vec![("promotion", promotion)],
+        Rule::Recovering { promotion } | Rule::Fruitless { promotion } => {
+            vec![("promotion", promotion)]
+        }
         Rule::Overcommitted { floors, capacity } => {
             vec![("floors_pages", pages(floors)), ("capacity_pages", pages(capacity))]
         }

@@ -1,0 +1,119 @@
+//! `tierwise daemon`: commands to a running `tierwised`.
+
+mod report;
+mod tenant;
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use tierwised::control::Command;
+
+use crate::failure::Outcome;
+use crate::live::Socket;
+use crate::output;
+
+/// Tell the running daemon what to do: pause, resume, reload, another policy, other tenants.
+///
+/// Every change holds until the daemon reads its configuration again; what is to last belongs into the
+/// configuration. What changed is printed, line by line.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "EXAMPLE\n  tierwise daemon pause\n  tierwise daemon policy multi-clock\n  \
+                        tierwise daemon tenant add shop --cgroup shop.slice --floor 80GB"
+)]
+pub struct Daemon {
+    #[command(subcommand)]
+    command: Told,
+}
+
+#[derive(Debug, Subcommand)]
+enum Told {
+    /// Stop deciding and moving; go on looking.
+    #[command(after_help = "EXAMPLE\n  tierwise daemon pause")]
+    Pause(Plain),
+    /// Go on deciding and moving.
+    #[command(after_help = "EXAMPLE\n  tierwise daemon resume")]
+    Resume(Plain),
+    /// Read the configuration file again, and print what that changes.
+    #[command(after_help = "EXAMPLE\n  tierwise daemon reload")]
+    Reload(Plain),
+    Policy(Policy),
+    Tenant(tenant::Tenant),
+    Report(report::Report),
+    /// Print everything the daemon says of itself, as JSON.
+    #[command(after_help = "EXAMPLE\n  tierwise daemon snapshot | jq .counters")]
+    Snapshot {
+        #[command(flatten)]
+        socket: Socket,
+    },
+}
+
+// What all commands share that print what changed. No doc comment: see `live::Socket`.
+#[derive(Debug, Args)]
+struct Plain {
+    #[command(flatten)]
+    socket: Socket,
+    /// Print JSON: one object with ok and the lines of what changed.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Change the policy.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise daemon policy equilibria\n  \
+                        tierwise daemon policy /etc/tierwise/own.toml")]
+struct Policy {
+    /// A policy by its name (see `tierwise policies`), or the path of a recipe file.
+    #[arg(value_name = "NAME")]
+    recipe: String,
+    #[command(flatten)]
+    plain: Plain,
+}
+
+impl Daemon {
+    pub fn execute(&self) -> Outcome {
+        match &self.command {
+            Told::Pause(plain) => plain.tell(&Command::Pause),
+            Told::Resume(plain) => plain.tell(&Command::Resume),
+            Told::Reload(plain) => plain.tell(&Command::Reload),
+            Told::Policy(policy) => policy.execute(),
+            Told::Tenant(tenant) => tenant.execute(),
+            Told::Report(report) => report.execute(),
+            Told::Snapshot { socket } => output::json(&socket.snapshot()?),
+        }
+    }
+}
+
+impl Plain {
+    /// Sends a command and prints what changed.
+    fn tell(&self, command: &Command) -> Outcome {
+        let reply = self.socket.call(command)?;
+        if self.json {
+            return output::json(&reply);
+        }
+        let mut out = anstream::stdout().lock();
+        if reply.changed.is_empty() {
+            writeln!(out, "nothing changed")?;
+        }
+        for line in &reply.changed {
+            writeln!(out, "{line}")?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+impl Policy {
+    fn execute(&self) -> Outcome {
+        // The daemon opens the file, from another folder than this one.
+        let recipe = match std::path::absolute(&self.recipe) {
+            Ok(path) if is_file_name(&self.recipe) => path.display().to_string(),
+            _ => self.recipe.clone(),
+        };
+        self.plain.tell(&Command::Policy { recipe })
+    }
+}
+
+/// How the daemon tells a recipe file from a policy's name.
+fn is_file_name(recipe: &str) -> bool {
+    recipe.contains('/') || recipe.ends_with(".toml")
+}

@@ -1,0 +1,157 @@
+//! `tierwise daemon tenant`: tenants while the daemon runs.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
+use tierwised::config::{ClassName, LimitText, TenantConfig};
+use tierwised::control::{Command, TenantChange};
+
+use super::Plain;
+use super::report::{duration, milliseconds};
+use crate::failure::Outcome;
+
+/// Add a tenant, change what one is entitled to, or let one go.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "EXAMPLE\n  tierwise daemon tenant add shop --cgroup shop.slice --floor 80GB\n  \
+                        tierwise daemon tenant set shop --floor 60GB\n  \
+                        tierwise daemon tenant remove shop"
+)]
+pub struct Tenant {
+    #[command(subcommand)]
+    command: Change,
+}
+
+#[derive(Debug, Subcommand)]
+enum Change {
+    Add(Add),
+    Set(Set),
+    /// Let a tenant go: its processes are nobody's from now on, and their pages stay where they are.
+    #[command(after_help = "EXAMPLE\n  tierwise daemon tenant remove shop")]
+    Remove {
+        /// Which.
+        name: String,
+        #[command(flatten)]
+        plain: Plain,
+    },
+}
+
+/// Add a tenant.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("processes").required(true).args(["cgroup", "pids", "qemu"]),
+    after_help = "EXAMPLE\n  tierwise daemon tenant add shop --cgroup shop.slice --class latency-critical --slo 5ms\n  \
+                  tierwise daemon tenant add batch --pids 1201,1202 --cap 50%"
+)]
+struct Add {
+    /// Its name, for people and for other commands.
+    name: String,
+    /// A cgroup: its path below the cgroup file system, a unit's name, or a pattern. It need not exist yet.
+    #[arg(long, value_name = "CGROUP")]
+    cgroup: Option<String>,
+    /// Processes by their numbers.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    pids: Vec<i32>,
+    /// A QEMU guest by its name, or the path of its pid file.
+    #[arg(long, value_name = "GUEST")]
+    qemu: Option<String>,
+    /// How its success is judged.
+    #[arg(long, value_enum, default_value_t = Class::BestEffort)]
+    class: Class,
+    #[command(flatten)]
+    entitled: Entitled,
+    #[command(flatten)]
+    plain: Plain,
+}
+
+/// Change what a tenant is entitled to; what is not named stays.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("change").required(true).multiple(true).args(["weight", "floor", "cap", "slo"]),
+    after_help = "EXAMPLE\n  tierwise daemon tenant set shop --floor 60GB --weight 200"
+)]
+struct Set {
+    /// Which.
+    name: String,
+    #[command(flatten)]
+    entitled: Entitled,
+    #[command(flatten)]
+    plain: Plain,
+}
+
+// What a tenant is entitled to. No doc comment: see `live::Socket`.
+#[derive(Debug, Args)]
+struct Entitled {
+    /// Its weight among the tenants; 100 without one.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_WEIGHT)))]
+    weight: Option<u32>,
+    /// Memory of the fastest tier that others' needs do not take away: 80GB, 25% of what it has resident, or auto.
+    #[arg(long, value_name = "LIMIT", value_parser = limit)]
+    floor: Option<LimitText>,
+    /// The most that it may hold in the fastest tier: 80GB, or 25% of what it has resident.
+    #[arg(long, value_name = "LIMIT", value_parser = limit)]
+    cap: Option<LimitText>,
+    /// The 99th percentile of latency that it must not exceed, such as 5ms.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    slo: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Class {
+    /// By its throughput.
+    BestEffort,
+    /// By the latency of its requests; needs --slo.
+    LatencyCritical,
+}
+
+fn limit(text: &str) -> Result<LimitText, String> {
+    LimitText::try_from(text.to_owned())
+}
+
+impl Tenant {
+    pub fn execute(&self) -> Outcome {
+        match &self.command {
+            Change::Add(add) => add.plain.tell(&Command::TenantAdd { tenant: add.tenant() }),
+            Change::Set(set) => {
+                let (name, change) = (set.name.clone(), set.entitled.change());
+                set.plain.tell(&Command::TenantSet { name, change })
+            }
+            Change::Remove { name, plain } => {
+                plain.tell(&Command::TenantRemove { name: name.clone() })
+            }
+        }
+    }
+}
+
+impl Add {
+    fn tenant(&self) -> TenantConfig {
+        let change = self.entitled.change();
+        TenantConfig {
+            name: self.name.clone(),
+            cgroup: self.cgroup.clone(),
+            pids: self.pids.clone(),
+            qemu: self.qemu.clone(),
+            class: match self.class {
+                Class::BestEffort => ClassName::BestEffort,
+                Class::LatencyCritical => ClassName::LatencyCritical,
+            },
+            slo_ms: change.slo_ms,
+            weight: change.weight.unwrap_or(DEFAULT_WEIGHT),
+            floor: change.floor,
+            cap: change.cap,
+            latency: None,
+        }
+    }
+}
+
+impl Entitled {
+    fn change(&self) -> TenantChange {
+        TenantChange {
+            weight: self.weight,
+            floor: self.floor.clone(),
+            cap: self.cap.clone(),
+            slo_ms: self.slo.map(milliseconds),
+        }
+    }
+}

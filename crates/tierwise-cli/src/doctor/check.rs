@@ -1,0 +1,90 @@
+//! One line of the report.
+
+use serde::Serialize;
+use tierwise_linux::error::LinuxError;
+
+/// How it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// As it should be.
+    Ok,
+    /// Good to know, and nothing that stops anything.
+    Note,
+    /// Not there.
+    Missing,
+}
+
+/// What cannot be done while something is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stops {
+    /// Nothing: there are other ways.
+    Nothing,
+    /// Moving pages: tierwised only observes.
+    Managing,
+    /// tierwised does not start, or sees nothing.
+    Everything,
+}
+
+/// One line. Keys of `--json` stay.
+#[derive(Debug, Clone, Serialize)]
+pub struct Check {
+    pub name: &'static str,
+    pub status: Status,
+    pub found: String,
+    /// How to get what is missing, or what to do about what is noted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    pub stops: Stops,
+}
+
+impl Check {
+    pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        let (status, stops) = (Status::Ok, Stops::Nothing);
+        Self { name, status, found: found.into(), remedy: None, stops }
+    }
+
+    pub fn note(name: &'static str, found: impl Into<String>, remedy: Option<String>) -> Self {
+        Self { status: Status::Note, remedy, ..Self::ok(name, found) }
+    }
+
+    pub fn missing(
+        name: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { status: Status::Missing, remedy: Some(remedy.into()), ..Self::ok(name, found) }
+    }
+
+    /// What the kernel refused.
+    pub fn failed(name: &'static str, error: &LinuxError) -> Self {
+        match error {
+            LinuxError::Missing { what, remedy } => Self::missing(name, what, remedy),
+            LinuxError::File { source, .. } | LinuxError::Process { source, .. }
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                Self::missing(name, error.to_string(), "ask as root: sudo tierwise doctor")
+            }
+            _ if error.is_gone() => Self::missing(
+                name,
+                error.to_string(),
+                "use a kernel that has it, with its file systems mounted where distributions mount them",
+            ),
+            _ => Self::missing(name, error.to_string(), "see what wrote this file"),
+        }
+    }
+
+    /// What a probe answered.
+    pub fn probed(name: &'static str, answer: Result<(), LinuxError>, found: &str) -> Self {
+        match answer {
+            Ok(()) => Self::ok(name, found),
+            Err(error) => Self::failed(name, &error),
+        }
+    }
+
+    /// While it is missing, this cannot be done.
+    pub fn stopping(self, stops: Stops) -> Self {
+        if self.status == Status::Missing { Self { stops, ..self } } else { self }
+    }
+}

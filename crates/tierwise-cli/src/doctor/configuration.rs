@@ -1,0 +1,99 @@
+//! The configuration: whether it is right, whether it fits this machine, and whether a daemon runs with it.
+
+use std::path::Path;
+
+use tierwise_core::engine::{Engine, EngineConfig};
+use tierwise_core::observe::Capabilities;
+use tierwise_core::recipe::Recipe;
+use tierwise_linux::topology::Host;
+use tierwised::config::{Config, DEFAULT_FILE, TenantConfig};
+use tierwised::control::{ClientError, Command, call};
+
+use super::check::{Check, Stops};
+use crate::live::words;
+
+const NAME: &str = "configuration";
+
+/// The configuration, if it can be read.
+pub fn read(file: Option<&Path>) -> (Vec<Check>, Option<Config>) {
+    let standard = Path::new(DEFAULT_FILE);
+    let Some(file) = file.or_else(|| standard.exists().then_some(standard)) else {
+        let remedy = "`tierwise config example` prints one to start from".to_owned();
+        let check = Check::note(
+            NAME,
+            format!("{DEFAULT_FILE} is not there: the defaults hold, without tenants"),
+            Some(remedy),
+        );
+        return (vec![check], None);
+    };
+    match Config::read(file) {
+        Ok(config) => {
+            let tenants = match config.tenants.len() {
+                1 => "1 tenant".to_owned(),
+                count => format!("{count} tenants"),
+            };
+            let found = format!("{}: policy {}, {tenants}", file.display(), config.policy);
+            (vec![Check::ok(NAME, found)], Some(config))
+        }
+        Err(error) => {
+            let remedy = "mend it; `tierwise config example` has every key";
+            let check = Check::missing(NAME, error.to_string(), remedy);
+            (vec![check.stopping(Stops::Everything)], None)
+        }
+    }
+}
+
+/// Whether an engine can be made of it for this machine: floors against capacity, and what the policy needs to see.
+pub fn fits(config: &Config, host: Option<&Host>, sees: bool) -> Option<Check> {
+    const NAME: &str = "policy and floors";
+    let host = host?;
+    let recipe = match recipe(&config.policy) {
+        Ok(recipe) => recipe,
+        Err(problem) => {
+            let remedy = "`tierwise policies` lists the policies";
+            return Some(Check::missing(NAME, problem, remedy).stopping(Stops::Everything));
+        }
+    };
+    let name = recipe.name().to_owned();
+    let engine = EngineConfig {
+        tenants: config.tenants.iter().map(TenantConfig::spec).collect(),
+        learning: Some(tierwise_learn::learning()),
+        ..EngineConfig::new(recipe)
+    };
+    // What the live world can show: reference bits and samples, if it can look at all.
+    let shows = Capabilities { reference_bits: sees, samples: sees, ..Capabilities::default() };
+    Some(match Engine::new(&engine, host.topology(), &shows, 1) {
+        Ok(_) => Check::ok(NAME, format!("{name} runs on this machine, and the floors fit")),
+        Err(error) => {
+            Check::missing(NAME, error.to_string(), "change policy or tenants in the configuration")
+                .stopping(Stops::Everything)
+        }
+    })
+}
+
+/// A shipped recipe, or the operator's.
+fn recipe(policy: &str) -> Result<Recipe, String> {
+    if !policy.contains('/') && !policy.ends_with(".toml") {
+        return Recipe::named(policy).map_err(|error| error.problem);
+    }
+    let text = std::fs::read_to_string(policy)
+        .map_err(|error| format!("{policy}: cannot be read: {error}"))?;
+    Recipe::parse(policy, &text).map_err(|error| error.to_string())
+}
+
+/// Whether tierwised runs.
+pub fn daemon(config: &Config) -> Check {
+    const NAME: &str = "tierwised";
+    match call(&config.control.socket, &Command::Snapshot) {
+        Ok(reply) => match reply.snapshot {
+            Some(snapshot) => Check::ok(NAME, words::title(&snapshot)),
+            None => Check::note(NAME, "runs, and is of another version than this command", None),
+        },
+        Err(ClientError::Nobody { path, source }) => Check::note(
+            NAME,
+            format!("does not run ({}: {source})", path.display()),
+            Some("systemctl start tierwised".into()),
+        ),
+        Err(error) => Check::note(NAME, error.to_string(), None),
+    }
+}

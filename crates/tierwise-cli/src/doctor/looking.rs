@@ -1,0 +1,110 @@
+//! Ways of looking at pages.
+
+use tierwise_linux::damon::admin::Place;
+use tierwise_linux::damon::{Admin, damon_stat};
+use tierwise_linux::file;
+use tierwise_linux::look::auto;
+use tierwise_linux::look::auto::Chosen;
+use tierwise_linux::roots::Roots;
+use tierwised::config::{Config, LookSource};
+
+use super::Ground;
+use super::check::{Check, Stops};
+
+/// The checks, and whether anything can be seen of pages at all.
+pub fn checks(ground: &Ground, config: &Config) -> (Vec<Check>, bool) {
+    let roots = &ground.roots;
+    let way = |name, chosen: Chosen, found| Check::probed(name, chosen.probe(roots), found);
+    let mut checks = vec![
+        way("DAMON vaddr", Chosen::DamonVaddr, "hot regions of processes are to be seen"),
+        way("DAMON paddr", Chosen::DamonPaddr, "hot regions of physical memory are to be seen"),
+    ];
+    checks.extend(held(roots, config));
+    checks.extend(users(roots));
+    checks.extend([
+        way("idle bitmap", Chosen::IdleBitmap, "single pages referenced are to be seen"),
+        way("PEBS, IBS", Chosen::PerfSamples, "the processor samples accesses"),
+        way(
+            "PAGEMAP_SCAN",
+            Chosen::PagemapScan,
+            "pages present and written are to be seen quickly",
+        ),
+        way("soft-dirty", Chosen::SoftDirty, "pages written are to be seen"),
+    ]);
+    let (check, sees) = chosen(roots, config);
+    checks.push(check);
+    (checks, sees)
+}
+
+/// The kernel's own use of DAMON, which leaves room for nobody else.
+fn held(roots: &Roots, config: &Config) -> Option<Check> {
+    const NAME: &str = "damon_stat";
+    let switch = damon_stat(roots)?;
+    let found = format!("the kernel's module holds DAMON for itself ({})", switch.display());
+    Some(if config.kernel.release_damon {
+        Check::note(
+            NAME,
+            found,
+            Some("the configuration has tierwised switch it off, and on again at its end".into()),
+        )
+    } else {
+        let remedy = "write release_damon = true under [kernel] to have tierwised switch it off, \
+                      and on again at its end";
+        Check::missing(NAME, found, remedy)
+    })
+}
+
+/// Who uses DAMON's threads now.
+fn users(roots: &Roots) -> Option<Check> {
+    const NAME: &str = "kdamonds";
+    // Without DAMON the checks above have said so.
+    let places = Admin::open(roots, None).ok()?.places();
+    let places = match places {
+        Ok(places) => places,
+        Err(error) => return Some(Check::failed(NAME, &error)),
+    };
+    let user = |(index, place): (usize, &Place)| match place {
+        Place::Empty => None,
+        Place::Taken(None) => Some(format!("{index} (configured, off)")),
+        Place::Taken(Some(pid)) => {
+            let name = file::text(&roots.proc.join(format!("{pid}/comm"))).unwrap_or_default();
+            Some(format!("{index} (on, thread {pid} {})", name.trim()))
+        }
+    };
+    let users: Vec<String> = places.iter().enumerate().filter_map(user).collect();
+    Some(if users.is_empty() {
+        Check::ok(NAME, "nobody uses DAMON")
+    } else {
+        let remedy = "tierwised takes only places that nobody uses; if this is no running \
+                      tierwised, see who started it";
+        Check::note(NAME, format!("in use: {}", users.join(", ")), Some(remedy.into()))
+    })
+}
+
+/// The way that tierwised would take.
+fn chosen(roots: &Roots, config: &Config) -> (Check, bool) {
+    const NAME: &str = "way of looking";
+    let way = match config.look.source {
+        LookSource::Auto => {
+            let choice = auto(roots);
+            let picked =
+                if choice.samples.way.is_some() { choice.samples } else { choice.references };
+            let check = match picked.way {
+                Some(way) => Check::ok(NAME, format!("auto takes {}", way.name())),
+                None => {
+                    let remedy = "get one of DAMON vaddr, idle bitmap, PEBS or IBS, as said above";
+                    Check::missing(NAME, "no way of looking is to be had", remedy)
+                }
+            };
+            return (check.stopping(Stops::Everything), picked.way.is_some());
+        }
+        LookSource::Damon => Chosen::DamonVaddr,
+        LookSource::IdleBitmap => Chosen::IdleBitmap,
+        LookSource::Perf => Chosen::PerfSamples,
+        LookSource::SoftDirty => Chosen::SoftDirty,
+    };
+    let answer = way.probe(roots);
+    let sees = answer.is_ok();
+    let found = format!("{}, as configured", way.name());
+    (Check::probed(NAME, answer, &found).stopping(Stops::Everything), sees)
+}

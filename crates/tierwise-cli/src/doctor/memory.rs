@@ -1,0 +1,122 @@
+//! The memory tiers, and what the kernel does with them by itself.
+
+use tierwise_core::units::Bytes;
+use tierwise_linux::roots::Roots;
+use tierwise_linux::settings::Knob;
+use tierwise_linux::topology::{Host, HostTier, Verdict};
+use tierwised::config::Config;
+
+use super::Ground;
+use super::check::{Check, Stops};
+
+/// The checks, and the host if it can be understood.
+pub fn checks(ground: &Ground, config: &Config) -> (Vec<Check>, Option<Host>) {
+    let roots = &ground.roots;
+    let mut checks = Vec::new();
+    let host = match Host::discover(roots, config.tier_override().as_ref()) {
+        Ok(host) => {
+            checks.extend(tiers(&host));
+            Some(host)
+        }
+        Err(error) => {
+            checks.push(Check::failed("memory tiers", &error).stopping(Stops::Managing));
+            None
+        }
+    };
+    checks.push(demotion(roots, config));
+    checks.push(balancing(roots, config));
+    (checks, host)
+}
+
+fn tiers(host: &Host) -> Vec<Check> {
+    const NAME: &str = "memory tiers";
+    let mut checks = match host.verdict() {
+        Verdict::Tiered => {
+            let tiers: Vec<String> = host.tiers.iter().map(|t| tier(t, host.page_size)).collect();
+            vec![Check::ok(NAME, format!("fastest first: {}", tiers.join("; ")))]
+        }
+        Verdict::OneNode { node } => {
+            let remedy = "Tierwise only observes here; slower memory (CXL, a second socket) shows \
+                          as a node of its own";
+            vec![Check::missing(NAME, format!("all memory is on node {node}"), remedy)]
+        }
+        Verdict::OneTier { found, lines } => {
+            let remedy = format!(
+                "if one of them is slower, write into the configuration, with your nodes:\n{}",
+                lines.trim_end()
+            );
+            vec![Check::missing(NAME, found, remedy)]
+        }
+    };
+    checks.extend(host.doubts().into_iter().map(|doubt| Check::note(NAME, doubt, None)));
+    checks.into_iter().map(|check| check.stopping(Stops::Managing)).collect()
+}
+
+fn tier(tier: &HostTier, page_size: Bytes) -> String {
+    let nodes: Vec<String> = tier.nodes.iter().map(u32::to_string).collect();
+    let latency = tier.figures.load_latency;
+    format!(
+        "{} (node {}, {}, {} ns {})",
+        tier.name,
+        nodes.join(", "),
+        Bytes(tier.capacity.0 * page_size.0),
+        latency.value.as_nanos(),
+        latency.source.name()
+    )
+}
+
+fn demotion(roots: &Roots, config: &Config) -> Check {
+    const NAME: &str = "demotion_enabled";
+    let told = config.kernel.demotion.map(|on| {
+        if on { "; the configuration sets it to 1" } else { "; the configuration sets it to 0" }
+    });
+    let told = told.unwrap_or_default();
+    match Knob::DemotionEnabled.read(roots) {
+        Ok(value) if value == "1" => {
+            let found = format!("on: under pressure the kernel demotes beside Tierwise{told}");
+            Check::ok(NAME, found)
+        }
+        Ok(_) => Check::note(
+            NAME,
+            format!("off: under pressure the kernel swaps or drops instead of demoting{told}"),
+            Some(
+                "write demotion = true under [kernel] to have tierwised switch it on, and off \
+                 again at its end"
+                    .into(),
+            ),
+        ),
+        Err(error) => Check::failed(NAME, &error),
+    }
+}
+
+fn balancing(roots: &Roots, config: &Config) -> Check {
+    const NAME: &str = "numa_balancing";
+    let told = config
+        .kernel
+        .numa_balancing
+        .map_or_else(String::new, |mode| format!("; the configuration sets it to {mode}"));
+    let remedy = |what: &str| {
+        (config.kernel.numa_balancing.is_none()).then(|| {
+            format!(
+                "{what}; write numa_balancing = 0 under [kernel] to have tierwised take over, and \
+                 give it back at its end"
+            )
+        })
+    };
+    match Knob::NumaBalancing.read(roots).as_deref() {
+        Ok("0") => Check::ok(NAME, format!("0: the kernel promotes nothing by itself{told}")),
+        Ok("1") => Check::note(
+            NAME,
+            format!("1: the kernel moves pages towards the processors that use them{told}"),
+            remedy(
+                "between nodes of one tier that is good, and across tiers it works against floors",
+            ),
+        ),
+        Ok(mode) => Check::note(
+            NAME,
+            format!("{mode}: the kernel promotes by itself{told}"),
+            remedy("it knows nothing of floors and SLOs"),
+        ),
+        Err(error) => Check::failed(NAME, error),
+    }
+}

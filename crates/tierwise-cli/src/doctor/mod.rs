@@ -1,0 +1,108 @@
+//! `tierwise doctor`: what this kernel, this processor and this configuration can do. Nothing is written.
+
+mod check;
+mod configuration;
+mod looking;
+mod memory;
+mod moving;
+mod print;
+mod system;
+mod tenants;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use tierwise_linux::roots::Roots;
+
+use check::{Check, Stops};
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+
+/// Say what this kernel, this processor and the configuration can do, and how to get what is missing.
+///
+/// Nothing is changed. Exit code 0 if tierwised could manage this machine's memory, 1 if it could only observe, or
+/// not even that. Ask as root: much of it is not shown to others.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "EXAMPLE\n  sudo tierwise doctor\n  sudo tierwise doctor --config new.toml --json"
+)]
+pub struct Doctor {
+    /// The configuration; without one, /etc/tierwise/tierwised.toml if it is there, else the defaults.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print JSON: one object with can and the list of checks.
+    #[arg(long)]
+    json: bool,
+    /// Look for the kernel's file systems under this folder: for tests on a tree of their own.
+    #[arg(long, value_name = "DIR", hide = true)]
+    root: Option<PathBuf>,
+}
+
+/// Where to look.
+pub struct Ground {
+    roots: Roots,
+    /// Whether it is this machine: otherwise system calls would tell of another one than the files.
+    live: bool,
+}
+
+/// All results in the form of `--json`. Keys stay.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// What tierwised could do here.
+    pub can: Can,
+    pub checks: Vec<Check>,
+}
+
+/// What tierwised could do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Can {
+    /// Look, decide and move.
+    Manage,
+    /// Look.
+    Observe,
+    /// Nothing.
+    Nothing,
+}
+
+impl Doctor {
+    pub fn execute(&self) -> Outcome {
+        let report = self.examine();
+        if self.json {
+            output::json(&report)?;
+        } else {
+            print::print(&mut anstream::stdout().lock(), &report, output::width())?;
+        }
+        match report.can {
+            Can::Manage => Ok(()),
+            can => Err(Failure::Internal(print::verdict(can, &report.checks))),
+        }
+    }
+
+    fn examine(&self) -> Report {
+        let ground = Ground {
+            roots: self.root.clone().map_or_else(Roots::default, Roots::under),
+            live: self.root.is_none(),
+        };
+        let (mut checks, config) = configuration::read(self.config.as_deref());
+        let config = config.unwrap_or_default();
+        checks.extend(system::checks(&ground));
+        let (more, host) = memory::checks(&ground, &config);
+        checks.extend(more);
+        let (more, sees) = looking::checks(&ground, &config);
+        checks.extend(more);
+        checks.extend(tenants::checks(&ground, &config));
+        checks.extend(moving::checks(&ground));
+        checks.extend(configuration::fits(&config, host.as_ref(), sees));
+        checks.push(configuration::daemon(&config));
+        let worst = checks.iter().map(|check| check.stops).max();
+        let can = match worst.unwrap_or(Stops::Nothing) {
+            Stops::Nothing => Can::Manage,
+            Stops::Managing => Can::Observe,
+            Stops::Everything => Can::Nothing,
+        };
+        Report { can, checks }
+    }
+}

@@ -1,0 +1,126 @@
+//! The report as a table.
+
+use std::io::Write;
+
+use anstyle::{AnsiColor, Color, Style};
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::check::{Check, Status, Stops};
+use super::{Can, Report};
+use crate::failure::Outcome;
+
+const HEAD: Style = Style::new().bold();
+
+/// Prints it, as wide as the terminal.
+pub fn print(out: &mut impl Write, report: &Report, width: Option<u16>) -> Outcome {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some(width) = width {
+        table.set_width(width);
+    }
+    table.set_header(["", "CHECK", "FOUND"]);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    for check in &report.checks {
+        let remedy =
+            check.remedy.as_ref().map_or_else(String::new, |remedy| format!("\n-> {remedy}"));
+        table.add_row([word(check.status), check.name, &format!("{}{remedy}", check.found)]);
+    }
+    for (i, line) in table.lines().enumerate() {
+        let line = line.trim_end();
+        // The first column is empty but in the first line of a check.
+        match line.split_once(' ') {
+            _ if i == 0 => writeln!(out, "{HEAD}{line}{HEAD:#}")?,
+            Some((first, rest)) if !first.is_empty() => {
+                let style = style(first);
+                writeln!(out, "{style}{first}{style:#} {rest}")?;
+            }
+            _ => writeln!(out, "{line}")?,
+        }
+    }
+    writeln!(out)?;
+    if report.can == Can::Manage {
+        writeln!(out, "{}", verdict(report.can, &report.checks))?;
+    }
+    Ok(out.flush()?)
+}
+
+const fn word(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Note => "note",
+        Status::Missing => "missing",
+    }
+}
+
+fn style(word: &str) -> Style {
+    let color = match word {
+        "ok" => AnsiColor::Green,
+        "note" => AnsiColor::Yellow,
+        _ => AnsiColor::Red,
+    };
+    Style::new().bold().fg_color(Some(Color::Ansi(color)))
+}
+
+/// What follows, in a sentence.
+pub fn verdict(can: Can, checks: &[Check]) -> String {
+    let why = |stops: Stops| {
+        let names = checks.iter().filter(|check| check.stops == stops).map(|check| check.name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    match can {
+        Can::Manage => "tierwised could manage this machine's memory.".into(),
+        Can::Observe => {
+            format!("tierwised could only observe here; what is missing: {}", why(Stops::Managing))
+        }
+        Can::Nothing => {
+            format!("tierwised could do nothing here; what is missing: {}", why(Stops::Everything))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let checks = vec![
+            Check::ok("kernel", "Linux 6.12"),
+            Check::missing("memory tiers", "all memory is on node 0", "add a node")
+                .stopping(Stops::Managing),
+            Check::note("numa_balancing", "1", None),
+        ];
+        Report { can: Can::Observe, checks }
+    }
+
+    fn text(width: Option<u16>) -> String {
+        let mut out = Vec::new();
+        print(&mut out, &report(), width).unwrap();
+        String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_line_a_check_and_the_remedy_below() {
+        assert_eq!(
+            text(None),
+            "         CHECK           FOUND\n\
+             ok       kernel          Linux 6.12\n\
+             missing  memory tiers    all memory is on node 0\n                         -> add a node\n\
+             note     numa_balancing  1\n\n"
+        );
+    }
+
+    #[test]
+    fn a_narrow_terminal_wraps_within_the_column() {
+        let narrow = text(Some(44));
+        assert!(narrow.lines().all(|line| line.len() <= 44), "{narrow}");
+        assert!(narrow.contains("missing  memory tiers    all memory is on"), "{narrow}");
+    }
+
+    #[test]
+    fn the_verdict_names_what_stops() {
+        let said = verdict(Can::Observe, &report().checks);
+        assert!(said.ends_with("only observe here; what is missing: memory tiers"), "{said}");
+    }
+}

@@ -1,0 +1,96 @@
+//! The kernel, and what this process may do.
+
+use tierwise_linux::file;
+
+use super::Ground;
+use super::check::{Check, Stops};
+
+/// The oldest kernel that the lab tests. Older ones may do; DAMON's regions are to be read since 6.2.
+const TESTED: (u32, u32) = (6, 12);
+
+/// Capabilities that tierwised keeps, by their bit (`linux/capability.h`), and what each is for.
+const CAPABILITIES: [(u32, &str, &str); 3] = [
+    (2, "CAP_DAC_READ_SEARCH", "open other users' pagemap"),
+    (23, "CAP_SYS_NICE", "move other users' pages"),
+    (19, "CAP_SYS_PTRACE", "see where other users' pages lie"),
+];
+
+pub fn checks(ground: &Ground) -> Vec<Check> {
+    vec![kernel(ground), privileges(ground)]
+}
+
+fn kernel(ground: &Ground) -> Check {
+    const NAME: &str = "kernel";
+    let release = match file::text(&ground.roots.proc.join("sys/kernel/osrelease")) {
+        Ok(text) => text.trim().to_owned(),
+        Err(error) => return Check::note(NAME, error.to_string(), None),
+    };
+    let found = format!("Linux {release}");
+    match version(&release) {
+        Some(version) if version < TESTED => {
+            let (major, minor) = TESTED;
+            let remedy = format!(
+                "Tierwise is tested on {major}.{minor} and later; the checks below say what this one lacks"
+            );
+            Check::note(NAME, found, Some(remedy))
+        }
+        _ => Check::ok(NAME, found),
+    }
+}
+
+/// Major and minor number: "6.12.9-cloud-amd64".
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn privileges(ground: &Ground) -> Check {
+    const NAME: &str = "privileges";
+    const REMEDY: &str =
+        "start tierwised as root, as its systemd unit does, and ask as root: sudo tierwise doctor";
+    let path = ground.roots.proc.join("self/status");
+    let status = match file::text(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            return Check::missing(NAME, error.to_string(), REMEDY).stopping(Stops::Managing);
+        }
+    };
+    let Some(effective) = effective(&status) else {
+        let found = format!("{}: no line CapEff with a hexadecimal number", path.display());
+        return Check::missing(NAME, found, REMEDY).stopping(Stops::Managing);
+    };
+    let lacks = CAPABILITIES.iter().filter(|(bit, ..)| effective >> bit & 1 == 0);
+    let lacks: Vec<String> = lacks.map(|(_, name, what)| format!("{name} (to {what})")).collect();
+    if lacks.is_empty() {
+        let has = CAPABILITIES.map(|(_, name, _)| name).join(", ");
+        return Check::ok(NAME, format!("this process has {has}"));
+    }
+    Check::missing(NAME, format!("this process is without {}", lacks.join(" and ")), REMEDY)
+        .stopping(Stops::Managing)
+}
+
+/// The effective capabilities in `/proc/self/status`.
+fn effective(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_as_distributions_write_them() {
+        assert_eq!(version("6.12.9-cloud-amd64"), Some((6, 12)));
+        assert_eq!(version("7.3+deb14-amd64"), Some((7, 3)));
+        assert_eq!(version("6.1-rc3"), Some((6, 1)));
+        assert_eq!(version("next"), None);
+    }
+
+    #[test]
+    fn capabilities_are_bits() {
+        assert_eq!(effective("Name:\tx\nCapEff:\t0000000000880000\n"), Some(1 << 23 | 1 << 19));
+        assert_eq!(effective("CapEff:\tall\n"), None);
+        assert_eq!(effective(""), None);
+    }
+}

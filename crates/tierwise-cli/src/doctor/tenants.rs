@@ -1,0 +1,96 @@
+//! What is known of tenants: control groups, pressure, and whether those of the configuration are there.
+
+use std::path::{Path, PathBuf};
+
+use tierwise_linux::cgroup::{self, Pattern};
+use tierwise_linux::file;
+use tierwise_linux::roots::Roots;
+use tierwised::config::{Config, TenantConfig};
+
+use super::Ground;
+use super::check::{Check, Stops};
+
+/// How deep a group with the memory controller is looked for: slices and what is right below them.
+const DEPTH: usize = 2;
+
+pub fn checks(ground: &Ground, config: &Config) -> Vec<Check> {
+    let roots = &ground.roots;
+    let mut checks = vec![controller(roots, config), pressure(roots), reclaim(roots)];
+    checks.extend(config.tenants.iter().filter_map(|tenant| absent(roots, tenant)));
+    checks
+}
+
+fn controller(roots: &Roots, config: &Config) -> Check {
+    const NAME: &str = "cgroup v2 memory";
+    // Without it only tenants that are chosen by group are out of reach.
+    let needed = config.tenants.iter().any(|tenant| tenant.cgroup.is_some());
+    let stops = if needed { Stops::Managing } else { Stops::Nothing };
+    match cgroup::check(roots) {
+        Ok(_) => Check::ok(NAME, "tenants can be control groups"),
+        Err(error) => Check::failed(NAME, &error).stopping(stops),
+    }
+}
+
+fn pressure(roots: &Roots) -> Check {
+    const NAME: &str = "PSI";
+    let path = roots.proc.join("pressure/memory");
+    match file::text(&path) {
+        Ok(_) => Check::ok(NAME, "time that tasks wait for memory is measured"),
+        Err(_) => Check::missing(
+            NAME,
+            format!("{} cannot be read", path.display()),
+            "boot with psi=1, on a kernel built with CONFIG_PSI; without it pressure is not shown",
+        ),
+    }
+}
+
+fn reclaim(roots: &Roots) -> Check {
+    const NAME: &str = "memory.reclaim";
+    match first_with(&roots.cgroup, "memory.reclaim", DEPTH) {
+        Some(_) => {
+            Check::ok(NAME, "the kernel can be asked to demote a control group's coldest pages")
+        }
+        None => Check::missing(
+            NAME,
+            "no control group has it",
+            "use Linux 5.19 or later with the memory controller on cgroup v2; move_pages does without",
+        ),
+    }
+}
+
+/// The first file of a name below a folder.
+fn first_with(folder: &Path, name: &str, depth: usize) -> Option<PathBuf> {
+    let here = folder.join(name);
+    if here.exists() {
+        return Some(here);
+    }
+    let below = depth.checked_sub(1)?;
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.into_iter().find_map(|entry| first_with(&entry.path(), name, below))
+}
+
+/// A tenant of the configuration that is not there now.
+fn absent(roots: &Roots, tenant: &TenantConfig) -> Option<Check> {
+    const NAME: &str = "tenant";
+    let name = &tenant.name;
+    if let Some(written) = &tenant.cgroup {
+        let groups = match Pattern::parse(written).and_then(|pattern| pattern.groups(roots)) {
+            Ok(groups) => groups,
+            Err(error) => return Some(Check::failed(NAME, &error).stopping(Stops::Everything)),
+        };
+        let found = format!("{name}: no cgroup fits {written:?} now");
+        return groups
+            .is_empty()
+            .then(|| Check::note(NAME, found, Some("tierwised waits for it".into())));
+    }
+    let gone: Vec<String> = tenant
+        .pids
+        .iter()
+        .filter(|pid| !roots.proc.join(pid.to_string()).exists())
+        .map(i32::to_string)
+        .collect();
+    let found = format!("{name}: no process has the number {}", gone.join(", "));
+    (!gone.is_empty())
+        .then(|| Check::note(NAME, found, Some("name a cgroup: it outlives its processes".into())))
+}

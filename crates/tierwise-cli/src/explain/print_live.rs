@@ -1,0 +1,117 @@
+//! The running daemon's story of a tenant in words.
+
+use std::io::Write;
+
+use super::live::LiveStory;
+use super::print::{against, size};
+use crate::compare::{grouped, new_table, write_table};
+use crate::failure::Outcome;
+use crate::live::words;
+
+/// Prints it.
+pub fn print(out: &mut impl Write, story: &LiveStory) -> Outcome {
+    writeln!(
+        out,
+        "{} under {}, {} processes; tierwised {}{}",
+        story.tenant,
+        story.policy,
+        story.processes,
+        words::mode(story.mode),
+        if story.mode_reason.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", story.mode_reason)
+        }
+    )?;
+    let known = [
+        story.p99_ms.map(|ms| format!("P99 {ms:.2} ms")),
+        story.slo_ms.map(|ms| format!("SLO {ms:.2} ms")),
+        story
+            .fast_access_ratio
+            .map(|r| format!("{:.1} % of its accesses seen are fast", r * 100.0)),
+    ];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    if !known.is_empty() {
+        writeln!(out, "{}", known.join(", "))?;
+    }
+    writeln!(out)?;
+    holdings(out, story)?;
+    decisions(out, story)?;
+    moves(out, story)?;
+    Ok(out.flush()?)
+}
+
+fn holdings(out: &mut impl Write, story: &LiveStory) -> Outcome {
+    for held in &story.holdings {
+        let share = held
+            .share_bytes
+            .map_or_else(String::new, |share| format!("; its share is {}", size(share)));
+        let (tier, bytes, limits) = (&held.tier, size(held.bytes), against(&held.as_recorded()));
+        writeln!(out, "In {tier} it holds {bytes}; {limits}{share}.")?;
+    }
+    if !story.because.is_empty() {
+        writeln!(out, "That is because {}.", story.because)?;
+    }
+    Ok(writeln!(out)?)
+}
+
+fn decisions(out: &mut impl Write, story: &LiveStory) -> Outcome {
+    if story.decisions.is_empty() {
+        return Ok(writeln!(out, "No change of its share is among the last decisions.\n")?);
+    }
+    writeln!(out, "The last changes of its share:")?;
+    for decision in &story.decisions {
+        writeln!(out, "  {:9.1} s  {}", decision.at, words::decision(decision))?;
+    }
+    Ok(writeln!(out)?)
+}
+
+fn moves(out: &mut impl Write, story: &LiveStory) -> Outcome {
+    if story.moves.is_empty() {
+        return Ok(writeln!(out, "No block of its memory was moved.")?);
+    }
+    let mut table = new_table(["MOVE", "BLOCKS", "OUTCOME"].map(str::to_owned).to_vec());
+    if let Some(column) = table.column_mut(2) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
+    for m in &story.moves {
+        let way = if m.direction == "promotion" { "into" } else { "out of" };
+        let name = format!("{} {way} {}", m.direction, m.tier);
+        table.add_row([name, grouped(m.moves), m.outcome.to_owned()]);
+    }
+    write_table(out, &table, None)?;
+    if story.thrash_events > 0 {
+        writeln!(
+            out,
+            "{} blocks were demoted soon after their promotion.",
+            grouped(story.thrash_events)
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::live::tell;
+    use crate::live::sample;
+
+    #[test]
+    fn share_holdings_reasons_and_moves_are_told() {
+        let snapshot = sample::snapshot();
+        let mut out = Vec::new();
+        print(&mut out, &tell(&snapshot, &snapshot.tenants[0])).unwrap();
+        let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
+        for part in [
+            "shop under tierwise, 12 processes; tierwised manages\nP99 6.25 ms, SLO 5.00 ms, 87.5 %",
+            "In DRAM it holds 40 GiB; 8 GiB above its floor of 32 GiB, no cap; its share is 48 GiB.",
+            "That is because its P99 is above its SLO.",
+            "     3700.0 s  shop in DRAM: floor 40 GiB",
+            "promotion into DRAM    3,000  done",
+            "4 blocks were demoted soon",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(!text.contains("batch"), "{text}");
+    }
+}

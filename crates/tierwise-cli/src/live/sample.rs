@@ -1,0 +1,125 @@
+//! A view with something of everything, for tests.
+
+use tierwised::view::{
+    Cost, Counters, DecisionView, Failed, Mode, Notice, Snapshot, TenantTierView, TenantView,
+    TierView,
+};
+
+const GIB: u64 = 1 << 30;
+
+/// Two tiers and three tenants: one with an SLO that it misses, one with a cap, one that has not begun.
+pub fn snapshot() -> Snapshot {
+    Snapshot {
+        version: "0.1.0".into(),
+        uptime: 3_725.0,
+        policy: "tierwise".into(),
+        mode: Mode::Manage,
+        mode_reason: String::new(),
+        looking: "damon_vaddr, because it finds hot regions of each process".into(),
+        tiers: vec![
+            tier("DRAM", 0, 128 * GIB, 16 * GIB, 90.0),
+            tier("CXL", 1, 256 * GIB, 200 * GIB, 250.0),
+        ],
+        tenants: vec![shop(), batch(), late()],
+        counters: Counters {
+            rounds: 3700,
+            plans: 120,
+            promote_success: 4000,
+            promote_fail: vec![Failed { reason: "busy".into(), count: 7 }],
+            demote_success: 3500,
+            demote_fail: Vec::new(),
+            moved_bytes: 15 * GIB,
+            strays: 2,
+            samples: 0,
+            blocks: 65_536,
+        },
+        cost: Cost {
+            cpu_percent: 0.8,
+            cpu_seconds: 30.0,
+            damon_seconds: 12.0,
+            moving_seconds: 8.0,
+            budget_percent: 1.0,
+            stretch: 1.5,
+            rss_bytes: 12 << 20,
+        },
+        decisions: vec![
+            decision(3_700.0, "shop", "its P99 is above its SLO"),
+            decision(3_720.0, "batch", "a neighbour is below its floor"),
+        ],
+        notices: vec![Notice { at: 3_600.0, text: "paused by the operator and resumed".into() }],
+    }
+}
+
+fn tier(name: &str, node: u32, capacity: u64, free: u64, latency: f64) -> TierView {
+    TierView {
+        name: name.into(),
+        nodes: vec![node],
+        capacity_bytes: capacity,
+        free_bytes: free,
+        load_latency_ns: latency,
+        latency_source: "firmware".into(),
+    }
+}
+
+fn decision(at: f64, tenant: &str, because: &str) -> DecisionView {
+    DecisionView {
+        at,
+        tenant: tenant.into(),
+        tier: "DRAM".into(),
+        floor_bytes: 40 * GIB,
+        cap_bytes: None,
+        promotion: 0.5,
+        because: because.into(),
+    }
+}
+
+fn holds(fast: u64, slow: u64) -> Vec<TenantTierView> {
+    let usage = |bytes| TenantTierView { usage_bytes: bytes, ..TenantTierView::default() };
+    vec![usage(fast), usage(slow)]
+}
+
+fn shop() -> TenantView {
+    let mut tiers = holds(40 * GIB, 8 * GIB);
+    tiers[0].floor_bytes = Some(32 * GIB);
+    tiers[0].share_bytes = Some(48 * GIB);
+    tiers[0].promote_success = 3000;
+    tiers[0].promote_fail = 7;
+    tiers[0].demote_success = 500;
+    TenantView {
+        name: "shop".into(),
+        class: "latency-critical".into(),
+        processes: 12,
+        tiers,
+        slo_ms: Some(5.0),
+        p99_ms: Some(6.25),
+        memory_pressure_percent: Some(1.5),
+        fast_access_ratio: Some(0.875),
+        thrash_events: 4,
+        because: "its P99 is above its SLO".into(),
+    }
+}
+
+fn batch() -> TenantView {
+    let mut tiers = holds(70 * GIB, 40 * GIB);
+    tiers[0].cap_bytes = Some(64 * GIB);
+    tiers[0].share_bytes = Some(64 * GIB);
+    tiers[0].promote_success = 1000;
+    tiers[0].demote_success = 3000;
+    TenantView {
+        name: "batch".into(),
+        class: "best-effort".into(),
+        processes: 3,
+        tiers,
+        because: "a neighbour is below its floor".into(),
+        ..TenantView::default()
+    }
+}
+
+fn late() -> TenantView {
+    TenantView {
+        name: "late".into(),
+        class: "best-effort".into(),
+        tiers: holds(0, 0),
+        ..TenantView::default()
+    }
+}

@@ -1,0 +1,166 @@
+//! A view in words and cells, the same in `status` and `top`.
+
+use std::time::Duration;
+
+use tierwise_core::units::Bytes;
+use tierwised::view::{Cost, DecisionView, Mode, Snapshot, TenantView, TierView};
+
+/// What stands where nothing is known or set.
+pub const NOTHING: &str = "-";
+
+/// What the daemon does.
+pub fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Manage => "manages",
+        Mode::DryRun => "dry run",
+        Mode::Observe => "only observes",
+        Mode::Paused => "paused",
+    }
+}
+
+/// The first line: who runs, what it does, since when.
+pub fn title(snapshot: &Snapshot) -> String {
+    format!(
+        "tierwised {}: {}, policy {}, up {}",
+        snapshot.version,
+        mode(snapshot.mode),
+        snapshot.policy,
+        time(snapshot.uptime)
+    )
+}
+
+/// "1h 2m 5s".
+pub fn time(seconds: f64) -> String {
+    // Whole seconds: what the daemon says is never negative, and a cast of what is not a number is 0.
+    humantime::format_duration(Duration::from_secs(seconds as u64)).to_string()
+}
+
+/// "80 GiB".
+pub fn size(bytes: u64) -> String {
+    Bytes(bytes).to_string()
+}
+
+/// A size that may not be set.
+pub fn limit(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| NOTHING.into(), size)
+}
+
+/// A number of milliseconds that may not be known.
+pub fn milliseconds(ms: Option<f64>) -> String {
+    ms.map_or_else(|| NOTHING.into(), |ms| format!("{ms:.2} ms"))
+}
+
+/// A percentage that may not be known.
+pub fn percent(percent: Option<f64>) -> String {
+    percent.map_or_else(|| NOTHING.into(), |percent| format!("{percent:.1} %"))
+}
+
+/// The nodes of a tier: "0, 2".
+pub fn nodes(tier: &TierView) -> String {
+    tier.nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// "90 ns (firmware)".
+pub fn latency(tier: &TierView) -> String {
+    format!("{:.0} ns ({})", tier.load_latency_ns, tier.latency_source)
+}
+
+/// What of a tier is in use.
+pub fn used(tier: &TierView) -> u64 {
+    tier.capacity_bytes.saturating_sub(tier.free_bytes)
+}
+
+/// What a tenant holds in the tiers below the fastest.
+pub fn slow(tenant: &TenantView) -> u64 {
+    tenant.tiers.iter().skip(1).map(|tier| tier.usage_bytes).sum()
+}
+
+/// The columns of [`tenant`].
+pub const TENANT_HEAD: [&str; 10] =
+    ["TENANT", "FAST", "FLOOR", "CAP", "SHARE", "SLOW", "FAST HITS", "P99", "SLO", "PRESSURE"];
+
+/// A tenant's row, without what moved.
+pub fn tenant(tenant: &TenantView) -> [String; 10] {
+    let fast = tenant.tiers.first().cloned().unwrap_or_default();
+    [
+        tenant.name.clone(),
+        size(fast.usage_bytes),
+        limit(fast.floor_bytes),
+        limit(fast.cap_bytes),
+        limit(fast.share_bytes),
+        size(slow(tenant)),
+        percent(tenant.fast_access_ratio.map(|ratio| ratio * 100.0)),
+        milliseconds(tenant.p99_ms),
+        milliseconds(tenant.slo_ms),
+        percent(tenant.memory_pressure_percent),
+    ]
+}
+
+/// Whether it misses its SLO.
+pub fn misses_slo(tenant: &TenantView) -> bool {
+    tenant.p99_ms.zip(tenant.slo_ms).is_some_and(|(p99, slo)| p99 > slo)
+}
+
+/// A decision, without its time.
+pub fn decision(decision: &DecisionView) -> String {
+    let cap =
+        decision.cap_bytes.map_or_else(|| "no cap".into(), |cap| format!("cap {}", size(cap)));
+    format!(
+        "{} in {}: floor {}, {cap}, promotion {:.0} %: {}",
+        decision.tenant,
+        decision.tier,
+        size(decision.floor_bytes),
+        decision.promotion * 100.0,
+        decision.because
+    )
+}
+
+/// What it costs.
+pub fn cost(cost: &Cost) -> String {
+    let stretched = if cost.stretch > 1.0 {
+        format!(", looks {:.1} times less often to stay within it", cost.stretch)
+    } else {
+        String::new()
+    };
+    format!(
+        "{:.2} % of a processor (budget {:.2} %{stretched}), {:.1} s so far, {:.1} s of it by DAMON and {:.1} s for \
+         moving, {} of memory",
+        cost.cpu_percent,
+        cost.budget_percent,
+        cost.cpu_seconds,
+        cost.damon_seconds,
+        cost.moving_seconds,
+        size(cost.rss_bytes)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_a_dash() {
+        let snapshot = sample::snapshot();
+        let rows: Vec<_> = snapshot.tenants.iter().map(tenant).collect();
+        let shop = ["shop", "40 GiB", "32 GiB", "-", "48 GiB", "8 GiB", "87.5 %", "6.25 ms"];
+        assert_eq!(rows[0][..8], shop);
+        assert_eq!(rows[2][2..5], ["-", "-", "-"]);
+        assert!(misses_slo(&snapshot.tenants[0]));
+        assert!(!misses_slo(&snapshot.tenants[1]));
+        assert_eq!(tenant(&TenantView::default())[1], "0 B", "a machine without tiers");
+    }
+
+    #[test]
+    fn sentences() {
+        let snapshot = sample::snapshot();
+        let title = title(&snapshot);
+        assert_eq!(title, "tierwised 0.1.0: manages, policy tierwise, up 1h 2m 5s");
+        assert!(cost(&snapshot.cost).contains("(budget 1.00 %, looks 1.5 times less often"));
+        assert_eq!(time(f64::NAN), "0s");
+        assert_eq!(
+            decision(&snapshot.decisions[0]),
+            "shop in DRAM: floor 40 GiB, no cap, promotion 50 %: its P99 is above its SLO"
+        );
+    }
+}

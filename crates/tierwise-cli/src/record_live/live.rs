@@ -1,0 +1,205 @@
+//! The part that needs a live kernel: follow processes, collect, find out which pages are resident.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tierwise_core::observe::RegionWatch;
+use tierwise_core::units::{Bytes, TenantId};
+use tierwise_linux::error::LinuxError;
+use tierwise_linux::look::damon_vaddr::{self, DamonVaddr, MOST};
+use tierwise_linux::look::{Look, Seen, Watched};
+use tierwise_linux::process::{Maps, Mounts, Pagemap, Pages, Process, Reader};
+use tierwise_linux::roots::Roots;
+use tierwise_linux::settings::{Knob, Settings};
+use tierwise_linux::tenant::{Follower, Selector, State};
+use tierwise_trace::Window;
+use tierwise_trace::format::Totals;
+use tierwise_trace::writer::{TraceWriter, WriterOptions};
+
+use super::project::{Projection, Resident};
+use super::{RecordLive, header, state_files};
+use crate::failure::Failure;
+use crate::output::NewFile;
+
+/// How often a wait looks whether it was interrupted: soon enough for who pressed Ctrl-C.
+const NAP: Duration = Duration::from_millis(100);
+
+impl From<LinuxError> for Failure {
+    fn from(error: LinuxError) -> Self {
+        match &error {
+            LinuxError::File { source, .. } | LinuxError::Process { source, .. }
+                if source.kind() == ErrorKind::PermissionDenied =>
+            {
+                Self::Internal(format!("{error}; start as root"))
+            }
+            _ => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+/// Records until the time is over, the processes have ended, or somebody interrupts.
+pub fn record(
+    wish: &RecordLive,
+    roots: &Roots,
+    selector: Selector,
+    options: WriterOptions,
+) -> Result<Totals, Failure> {
+    if wish.output.exists() && !options.overwrite {
+        let file = wish.output.display();
+        return Err(Failure::User(format!("{file}: the file exists; --force replaces it")));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let file = NewFile::create(&wish.output)?;
+    let header = header::header(roots, wish.command(), wish.interval, wish.sampling);
+    let mut writer = TraceWriter::new(&wish.output, file, &header, options)?;
+    let mut session = Session::begin(wish, roots, selector)?;
+    let recorded = session.run(wish, &stop, &mut |window| Ok(writer.push(window)?));
+    session.end()?;
+    recorded?;
+    if writer.totals().pages == 0 {
+        return Err(Failure::user(
+            &"none of the processes had a page that DAMON could see; is one of them running?",
+        ));
+    }
+    let (file, totals) = writer.finish()?;
+    file.finish()?;
+    Ok(totals)
+}
+
+/// What is held of the machine while recording.
+struct Session<'a> {
+    roots: &'a Roots,
+    follower: Follower,
+    look: DamonVaddr,
+    settings: Settings,
+    projection: Projection,
+    reader: Reader,
+}
+
+impl<'a> Session<'a> {
+    fn begin(wish: &RecordLive, roots: &'a Roots, selector: Selector) -> Result<Self, Failure> {
+        damon_vaddr::probe(roots)?;
+        let listed = matches!(selector, Selector::Pids(_));
+        let mut follower = Follower::new(vec![("recorded".into(), selector)]);
+        follower.refresh(roots)?;
+        // A cgroup may come later; a number does not come back.
+        if listed && follower.state(TenantId(0)) == State::Waiting {
+            return Err(Failure::user(&"no process has one of these numbers; see `ps -e`"));
+        }
+        let folder = wish.state.display();
+        fs::create_dir_all(&wish.state).map_err(|error| {
+            Failure::Internal(format!(
+                "{folder}: cannot be made: {error}; start as root, or name another with --state"
+            ))
+        })?;
+        let (state, damon) = state_files(&wish.state);
+        // Also the lock against a second recording with the same files.
+        let (mut settings, _) = Settings::open(roots, &state)?;
+        if wish.release_damon && Knob::DamonStat.path(roots).exists() {
+            settings.take(Knob::DamonStat, "N")?;
+        }
+        let watch = RegionWatch {
+            sampling: wish.sampling,
+            aggregation: wish.interval,
+            max_regions: wish.regions,
+            ..RegionWatch::default()
+        };
+        let look = DamonVaddr::new(roots, Some(&damon), watch, MOST)?;
+        let (projection, reader) = (Projection::default(), Reader::default());
+        Ok(Self { roots, follower, look, settings, projection, reader })
+    }
+
+    fn run(
+        &mut self,
+        wish: &RecordLive,
+        stop: &AtomicBool,
+        push: &mut dyn FnMut(&Window) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let windows = wish.duration.as_nanos().div_ceil(wish.interval.as_nanos());
+        let bar = ProgressBar::new(windows as u64);
+        let (mut seen, mut window) = (Seen::default(), Window::default());
+        let began = Instant::now();
+        let mut last = began;
+        while began.elapsed() < wish.duration && !stop.load(Ordering::Relaxed) {
+            let processes = self.processes()?;
+            if self.follower.state(TenantId(0)) == State::Ended {
+                break;
+            }
+            self.look.watch(&processes)?;
+            wait(last + wish.interval, stop);
+            seen.clear();
+            self.look.collect(&mut seen)?;
+            let resident = self.resident(&processes)?;
+            let now = Instant::now();
+            let instructions = header::instructions(now - last);
+            last = now;
+            self.projection.window(&seen, &resident, instructions, &mut window);
+            push(&window)?;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// The processes now. All are as important: how much is resident is seen later.
+    fn processes(&mut self) -> Result<Vec<Watched>, Failure> {
+        self.follower.refresh(self.roots)?;
+        let members = self.follower.members(TenantId(0));
+        Ok(members.map(|process| Watched { process, resident: Bytes(1) }).collect())
+    }
+
+    fn resident(&mut self, processes: &[Watched]) -> Result<Vec<Resident>, Failure> {
+        let mut all = Vec::new();
+        for watched in processes {
+            match resident(self.roots, watched.process, &mut self.reader) {
+                Ok(resident) => all.push(resident),
+                // It ended meanwhile.
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Gives everything back, and says the first thing that could not be.
+    fn end(&mut self) -> Result<(), Failure> {
+        let stopped = self.look.stop();
+        let given = self.settings.give_back();
+        stopped?;
+        given?;
+        Ok(())
+    }
+}
+
+/// The pages of a process that are worth tiering and in memory.
+fn resident(roots: &Roots, process: Process, reader: &mut Reader) -> Result<Resident, LinuxError> {
+    let (mut mounts, mut maps) = (Mounts::default(), Maps::default());
+    mounts.read(roots, process.pid, reader)?;
+    maps.read(roots, process.pid, &mounts, reader)?;
+    let mut pagemap = Pagemap::open(roots, process.pid)?;
+    let mut ranges = Vec::new();
+    for mapping in maps.tierable() {
+        pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut ranges)?;
+    }
+    Ok(Resident { process, ranges })
+}
+
+/// Waits, unless it is interrupted.
+fn wait(until: Instant, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        sleep(left.min(NAP));
+    }
+}

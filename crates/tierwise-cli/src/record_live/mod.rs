@@ -1,0 +1,126 @@
+//! `tierwise record-live`: a trace of processes that run, from DAMON.
+
+mod header;
+mod live;
+mod project;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use tierwise_core::units::Bytes;
+use tierwise_linux::roots::Roots;
+use tierwise_linux::tenant::Selector;
+use tierwise_trace::writer::WriterOptions;
+use tierwised::config::Config;
+
+use crate::compare::grouped;
+use crate::failure::{Failure, Outcome};
+
+/// Record a trace of processes that run on this host, from DAMON, for `tierwise compare`.
+///
+/// The processes run on unhindered. The trace is coarser than one of `tierwise record`: DAMON sees which regions are
+/// accessed, and not how often, nor caches, nor writes. An access of such a trace is one check by DAMON that found a page
+/// accessed, and counts as a miss. Compare policies on it by FAST HITS. Needs root and a kernel with DAMON.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("processes").required(true).args(["cgroup", "pid"]),
+    after_help = "EXAMPLE\n  sudo tierwise record-live -o shop.twt --cgroup shop.slice --duration 5min\n  \
+                  tierwise trace info shop.twt"
+)]
+pub struct RecordLive {
+    /// The trace to write.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// The processes of a cgroup: its path, a unit's name, or a pattern.
+    #[arg(long, value_name = "CGROUP")]
+    cgroup: Option<String>,
+    /// Processes by their numbers.
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Vec<i32>,
+    /// How long; Ctrl-C ends it earlier, with a whole trace.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    duration: Duration,
+    /// Time that a window covers: DAMON's aggregation interval.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// How often DAMON checks a page of each region; a window has at most INTERVAL / SAMPLING accesses of a page.
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = sampling)]
+    sampling: Duration,
+    /// Most regions of a process.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    regions: u32,
+    /// Switch the kernel's own use of DAMON (damon_stat) off meanwhile, and on again at the end.
+    #[arg(long)]
+    release_damon: bool,
+    /// The folder of the state files, from which `tierwise restore` gives back what a killed recording left.
+    #[arg(long, value_name = "DIR", default_value_os_t = Config::default().state)]
+    state: PathBuf,
+    /// Replace an existing trace.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Where a recording notes what it changed: its settings, and the threads of DAMON that it took. Not the daemon's files:
+/// both may run at the same time.
+pub fn state_files(folder: &Path) -> (PathBuf, PathBuf) {
+    (folder.join("record-live.json"), folder.join("record-live-damon.json"))
+}
+
+impl RecordLive {
+    pub fn execute(&self) -> Outcome {
+        if self.sampling > self.interval {
+            return Err(Failure::user(
+                &"--sampling is longer than --interval; allowed: at most as long",
+            ));
+        }
+        let roots = Roots::default();
+        let selector = self.selector()?;
+        let options = WriterOptions { overwrite: self.force, ..WriterOptions::default() };
+        let totals = live::record(self, &roots, selector, options)?;
+        anstream::eprintln!(
+            "{}: {} windows, {} pages ({})",
+            self.output.display(),
+            totals.windows,
+            grouped(totals.pages),
+            Bytes(totals.pages * project::PAGE_SIZE)
+        );
+        Ok(())
+    }
+
+    fn selector(&self) -> Result<Selector, Failure> {
+        match &self.cgroup {
+            Some(cgroup) => {
+                format!("cgroup:{cgroup}").parse().map_err(|error| Failure::user(&error))
+            }
+            None => Ok(Selector::Pids(self.pid.clone())),
+        }
+    }
+
+    /// What the processes are called in the trace's header.
+    fn command(&self) -> Vec<String> {
+        match &self.cgroup {
+            Some(cgroup) => vec!["live".into(), format!("cgroup:{cgroup}")],
+            None => vec!["live".into(), Selector::Pids(self.pid.clone()).to_string()],
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    between(text, Duration::from_secs(1), Duration::from_secs(7 * 24 * 3600), "1s to 7days")
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    between(text, Duration::from_millis(100), Duration::from_secs(60), "100ms to 60s")
+}
+
+fn sampling(text: &str) -> Result<Duration, String> {
+    between(text, Duration::from_millis(1), Duration::from_secs(1), "1ms to 1s")
+}
+
+fn between(text: &str, least: Duration, most: Duration, allowed: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if (least..=most).contains(&time) { Ok(time) } else { Err(format!("allowed: {allowed}")) }
+}

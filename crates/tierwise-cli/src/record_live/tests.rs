@@ -1,0 +1,86 @@
+//! A made-up recording replays in the simulator.
+
+use std::time::Duration;
+
+use tierwise_core::recipe::Recipe;
+use tierwise_linux::damon::HostRegion;
+use tierwise_linux::look::{ProcessRegion, Seen};
+use tierwise_linux::process::{PageRange, Process};
+use tierwise_linux::roots::Roots;
+use tierwise_sim::run::{Prepared, RunOptions, run};
+use tierwise_sim::scenario::Scenario;
+use tierwise_trace::reader::TraceReader;
+use tierwise_trace::writer::{TraceWriter, WriterOptions};
+use tierwise_trace::{Window, WindowSource};
+
+use super::header::{header, instructions};
+use super::project::{PAGE_SIZE, Projection, Resident};
+
+const PAGES: u64 = 400;
+const HOT: u64 = 100;
+const WINDOWS: usize = 60;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A process whose last pages are hot.
+fn seen() -> (Seen, Vec<Resident>) {
+    let process = Process { pid: 7, start_time: 1 };
+    let region = |from: u64, to: u64, nr_accesses| ProcessRegion {
+        process,
+        region: HostRegion { start: from * PAGE_SIZE, end: to * PAGE_SIZE, nr_accesses, age: 0 },
+    };
+    let regions = vec![region(0, PAGES - HOT, 0), region(PAGES - HOT, PAGES, 90)];
+    let seen = Seen { looked_at: vec![process], regions, most_accesses: 100, ..Seen::default() };
+    let ranges = vec![PageRange { start: 0, end: PAGES * PAGE_SIZE, huge: false }];
+    (seen, vec![Resident { process, ranges }])
+}
+
+/// Writes the trace, as the live part does.
+fn record(folder: &std::path::Path) {
+    let roots = Roots::under(folder);
+    let header = header(&roots, vec!["live".into()], SECOND, Duration::from_millis(10));
+    let path = folder.join("live.twt");
+    let mut writer = TraceWriter::create(&path, &header, WriterOptions::default()).unwrap();
+    let (mut projection, mut window) = (Projection::default(), Window::default());
+    let (seen, resident) = seen();
+    for _ in 0..WINDOWS {
+        projection.window(&seen, &resident, instructions(SECOND), &mut window);
+        writer.push(&window).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[test]
+fn a_recording_replays_and_a_policy_finds_its_hot_set() {
+    let folder = tempfile::tempdir().unwrap();
+    record(folder.path());
+    let text = "name = \"live\"\nsummary = \"x\"\n[machine]\npreset = \"dram-cxl\"\nfast_share = 0.5\n\
+                [[workload]]\nname = \"w\"\ntrace = \"live.twt\"\nmeasure_from = \"run\"\n";
+    let scenario = Scenario::parse("live.toml", text, folder.path()).unwrap();
+    let prepared = Prepared::load(scenario).unwrap();
+    let fast = |policy: &str| {
+        let recipe = Recipe::named(policy).unwrap();
+        let options = RunOptions { check: true, ..RunOptions::default() };
+        run(&prepared, &recipe, &options, &mut |_| ()).unwrap().result.fast_access_ratio
+    };
+    let (fixed, moved) = (fast("static"), fast("multi-clock"));
+    // First touch filled the fast half with the cold pages, which come first.
+    assert!(fixed < 0.1, "static: {fixed}");
+    assert!(moved > 0.7, "multi-clock: {moved}");
+}
+
+#[test]
+fn the_header_says_what_an_access_is_and_time_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    record(folder.path());
+    let mut reader = TraceReader::open(&folder.path().join("live.twt")).unwrap();
+    let header = reader.header().clone();
+    assert!(header.host.contains("an access is one check"), "{}", header.host);
+    assert!(header.host.contains("checks every 10ms, summed up every 1s"), "{}", header.host);
+    assert_eq!(header.window_instructions, 2_300_000_000);
+    let (mut windows, mut window) = (0, Window::default());
+    while reader.next_window(&mut window).unwrap() {
+        assert_eq!(window.marks.is_empty(), windows != 1);
+        windows += 1;
+    }
+    assert_eq!(windows, WINDOWS);
+}

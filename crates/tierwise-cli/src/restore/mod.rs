@@ -1,0 +1,161 @@
+//! `tierwise restore`: gives back what was left by a process that was killed.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tierwise_linux::damon::{Record, admin};
+use tierwise_linux::roots::Roots;
+use tierwise_linux::settings;
+use tierwise_linux::world::damon_record;
+use tierwised::config::Config;
+
+use crate::failure::{Failure, Outcome};
+use crate::record_live;
+
+/// Give back what a tierwised or a recording that was killed has left: kernel settings, and DAMON's threads.
+///
+/// What changed is in a state file; settings that somebody else changed since are left alone. Refuses while the
+/// process runs that the file belongs to: that one gives everything back itself. tierwised does the same when it
+/// starts.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  sudo tierwise restore")]
+pub struct Restore {
+    /// The folder of the state file: `state` of the configuration. [default: /var/lib/tierwise]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Look for the kernel's file systems under this folder: for tests on a tree of their own.
+    #[arg(long, value_name = "DIR", hide = true)]
+    root: Option<PathBuf>,
+}
+
+impl Restore {
+    pub fn execute(&self) -> Outcome {
+        let roots = self.root.clone().map_or_else(Roots::default, Roots::under);
+        let mut out = anstream::stdout().lock();
+        let lines = self.lines(&roots)?;
+        if lines.is_empty() {
+            writeln!(out, "nothing was left to give back")?;
+        }
+        for line in lines {
+            writeln!(out, "{line}")?;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn lines(&self, roots: &Roots) -> Result<Vec<String>, Failure> {
+        let folder = self.state.clone().unwrap_or_else(|| Config::default().state);
+        if !folder.is_dir() {
+            if self.state.is_none() {
+                return Ok(Vec::new());
+            }
+            let folder = folder.display();
+            return Err(Failure::User(format!(
+                "{folder}: there is no such folder; --state names the one of the configuration's key state"
+            )));
+        }
+        let daemon = (folder.join("settings.json"), damon_record(&folder));
+        let recording = record_live::state_files(&folder);
+        let mut lines = Vec::new();
+        for (settings, damon) in [daemon, recording] {
+            lines.extend(give_back(roots, &settings, &damon)?);
+        }
+        Ok(lines)
+    }
+}
+
+/// Gives back the settings first: that is refused while their owner runs, and then DAMON is not touched either.
+fn give_back(roots: &Roots, state: &Path, damon: &Path) -> Result<Vec<String>, Failure> {
+    let failed = |error| Failure::Internal(format!("{error}"));
+    if !state.exists() && !damon.exists() {
+        return Ok(Vec::new());
+    }
+    let report = settings::restore(roots, state).map_err(failed)?;
+    let mut lines: Vec<String> = report.to_string().lines().map(str::to_owned).collect();
+    match Record::load(damon, roots).map_err(failed)? {
+        Some(left) => {
+            admin::clean_up(roots, &left).map_err(failed)?;
+            lines.extend(left.taken.iter().map(|taken| {
+                format!("kdamond {}: off, unless somebody else has it by now", taken.index)
+            }));
+        }
+        None if damon.exists() => {
+            lines.push(format!("{}: of an earlier boot: nothing to turn off", damon.display()));
+        }
+        None => {}
+    }
+    Record::remove(damon).map_err(failed)?;
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tierwise_linux::settings::{Knob, Settings};
+
+    use super::*;
+
+    fn put(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn tree() -> (tempfile::TempDir, Roots, Restore) {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        put(&roots.proc.join("sys/kernel/random/boot_id"), "b1\n");
+        put(&roots.proc.join("sys/kernel/numa_balancing"), "1\n");
+        let state = tree.path().join("state");
+        fs::create_dir(&state).unwrap();
+        let restore = Restore { state: Some(state), root: Some(tree.path().to_owned()) };
+        (tree, roots, restore)
+    }
+
+    #[test]
+    fn what_a_killed_daemon_left_is_given_back_once() {
+        let (tree, roots, restore) = tree();
+        let state = tree.path().join("state/settings.json");
+        let (mut settings, _) = Settings::open(&roots, &state).unwrap();
+        settings.take(Knob::NumaBalancing, "2").unwrap();
+        let said = match restore.lines(&roots) {
+            Err(Failure::Internal(said)) => said,
+            other => panic!("{other:?}"),
+        };
+        assert!(said.contains("in use by a Tierwise that still runs"), "{said}");
+        // As after kill -9: the file is there, its owner is not.
+        let left = fs::read(&state).unwrap();
+        drop(settings);
+        fs::write(&state, left).unwrap();
+        fs::write(roots.proc.join("sys/kernel/numa_balancing"), "2\n").unwrap();
+        assert_eq!(restore.lines(&roots).unwrap(), ["numa_balancing: 1 again"]);
+        let now = fs::read_to_string(roots.proc.join("sys/kernel/numa_balancing")).unwrap();
+        assert_eq!(now, "1");
+        assert!(restore.lines(&roots).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_kdamond_that_was_left_on_is_turned_off() {
+        let (tree, roots, restore) = tree();
+        let place = roots.sys.join("kernel/mm/damon/admin/kdamonds/0");
+        put(&place.join("state"), "on\n");
+        put(&place.join("pid"), "77\n");
+        put(&place.join("contexts/nr_contexts"), "1\n");
+        let stat = "77 (kdamond.0) S 2 0 0 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 900 0 0 0";
+        put(&roots.proc.join("77/stat"), stat);
+        let (_, record) = record_live::state_files(&tree.path().join("state"));
+        let text = r#"{"boot":"b1","taken":[{"index":0,"thread":{"pid":77,"start_time":900}}]}"#;
+        put(&record, text);
+        let lines = restore.lines(&roots).unwrap();
+        assert_eq!(lines, ["kdamond 0: off, unless somebody else has it by now"]);
+        assert_eq!(fs::read_to_string(place.join("state")).unwrap().trim(), "off");
+        assert!(!record.exists());
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_a_mistake_only_if_it_was_named() {
+        let (tree, roots, _) = tree();
+        let restore = Restore { state: Some(tree.path().join("absent")), root: None };
+        assert!(matches!(restore.lines(&roots), Err(Failure::User(_))));
+    }
+}

@@ -1,0 +1,169 @@
+//! A snapshot as text.
+
+use std::io::Write;
+
+use anstyle::{AnsiColor, Color, Style};
+use tierwised::view::{Failed, Mode, Snapshot};
+
+use crate::compare::{grouped, new_table, write_table};
+use crate::failure::Outcome;
+use crate::live::{rates, words};
+
+/// Decisions and notices shown, the newest: as many as are read at a glance. `--json` has all.
+const LINES: usize = 8;
+
+const HEAD: Style = Style::new().bold();
+const WARNING: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
+
+/// Prints it.
+pub fn print(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
+    let style =
+        if snapshot.mode == Mode::Manage { HEAD } else { HEAD.fg_color(WARNING.get_fg_color()) };
+    writeln!(out, "{style}{}{style:#}", words::title(snapshot))?;
+    if !snapshot.mode_reason.is_empty() {
+        writeln!(out, "{}", snapshot.mode_reason)?;
+    }
+    writeln!(out, "It looks by {}.\n", snapshot.looking)?;
+    tiers(out, snapshot)?;
+    tenants(out, snapshot)?;
+    moved(out, snapshot)?;
+    newest(out, "Last decisions:", snapshot.decisions.iter().map(|d| (d.at, words::decision(d))))?;
+    newest(out, "Notices:", snapshot.notices.iter().map(|n| (n.at, n.text.clone())))?;
+    writeln!(out, "It costs {}.", words::cost(&snapshot.cost))?;
+    Ok(out.flush()?)
+}
+
+fn tiers(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
+    let head = ["TIER", "NODES", "CAPACITY", "USED", "FREE", "LATENCY"];
+    let mut table = new_table(head.map(str::to_owned).to_vec());
+    for tier in &snapshot.tiers {
+        table.add_row([
+            tier.name.clone(),
+            words::nodes(tier),
+            words::size(tier.capacity_bytes),
+            words::size(words::used(tier)),
+            words::size(tier.free_bytes),
+            words::latency(tier),
+        ]);
+    }
+    write_table(out, &table, None)?;
+    Ok(writeln!(out)?)
+}
+
+fn tenants(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
+    if snapshot.tenants.is_empty() {
+        return Ok(writeln!(
+            out,
+            "There are no tenants; `tierwise daemon tenant add` or the configuration names some.\n"
+        )?);
+    }
+    let more = ["PROMOTED", "DEMOTED", "PROCESSES"];
+    let head = words::TENANT_HEAD.iter().chain(&more).map(|&name| name.to_owned());
+    let mut table = new_table(head.collect());
+    for tenant in &snapshot.tenants {
+        let (promoted, demoted) = rates::counts(tenant);
+        let more = [grouped(promoted), grouped(demoted), grouped(tenant.processes.into())];
+        table.add_row(words::tenant(tenant).into_iter().chain(more));
+    }
+    write_table(out, &table, None)?;
+    for tenant in snapshot.tenants.iter().filter(|t| words::misses_slo(t)) {
+        writeln!(out, "{WARNING}{} misses its SLO.{WARNING:#}", tenant.name)?;
+    }
+    Ok(writeln!(out)?)
+}
+
+fn moved(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
+    let counters = &snapshot.counters;
+    let failed = |all: &[Failed]| match all.iter().map(|f| f.count).sum::<u64>() {
+        0 => String::new(),
+        count => {
+            let reasons = all.iter().map(|f| format!("{} {}", grouped(f.count), f.reason));
+            let reasons = reasons.collect::<Vec<_>>().join(", ");
+            format!(" ({} failed: {reasons})", grouped(count))
+        }
+    };
+    Ok(writeln!(
+        out,
+        "Moved: {}; {} blocks promoted{}, {} demoted{}; {} moved by somebody else.\n",
+        words::size(counters.moved_bytes),
+        grouped(counters.promote_success),
+        failed(&counters.promote_fail),
+        grouped(counters.demote_success),
+        failed(&counters.demote_fail),
+        grouped(counters.strays)
+    )?)
+}
+
+fn newest(
+    out: &mut impl Write,
+    head: &str,
+    lines: impl DoubleEndedIterator<Item = (f64, String)>,
+) -> Outcome {
+    let mut last: Vec<(f64, String)> = lines.rev().take(LINES).collect();
+    if last.is_empty() {
+        return Ok(());
+    }
+    last.reverse();
+    writeln!(out, "{HEAD}{head}{HEAD:#}")?;
+    for (at, text) in last {
+        writeln!(out, "  {at:9.1} s  {text}")?;
+    }
+    Ok(writeln!(out)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::sample;
+
+    fn text(snapshot: &Snapshot) -> String {
+        let mut out = Vec::new();
+        print(&mut out, snapshot).unwrap();
+        String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap()
+    }
+
+    #[test]
+    fn everything_is_told() {
+        let text = text(&sample::snapshot());
+        for part in [
+            "tierwised 0.1.0: manages, policy tierwise, up 1h 2m 5s\n",
+            "DRAM      0   128 GiB  112 GiB   16 GiB   90 ns (firmware)",
+            "shop misses its SLO.",
+            "4,000 blocks promoted (7 failed: 7 busy), 3,500 demoted; 2 moved by somebody else.",
+            "     3720.0 s  batch in DRAM: floor 40 GiB",
+            "It costs 0.80 % of a processor",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+
+    #[test]
+    fn an_empty_daemon_says_how_to_name_tenants_and_why_it_only_observes() {
+        let snapshot = Snapshot {
+            mode_reason: "all memory is on node 0".into(),
+            looking: "nothing".into(),
+            ..Snapshot::default()
+        };
+        let text = text(&snapshot);
+        assert!(
+            text.contains("only observes") && text.contains("all memory is on node 0"),
+            "{text}"
+        );
+        assert!(text.contains("daemon tenant add") && !text.contains("Notices:"), "{text}");
+    }
+
+    #[test]
+    fn only_the_newest_lines_are_shown() {
+        let mut snapshot = sample::snapshot();
+        let notice = snapshot.notices[0].clone();
+        snapshot.notices = (0..20)
+            .map(|i| {
+                let mut n = notice.clone();
+                n.text = format!("n{i}.");
+                n
+            })
+            .collect();
+        let text = text(&snapshot);
+        assert!(text.contains("n19.") && text.contains("n12.") && !text.contains("n11."), "{text}");
+    }
+}

@@ -1,0 +1,171 @@
+//! What is on the screen, and what keys do: no input or output here.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use tierwised::control::Command;
+use tierwised::view::{Mode, Snapshot};
+
+/// What the screen is to show.
+#[derive(Debug)]
+pub struct App {
+    pub now: Snapshot,
+    /// The view before, for what is moved in a second.
+    pub before: Option<Snapshot>,
+    /// The tenant picked, by its place.
+    pub picked: usize,
+    /// Whether the picked tenant's reasons are shown.
+    pub reasons: bool,
+    /// What is asked before it is done.
+    pub asking: Option<Command>,
+    /// What the daemon answered last, or why it did not.
+    pub message: Option<String>,
+    /// Whether the view is old because the daemon does not answer.
+    pub stale: bool,
+}
+
+/// What a key asks of the outside.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    Quit,
+    Tell(Box<Command>),
+}
+
+impl App {
+    pub fn new(now: Snapshot) -> Self {
+        Self {
+            now,
+            before: None,
+            picked: 0,
+            reasons: false,
+            asking: None,
+            message: None,
+            stale: false,
+        }
+    }
+
+    /// Takes a new view, or the reason why there is none; the old one stays on the screen then.
+    pub fn take(&mut self, answer: Result<Snapshot, String>) {
+        match answer {
+            Ok(now) => {
+                let now = Box::new(now);
+                // The daemon makes its view once a second: the same one twice says nothing of rates.
+                if now.uptime != self.now.uptime {
+                    self.before = Some(std::mem::replace(&mut self.now, *now));
+                } else {
+                    self.now = *now;
+                }
+                if self.stale {
+                    (self.stale, self.message) = (false, None);
+                }
+                self.picked = self.picked.min(self.now.tenants.len().saturating_sub(1));
+            }
+            Err(problem) => (self.stale, self.message) = (true, Some(problem)),
+        }
+    }
+
+    /// Takes the answer to a command.
+    pub fn told(&mut self, answer: Result<Vec<String>, String>) {
+        self.message = Some(match answer {
+            Ok(changed) if changed.is_empty() => "nothing changed".into(),
+            Ok(changed) => changed.join("; "),
+            Err(problem) => problem,
+        });
+    }
+
+    pub fn key(&mut self, key: KeyEvent) -> Option<Action> {
+        let interrupted =
+            key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
+        if interrupted {
+            return Some(Action::Quit);
+        }
+        if let Some(command) = self.asking.take() {
+            return (key.code == KeyCode::Char('y')).then_some(Action::Tell(Box::new(command)));
+        }
+        match key.code {
+            KeyCode::Char('q') => return Some(Action::Quit),
+            KeyCode::Esc if self.reasons => self.reasons = false,
+            KeyCode::Esc => return Some(Action::Quit),
+            KeyCode::Char('p') => self.asking = Some(self.other_way()),
+            KeyCode::Up => self.picked = self.picked.saturating_sub(1),
+            KeyCode::Down if self.picked + 1 < self.now.tenants.len() => self.picked += 1,
+            KeyCode::Enter => self.reasons = !self.reasons,
+            _ => {}
+        }
+        None
+    }
+
+    /// Pausing what runs, and resuming what pauses.
+    fn other_way(&self) -> Command {
+        if self.now.mode == Mode::Paused { Command::Resume } else { Command::Pause }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::sample;
+
+    fn press(app: &mut App, code: KeyCode) -> Option<Action> {
+        app.key(KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn pausing_is_asked_before_it_is_done() {
+        let mut app = App::new(sample::snapshot());
+        assert_eq!(press(&mut app, KeyCode::Char('p')), None);
+        assert_eq!(app.asking, Some(Command::Pause));
+        assert_eq!(press(&mut app, KeyCode::Char('q')), None, "any other key only says no");
+        assert_eq!(app.asking, None);
+        press(&mut app, KeyCode::Char('p'));
+        assert_eq!(press(&mut app, KeyCode::Char('y')), Some(Action::Tell(Box::new(Command::Pause))));
+        app.now.mode = Mode::Paused;
+        press(&mut app, KeyCode::Char('p'));
+        assert_eq!(press(&mut app, KeyCode::Char('y')), Some(Action::Tell(Box::new(Command::Resume))));
+        assert_eq!(press(&mut app, KeyCode::Char('q')), Some(Action::Quit));
+    }
+
+    #[test]
+    fn the_pick_stays_among_the_tenants() {
+        let mut app = App::new(sample::snapshot());
+        press(&mut app, KeyCode::Up);
+        assert_eq!(app.picked, 0);
+        (0..9).for_each(|_| assert_eq!(press(&mut app, KeyCode::Down), None));
+        assert_eq!(app.picked, 2);
+        let mut fewer = sample::snapshot();
+        fewer.tenants.truncate(1);
+        app.take(Ok(fewer));
+        assert_eq!(app.picked, 0);
+        app.take(Ok(Snapshot::default()));
+        press(&mut app, KeyCode::Down);
+        assert_eq!(app.picked, 0, "there is nobody");
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_answer_leaves_the_last_view() {
+        let mut app = App::new(sample::snapshot());
+        app.take(Err("gone".into()));
+        assert!(app.stale && app.now.policy == "tierwise");
+        let mut later = sample::snapshot();
+        later.uptime += 1.0;
+        app.take(Ok(later.clone()));
+        assert!(!app.stale && app.message.is_none());
+        assert_eq!(app.before, Some(sample::snapshot()));
+        app.take(Ok(later));
+        assert_eq!(
+            app.before,
+            Some(sample::snapshot()),
+            "the same view twice says nothing of rates"
+        );
+    }
+
+    #[test]
+    fn reasons_come_and_go() {
+        let mut app = App::new(sample::snapshot());
+        press(&mut app, KeyCode::Enter);
+        assert!(app.reasons);
+        assert_eq!(press(&mut app, KeyCode::Esc), None);
+        assert!(!app.reasons);
+        assert_eq!(press(&mut app, KeyCode::Esc), Some(Action::Quit));
+        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(app.key(interrupt), Some(Action::Quit));
+    }
+}

@@ -1,0 +1,92 @@
+//! `tierwise top`: what the running daemon does, kept on the screen.
+
+mod app;
+mod draw;
+mod tenants;
+mod tiers;
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use app::{Action, App};
+
+use crate::failure::{Failure, Outcome};
+use crate::live::Socket;
+
+/// Show what the running daemon does, and keep showing it.
+///
+/// Tiers, tenants with what they hold against floor, cap and share, what is moved each second, the last decisions
+/// and what it costs. Keys: q ends; p pauses or resumes, and asks before; up and down pick a tenant, enter shows why it
+/// has what it has.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  sudo tierwise top\n  sudo tierwise top --interval 5s")]
+pub struct Top {
+    /// Time between two looks at the daemon, such as 1s or 500ms.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    // The daemon's view is made once a second; a minute is no watching any more.
+    if (Duration::from_millis(100)..=Duration::from_secs(60)).contains(&interval) {
+        return Ok(interval);
+    }
+    Err("allowed: 100ms to 60s".into())
+}
+
+impl Top {
+    pub fn execute(&self) -> Outcome {
+        if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+            return Err(Failure::user(
+                &"top needs a terminal; `tierwise status` prints the same once",
+            ));
+        }
+        // Before the screen is taken, so that a daemon that is not there is said in the usual way.
+        let app = App::new(self.socket.snapshot()?);
+        let mut terminal = ratatui::try_init()?;
+        let outcome = self.show(&mut terminal, app);
+        ratatui::restore();
+        outcome
+    }
+
+    fn show(&self, terminal: &mut DefaultTerminal, mut app: App) -> Outcome {
+        let mut next = Instant::now() + self.interval;
+        loop {
+            terminal.draw(|frame| draw::draw(frame, &app))?;
+            if event::poll(next.saturating_duration_since(Instant::now()))? {
+                if let Event::Key(key) = event::read()?
+                    && key.kind == KeyEventKind::Press
+                {
+                    match app.key(key) {
+                        Some(Action::Quit) => return Ok(()),
+                        Some(Action::Tell(command)) => {
+                            let answer = self.socket.call(&command);
+                            app.told(answer.map(|reply| reply.changed).map_err(words));
+                            // What it changed is to be seen at once.
+                            next = Instant::now();
+                        }
+                        None => {}
+                    }
+                }
+            } else {
+                app.take(self.socket.snapshot().map_err(words));
+                next = Instant::now() + self.interval;
+            }
+        }
+    }
+}
+
+/// A failure that is shown on the screen instead of ending the command: the daemon may come back.
+fn words(failure: Failure) -> String {
+    match failure {
+        Failure::User(message) | Failure::Internal(message) => message,
+        Failure::ClosedPipe => "the connection was closed".into(),
+    }
+}

@@ -1,0 +1,166 @@
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::thread::{self, JoinHandle};
+
+use serde_json::Value;
+use tierwised::control::{Command, Reply};
+use tierwised::view::{Snapshot, TenantTierView, TenantView, TierView};
+
+use crate::common::{Folder, keys, refused, succeeded, text, tierwise};
+
+/// A daemon that answers once, and tells what it was asked.
+fn answering(folder: &Folder, reply: Reply) -> (String, JoinHandle<Command>) {
+    let listener = UnixListener::bind(folder.path("control.sock")).unwrap();
+    let thread = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        let mut answer = serde_json::to_vec(&reply).unwrap();
+        answer.push(b'\n');
+        (&stream).write_all(&answer).unwrap();
+        serde_json::from_str(&line).unwrap()
+    });
+    (folder.name("control.sock"), thread)
+}
+
+/// Runs a command against a daemon that answers so: what it printed, and what the daemon was asked.
+fn told(arguments: &[&str], reply: Reply) -> (String, Command) {
+    let folder = Folder::new();
+    let (socket, thread) = answering(&folder, reply);
+    let out = succeeded(&[arguments, &["--socket", &socket]].concat());
+    (out, thread.join().unwrap())
+}
+
+fn changed(line: &str) -> Reply {
+    Reply::changed(vec![line.to_owned()])
+}
+
+fn with_snapshot() -> Reply {
+    let tier = |name: &str| TierView { name: name.into(), ..TierView::default() };
+    let held =
+        TenantTierView { usage_bytes: 1 << 30, promote_success: 5, ..TenantTierView::default() };
+    let tenant = TenantView {
+        name: "shop".into(),
+        tiers: vec![held, TenantTierView::default()],
+        ..TenantView::default()
+    };
+    let snapshot = Snapshot {
+        policy: "tierwise".into(),
+        tiers: vec![tier("DRAM"), tier("CXL")],
+        tenants: vec![tenant],
+        ..Snapshot::default()
+    };
+    Reply { snapshot: Some(Box::new(snapshot)), ..Reply::done() }
+}
+
+#[test]
+fn commands_arrive_and_what_changed_is_printed() {
+    let (out, asked) = told(&["daemon", "pause"], changed("paused: nothing is moved"));
+    assert_eq!((out.as_str(), asked), ("paused: nothing is moved\n", Command::Pause));
+    let (out, asked) = told(&["daemon", "resume"], Reply::done());
+    assert_eq!((out.as_str(), asked), ("nothing changed\n", Command::Resume));
+    let (out, asked) = told(&["daemon", "reload", "--json"], changed("policy: 1"));
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&value["changed"][0], asked), (&Value::from("policy: 1"), Command::Reload));
+    let (_, asked) = told(&["daemon", "policy", "tpp"], Reply::done());
+    assert_eq!(asked, Command::Policy { recipe: "tpp".into() });
+    let (_, asked) = told(&["daemon", "policy", "own.toml"], Reply::done());
+    let Command::Policy { recipe } = asked else { panic!("{asked:?}") };
+    assert!(recipe.starts_with('/') && recipe.ends_with("/own.toml"), "{recipe}");
+}
+
+#[test]
+fn tenants_are_told_as_in_the_configuration() {
+    let add = ["daemon", "tenant", "add", "shop", "--cgroup", "shop.slice", "--floor", "80GB"];
+    let more = ["--class", "latency-critical", "--slo", "5ms"];
+    let (_, asked) = told(&[&add[..], &more].concat(), Reply::done());
+    let Command::TenantAdd { tenant } = asked else { panic!("{asked:?}") };
+    let written: Value = serde_json::to_value(&tenant).unwrap();
+    assert_eq!(
+        written,
+        serde_json::json!({"name": "shop", "cgroup": "shop.slice", "class": "latency-critical",
+                           "slo_ms": 5.0, "weight": 100, "floor": "80GB"})
+    );
+    let set = ["daemon", "tenant", "set", "shop", "--cap", "25%", "--weight", "200"];
+    let (_, asked) = told(&set, Reply::done());
+    let Command::TenantSet { name, change } = asked else { panic!("{asked:?}") };
+    assert_eq!((name.as_str(), change.weight, change.floor), ("shop", Some(200), None));
+    let (_, asked) = told(&["daemon", "tenant", "remove", "shop"], Reply::done());
+    assert_eq!(asked, Command::TenantRemove { name: "shop".into() });
+    let report = ["daemon", "report", "--tenant", "shop", "--p99", "12ms", "--operations", "9"];
+    let (out, asked) = told(&report, Reply::done());
+    let latency = Command::Latency { tenant: "shop".into(), p99_ms: 12.0, operations: 9 };
+    assert_eq!((out.as_str(), asked), ("", latency));
+}
+
+#[test]
+fn refusals_are_the_users_and_silence_is_not() {
+    let folder = Folder::new();
+    let (socket, thread) = answering(&folder, Reply::refused("no tenant \"x\""));
+    let said = refused(&["daemon", "tenant", "remove", "x", "--socket", &socket]);
+    thread.join().unwrap();
+    assert_eq!(said, "no tenant \"x\"");
+    for command in [&["status"][..], &["daemon", "pause"], &["explain", "--tenant", "a"]] {
+        let output = tierwise(&[command, &["--socket", &folder.name("nobody.sock")]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("no tierwised listens there"), "{said}");
+    }
+    let wrong = ["daemon", "tenant", "add", "a", "--pids", "1", "--floor", "much"];
+    let output = tierwise(&wrong);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("allowed: an amount"), "{}", text(&output.stderr));
+    for wrong in [&["add", "a"][..], &["add", "a", "--pids", "1", "--qemu", "b"], &["set", "a"]] {
+        let output = tierwise(&[&["daemon", "tenant"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn status_and_snapshot_are_the_daemons_view() {
+    let (out, asked) = told(&["status"], with_snapshot());
+    assert_eq!(asked, Command::Snapshot);
+    assert!(out.contains("DRAM") && out.contains("shop"), "{out}");
+    for command in [&["status", "--json"][..], &["daemon", "snapshot"]] {
+        let value: Snapshot = serde_json::from_str(&told(command, with_snapshot()).0).unwrap();
+        assert_eq!(Some(Box::new(value)), with_snapshot().snapshot);
+    }
+}
+
+#[test]
+fn a_tenant_of_the_daemon_is_explained() {
+    let (out, _) = told(&["explain", "--tenant", "shop"], with_snapshot());
+    assert!(out.contains("In DRAM it holds 1 GiB"), "{out}");
+    assert!(out.contains("promotion into DRAM"), "{out}");
+    let (out, _) = told(&["explain", "--tenant", "shop", "--json"], with_snapshot());
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        keys(&value),
+        [
+            "because",
+            "decisions",
+            "fast_access_ratio",
+            "holdings",
+            "mode",
+            "mode_reason",
+            "moves",
+            "p99_ms",
+            "policy",
+            "processes",
+            "slo_ms",
+            "tenant",
+            "thrash_events"
+        ]
+    );
+    let folder = Folder::new();
+    let (socket, thread) = answering(&folder, with_snapshot());
+    let said = refused(&["explain", "--tenant", "shpo", "--socket", &socket]);
+    thread.join().unwrap();
+    assert!(said.contains("did you mean \"shop\"?"), "{said}");
+    assert_eq!(tierwise(&["explain", "--tenant", "a", "--page", "3"]).status.code(), Some(2));
+}
+
+#[test]
+fn top_without_a_terminal_names_status() {
+    assert!(refused(&["top"]).contains("`tierwise status` prints the same once"));
+}

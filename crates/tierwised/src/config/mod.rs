@@ -1,0 +1,259 @@
+//! The configuration, `/etc/tierwise/tierwised.toml`.
+//!
+//! ```
+//! use tierwised::config::Config;
+//!
+//! let config = Config::parse("t.toml", "policy = \"multi-clock\"\n[[tenant]]\nname = \"shop\"\ncgroup = \"shop.slice\"\n").unwrap();
+//! assert_eq!((config.policy.as_str(), config.tenants[0].name.as_str()), ("multi-clock", "shop"));
+//!
+//! let error = Config::parse("t.toml", "polcy = \"tpp\"\n").unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "t.toml:1: polcy: no such key; did you mean \"policy\"? (allowed: block, control, cpu, dry_run, http, kernel, \
+//!      look, move, policy, state, tenant, tier)"
+//! );
+//! ```
+
+mod difference;
+mod limit;
+mod parse;
+mod tenant;
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tierwise_linux::topology::{Override, TierOverride};
+
+pub use difference::difference;
+pub use limit::{Amount, LimitText};
+pub use parse::ConfigError;
+pub use tenant::{ClassName, Latency, TenantConfig};
+
+/// Where the configuration is looked for when no other file is named.
+pub const DEFAULT_FILE: &str = "/etc/tierwise/tierwised.toml";
+
+/// Everything that the operator may say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The policy: a shipped recipe (`tierwise policies`) or the path of a recipe file.
+    pub policy: String,
+    /// Decide and report, but move nothing and change nothing in the kernel.
+    pub dry_run: bool,
+    /// The unit of placement: memory of a process in aligned blocks of this size, a power of two from 4KiB to 128MiB. The
+    /// default is the size of a huge page, which move_pages(2) moves whole.
+    pub block: Amount,
+    /// Folder of the state file, from which `tierwise restore` gives back the kernel's settings.
+    pub state: PathBuf,
+    /// How pages are looked at.
+    pub look: Look,
+    /// How much moving is allowed.
+    #[serde(rename = "move")]
+    pub moving: Moving,
+    /// How much processor time looking, deciding and moving may take.
+    pub cpu: Cpu,
+    /// What of the kernel's own tiering is taken over. Nothing, unless written here.
+    pub kernel: Kernel,
+    /// The control socket.
+    pub control: Control,
+    /// Metrics, API and dashboard.
+    pub http: Http,
+    /// The memory tiers, fastest first, where the kernel's own grouping is not to be used.
+    #[serde(rename = "tier", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<Tier>")]
+    pub tiers: Vec<TierOverride>,
+    /// The tenants, in order of precedence: a process belongs to the first that names it.
+    #[serde(rename = "tenant", skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantConfig>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            policy: "tierwise".into(),
+            dry_run: false,
+            block: Amount::new("2MiB"),
+            state: "/var/lib/tierwise".into(),
+            look: Look::default(),
+            moving: Moving::default(),
+            cpu: Cpu::default(),
+            kernel: Kernel::default(),
+            control: Control::default(),
+            http: Http::default(),
+            tiers: Vec::new(),
+            tenants: Vec::new(),
+        }
+    }
+}
+
+/// One memory tier, as the operator describes it.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "the schema of a type of another crate")]
+struct Tier {
+    /// For people.
+    name: String,
+    /// The kernel's numbers of its NUMA nodes.
+    nodes: Vec<u32>,
+    /// Latency of a load on an idle machine in nanoseconds, if it was measured.
+    latency_ns: Option<f64>,
+    /// Peak bandwidth in 10^9 bytes a second, if it was measured.
+    bandwidth_gbps: Option<f64>,
+}
+
+/// How pages are looked at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Look {
+    /// The way of looking; `auto` takes the best that is present and says why.
+    pub source: LookSource,
+    /// DAMON: how often one page of each region is checked, in milliseconds.
+    pub sampling_ms: u64,
+    /// DAMON: how often the checks are summed up, in milliseconds.
+    pub aggregation_ms: u64,
+    /// DAMON: most regions of a process.
+    pub regions: u64,
+    /// Most processes looked at at the same time; with more of them they take turns.
+    pub processes: usize,
+    /// How often processes and the whereabouts of their pages are looked after, in milliseconds.
+    pub interval_ms: u64,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        // DAMON's own defaults (5 and 100 ms) check each region 200 times a second. Placement changes over seconds, so a
+        // quarter of that is enough and costs a quarter.
+        Self {
+            source: LookSource::Auto,
+            sampling_ms: 20,
+            aggregation_ms: 400,
+            regions: 1000,
+            processes: 16,
+            interval_ms: 1000,
+        }
+    }
+}
+
+/// Ways of looking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LookSource {
+    /// The best present.
+    Auto,
+    /// DAMON on the virtual addresses of each process.
+    Damon,
+    /// The kernel's idle-page bitmap.
+    IdleBitmap,
+    /// The processor's samples of memory accesses (PEBS, IBS).
+    Perf,
+    /// Soft-dirty bits: writes only.
+    SoftDirty,
+}
+
+/// How much moving is allowed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Moving {
+    /// Bytes moved a second, at most.
+    pub rate: Amount,
+    /// The 99th percentile of a single move_pages(2) call, in milliseconds, that batches are kept below.
+    pub call_p99_ms: u64,
+    /// Move pages that several processes share, too (MPOL_MF_MOVE_ALL).
+    pub shared: bool,
+}
+
+impl Default for Moving {
+    fn default() -> Self {
+        // A tenth of what one channel of slow memory copies; 20 ms as katalyst's memory migration has it.
+        Self { rate: Amount::new("1GB"), call_p99_ms: 20, shared: false }
+    }
+}
+
+/// How much processor time may be spent, in hundredths of one processor, DAMON's kernel threads included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cpu {
+    /// Above this, averaged over ten seconds, it looks less often.
+    pub budget_percent: f64,
+    /// Above this it stops looking and moving until the average is below the budget.
+    pub cap_percent: f64,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Self { budget_percent: 1.0, cap_percent: 3.0 }
+    }
+}
+
+/// The kernel's own tiering: left as it is, unless a value is written. What is changed is given back at the end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Kernel {
+    /// `kernel.numa_balancing`: 0 off, 1 between nodes with processors, 2 tiering, 3 both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_balancing: Option<u32>,
+    /// `/sys/kernel/mm/numa/demotion_enabled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub demotion: Option<bool>,
+    /// Whether DAMON's own statistics (`damon_stat`, from 6.17), which keep others from using DAMON, may be switched off.
+    pub release_damon: bool,
+}
+
+/// The control socket.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Control {
+    /// Its path; its mode is 0600.
+    pub socket: PathBuf,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self { socket: "/run/tierwise/control.sock".into() }
+    }
+}
+
+/// Metrics, API and dashboard, to be read only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// Address and port, or `off`. Loopback only.
+    pub listen: String,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { listen: "127.0.0.1:9470".into() }
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or something in it cannot be: file, line, key, what was found, what is allowed.
+    pub fn read(file: &Path) -> Result<Self, ConfigError> {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file)
+            .map_err(|e| ConfigError::whole(&name, format!("cannot be read: {e}")))?;
+        Self::parse(&name, &text)
+    }
+
+    /// Reads and checks a text; `file` is for the errors.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        parse::parse(file, text)
+    }
+
+    /// The operator's tiers, if any are listed.
+    pub fn tier_override(&self) -> Option<Override> {
+        (!self.tiers.is_empty()).then(|| Override { tiers: self.tiers.clone() })
+    }
+
+    /// The JSON Schema of the file.
+    pub fn schema() -> serde_json::Value {
+        schemars::schema_for!(Self).to_value()
+    }
+}

@@ -1,0 +1,163 @@
+//! From text to configuration, with an error that says where to look and what to write.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tierwise_core::config::nearest;
+use tierwise_core::recipe::Recipe;
+
+use super::Config;
+
+/// A refusal: file, line, key, what was found, what is allowed, what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {}{problem}", line.map_or(String::new(), |n| format!(":{n}")), if key.is_empty() { String::new() } else { format!("{key}: ") })]
+pub struct ConfigError {
+    /// The file, as the user named it.
+    pub file: String,
+    /// The line, counted from one, where it is known.
+    pub line: Option<usize>,
+    /// The key; empty for the whole file.
+    pub key: String,
+    /// What was found, what is allowed, what to do.
+    pub problem: String,
+}
+
+impl ConfigError {
+    /// Something is wrong with the file as a whole.
+    pub(super) fn whole(file: &str, problem: String) -> Self {
+        Self { file: file.into(), line: None, key: String::new(), problem }
+    }
+}
+
+/// Where things stand in a text.
+struct Place<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    fn line_at(&self, offset: usize) -> usize {
+        1 + self.text.bytes().take(offset).filter(|&b| b == b'\n').count()
+    }
+
+    /// The line of a key, in the n-th table of a kind if it is in one (`[[tenant]]`, 0).
+    fn line_of(&self, table: Option<(&str, usize)>, key: &str) -> Option<usize> {
+        let mut lines = self.text.lines().enumerate();
+        if let Some((header, index)) = table {
+            lines.by_ref().filter(|(_, line)| line.trim() == header).nth(index)?;
+        }
+        let starts = |line: &str| {
+            line.trim_start()
+                .strip_prefix(key)
+                .is_some_and(|rest| rest.trim_start().starts_with('='))
+        };
+        lines.find(|(_, line)| starts(line)).map(|(n, _)| n + 1)
+    }
+
+    fn error(&self, line: Option<usize>, key: &str, problem: String) -> ConfigError {
+        ConfigError { file: self.file.into(), line, key: key.into(), problem }
+    }
+}
+
+pub(super) fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
+    let place = Place { file, text };
+    let config: Config = toml::from_str(text).map_err(|e| of_toml(&place, &e))?;
+    check(&place, &config)?;
+    Ok(config)
+}
+
+/// Says in our words what the TOML reader says in its own.
+fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> ConfigError {
+    let line = error.span().map(|span| place.line_at(span.start));
+    let said = error.message();
+    let mut quoted = said.split('`').skip(1).step_by(2);
+    if let Some(key) = said.strip_prefix("unknown field ").and_then(|_| quoted.next()) {
+        let mut known: Vec<&str> = quoted.collect();
+        known.sort_unstable();
+        let meant = nearest(key, known.iter().copied());
+        let hint = meant.map_or(String::new(), |m| format!("; did you mean \"{m}\"?"));
+        let problem = format!("no such key{hint} (allowed: {})", known.join(", "));
+        return place.error(line, key, problem);
+    }
+    place.error(line, "", said.trim_end().replace('\n', "; "))
+}
+
+/// What no type says.
+fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
+    let at = |key: &str, problem: String| Err(place.error(place.line_of(None, key), key, problem));
+    let names_a_file = config.policy.contains('/') || config.policy.ends_with(".toml");
+    if !names_a_file && let Err(e) = Recipe::named(&config.policy) {
+        return at("policy", e.problem);
+    }
+    let block = config.block.bytes().0;
+    if !block.is_power_of_two() || !(4096..=128 << 20).contains(&block) {
+        let found = &config.block;
+        return at("block", format!("found {found}; allowed: a power of two from 4KiB to 128MiB"));
+    }
+    let (sampling, aggregation) = (config.look.sampling_ms, config.look.aggregation_ms);
+    if sampling == 0 || aggregation < sampling || aggregation > 60_000 {
+        let problem = format!(
+            "found {sampling} and aggregation_ms {aggregation}; allowed: from 1, and an aggregation_ms of at least as \
+             much and at most 60000"
+        );
+        return at("sampling_ms", problem);
+    }
+    if !(100..=60_000).contains(&config.look.interval_ms) {
+        let found = config.look.interval_ms;
+        return at("interval_ms", format!("found {found}; allowed: 100 to 60000"));
+    }
+    if config.look.processes == 0 || config.look.processes > 256 {
+        return at("processes", format!("found {}; allowed: 1 to 256", config.look.processes));
+    }
+    if !(10..=100_000).contains(&config.look.regions) {
+        return at("regions", format!("found {}; allowed: 10 to 100000", config.look.regions));
+    }
+    let (budget, cap) = (config.cpu.budget_percent, config.cpu.cap_percent);
+    if !(budget > 0.0 && budget <= cap && cap <= 10_000.0) {
+        let problem = format!(
+            "found {budget} with a cap_percent of {cap}; allowed: above 0 and at most the cap"
+        );
+        return at("budget_percent", problem);
+    }
+    if config.moving.rate.bytes().0 == 0 {
+        return at("rate", "found 0; to move nothing write dry_run = true".into());
+    }
+    if config.kernel.numa_balancing.is_some_and(|mode| mode > 3) {
+        return at("numa_balancing", "allowed: 0 off, 1 NUMA balancing, 2 tiering, 3 both".into());
+    }
+    listen(place, &config.http.listen)?;
+    tenants(place, config)
+}
+
+fn listen(place: &Place<'_>, listen: &str) -> Result<(), ConfigError> {
+    let loopback = |ip: IpAddr| ip.is_loopback();
+    let fits =
+        listen == "off" || listen.parse::<SocketAddr>().is_ok_and(|address| loopback(address.ip()));
+    if fits {
+        return Ok(());
+    }
+    let problem = format!(
+        "found {listen:?}; allowed: a loopback address with a port (127.0.0.1:9470, [::1]:9470) or off; to read it from \
+         elsewhere put a proxy that authenticates before it"
+    );
+    Err(place.error(place.line_of(None, "listen"), "listen", problem))
+}
+
+fn tenants(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
+    for (index, tenant) in config.tenants.iter().enumerate() {
+        let table = Some(("[[tenant]]", index));
+        let error = |key: &str, problem: String| {
+            let line = place.line_of(table, key).or_else(|| place.line_of(table, "name"));
+            Err(place.error(line, &format!("tenant[{index}].{key}"), problem))
+        };
+        if let Some((key, problem)) = tenant.problem() {
+            return error(key, problem);
+        }
+        if config.tenants[..index].iter().any(|other| other.name == tenant.name) {
+            return error(
+                "name",
+                format!("{:?} stands twice; names are what commands know tenants by", tenant.name),
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! One tenant of the configuration.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tierwise_core::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
+
+use super::limit::LimitText;
+
+/// A tenant: which processes it is, and what it is entitled to. Exactly one of `cgroup`, `pids` and `qemu` says which.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantConfig {
+    /// For people; no two tenants have the same.
+    pub name: String,
+    /// A cgroup by its path below the cgroup file system (`system.slice/redis.service`), a slice or scope by its name, or a
+    /// pattern (`kubepods.slice/*/*`). It need not exist yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// Processes by their numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<i32>,
+    /// A QEMU virtual machine: its guest name, or the path of its pid file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<String>,
+    /// How its success is judged.
+    #[serde(default)]
+    pub class: ClassName,
+    /// The 99th percentile of latency that it must not exceed, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo_ms: Option<f64>,
+    /// Its weight among the tenants, 1 to 10000.
+    #[serde(default = "default_weight")]
+    pub weight: u32,
+    /// Memory of the fastest tier that others' needs do not take away from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<LimitText>,
+    /// The most that it may hold in the fastest tier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<LimitText>,
+    /// Where its latency is read, if it does not report it over the control socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+}
+
+fn default_weight() -> u32 {
+    DEFAULT_WEIGHT
+}
+
+/// How a tenant's success is judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClassName {
+    /// By its throughput.
+    #[default]
+    BestEffort,
+    /// By the latency of its requests.
+    LatencyCritical,
+}
+
+/// Where a tenant's latency is read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub enum Latency {
+    /// A Prometheus histogram on a loopback address, in seconds.
+    Prometheus {
+        /// `127.0.0.1:9100/metrics`.
+        address: String,
+        /// The histogram's name without `_bucket`.
+        metric: String,
+    },
+    /// The round trip of a `PING` to Redis at this loopback address.
+    Redis(String),
+    /// The round trip of a `version` to Memcached at this loopback address.
+    Memcached(String),
+}
+
+impl TenantConfig {
+    /// What the engine is told of it.
+    pub fn spec(&self) -> TenantSpec {
+        let class = match self.class {
+            ClassName::BestEffort => Class::BestEffort,
+            ClassName::LatencyCritical => Class::LatencyCritical,
+        };
+        TenantSpec {
+            class,
+            slo: self.slo_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
+            weight: self.weight,
+            floors: vec![self.floor.as_ref().map(LimitText::limit)],
+            caps: vec![self.cap.as_ref().map(LimitText::limit)],
+            ..TenantSpec::new(&self.name)
+        }
+    }
+
+    /// What is wrong with it by itself: the key and the problem.
+    pub(super) fn problem(&self) -> Option<(&'static str, String)> {
+        let said = usize::from(self.cgroup.is_some())
+            + usize::from(!self.pids.is_empty())
+            + usize::from(self.qemu.is_some());
+        if self.name.is_empty() {
+            return Some(("name", "found an empty name; write one that people know it by".into()));
+        }
+        if said != 1 {
+            let problem = format!(
+                "tenant {:?} has {said} of cgroup, pids and qemu; write exactly one, to say which processes it is",
+                self.name
+            );
+            return Some(("cgroup", problem));
+        }
+        if let Some(pid) = self.pids.iter().find(|&&pid| pid <= 0) {
+            return Some(("pids", format!("found {pid}; allowed: numbers of processes, from 1")));
+        }
+        if !(1..=tierwise_core::tenant::MAX_WEIGHT).contains(&self.weight) {
+            return Some(("weight", format!("found {}; allowed: 1 to 10000", self.weight)));
+        }
+        if let Some(slo) = self.slo_ms.filter(|slo| !(0.001..=3_600_000.0).contains(slo)) {
+            return Some((
+                "slo_ms",
+                format!("found {slo}; allowed: 0.001 to 3600000 milliseconds"),
+            ));
+        }
+        if self.class == ClassName::LatencyCritical && self.slo_ms.is_none() {
+            let problem = "a latency-critical tenant needs slo_ms, the 99th percentile that it must not exceed";
+            return Some(("class", problem.into()));
+        }
+        let auto =
+            self.cap.as_ref().is_some_and(|cap| cap.limit() == tierwise_core::tenant::Limit::Auto);
+        auto.then(|| {
+            ("cap", "found \"auto\", which is for floors; write an amount or a part".into())
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! The command's side of the socket.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::protocol::{Command, Reply};
+
+/// A daemon answers between two rounds; a reload may read and check many tenants.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why there is no answer, or no good one.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens.
+    #[error("{}: no tierwised listens there ({source}); start it, or name its socket with --socket", path.display())]
+    Nobody {
+        /// The socket.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The connection broke, or the answer is not one.
+    #[error("{}: {problem}", path.display())]
+    Broken {
+        /// The socket.
+        path: PathBuf,
+        /// What happened.
+        problem: String,
+    },
+    /// The daemon refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Sends a command and waits for its answer.
+///
+/// # Errors
+/// Nobody answers, or the daemon refuses.
+pub fn call(socket: &Path, command: &Command) -> Result<Reply, ClientError> {
+    let stream = UnixStream::connect(socket)
+        .map_err(|source| ClientError::Nobody { path: socket.to_owned(), source })?;
+    let broken = |problem: String| ClientError::Broken { path: socket.to_owned(), problem };
+    let line = exchange(&stream, command).map_err(|e| broken(format!("no answer: {e}")))?;
+    let reply: Reply = serde_json::from_str(&line)
+        .map_err(|e| broken(format!("not an answer of tierwised: {e}")))?;
+    match reply.error {
+        Some(error) if !reply.ok => Err(ClientError::Refused(error)),
+        _ => Ok(reply),
+    }
+}
+
+fn exchange(mut stream: &UnixStream, command: &Command) -> io::Result<String> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_vec(command)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(answer)
+}

@@ -1,0 +1,18 @@
+//! Commands over a Unix socket of mode 0600: one JSON object a line in, one a line out.
+//!
+//! ```
+//! use tierwised::control::{Command, Reply};
+//!
+//! let line = r#"{"command":"tenant-add","tenant":{"name":"shop","cgroup":"shop.slice","floor":"80GB"}}"#;
+//! let Command::TenantAdd { tenant } = serde_json::from_str(line).unwrap() else { unreachable!() };
+//! assert_eq!(tenant.name, "shop");
+//! assert_eq!(serde_json::to_string(&Reply::done()).unwrap(), r#"{"ok":true}"#);
+//! ```
+
+mod client;
+mod protocol;
+mod server;
+
+pub use client::{ClientError, call};
+pub use protocol::{Command, Reply, TenantChange};
+pub use server::{Request, Server};

@@ -1,0 +1,242 @@
+//! The daemon's side of the socket: a thread that takes lines in and hands them to whoever can answer.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use crossbeam_channel::{Sender, bounded};
+
+use super::protocol::{Command, Reply};
+
+/// Longest line: a tenant with a thousand pids fits many times.
+const LONGEST_LINE: u64 = 64 * 1024;
+
+/// Connections served at a time; each is a thread.
+const MOST_CONNECTIONS: usize = 16;
+
+/// How long a client may keep a connection without a word.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A command, and where its answer goes.
+pub struct Request {
+    /// What is asked.
+    pub command: Command,
+    /// Exactly one answer is expected here.
+    pub reply: Sender<Reply>,
+}
+
+/// The socket. Its file is removed when this is dropped.
+pub struct Server {
+    path: PathBuf,
+}
+
+impl Server {
+    /// Listens. Each command is sent to `requests`, and `wake` hears of it.
+    ///
+    /// # Errors
+    /// Another daemon listens there, or the path cannot be used.
+    pub fn start(path: &Path, requests: Sender<Request>, wake: Sender<()>) -> anyhow::Result<Self> {
+        let shown = path.display();
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| {
+                format!("{}: cannot make the socket's folder", folder.display())
+            })?;
+        }
+        clear_the_way(path)?;
+        let listener = bind_private(path).with_context(|| format!("{shown}: cannot listen"))?;
+        let connections = Arc::new(AtomicUsize::new(0));
+        thread::Builder::new().name("control".into()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                serve_aside(stream, &requests, &wake, &connections);
+            }
+        })?;
+        Ok(Self { path: path.to_owned() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes what a daemon that was killed left behind; refuses if one is alive.
+fn clear_the_way(path: &Path) -> anyhow::Result<()> {
+    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
+    let shown = path.display();
+    if !meta.file_type().is_socket() {
+        bail!("{shown}: is there and is no socket; remove it, or write another control.socket");
+    }
+    if UnixStream::connect(path).is_ok() {
+        bail!("{shown}: another tierwised listens there; stop it, or write another control.socket");
+    }
+    fs::remove_file(path).with_context(|| format!("{shown}: cannot remove the old socket"))
+}
+
+/// Binds beside and renames, so that nobody can connect before the mode is 0600.
+fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+    let beside = path.with_extension(format!("new-{}", std::process::id()));
+    let listener = UnixListener::bind(&beside)?;
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))?;
+    fs::rename(&beside, path)?;
+    Ok(listener)
+}
+
+fn serve_aside(
+    stream: UnixStream,
+    requests: &Sender<Request>,
+    wake: &Sender<()>,
+    connections: &Arc<AtomicUsize>,
+) {
+    if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+        connections.fetch_sub(1, Ordering::Relaxed);
+        let reply = Reply::refused(format!("{MOST_CONNECTIONS} others are connected; try again"));
+        let _ = answer(&stream, &reply);
+        return;
+    }
+    if !may_command(&stream) {
+        connections.fetch_sub(1, Ordering::Relaxed);
+        let _ = answer(&stream, &Reply::refused("only root and the daemon's own user may speak to it"));
+        return;
+    }
+    let (requests, wake, open) = (requests.clone(), wake.clone(), Arc::clone(connections));
+    let started = thread::Builder::new().name("control-client".into()).spawn(move || {
+        // A client that went away in the middle needs no answer.
+        let _ = serve(&stream, &requests, &wake);
+        open.fetch_sub(1, Ordering::Relaxed);
+    });
+    if started.is_err() {
+        connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The mode says so already; a socket that was passed on, or whose mode somebody changed, is held to it as well.
+fn may_command(stream: &UnixStream) -> bool {
+    rustix::net::sockopt::socket_peercred(stream)
+        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
+}
+
+fn serve(
+    stream: &UnixStream,
+    requests: &Sender<Request>,
+    wake: &Sender<()>,
+) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(IDLE))?;
+    stream.set_write_timeout(Some(IDLE))?;
+    let mut reader = BufReader::new(stream);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(());
+        }
+        if read as u64 > LONGEST_LINE {
+            answer(stream, &Reply::refused(format!("a line is at most {LONGEST_LINE} bytes")))?;
+            return Ok(());
+        }
+        answer(stream, &handle(&line, requests, wake))?;
+    }
+}
+
+fn handle(line: &[u8], requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
+    let command = match serde_json::from_slice(line) {
+        Ok(command) => command,
+        Err(e) => return Reply::refused(format!("no such command: {e}")),
+    };
+    let (reply, answered) = bounded(1);
+    let stopping = || Reply::refused("the daemon is stopping");
+    if requests.send(Request { command, reply }).is_err() {
+        return stopping();
+    }
+    // Full means that somebody else woke the daemon already.
+    let _ = wake.try_send(());
+    answered.recv().unwrap_or_else(|_| stopping())
+}
+
+fn answer(mut stream: &UnixStream, reply: &Reply) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::unbounded;
+
+    use super::super::client::call;
+    use super::*;
+
+    fn start(folder: &Path) -> (Server, PathBuf) {
+        let (sender, requests) = unbounded::<Request>();
+        let path = folder.join("run/control.sock");
+        let server = Server::start(&path, sender, bounded(1).0).unwrap();
+        thread::spawn(move || {
+            for request in requests {
+                let reply = match request.command {
+                    Command::Pause => Reply::changed(vec!["paused".into()]),
+                    _ => Reply::refused("not here"),
+                };
+                let _ = request.reply.send(reply);
+            }
+        });
+        (server, path)
+    }
+
+    #[test]
+    fn commands_are_answered_and_the_socket_is_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, path) = start(folder.path());
+        assert_eq!(call(&path, &Command::Pause).unwrap().changed, ["paused"]);
+        let refused = call(&path, &Command::Reload).unwrap_err().to_string();
+        assert_eq!(refused, "not here");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(server);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_second_daemon_is_refused_and_a_dead_ones_socket_is_cleared_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, path) = start(folder.path());
+        let (sender, _requests) = unbounded::<Request>();
+        let said = Server::start(&path, sender, bounded(1).0).err().unwrap().to_string();
+        assert!(said.contains("another tierwised listens there"), "{said}");
+        drop(server);
+        drop(UnixListener::bind(&path).unwrap());
+        let (sender, _requests) = unbounded::<Request>();
+        Server::start(&path, sender, bounded(1).0).unwrap();
+        fs::write(folder.path().join("file"), "").unwrap();
+        let (sender, _requests) = unbounded::<Request>();
+        let said = Server::start(&folder.path().join("file"), sender, bounded(1).0)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(said.contains("is no socket"), "{said}");
+    }
+
+    #[test]
+    fn nonsense_and_endless_lines_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_server, path) = start(folder.path());
+        for (sent, said) in [
+            (b"what?\n".to_vec(), "no such command"),
+            (b"{\"command\":\"polcy\"}\n".to_vec(), "unknown variant `polcy`"),
+            (vec![b'x'; 70_000], "a line is at most"),
+        ] {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(&sent).unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            assert!(line.contains(said), "{line}");
+        }
+    }
+}

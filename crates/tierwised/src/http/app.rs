@@ -1,0 +1,60 @@
+//! What the handlers share.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Semaphore, watch};
+
+use super::problem::Problem;
+use crate::view::Snapshot;
+
+/// Event streams at a time. Each is a dashboard that is open; the rest of the connections stays free for Prometheus and the
+/// API.
+pub(super) const MOST_STREAMS: usize = 16;
+
+/// What the handlers share.
+pub(super) struct App {
+    /// The view that changes once a round.
+    pub(super) views: watch::Receiver<Arc<Snapshot>>,
+    /// Changes, or is gone, when the server stops.
+    pub(super) stopping: watch::Receiver<()>,
+    /// Places for event streams.
+    pub(super) streams: Arc<Semaphore>,
+    /// The OpenAPI document, as JSON.
+    pub(super) document: String,
+    /// Paths that exist, to suggest the nearest.
+    pub(super) paths: Vec<String>,
+    /// The last view as JSON: all streams send the same one.
+    written: Mutex<Option<(Arc<Snapshot>, Arc<str>)>>,
+}
+
+impl App {
+    /// With a document and the paths in it.
+    pub(super) fn new(
+        views: watch::Receiver<Arc<Snapshot>>,
+        stopping: watch::Receiver<()>,
+        document: String,
+        paths: Vec<String>,
+    ) -> Self {
+        let streams = Arc::new(Semaphore::new(MOST_STREAMS));
+        Self { views, stopping, streams, document, paths, written: Mutex::new(None) }
+    }
+
+    /// The view now.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.views.borrow())
+    }
+
+    /// A view as JSON on one line.
+    pub(super) fn json(&self, snapshot: &Arc<Snapshot>) -> Result<Arc<str>, Problem> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, json)) = &*written
+            && Arc::ptr_eq(of, snapshot)
+        {
+            return Ok(Arc::clone(json));
+        }
+        let json: Arc<str> =
+            serde_json::to_string(&**snapshot).map_err(|e| Problem::internal(&e))?.into();
+        *written = Some((Arc::clone(snapshot), Arc::clone(&json)));
+        Ok(json)
+    }
+}

@@ -1,0 +1,240 @@
+//! Every metric: one row each, in the order in which they are written.
+//!
+//! Names are those of the kernel's vmstat where it has them (`promote_success`, `demote_fail`), units are base units and
+//! stand last, and `_total` or `_info` is added by the format.
+
+use super::openmetrics::{Metric, Samples, counter, gauge, info};
+use crate::view::{Mode, Snapshot, TenantTierView, TenantView, TierView};
+
+/// Labels of what a tenant has of a tier.
+const IN_TIER: &[&str] = &["tenant", "tier"];
+
+/// Nanoseconds in a second, milliseconds in a second, and percents in a whole.
+const NANO: f64 = 1e9;
+const MILLI: f64 = 1e3;
+const PERCENT: f64 = 100.0;
+
+/// The table.
+pub(super) const METRICS: &[Metric] = &[
+    info("build", &["version"], "The daemon's version.", |s, out| out.add(&[&s.version], 1u64)),
+    info("policy", &["policy"], "The policy at work.", |s, out| out.add(&[&s.policy], 1u64)),
+    gauge("mode", "", &["mode"], "1 for what the daemon does, 0 for what else it could do.", mode),
+    gauge("uptime", "seconds", &[], "Time since the daemon began.", |s, out| out.one(s.uptime)),
+    counter("rounds", "", &[], "Rounds of looking and deciding.", |s, out| {
+        out.one(s.counters.rounds);
+    }),
+    counter("plans", "", &[], "Plans that had something to do.", |s, out| {
+        out.one(s.counters.plans);
+    }),
+    counter("samples", "", &[], "Samples of accesses handled.", |s, out| {
+        out.one(s.counters.samples);
+    }),
+    gauge("blocks", "", &[], "Blocks of memory that are managed.", |s, out| {
+        out.one(s.counters.blocks);
+    }),
+    counter("promote_success", "", &[], "Blocks promoted.", |s, out| {
+        out.one(s.counters.promote_success);
+    }),
+    counter("promote_fail", "", &["reason"], "Promotions that failed, by reason.", |s, out| {
+        s.counters.promote_fail.iter().for_each(|fail| out.add(&[&fail.reason], fail.count));
+    }),
+    counter("demote_success", "", &[], "Blocks demoted.", |s, out| {
+        out.one(s.counters.demote_success);
+    }),
+    counter("demote_fail", "", &["reason"], "Demotions that failed, by reason.", |s, out| {
+        s.counters.demote_fail.iter().for_each(|fail| out.add(&[&fail.reason], fail.count));
+    }),
+    counter("moved", "bytes", &[], "Memory moved between tiers.", |s, out| {
+        out.one(s.counters.moved_bytes);
+    }),
+    counter(
+        "strays",
+        "",
+        &[],
+        "Blocks that somebody else moved, the kernel most likely.",
+        |s, out| {
+            out.one(s.counters.strays);
+        },
+    ),
+    gauge("tier_capacity", "bytes", &["tier"], "Memory of the tier.", |s, out| {
+        per_tier(s, out, |tier, name, out| out.add(&[name], tier.capacity_bytes));
+    }),
+    gauge("tier_free", "bytes", &["tier"], "Memory of the tier that is not in use.", |s, out| {
+        per_tier(s, out, |tier, name, out| out.add(&[name], tier.free_bytes));
+    }),
+    gauge(
+        "tier_load_latency",
+        "seconds",
+        &["tier"],
+        "Latency of a load from the tier.",
+        |s, out| {
+            per_tier(s, out, |tier, name, out| out.add(&[name], tier.load_latency_ns / NANO));
+        },
+    ),
+    info("tenant", &["tenant", "class"], "The tenant's class.", |s, out| {
+        per_tenant(s, out, |tenant, out| out.add(&[&tenant.name, &tenant.class], 1u64));
+    }),
+    gauge("tenant_processes", "", &["tenant"], "Live processes of the tenant.", |s, out| {
+        per_tenant(s, out, |tenant, out| out.add(&[&tenant.name], u64::from(tenant.processes)));
+    }),
+    gauge("tenant_usage", "bytes", IN_TIER, "What the tenant holds of the tier.", |s, out| {
+        in_tier(s, out, |tier| Some(tier.usage_bytes));
+    }),
+    gauge("tenant_floor", "bytes", IN_TIER, "What the operator protects of it.", |s, out| {
+        in_tier(s, out, |tier| tier.floor_bytes);
+    }),
+    gauge(
+        "tenant_cap",
+        "bytes",
+        IN_TIER,
+        "The most that the tenant may hold of the tier.",
+        |s, out| {
+            in_tier(s, out, |tier| tier.cap_bytes);
+        },
+    ),
+    gauge(
+        "tenant_share",
+        "bytes",
+        IN_TIER,
+        "What the policy entitles the tenant to of the tier now.",
+        |s, out| in_tier(s, out, |tier| tier.share_bytes),
+    ),
+    counter(
+        "tenant_promote_success",
+        "",
+        IN_TIER,
+        "Blocks of the tenant promoted into the tier.",
+        |s, out| in_tier(s, out, |tier| Some(tier.promote_success)),
+    ),
+    counter(
+        "tenant_promote_fail",
+        "",
+        IN_TIER,
+        "Promotions of the tenant's blocks into the tier that failed.",
+        |s, out| in_tier(s, out, |tier| Some(tier.promote_fail)),
+    ),
+    counter(
+        "tenant_demote_success",
+        "",
+        IN_TIER,
+        "Blocks of the tenant demoted out of the tier.",
+        |s, out| in_tier(s, out, |tier| Some(tier.demote_success)),
+    ),
+    counter(
+        "tenant_demote_fail",
+        "",
+        IN_TIER,
+        "Demotions of the tenant's blocks out of the tier that failed.",
+        |s, out| in_tier(s, out, |tier| Some(tier.demote_fail)),
+    ),
+    gauge(
+        "tenant_p99",
+        "seconds",
+        &["tenant"],
+        "The 99th percentile of the tenant's requests, where it is known.",
+        |s, out| known(s, out, |tenant| Some(tenant.p99_ms? / MILLI)),
+    ),
+    gauge(
+        "tenant_slo",
+        "seconds",
+        &["tenant"],
+        "The 99th percentile that the tenant must not exceed.",
+        |s, out| known(s, out, |tenant| Some(tenant.slo_ms? / MILLI)),
+    ),
+    gauge(
+        "tenant_memory_pressure",
+        "ratio",
+        &["tenant"],
+        "Part of the last ten seconds in which some of its tasks waited for memory (PSI).",
+        |s, out| known(s, out, |tenant| Some(tenant.memory_pressure_percent? / PERCENT)),
+    ),
+    gauge(
+        "tenant_fast_access",
+        "ratio",
+        &["tenant"],
+        "Part of the tenant's accesses seen that lay in the fastest tier.",
+        |s, out| known(s, out, |tenant| tenant.fast_access_ratio),
+    ),
+    counter(
+        "tenant_thrash_events",
+        "",
+        &["tenant"],
+        "Thrash events: blocks of the tenant demoted soon after their promotion.",
+        |s, out| per_tenant(s, out, |tenant, out| out.add(&[&tenant.name], tenant.thrash_events)),
+    ),
+    counter(
+        "cpu",
+        "seconds",
+        &[],
+        "Processor time of the daemon, DAMON's threads included.",
+        |s, out| {
+            out.one(s.cost.cpu_seconds);
+        },
+    ),
+    counter("damon_cpu", "seconds", &[], "Processor time of DAMON's threads.", |s, out| {
+        out.one(s.cost.damon_seconds);
+    }),
+    counter(
+        "moving_cpu",
+        "seconds",
+        &[],
+        "Processor time that went into moving pages, their verification included.",
+        |s, out| {
+            out.one(s.cost.moving_seconds);
+        },
+    ),
+    gauge("cpu_use", "ratio", &[], "Use of one processor in the last ten seconds.", |s, out| {
+        out.one(s.cost.cpu_percent / PERCENT);
+    }),
+    gauge("cpu_budget", "ratio", &[], "What of one processor it may use.", |s, out| {
+        out.one(s.cost.budget_percent / PERCENT);
+    }),
+    gauge(
+        "interval_stretch",
+        "ratio",
+        &[],
+        "Its intervals are so many times as long as configured, to stay within the budget.",
+        |s, out| out.one(s.cost.stretch),
+    ),
+    gauge("rss", "bytes", &[], "Resident memory of the daemon.", |s, out| {
+        out.one(s.cost.rss_bytes);
+    }),
+];
+
+fn mode(snapshot: &Snapshot, out: &mut Samples) {
+    let modes = [
+        (Mode::Manage, "manage"),
+        (Mode::DryRun, "dry-run"),
+        (Mode::Observe, "observe"),
+        (Mode::Paused, "paused"),
+    ];
+    for (mode, name) in modes {
+        out.add(&[name], u64::from(mode == snapshot.mode));
+    }
+}
+
+fn per_tier(snapshot: &Snapshot, out: &mut Samples, read: fn(&TierView, &str, &mut Samples)) {
+    snapshot.tiers.iter().for_each(|tier| read(tier, &tier.name, out));
+}
+
+fn per_tenant(snapshot: &Snapshot, out: &mut Samples, read: fn(&TenantView, &mut Samples)) {
+    snapshot.tenants.iter().for_each(|tenant| read(tenant, out));
+}
+
+fn known(snapshot: &Snapshot, out: &mut Samples, read: fn(&TenantView) -> Option<f64>) {
+    for tenant in &snapshot.tenants {
+        if let Some(value) = read(tenant) {
+            out.add(&[&tenant.name], value);
+        }
+    }
+}
+
+fn in_tier(snapshot: &Snapshot, out: &mut Samples, read: fn(&TenantTierView) -> Option<u64>) {
+    for tenant in &snapshot.tenants {
+        for (tier, has) in snapshot.tiers.iter().zip(&tenant.tiers) {
+            if let Some(value) = read(has) {
+                out.add(&[&tenant.name, &tier.name], value);
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The table of metrics as OpenMetrics text, and as documentation.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::metrics::METRICS;
+use crate::view::Snapshot;
+
+/// What is written.
+pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What every name begins with.
+const PREFIX: &str = "tierwise";
+
+/// A row of the table.
+pub(super) struct Metric {
+    name: &'static str,
+    /// Stands last in the name; empty if it is a mere number.
+    unit: &'static str,
+    kind: Kind,
+    labels: &'static [&'static str],
+    help: &'static str,
+    read: fn(&Snapshot, &mut Samples),
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+    Info,
+}
+
+type Read = fn(&Snapshot, &mut Samples);
+type Names = &'static [&'static str];
+
+/// A number that only grows.
+pub(super) const fn counter(
+    name: &'static str,
+    unit: &'static str,
+    labels: Names,
+    help: &'static str,
+    read: Read,
+) -> Metric {
+    Metric { name, unit, kind: Kind::Counter, labels, help, read }
+}
+
+/// A number that comes and goes.
+pub(super) const fn gauge(
+    name: &'static str,
+    unit: &'static str,
+    labels: Names,
+    help: &'static str,
+    read: Read,
+) -> Metric {
+    Metric { name, unit, kind: Kind::Gauge, labels, help, read }
+}
+
+/// Words, as labels.
+pub(super) const fn info(
+    name: &'static str,
+    labels: Names,
+    help: &'static str,
+    read: Read,
+) -> Metric {
+    Metric { name, unit: "", kind: Kind::Info, labels, help, read }
+}
+
+/// A value; counts stay exact.
+#[derive(Clone, Copy)]
+pub(super) enum Value {
+    Count(u64),
+    Real(f64),
+}
+
+impl From<u64> for Value {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(real: f64) -> Self {
+        Self::Real(real)
+    }
+}
+
+/// What a metric has to say of a snapshot.
+#[derive(Default)]
+pub(super) struct Samples(Vec<(Vec<String>, Value)>);
+
+impl Samples {
+    /// The only value of a metric without labels.
+    pub(super) fn one(&mut self, value: impl Into<Value>) {
+        self.add(&[], value);
+    }
+
+    /// A value under labels, in the order of the row.
+    pub(super) fn add(&mut self, labels: &[&str], value: impl Into<Value>) {
+        self.0.push((labels.iter().map(|label| escaped(label)).collect(), value.into()));
+    }
+}
+
+/// A label's value as the format has it. The library writes values as they are, and a tenant may be called anything.
+fn escaped(label: &str) -> String {
+    label.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+}
+
+impl Metric {
+    /// The name under which samples are written.
+    fn full_name(&self) -> String {
+        let unit = if self.unit.is_empty() { String::new() } else { format!("_{}", self.unit) };
+        let suffix = match self.kind {
+            Kind::Counter => "_total",
+            Kind::Gauge => "",
+            Kind::Info => "_info",
+        };
+        format!("{PREFIX}_{}{unit}{suffix}", self.name)
+    }
+
+    fn encode(&self, snapshot: &Snapshot, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut samples = Samples::default();
+        (self.read)(snapshot, &mut samples);
+        if samples.0.is_empty() {
+            return Ok(());
+        }
+        let unit = (!self.unit.is_empty()).then(|| Unit::Other(self.unit.into()));
+        let mut metric =
+            encoder.encode_descriptor(self.name, self.help, unit.as_ref(), self.kind.of())?;
+        for (values, value) in samples.0 {
+            let labels: Vec<_> = self.labels.iter().copied().zip(values).collect();
+            self.kind.encode(&mut metric, &labels, value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    fn of(self) -> MetricType {
+        match self {
+            Self::Counter => MetricType::Counter,
+            Self::Gauge => MetricType::Gauge,
+            Self::Info => MetricType::Info,
+        }
+    }
+
+    fn encode(
+        self,
+        metric: &mut MetricEncoder<'_>,
+        labels: &Vec<(&str, String)>,
+        value: Value,
+    ) -> fmt::Result {
+        if let Self::Info = self {
+            return metric.encode_info(labels);
+        }
+        if labels.is_empty() {
+            // A family without labels would be written with empty braces, which is allowed but unusual.
+            return self.encode_value(metric, value);
+        }
+        self.encode_value(&mut metric.encode_family(labels)?, value)
+    }
+
+    fn encode_value(self, sample: &mut MetricEncoder<'_>, value: Value) -> fmt::Result {
+        match (self, value) {
+            (Self::Counter, Value::Count(count)) => {
+                sample.encode_counter::<NoLabelSet, _, f64>(&count, None)
+            }
+            (Self::Counter, Value::Real(real)) => {
+                sample.encode_counter::<NoLabelSet, _, f64>(&real, None)
+            }
+            (_, Value::Count(count)) => sample.encode_gauge(&count),
+            (_, Value::Real(real)) => sample.encode_gauge(&real),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Shown(Arc<Snapshot>);
+
+impl Collector for Shown {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        METRICS.iter().try_for_each(|metric| metric.encode(&self.0, &mut encoder))
+    }
+}
+
+/// A snapshot as OpenMetrics text.
+///
+/// # Errors
+/// A number that the format cannot hold.
+pub(super) fn encode(snapshot: Arc<Snapshot>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix(PREFIX);
+    registry.register_collector(Box::new(Shown(snapshot)));
+    let mut written = String::new();
+    text::encode(&mut written, &registry)?;
+    Ok(written)
+}
+
+/// Every metric with its help, as `docs/metrics.md` has it.
+///
+/// ```
+/// let page = tierwised::http::reference();
+/// assert!(page.contains("| `tierwise_demote_fail_total` | counter | reason | Demotions that failed, by reason. |"));
+/// ```
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Metrics of tierwised\n\n\
+         Generated from the code; a test keeps it true. `tierwised` serves them at `/metrics` on the address `http.listen` \
+         of its configuration, in the OpenMetrics format that Prometheus reads.\n\n\
+         | metric | type | labels | what it is |\n|---|---|---|---|\n",
+    );
+    for metric in METRICS {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} |",
+            metric.full_name(),
+            metric.kind.of().as_str(),
+            metric.labels.join(", "),
+            metric.help
+        );
+    }
+    page
+}

@@ -1,0 +1,77 @@
+//! Which path is answered by whom, and the OpenAPI document that says so.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::{Router, middleware};
+use tierwise_core::config::nearest;
+use tokio::sync::watch;
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::app::App;
+use super::guard::guard;
+use super::problem::Problem;
+use super::{api, events, page};
+use crate::view::Snapshot;
+
+/// Everything that is served.
+pub(super) fn build(
+    views: watch::Receiver<Arc<Snapshot>>,
+    stopping: watch::Receiver<()>,
+) -> anyhow::Result<Router> {
+    let (described, document) = OpenApiRouter::with_openapi(description())
+        .routes(routes!(api::snapshot))
+        .routes(routes!(api::tenants))
+        .routes(routes!(api::tenant))
+        .routes(routes!(api::tiers))
+        .routes(routes!(api::decisions))
+        .routes(routes!(events::events))
+        .routes(routes!(api::document))
+        .routes(routes!(api::metrics))
+        .split_for_parts();
+    let paths = document.paths.paths.keys().cloned().chain(["/".into()]).collect();
+    let app = App::new(views, stopping, document.to_pretty_json()?, paths);
+    Ok(described
+        .merge(page::router())
+        .fallback(no_path)
+        .layer(middleware::from_fn(guard))
+        .with_state(Arc::new(app)))
+}
+
+/// Title, version and tags: without them utoipa would write its own.
+fn description() -> OpenApi {
+    let info = InfoBuilder::new()
+        .title("tierwised")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "What the daemon sees, decides and did, to be read on loopback. Sizes are in bytes and times in seconds \
+             unless a name says otherwise. Whatever is refused is answered with a Problem.",
+        ))
+        .license(Some(
+            LicenseBuilder::new()
+                .name(env!("CARGO_PKG_LICENSE"))
+                .identifier(Some(env!("CARGO_PKG_LICENSE")))
+                .build(),
+        ))
+        .build();
+    let tag = |name, what| TagBuilder::new().name(name).description(Some(what)).build();
+    let tags = [
+        tag("state", "The view of the last round."),
+        tag("live", "The view as it changes."),
+        tag("metrics", "Figures for a monitoring system."),
+        tag("document", "What is served."),
+    ];
+    OpenApiBuilder::new().info(info).tags(Some(tags)).build()
+}
+
+async fn no_path(State(app): State<Arc<App>>, uri: Uri) -> Problem {
+    let paths = app.paths.iter().map(String::as_str);
+    Problem::not_found(
+        format!("{}: no such path; /api/v1/openapi.json lists them", uri.path()),
+        nearest(uri.path(), paths),
+    )
+}

@@ -1,0 +1,52 @@
+//! Event streams, and the end of the server.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use super::client::{Events, get};
+use super::start;
+use crate::http::app::MOST_STREAMS;
+
+#[test]
+fn a_stream_begins_with_the_view_and_follows_it() {
+    let (server, views) = start();
+    let (status, mut events) = Events::open(&server);
+    assert_eq!(status, 200);
+    let first = events.next().unwrap();
+    assert_eq!((&first["uptime"], &first["tenants"][0]["name"]), (&12.5.into(), &"shop".into()));
+    views.send_modify(|view| Arc::make_mut(view).uptime = 13.5);
+    assert_eq!(events.next().unwrap()["uptime"], 13.5);
+}
+
+#[test]
+fn streams_end_with_the_views() {
+    let (server, views) = start();
+    let (_, mut events) = Events::open(&server);
+    events.next().unwrap();
+    drop(views);
+    assert!(events.next().is_none());
+    // What was seen last can still be read.
+    assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 12.5);
+}
+
+#[test]
+fn streams_end_when_the_server_is_dropped_and_nobody_listens_any_more() {
+    let (server, _views) = start();
+    let address = server.address();
+    let (_, mut events) = Events::open(&server);
+    events.next().unwrap();
+    drop(server);
+    assert!(events.next().is_none());
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_stream_too_many_is_refused_and_the_rest_is_still_served() {
+    let (server, _views) = start();
+    let open: Vec<_> = (0..MOST_STREAMS).map(|_| Events::open(&server)).collect();
+    assert!(open.iter().all(|(status, _)| *status == 200));
+    let refused = get(&server, "/api/v1/events");
+    assert_eq!(refused.status, 503);
+    assert!(refused.error().contains("16 streams are open already"), "{}", refused.error());
+    assert_eq!(get(&server, "/metrics").status, 200);
+}

@@ -1,0 +1,73 @@
+//! The server as its clients see it: over a socket.
+
+mod client;
+mod document;
+mod guard;
+mod live;
+mod metrics;
+mod parts;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::Server;
+use crate::view::{
+    Counters, DecisionView, Failed, Mode, Snapshot, TenantTierView, TenantView, TierView,
+};
+
+/// A server with a snapshot, and the sender of further ones.
+fn start() -> (Server, watch::Sender<Arc<Snapshot>>) {
+    let (views, seen) = watch::channel(Arc::new(snapshot()));
+    (Server::start("127.0.0.1:0".parse().unwrap(), seen).unwrap(), views)
+}
+
+/// A name that every format has to escape.
+const AWKWARD: &str = "a \"b\"\\c/d\n<e>";
+
+fn snapshot() -> Snapshot {
+    let tier = |name: &str, capacity_bytes| TierView {
+        name: name.into(),
+        nodes: vec![0],
+        capacity_bytes,
+        free_bytes: 5,
+        load_latency_ns: 90.0,
+        latency_source: "the firmware".into(),
+    };
+    let decision = |at, tenant: &str| DecisionView {
+        at,
+        tenant: tenant.into(),
+        tier: "fast".into(),
+        promotion: 1.0,
+        because: "its floor".into(),
+        ..DecisionView::default()
+    };
+    Snapshot {
+        version: "1.2.3".into(),
+        uptime: 12.5,
+        policy: "tierwise".into(),
+        mode: Mode::DryRun,
+        tiers: vec![tier("fast", 100), tier("slow", (1 << 60) + 1)],
+        tenants: vec![tenant("shop"), tenant(AWKWARD)],
+        counters: Counters {
+            rounds: 7,
+            demote_fail: vec![Failed { reason: "busy".into(), count: 3 }],
+            ..Counters::default()
+        },
+        decisions: vec![decision(1.0, "shop"), decision(2.0, "gone"), decision(3.0, "shop")],
+        ..Snapshot::default()
+    }
+}
+
+fn tenant(name: &str) -> TenantView {
+    TenantView {
+        name: name.into(),
+        class: "best-effort".into(),
+        tiers: vec![
+            TenantTierView { usage_bytes: 40, floor_bytes: Some(30), ..TenantTierView::default() },
+            TenantTierView { usage_bytes: 60, demote_success: 9, ..TenantTierView::default() },
+        ],
+        p99_ms: Some(2.5),
+        ..TenantView::default()
+    }
+}

@@ -1,0 +1,116 @@
+//! The view whole and in parts, and the page.
+
+use serde_json::json;
+
+use super::client::get;
+use super::{AWKWARD, snapshot, start};
+use crate::view::Snapshot;
+
+#[test]
+fn the_whole_view_is_what_was_put_in() {
+    let (server, _views) = start();
+    let answer = get(&server, "/api/v1/snapshot");
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    let read: Snapshot = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(read, snapshot());
+}
+
+#[test]
+fn a_new_view_is_shown_from_then_on() {
+    let (server, views) = start();
+    assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 12.5);
+    views.send_modify(|view| std::sync::Arc::make_mut(view).uptime = 13.5);
+    assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 13.5);
+}
+
+#[test]
+fn tenants_and_tiers_are_listed_in_order() {
+    let (server, _views) = start();
+    let tenants = get(&server, "/api/v1/tenants").json();
+    assert_eq!((&tenants[0]["name"], &tenants[1]["name"]), (&json!("shop"), &json!(AWKWARD)));
+    let tiers = get(&server, "/api/v1/tiers").json();
+    assert_eq!((&tiers[0]["name"], &tiers[1]["name"]), (&json!("fast"), &json!("slow")));
+}
+
+#[test]
+fn a_tenant_is_found_by_any_name_it_may_have() {
+    let (server, _views) = start();
+    let found = get(&server, "/api/v1/tenants/shop").json();
+    assert_eq!((&found["tiers"][0]["floor_bytes"], &found["slo_ms"]), (&json!(30), &json!(null)));
+    let found = get(&server, "/api/v1/tenants/a%20%22b%22%5Cc%2Fd%0A%3Ce%3E").json();
+    assert_eq!(found["name"], AWKWARD);
+}
+
+#[test]
+fn an_unknown_tenant_or_path_is_refused_with_the_nearest() {
+    let (server, _views) = start();
+    for (path, error) in [
+        ("/api/v1/tenants/shpo", "no tenant is called \"shpo\"; did you mean \"shop\"?"),
+        ("/api/v1/tenants/unlike-any", "no tenant is called \"unlike-any\""),
+        ("/api/v1/decisions?tenant=shpo", "no tenant is called \"shpo\"; did you mean \"shop\"?"),
+        (
+            "/api/v1/tenant",
+            "/api/v1/tenant: no such path; /api/v1/openapi.json lists them; did you mean \"/api/v1/tenants\"?",
+        ),
+    ] {
+        let answer = get(&server, path);
+        assert_eq!((answer.status, answer.error().as_str()), (404, error), "{path}");
+    }
+}
+
+#[test]
+fn a_tenant_named_in_no_encoding_is_refused() {
+    let (server, _views) = start();
+    let answer = get(&server, "/api/v1/tenants/%FF");
+    assert_eq!(answer.status, 400);
+    assert!(answer.error().contains("UTF-8"), "{}", answer.error());
+}
+
+#[test]
+fn decisions_may_be_narrowed() {
+    let (server, _views) = start();
+    let times = |path: &str| {
+        let decisions = get(&server, path).json();
+        decisions.as_array().unwrap().iter().map(|d| d["at"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(times("/api/v1/decisions"), [1.0, 2.0, 3.0]);
+    assert_eq!(times("/api/v1/decisions?limit=2"), [2.0, 3.0]);
+    assert_eq!(times("/api/v1/decisions?tenant=shop"), [1.0, 3.0]);
+    assert_eq!(times("/api/v1/decisions?tenant=shop&limit=1"), [3.0]);
+    // A tenant that is gone, but was decided about, and one that was not yet.
+    assert_eq!(times("/api/v1/decisions?tenant=gone"), [2.0]);
+    assert_eq!(times("/api/v1/decisions?tenant=a%20%22b%22%5Cc%2Fd%0A%3Ce%3E"), [0.0; 0]);
+}
+
+#[test]
+fn a_query_that_means_nothing_is_refused() {
+    let (server, _views) = start();
+    for (query, found) in [("limit=many", "invalid digit"), ("tenat=shop", "tenat")] {
+        let answer = get(&server, &format!("/api/v1/decisions?{query}"));
+        assert_eq!(answer.status, 400, "{query}");
+        let error = answer.error();
+        assert!(error.contains(found) && error.contains("allowed: tenant"), "{error}");
+    }
+}
+
+#[test]
+fn the_page_and_its_files_are_served_and_name_nothing_outside() {
+    let (server, _views) = start();
+    for (path, media_type, holds) in [
+        ("/", "text/html; charset=utf-8", "id=\"tenants\""),
+        ("/style.css", "text/css; charset=utf-8", "prefers-color-scheme: dark"),
+        ("/dashboard.js", "text/javascript; charset=utf-8", "new EventSource"),
+        ("/icon.svg", "image/svg+xml", "<svg"),
+    ] {
+        let answer = get(&server, path);
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (200, Some(media_type)),
+            "{path}"
+        );
+        assert!(answer.body.contains(holds), "{path}");
+        // The name spaces of SVG are names and no addresses.
+        let outside = answer.body.replace("http://www.w3.org/2000/svg", "");
+        assert!(!outside.contains("://") && !outside.contains("innerHTML"), "{path}");
+    }
+}

@@ -1,0 +1,19 @@
+//! The daemon `tierwised`: the engine on this host.
+//!
+//! - [`args`]: the command line.
+//! - [`config`]: what the operator writes.
+//! - [`run`]: one thread that looks, decides and moves.
+//! - [`view`]: what the outside may see of it, as data.
+//! - [`control`]: commands over a Unix socket, one JSON object a line; also the client's side.
+//! - [`http`]: the same view to be read over HTTP on loopback.
+//! - [`system`]: privileges, systemd, logs.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod args;
+pub mod config;
+pub mod control;
+pub mod http;
+pub mod run;
+pub mod system;
+pub mod view;

@@ -1,0 +1,61 @@
+//! `tierwised`: shares this host's tiered memory among its tenants.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use clap::Parser;
+use crossbeam_channel::{bounded, unbounded};
+use tierwise_linux::roots::Roots;
+use tierwised::args::Args;
+use tierwised::config::{Config, ConfigError, DEFAULT_FILE};
+use tierwised::run::{Daemon, Lines, Start};
+use tierwised::view::Snapshot;
+use tierwised::{control, http, system};
+use tokio::sync::watch;
+
+/// Exit code for the user's mistakes, as of the `tierwise` command.
+const USER_MISTAKE: u8 = 2;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    system::log::start();
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            tracing::error!("{e:#}");
+            let mistake = e.downcast_ref::<ConfigError>().is_some();
+            if mistake { ExitCode::from(USER_MISTAKE) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn run(args: Args) -> anyhow::Result<()> {
+    let standard = PathBuf::from(DEFAULT_FILE);
+    let file = args.config.or_else(|| standard.exists().then_some(standard));
+    let config = file.as_deref().map_or_else(|| Ok(Config::default()), Config::read)?;
+    let (sender, requests) = unbounded();
+    let (waker, wake) = bounded(1);
+    let stop = Arc::new(AtomicBool::new(false));
+    let (views, view) = watch::channel(Arc::new(Snapshot::default()));
+    let socket = config.control.socket.clone();
+    let listen = config.http.listen.clone();
+    system::privilege::drop_others(&config).context("cannot drop capabilities")?;
+    let _control = control::Server::start(&socket, sender.clone(), waker.clone())?;
+    let _http = match listen.as_str() {
+        "off" => None,
+        address => Some(http::Server::start(address.parse()?, view)?),
+    };
+    system::signal::start(sender.clone(), waker.clone(), Arc::clone(&stop))?;
+    let roots = args.root.map_or_else(Roots::default, Roots::under);
+    let start = Start { config, file, roots, dry_run: args.dry_run };
+    let lines = Lines { requests, sender, wake, waker, stop, views };
+    let daemon = Daemon::new(start, lines)?;
+    // Outside systemd nobody listens.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    let outcome = daemon.run();
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    outcome
+}

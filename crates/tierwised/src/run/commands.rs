@@ -1,0 +1,176 @@
+//! What each command changes.
+
+use std::time::Duration;
+
+use tierwise_core::config::nearest;
+use tierwise_core::units::TenantId;
+
+use super::{Daemon, latency, setup};
+use crate::config::{Config, TenantConfig, difference};
+use crate::control::{Command, Reply, TenantChange};
+use crate::view::Mode;
+
+/// A p99 beyond an hour is a mistake of units.
+const LONGEST_LATENCY_MS: f64 = 3_600_000.0;
+
+impl Daemon {
+    /// Carries out a command; a refused one changes nothing.
+    pub(super) fn answer(&mut self, command: Command) -> Reply {
+        let done = match command {
+            Command::Snapshot => {
+                let snapshot = Some(Box::new(self.snapshot()));
+                return Reply { snapshot, ..Reply::done() };
+            }
+            Command::Pause => Ok(self.pause(true)),
+            Command::Resume => Ok(self.pause(false)),
+            Command::Policy { recipe } => self.swap_policy(recipe),
+            Command::Reload => self.reload(),
+            Command::TenantAdd { tenant } => self.add(tenant),
+            Command::TenantRemove { name } => self.remove(&name),
+            Command::TenantSet { name, change } => self.set(&name, &change),
+            Command::Latency { tenant, p99_ms, operations } => {
+                return self.heard(&tenant, p99_ms, operations);
+            }
+        };
+        match done {
+            Ok(changed) => {
+                let at = self.uptime();
+                changed.iter().for_each(|line| self.history.notice(at, line.clone()));
+                self.publish();
+                Reply::changed(changed)
+            }
+            Err(e) => Reply::refused(format!("{e:#}")),
+        }
+    }
+
+    fn pause(&mut self, paused: bool) -> Vec<String> {
+        if self.paused == paused {
+            return Vec::new();
+        }
+        self.paused = paused;
+        vec![if paused { "paused: nothing is moved" } else { "resumed" }.into()]
+    }
+
+    fn swap_policy(&mut self, policy: String) -> anyhow::Result<Vec<String>> {
+        setup::recipe(&policy)?;
+        self.adopt(Config { policy, ..self.start.config.clone() })
+    }
+
+    fn reload(&mut self) -> anyhow::Result<Vec<String>> {
+        let Some(file) = &self.start.file else {
+            anyhow::bail!(
+                "no configuration file was named at start, so there is none to read again"
+            );
+        };
+        let config = Config::read(file)?;
+        self.adopt(config)
+    }
+
+    /// Makes another configuration hold: everything is checked before anything is changed.
+    fn adopt(&mut self, config: Config) -> anyhow::Result<Vec<String>> {
+        let old = &self.start.config;
+        let mut lines = difference(old, &config);
+        for (fixed, key) in [
+            (old.tiers != config.tiers, "tier"),
+            (old.block != config.block, "block"),
+            (old.look != config.look, "look"),
+            (old.moving.shared != config.moving.shared, "move.shared"),
+            (old.moving.call_p99_ms != config.moving.call_p99_ms, "move.call_p99_ms"),
+            (old.cpu != config.cpu, "cpu"),
+            (old.kernel != config.kernel, "kernel"),
+            (old.control != config.control, "control"),
+            (old.http != config.http, "http"),
+            (old.state != config.state, "state"),
+        ] {
+            if fixed {
+                lines.push(format!("{key}: holds after a restart"));
+            }
+        }
+        let selectors = setup::selectors(&config)?;
+        let engine = setup::engine(&config, &self.world, self.mode)?;
+        let same_people = setup::selectors(old)? == selectors && old.policy == config.policy;
+        if same_people && old.moving == config.moving {
+            self.engine.set_tenants(config.tenants.iter().map(TenantConfig::spec).collect())?;
+        } else {
+            // Another numbering of tenants or another policy: the engine learns every page anew.
+            self.engine = engine;
+            self.history.shares.clear();
+            self.world.set_tenants(selectors, true);
+            self.driver.begin(&self.engine, &mut self.world)?;
+        }
+        if self.mode != Mode::Observe {
+            let dry = self.start.dry_run || config.dry_run;
+            self.mode = if dry { Mode::DryRun } else { Mode::Manage };
+            self.world.set_dry_run(dry);
+        }
+        self.start.config = config;
+        self.latency.stop();
+        self.latency =
+            latency::Readers::start(&self.start.config, &self.lines.sender, &self.lines.waker);
+        Ok(lines)
+    }
+
+    fn add(&mut self, tenant: TenantConfig) -> anyhow::Result<Vec<String>> {
+        let mut config = self.start.config.clone();
+        config.tenants.push(tenant);
+        self.adopt(Self::checked(&config)?)
+    }
+
+    fn remove(&mut self, name: &str) -> anyhow::Result<Vec<String>> {
+        let index = self.tenant(name)?;
+        let mut config = self.start.config.clone();
+        config.tenants.remove(index);
+        self.adopt(config)
+    }
+
+    fn set(&mut self, name: &str, change: &TenantChange) -> anyhow::Result<Vec<String>> {
+        let index = self.tenant(name)?;
+        let mut config = self.start.config.clone();
+        let tenant = &mut config.tenants[index];
+        tenant.weight = change.weight.unwrap_or(tenant.weight);
+        tenant.slo_ms = change.slo_ms.or(tenant.slo_ms);
+        if change.floor.is_some() {
+            tenant.floor.clone_from(&change.floor);
+        }
+        if change.cap.is_some() {
+            tenant.cap.clone_from(&change.cap);
+        }
+        self.adopt(Self::checked(&config)?)
+    }
+
+    /// A configuration that was changed by a command is held to what a file is held to.
+    fn checked(config: &Config) -> anyhow::Result<Config> {
+        let text = toml::to_string(config)?;
+        Config::parse("command", &text).map_err(|e| anyhow::anyhow!("{}: {}", e.key, e.problem))
+    }
+
+    fn heard(&mut self, name: &str, p99_ms: f64, operations: u64) -> Reply {
+        let index = match self.tenant(name) {
+            Ok(index) => index,
+            Err(e) => return Reply::refused(e.to_string()),
+        };
+        if !(0.0..=LONGEST_LATENCY_MS).contains(&p99_ms) {
+            return Reply::refused(format!(
+                "p99_ms: found {p99_ms}; allowed: 0 to {LONGEST_LATENCY_MS}"
+            ));
+        }
+        let p99 = Duration::from_secs_f64(p99_ms / 1e3);
+        self.world.report_latency(TenantId(index as u16), p99, operations);
+        if self.p99.len() <= index {
+            self.p99.resize(index + 1, None);
+        }
+        self.p99[index] = Some(p99);
+        Reply::done()
+    }
+
+    /// A tenant's place by its name.
+    fn tenant(&self, name: &str) -> anyhow::Result<usize> {
+        let names = || self.start.config.tenants.iter().map(|t| t.name.as_str());
+        names().position(|known| known == name).ok_or_else(|| {
+            let hint =
+                nearest(name, names()).map_or(String::new(), |n| format!("; did you mean {n:?}?"));
+            let all: Vec<&str> = names().collect();
+            anyhow::anyhow!("no tenant {name:?}{hint} (there are: {})", all.join(", "))
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! One thread that looks, decides and moves, and answers commands between two rounds.
+//!
+//! - [`setup`]: from the configuration to a world and an engine.
+//! - [`looking`]: what it does while it cannot look.
+//! - [`commands`]: what each command changes.
+//! - [`snapshot`]: the view, made once a second.
+//! - [`news`]: what is worth saying, in words.
+//! - [`latency`]: tenants' latency, read where it is told to be.
+
+pub mod commands;
+pub mod latency;
+pub mod looking;
+pub mod news;
+pub mod setup;
+pub mod snapshot;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+use tierwise_core::engine::Engine;
+use tierwise_core::migrate::MoveOutcome;
+use tierwise_core::observe::Observation;
+use tierwise_core::reason::Decision;
+use tierwise_core::stage::Share;
+use tierwise_core::units::{TenantId, TierId};
+use tierwise_core::world::World;
+use tierwise_driver::{Driver, Observer};
+use tierwise_linux::roots::Roots;
+use tierwise_linux::settings::Settings;
+use tierwise_linux::topology::Host;
+use tierwise_linux::world::{LiveWorld, News};
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::control::Request;
+use crate::view::{DecisionView, Mode, Notice, Snapshot};
+
+/// Decisions and notices kept for the view: a screen of each, a few times over.
+const KEPT: usize = 200;
+
+/// How often the view is made anew.
+const VIEW_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a daemon is started with.
+pub struct Start {
+    /// What the operator wrote.
+    pub config: Config,
+    /// Where it was read from, for a reload.
+    pub file: Option<PathBuf>,
+    /// The kernel's file systems.
+    pub roots: Roots,
+    /// Whether the command line asks for a dry run, whatever the file says.
+    pub dry_run: bool,
+}
+
+/// What the daemon's thread hears and is heard by.
+pub struct Lines {
+    /// Commands.
+    pub requests: Receiver<Request>,
+    /// The same channel's other end, for the threads that read latencies.
+    pub sender: Sender<Request>,
+    /// Ends a wait.
+    pub wake: Receiver<()>,
+    /// Its other end.
+    pub waker: Sender<()>,
+    /// Set to end the daemon.
+    pub stop: Arc<AtomicBool>,
+    /// The view.
+    pub views: watch::Sender<Arc<Snapshot>>,
+}
+
+/// The daemon.
+pub struct Daemon {
+    start: Start,
+    lines: Lines,
+    began: Instant,
+    world: LiveWorld,
+    engine: Engine,
+    driver: Driver,
+    settings: Settings,
+    history: History,
+    mode: Mode,
+    mode_reason: String,
+    looking: String,
+    looked_for: Instant,
+    paused: bool,
+    observation: Observation,
+    latency: latency::Readers,
+    pressure: Vec<Option<f64>>,
+    p99: Vec<Option<Duration>>,
+    rounds: u64,
+    viewed: Option<Instant>,
+}
+
+/// What was decided and what happened, as far as it is shown.
+#[derive(Debug, Default)]
+struct History {
+    /// By tenant and tier: what the policy entitles it to, and why.
+    shares: Vec<Vec<Option<(Share, String)>>>,
+    decisions: VecDeque<DecisionView>,
+    notices: VecDeque<Notice>,
+    /// Decisions of the plan at hand.
+    fresh: Vec<Decision>,
+}
+
+impl History {
+    fn notice(&mut self, at: f64, text: impl Into<String>) {
+        let text = text.into();
+        tracing::info!("{text}");
+        if self.notices.len() == KEPT {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(Notice { at, text });
+    }
+
+    fn share(&self, tenant: TenantId, tier: TierId) -> Option<&(Share, String)> {
+        self.shares.get(tenant.index())?.get(tier.index())?.as_ref()
+    }
+
+    /// Takes in the decisions of the last plan.
+    fn take_fresh(&mut self, world: &LiveWorld) {
+        let fresh = std::mem::take(&mut self.fresh);
+        for decision in &fresh {
+            let (tenant, tier) = (decision.tenant.index(), decision.tier.index());
+            if self.shares.len() <= tenant {
+                self.shares.resize_with(tenant + 1, Vec::new);
+            }
+            let tiers = &mut self.shares[tenant];
+            if tiers.len() <= tier {
+                tiers.resize_with(tier + 1, || None);
+            }
+            let because = decision.rule.to_string();
+            // The same rule with other numbers each second is no news; another share is.
+            let same = tiers[tier].as_ref().is_some_and(|(share, _)| *share == decision.share);
+            tiers[tier] = Some((decision.share, because.clone()));
+            if same {
+                continue;
+            }
+            if self.decisions.len() == KEPT {
+                self.decisions.pop_front();
+            }
+            self.decisions.push_back(snapshot::decision(decision, because, world));
+        }
+        self.fresh = fresh;
+        self.fresh.clear();
+    }
+}
+
+impl Observer<LiveWorld> for History {
+    fn migrated(&mut self, _: &LiveWorld, engine: &Engine, _: &[MoveOutcome]) {
+        self.fresh.extend_from_slice(engine.decisions());
+    }
+}
+
+impl Daemon {
+    /// Makes everything ready: topology, settings of the kernel, a way of looking, the engine.
+    ///
+    /// # Errors
+    /// The configuration does not fit this machine, or the kernel refuses; nothing is changed then that is not given back.
+    pub fn new(start: Start, lines: Lines) -> anyhow::Result<Self> {
+        let host = Host::discover(&start.roots, start.config.tier_override().as_ref())?;
+        let mut history = History::default();
+        host.doubts().into_iter().for_each(|doubt| history.notice(0.0, doubt));
+        let mut mode = setup::mode(&start, &host);
+        let mut settings = setup::open_settings(&start, mode.0, &mut history)?;
+        let mut world = setup::world(&start, host, &lines);
+        let looking = match setup::begin_to_look(&start, &mut world) {
+            Ok(why) => why,
+            Err(e) => {
+                mode = looking::blind(mode, &e);
+                format!("nothing: {e:#}")
+            }
+        };
+        history.notice(0.0, format!("looks by {looking}"));
+        if mode.0 == Mode::Manage {
+            setup::take_over(&start, &mut settings)?;
+        }
+        if !mode.1.is_empty() {
+            history.notice(0.0, format!("{}: {}", looking::verb(mode.0), mode.1));
+        }
+        world.set_dry_run(mode.0 != Mode::Manage);
+        world.set_tenants(setup::selectors(&start.config)?, true);
+        let engine = setup::engine(&start.config, &world, mode.0)?;
+        let latency = latency::Readers::start(&start.config, &lines.sender, &lines.waker);
+        Ok(Self {
+            began: Instant::now(),
+            looked_for: Instant::now(),
+            engine,
+            driver: Driver::default(),
+            settings,
+            history,
+            mode: mode.0,
+            mode_reason: mode.1,
+            looking,
+            paused: false,
+            observation: Observation::default(),
+            latency,
+            pressure: Vec::new(),
+            p99: Vec::new(),
+            rounds: 0,
+            viewed: None,
+            world,
+            start,
+            lines,
+        })
+    }
+
+    /// Runs until it is told to stop, and gives back what was taken.
+    ///
+    /// # Errors
+    /// The machine can no longer be observed.
+    pub fn run(mut self) -> anyhow::Result<()> {
+        self.driver.begin(&self.engine, &mut self.world)?;
+        self.publish();
+        let mut outcome = Ok(());
+        while !self.lines.stop.load(Ordering::Relaxed) {
+            if let Err(e) = self.round() {
+                outcome = Err(e);
+                break;
+            }
+            self.answer_all();
+            self.look_again();
+            if self.viewed.is_none_or(|at| at.elapsed() >= VIEW_INTERVAL) {
+                self.publish();
+            }
+        }
+        self.end();
+        outcome
+    }
+
+    fn round(&mut self) -> anyhow::Result<()> {
+        if self.paused || self.mode == Mode::Observe {
+            self.world.wait_until(None)?;
+            self.world.observe(&mut self.observation)?;
+            self.engine.handle_observation(self.world.now(), &self.observation);
+        } else {
+            self.driver.round_with(&mut self.engine, &mut self.world, &mut self.history)?;
+            self.history.take_fresh(&self.world);
+        }
+        self.rounds += 1;
+        let at = self.uptime();
+        for news in self.world.take_news() {
+            if let News::Blind(problem) = &news {
+                self.go_blind(problem);
+            }
+            for text in news::words(&news, &self.world, &self.start.config) {
+                self.history.notice(at, text);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_all(&mut self) {
+        while let Ok(Request { command, reply }) = self.lines.requests.try_recv() {
+            // A client that went away needs no answer.
+            let _ = reply.send(self.answer(command));
+        }
+    }
+
+    fn uptime(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn publish(&mut self) {
+        self.viewed = Some(Instant::now());
+        let snapshot = self.snapshot();
+        self.lines.views.send_replace(Arc::new(snapshot));
+    }
+
+    fn end(&mut self) {
+        self.latency.stop();
+        if let Err(e) = self.world.stop() {
+            tracing::warn!("{e}");
+        }
+        match self.settings.give_back() {
+            Ok(report) => report.to_string().lines().for_each(|line| tracing::info!("{line}")),
+            Err(e) => tracing::error!("{e}; `tierwise restore` tries again"),
+        }
+    }
+}

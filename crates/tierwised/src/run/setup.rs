@@ -1,0 +1,187 @@
+//! From the configuration to a world and an engine.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tierwise_core::engine::{Engine, EngineConfig};
+use tierwise_core::migrate::Budget;
+use tierwise_core::observe::RegionWatch;
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::Bandwidth;
+use tierwise_core::world::World;
+
+use tierwise_linux::look::Look;
+use tierwise_linux::look::auto::{Chosen, auto};
+use tierwise_linux::look::damon_vaddr::DamonVaddr;
+use tierwise_linux::look::idle_bitmap::IdleBitmap;
+use tierwise_linux::look::perf_samples::PerfSamples;
+use tierwise_linux::look::soft_dirty::SoftDirty;
+use tierwise_linux::migrate::Limits;
+use tierwise_linux::settings::{Knob, Settings};
+use tierwise_linux::tenant::Selector;
+use tierwise_linux::topology::{Host, Verdict};
+use tierwise_linux::world::{LiveWorld, Settings as WorldSettings, damon_record};
+
+use super::{History, Lines, Start};
+use crate::config::{Config, LookSource, TenantConfig};
+use crate::view::Mode;
+
+/// One sample in so many last-level misses, where the processor samples: MEMTIS's own (htmm_inst_sample_period is 200 for
+/// loads), ten times as rare, because a live machine pays for each with an interrupt.
+const SAMPLE_PERIOD: u64 = 2000;
+
+/// Fewest DAMON regions: its own default.
+const LEAST_REGIONS: u32 = 10;
+
+/// The seed of recipes that learn. A live machine does not repeat itself anyway.
+const SEED: u64 = 1;
+
+/// What the daemon can do here, and why no more.
+pub(super) fn mode(start: &Start, host: &Host) -> (Mode, String) {
+    let verdict = host.verdict();
+    if verdict != Verdict::Tiered {
+        return (Mode::Observe, verdict.to_string());
+    }
+    if start.dry_run || start.config.dry_run {
+        let by = if start.dry_run { "--dry-run" } else { "dry_run = true" };
+        return (Mode::DryRun, format!("{by}: what would be moved is reported and not moved"));
+    }
+    (Mode::Manage, String::new())
+}
+
+/// Opens the record of the kernel's settings: what a killed daemon left is given back first. DAMON is released, if told to.
+pub(super) fn open_settings(
+    start: &Start,
+    mode: Mode,
+    history: &mut History,
+) -> anyhow::Result<Settings> {
+    let state = &start.config.state;
+    std::fs::create_dir_all(state).with_context(|| {
+        format!("{}: cannot make the folder of the state file", state.display())
+    })?;
+    let (mut settings, report) = Settings::open(&start.roots, &state.join("settings.json"))?;
+    report
+        .to_string()
+        .lines()
+        .for_each(|line| history.notice(0.0, format!("of an earlier run: {line}")));
+    // A kernel without the module has nothing to release.
+    let holds_damon = Knob::DamonStat.path(&start.roots).exists();
+    if start.config.kernel.release_damon && mode != Mode::Observe && holds_damon {
+        settings.take(Knob::DamonStat, "N")?;
+    }
+    Ok(settings)
+}
+
+/// Takes over from the kernel's own tiering, as far as told: only who manages may.
+pub(super) fn take_over(start: &Start, settings: &mut Settings) -> anyhow::Result<()> {
+    let kernel = &start.config.kernel;
+    if let Some(value) = kernel.numa_balancing {
+        settings.take(Knob::NumaBalancing, &value.to_string())?;
+    }
+    if let Some(on) = kernel.demotion {
+        settings.take(Knob::DemotionEnabled, if on { "1" } else { "0" })?;
+    }
+    Ok(())
+}
+
+/// The world. It does not look yet.
+pub(super) fn world(start: &Start, host: Host, lines: &Lines) -> LiveWorld {
+    let config = &start.config;
+    let settings = WorldSettings {
+        roots: start.roots.clone(),
+        block: config.block.bytes(),
+        interval: Duration::from_millis(config.look.interval_ms),
+        limits: Limits {
+            bandwidth: None, // the engine's planner has it
+            cpu: None,
+            call: Duration::from_millis(config.moving.call_p99_ms),
+            shared: config.moving.shared,
+        },
+        dry_run: false,
+        cpu: (config.cpu.budget_percent / 100.0, config.cpu.cap_percent / 100.0),
+    };
+    LiveWorld::new(settings, host, lines.wake.clone())
+}
+
+/// Makes the world look, and says how and why so; or why it cannot.
+pub(super) fn begin_to_look(start: &Start, world: &mut LiveWorld) -> anyhow::Result<String> {
+    let (look, why) = look(start)?;
+    world.look_with(look)?;
+    Ok(why)
+}
+
+fn look(start: &Start) -> anyhow::Result<(Box<dyn Look>, String)> {
+    let (way, why) = match start.config.look.source {
+        LookSource::Damon => (Chosen::DamonVaddr, "damon_vaddr, as configured".to_owned()),
+        LookSource::IdleBitmap => (Chosen::IdleBitmap, "idle_bitmap, as configured".to_owned()),
+        LookSource::Perf => (Chosen::PerfSamples, "perf_samples, as configured".to_owned()),
+        LookSource::SoftDirty => (Chosen::SoftDirty, "soft_dirty, as configured".to_owned()),
+        LookSource::Auto => {
+            let choice = auto(&start.roots);
+            let picked =
+                if choice.samples.way.is_some() { choice.samples } else { choice.references };
+            let why = picked.why.clone();
+            (picked.way.with_context(|| why)?, picked.why)
+        }
+    };
+    way.probe(&start.roots)?;
+    Ok((make(way, start)?, why))
+}
+
+fn make(way: Chosen, start: &Start) -> anyhow::Result<Box<dyn Look>> {
+    let (roots, look) = (&start.roots, &start.config.look);
+    Ok(match way {
+        Chosen::IdleBitmap => Box::new(IdleBitmap::new(roots)?),
+        Chosen::PerfSamples => Box::new(PerfSamples::new(roots, SAMPLE_PERIOD)?),
+        Chosen::SoftDirty => Box::new(SoftDirty::new(roots)?),
+        _ => {
+            let watch = RegionWatch {
+                sampling: Duration::from_millis(look.sampling_ms),
+                aggregation: Duration::from_millis(look.aggregation_ms),
+                min_regions: LEAST_REGIONS,
+                max_regions: look.regions as u32,
+            };
+            let record = damon_record(&start.config.state);
+            Box::new(DamonVaddr::new(roots, Some(&record), watch, look.processes as u32)?)
+        }
+    })
+}
+
+/// Who the tenants are.
+pub(super) fn selectors(config: &Config) -> anyhow::Result<Vec<(String, Selector)>> {
+    config.tenants.iter().map(|tenant| Ok((tenant.name.clone(), selector(tenant)?))).collect()
+}
+
+/// Which processes a tenant is.
+pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<Selector> {
+    let text = match (&tenant.cgroup, &tenant.qemu) {
+        (Some(cgroup), _) => format!("cgroup:{cgroup}"),
+        (None, Some(path)) if path.starts_with('/') => format!("qemu-pidfile:{path}"),
+        (None, Some(name)) => format!("qemu:{name}"),
+        (None, None) => return Ok(Selector::Pids(tenant.pids.clone())),
+    };
+    text.parse().with_context(|| format!("tenant {:?}", tenant.name))
+}
+
+/// The engine for a world.
+pub(super) fn engine(config: &Config, world: &LiveWorld, mode: Mode) -> anyhow::Result<Engine> {
+    let recipe =
+        if mode == Mode::Observe { Recipe::named("none")? } else { recipe(&config.policy)? };
+    let engine = EngineConfig {
+        budget: Budget { bandwidth: Some(Bandwidth(config.moving.rate.bytes().0)) },
+        tenants: config.tenants.iter().map(TenantConfig::spec).collect(),
+        learning: Some(tierwise_learn::learning()),
+        ..EngineConfig::new(recipe)
+    };
+    Engine::new(&engine, world.topology(), &world.capabilities(), SEED).map_err(Into::into)
+}
+
+/// A shipped recipe, or one of the operator's.
+pub(super) fn recipe(policy: &str) -> anyhow::Result<Recipe> {
+    if !policy.contains('/') && !policy.ends_with(".toml") {
+        return Ok(Recipe::named(policy)?);
+    }
+    let text = std::fs::read_to_string(policy)
+        .with_context(|| format!("{policy}: cannot read the recipe"))?;
+    Ok(Recipe::parse(policy, &text)?)
+}

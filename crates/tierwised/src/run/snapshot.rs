@@ -1,0 +1,175 @@
+//! The view of the daemon, made from what its parts say of themselves.
+
+use tierwise_core::metrics::{MoveCounters, TierActivity};
+use tierwise_core::migrate::FailReason;
+use tierwise_core::reason::Decision;
+use tierwise_core::tenant::Limit;
+use tierwise_core::units::{Pages, TenantId, TierId};
+use tierwise_linux::world::LiveWorld;
+
+use super::Daemon;
+use crate::config::{LimitText, TenantConfig};
+use crate::view::{
+    Cost, Counters, DecisionView, Failed, Mode, Snapshot, TenantTierView, TenantView, TierView,
+};
+
+impl Daemon {
+    /// Everything, now.
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        self.read_pressure();
+        let tenants = (0..self.start.config.tenants.len()).map(|i| self.tenant_view(i)).collect();
+        Snapshot {
+            version: env!("CARGO_PKG_VERSION").into(),
+            uptime: self.uptime(),
+            policy: self.start.config.policy.clone(),
+            mode: if self.paused { Mode::Paused } else { self.mode },
+            mode_reason: if self.paused {
+                "told to pause".into()
+            } else {
+                self.mode_reason.clone()
+            },
+            looking: self.looking.clone(),
+            tiers: self.tier_views(),
+            tenants,
+            counters: self.counters(),
+            cost: self.cost(),
+            decisions: self.history.decisions.iter().cloned().collect(),
+            notices: self.history.notices.iter().cloned().collect(),
+        }
+    }
+
+    fn tier_views(&self) -> Vec<TierView> {
+        let host = self.world.host();
+        let free = host.free(&self.start.roots).unwrap_or_default();
+        let view = |(i, tier): (usize, &tierwise_linux::topology::HostTier)| TierView {
+            name: tier.name.clone(),
+            nodes: tier.nodes.clone(),
+            capacity_bytes: tier.capacity.in_bytes(host.page_size).0,
+            free_bytes: free.get(i).map_or(0, |pages| pages.in_bytes(host.page_size).0),
+            load_latency_ns: tier.figures.load_latency.value.as_nanos() as f64,
+            latency_source: tier.figures.load_latency.source.name().into(),
+        };
+        host.tiers.iter().enumerate().map(view).collect()
+    }
+
+    fn tenant_view(&self, index: usize) -> TenantView {
+        let (config, id) = (&self.start.config.tenants[index], TenantId(index as u16));
+        let counters = self.engine.metrics().tenants.get(index);
+        let tiers = self.world.host().tiers.len();
+        let tier = |i: usize| {
+            let activity = counters.and_then(|c| c.tiers.get(i)).copied().unwrap_or_default();
+            self.tenant_tier(config, id, TierId(i as u8), &activity)
+        };
+        let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
+        TenantView {
+            name: config.name.clone(),
+            class: config.spec().class.name().into(),
+            processes: self.world.follower().members(id).count() as u32,
+            tiers: (0..tiers).map(tier).collect(),
+            slo_ms: config.slo_ms,
+            p99_ms: self.p99.get(index).copied().flatten().map(ms),
+            memory_pressure_percent: self.pressure.get(index).copied().flatten(),
+            fast_access_ratio: self.world.fast_access_ratio(id),
+            thrash_events: counters.map_or(0, |c| c.thrash_events),
+            because: self
+                .history
+                .share(id, TierId::FASTEST)
+                .map_or(String::new(), |(_, because)| because.clone()),
+        }
+    }
+
+    fn tenant_tier(
+        &self,
+        config: &TenantConfig,
+        id: TenantId,
+        tier: TierId,
+        activity: &TierActivity,
+    ) -> TenantTierView {
+        let page_size = self.world.host().page_size;
+        let bytes = |pages: Pages| pages.in_bytes(page_size).0;
+        let resident = self.resident(id);
+        let limit = |text: &Option<LimitText>| {
+            let limit = text.as_ref().filter(|_| tier == TierId::FASTEST)?.limit();
+            (limit != Limit::Auto).then(|| limit.pages(resident, page_size).map(bytes)).flatten()
+        };
+        let share = self.history.share(id, tier).map(|(share, _)| share.floor);
+        TenantTierView {
+            usage_bytes: bytes(activity.usage),
+            floor_bytes: limit(&config.floor),
+            cap_bytes: limit(&config.cap),
+            share_bytes: share.map(bytes),
+            promote_success: activity.promote.success,
+            promote_fail: activity.promote.failed(),
+            demote_success: activity.demote.success,
+            demote_fail: activity.demote.failed(),
+        }
+    }
+
+    fn resident(&self, id: TenantId) -> Pages {
+        let counters = self.engine.metrics().tenants.get(id.index());
+        counters.map_or(Pages(0), |c| c.tiers.iter().map(|t| t.usage).sum())
+    }
+
+    fn counters(&self) -> Counters {
+        let metrics = self.engine.metrics();
+        Counters {
+            rounds: self.rounds,
+            plans: metrics.plans,
+            promote_success: metrics.promote.success,
+            promote_fail: failed(&metrics.promote),
+            demote_success: metrics.demote.success,
+            demote_fail: failed(&metrics.demote),
+            moved_bytes: self.world.moved_bytes(),
+            strays: metrics.strays,
+            samples: metrics.samples,
+            blocks: self.world.blocks() as u64,
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        let meter = self.world.meter();
+        Cost {
+            cpu_percent: meter.used() * 100.0,
+            cpu_seconds: meter.total().as_secs_f64(),
+            damon_seconds: meter.kernel().as_secs_f64(),
+            moving_seconds: meter.moving_so_far().as_secs_f64(),
+            budget_percent: self.start.config.cpu.budget_percent,
+            stretch: meter.stretch(),
+            rss_bytes: crate::system::resident_bytes(),
+        }
+    }
+
+    /// Memory pressure of every tenant that is a control group.
+    fn read_pressure(&mut self) {
+        self.pressure.clear();
+        for index in 0..self.start.config.tenants.len() {
+            let groups = self.world.follower().groups(TenantId(index as u16));
+            // The worst of several groups: that is where somebody waits.
+            let some = |group: &tierwise_linux::cgroup::Group| {
+                group.pressure().ok().flatten().map(|pressure| pressure.some.avg10)
+            };
+            self.pressure.push(groups.iter().filter_map(some).reduce(f64::max));
+        }
+    }
+}
+
+fn failed(counters: &MoveCounters) -> Vec<Failed> {
+    let one = |(reason, &count): (FailReason, &u64)| Failed { reason: reason.name().into(), count };
+    FailReason::ALL.into_iter().zip(&counters.fail).map(one).collect()
+}
+
+/// A decision, for people.
+pub(super) fn decision(decision: &Decision, because: String, world: &LiveWorld) -> DecisionView {
+    let host = world.host();
+    let bytes = |pages: Pages| pages.in_bytes(host.page_size).0;
+    let capacity = host.tiers.get(decision.tier.index()).map_or(Pages(u64::MAX), |t| t.capacity);
+    DecisionView {
+        at: decision.at.0 as f64 / 1e9,
+        tenant: world.follower().name(decision.tenant).into(),
+        tier: host.tiers.get(decision.tier.index()).map_or(String::new(), |t| t.name.clone()),
+        floor_bytes: bytes(decision.share.floor),
+        cap_bytes: (decision.share.cap < capacity).then(|| bytes(decision.share.cap)),
+        promotion: decision.share.promotion,
+        because,
+    }
+}

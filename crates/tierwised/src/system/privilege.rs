@@ -1,0 +1,84 @@
+//! The capabilities that the daemon keeps after it has started as root; everything else is dropped, for good.
+//!
+//! Files that belong to root (DAMON's, control groups', the state file) stay open to it because its user stays root; what a
+//! capability opens is what is listed here.
+
+use caps::{CapSet, Capability, CapsHashSet};
+
+use crate::config::Config;
+
+/// What is kept, and what for.
+pub const KEPT: [(Capability, &str); 3] = [
+    (Capability::CAP_DAC_READ_SEARCH, "other users' pagemap, which its owner alone may open"),
+    (Capability::CAP_SYS_NICE, "move_pages(2) on memory that processes share"),
+    (Capability::CAP_SYS_PTRACE, "other users' maps, pagemap and move_pages(2)"),
+];
+
+/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and `CAP_SYS_ADMIN` where
+/// `kernel.numa_balancing` is taken over and must be given back, or physical addresses are looked up.
+pub fn needed(config: &Config) -> CapsHashSet {
+    use crate::config::LookSource::{Auto, IdleBitmap, Perf};
+    let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
+    if matches!(config.look.source, Auto | Perf) {
+        set.insert(Capability::CAP_PERFMON);
+    }
+    if config.kernel.numa_balancing.is_some() || config.look.source == IdleBitmap {
+        set.insert(Capability::CAP_SYS_ADMIN);
+    }
+    set
+}
+
+/// Drops everything else in every set of this thread, and all that it starts: call it before there are others. Without root
+/// there is nothing to drop.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn drop_others(config: &Config) -> anyhow::Result<()> {
+    let has = caps::read(None, CapSet::Permitted)?;
+    let keep: CapsHashSet = needed(config).intersection(&has).copied().collect();
+    if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)? {
+        for capability in caps::all().difference(&keep) {
+            // One that this kernel does not know is none that we have.
+            let _ = caps::drop(None, CapSet::Bounding, *capability);
+        }
+    }
+    caps::clear(None, CapSet::Inheritable)?;
+    caps::set(None, CapSet::Effective, &keep)?;
+    caps::set(None, CapSet::Permitted, &keep)?;
+    rustix::thread::set_no_new_privs(true)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_configured_is_needed() {
+        let names = |text: &str| {
+            let mut names: Vec<String> = needed(&Config::parse("t", text).unwrap())
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("[look]\nsource = \"damon\"\n"), ["CAP_DAC_READ_SEARCH", "CAP_SYS_NICE", "CAP_SYS_PTRACE"]);
+        assert!(names("").contains(&"CAP_PERFMON".to_owned()));
+        assert!(names("[kernel]\nnuma_balancing = 0\n").contains(&"CAP_SYS_ADMIN".to_owned()));
+    }
+
+    #[test]
+    fn a_thread_that_dropped_them_does_not_get_them_back() {
+        let config = Config::parse("t", "[look]\nsource = \"damon\"\n").unwrap();
+        // Capabilities belong to the thread: the other tests keep theirs.
+        std::thread::spawn(move || {
+            drop_others(&config).unwrap();
+            let left = caps::read(None, CapSet::Permitted).unwrap();
+            assert!(left.is_subset(&needed(&config)), "{left:?}");
+            assert!(caps::raise(None, CapSet::Effective, Capability::CAP_SYS_MODULE).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}

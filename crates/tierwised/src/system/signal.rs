@@ -1,0 +1,52 @@
+//! Signals: TERM and INT end the daemon, HUP makes it read its configuration again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crossbeam_channel::{Sender, bounded};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::control::{Command, Request};
+
+/// Starts the thread that waits for them.
+///
+/// # Errors
+/// The handlers cannot be set.
+pub fn start(
+    requests: Sender<Request>,
+    wake: Sender<()>,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if signal == SIGHUP {
+                reload(&requests, &wake);
+            } else {
+                tracing::info!("told to stop");
+                stop.store(true, Ordering::Relaxed);
+            }
+            let _ = wake.try_send(());
+        }
+    })?;
+    Ok(())
+}
+
+/// A configuration that is refused leaves the old one at work.
+fn reload(requests: &Sender<Request>, wake: &Sender<()>) {
+    let (reply, answered) = bounded(1);
+    if requests.send(Request { command: Command::Reload, reply }).is_err() {
+        return;
+    }
+    let _ = wake.try_send(());
+    match answered.recv() {
+        Ok(reply) if reply.ok && reply.changed.is_empty() => {
+            tracing::info!("reloaded: nothing differs")
+        }
+        Ok(reply) if reply.ok => tracing::info!("reloaded"),
+        Ok(reply) => tracing::error!("not reloaded: {}", reply.error.unwrap_or_default()),
+        Err(_) => {}
+    }
+}

@@ -1,0 +1,275 @@
+"""What goes wrong on a live machine: nothing may crash, leak, move what is not a tenant's, or stay changed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tierguest import Guest, test
+from tierguest.configuration import configuration
+from tierguest.damon import taken_places
+from tierguest.daemon import Tierwised
+from tierguest.files import read
+from tierguest.program import resident_bytes
+from tierguest.settings import NUMA_BALANCING
+
+MIB = 1 << 20
+# Rounds are half a second apart; this is some of them.
+A_WHILE_S = 6
+WITHIN_S = 200
+
+
+def _goes_on(guest: Guest, daemon: Tierwised) -> None:
+    """The daemon still works: it finds and places a program that begins now."""
+    group = guest.cgroup("after")
+    stairs = guest.stairs(group, mib=48, hot_mib=48, pattern="fixed", node=1)
+
+    def placed() -> bool:
+        assert daemon.running(), f"tierwised ended with {daemon.process.returncode}: {daemon.said()[-2000:]}"
+        return stairs.region().share(0) > 0.9
+
+    guest.wait_until(placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.said()[-2000:]}")
+
+
+def _after(*tenants: tuple[str, str]) -> list[tuple[str, str]]:
+    return [*tenants, ("after", "cgroup = 'after'")]
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def processes_end_while_their_pages_move(guest: Guest) -> None:
+    """Programs that are killed while their pages are on the way, one after the other: news, not errors."""
+    group = guest.cgroup("short")
+    daemon = guest.tierwised(configuration(guest, "multi-clock", _after(("short", "cgroup = 'short'"))))
+    ended = 0
+    for _ in range(6):
+        stairs = guest.stairs(group, mib=96, hot_mib=96, pattern="fixed", node=1)
+        guest.wait_until(lambda s=stairs: s.region().share(0) > 0.02, WITHIN_S, daemon.said)  # type: ignore[misc]
+        ended += stairs.region().share(0) < 0.98
+        os.kill(stairs.pid, signal.SIGKILL)
+        stairs.wait(10)
+    guest.figure("ended_on_the_way", ended)
+    assert ended > 0, "every program was placed before it was ended: nothing was shown"
+    _goes_on(guest, daemon)
+    assert "ERROR" not in daemon.said(), daemon.said()
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def a_group_is_removed_and_made_again(guest: Guest) -> None:
+    """A tenant's cgroup goes with all that is in it, and comes back: the daemon waits for it and takes it up again."""
+    daemon = guest.tierwised(configuration(guest, "multi-clock", _after(("short", "cgroup = 'short'"))))
+    for _ in range(2):
+        with guest.part() as part:
+            stairs = part.stairs(part.cgroup("short"), mib=48, hot_mib=48, pattern="fixed", node=1)
+            part.wait_until(lambda s=stairs: s.region().share(0) > 0.9, WITHIN_S, daemon.said)  # type: ignore[misc]
+        time.sleep(A_WHILE_S)
+    _goes_on(guest, daemon)
+    assert "ERROR" not in daemon.said(), daemon.said()
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def a_full_node_takes_nothing(guest: Guest) -> None:
+    """The fast node is full of locked memory: nothing fits, nothing breaks, and room that comes is used."""
+    group = guest.cgroup("short")
+    with guest.part() as part:
+        part.ballast(4)
+        stairs = guest.stairs(group, mib=64, hot_mib=64, pattern="fixed", node=1)
+        daemon = guest.tierwised(configuration(guest, "tierwise", _after(("short", "cgroup = 'short'"))))
+        time.sleep(2 * A_WHILE_S)
+        assert daemon.running(), daemon.said()
+        guest.figure("placed_while_full", stairs.region().share(0))
+        assert stairs.region().share(0) < 0.2, f"there was no room: {stairs.describe()}"
+    guest.wait_until(
+        lambda: stairs.region().share(0) > 0.9, WITHIN_S, lambda: f"{stairs.describe()}; {daemon.said()[-2000:]}"
+    )
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def locked_pages_move_like_others(guest: Guest) -> None:
+    """mlock keeps pages from being swapped, not from being moved: a tenant's locked hot memory becomes fast."""
+    group = guest.cgroup("short")
+    stairs = guest.stairs(group, mib=48, hot_mib=48, pattern="fixed", node=1, lock=1)
+    daemon = guest.tierwised(configuration(guest, "multi-clock", [("short", "cgroup = 'short'")]))
+    guest.wait_until(
+        lambda: stairs.region().share(0) > 0.95, WITHIN_S, lambda: f"{stairs.describe()}; {daemon.said()[-2000:]}"
+    )
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def strangers_are_left_alone(guest: Guest) -> None:
+    """Programs outside the tenants stay where they are, however hot, before and after pids are used again."""
+    stranger = guest.stairs(guest.cgroup("stranger"), mib=48, hot_mib=48, pattern="fixed", node=1)
+    # With numa_balancing off nobody else would move it either.
+    tenants = _after(("short", "cgroup = 'short'"))
+    daemon = guest.tierwised(configuration(guest, "multi-clock", tenants))
+    group = guest.cgroup("short")
+    for _ in range(20):
+        guest.start("sleep", "0.2", cgroup=group).wait(10)
+    _goes_on(guest, daemon)
+    assert stranger.region().share(1) == 1.0, f"a stranger was moved: {stranger.describe()}"
+
+
+def _release(line: str) -> str:
+    return f"release_damon = true\n{line}"
+
+
+def _with_balancing(config: str) -> str:
+    return config.replace("release_damon = true", _release("numa_balancing = 0"))
+
+
+@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
+def what_a_killed_daemon_changed_is_given_back(guest: Guest) -> None:
+    """kill -9: `tierwise restore`, or the next start, sets numa_balancing and DAMON's places as they were."""
+    guest.numa_balancing(2)
+    before = taken_places()
+    tenants = _after()
+    config = _with_balancing(configuration(guest, "multi-clock", tenants))
+    state = str(guest.folder / "state")
+
+    def killed() -> None:
+        daemon = guest.tierwised(config)
+        with guest.part() as part:
+            part.stairs(part.cgroup("after"), mib=16, hot_mib=16, pattern="fixed")
+            guest.wait_until(
+                lambda: read(NUMA_BALANCING) == "0" and taken_places() > before, WITHIN_S, daemon.said
+            )
+            daemon.kill()
+        assert read(NUMA_BALANCING) == "0", "nobody was there to give it back"
+        assert taken_places() > before, "nobody was there to give DAMON's place back"
+
+    killed()
+    said = guest.run("tierwise", "restore", "--state", state)
+    assert read(NUMA_BALANCING) == "2", f"not given back: {said}"
+    assert taken_places() == before, f"DAMON's place is not given back: {said}"
+    killed()
+    daemon = guest.tierwised(config)
+    guest.wait_until(lambda: "of an earlier run" in daemon.said(), WITHIN_S, daemon.said)
+    _goes_on(guest, daemon)
+    assert daemon.stop() == 0, daemon.said()
+    assert read(NUMA_BALANCING) == "2", f"not given back at the end: {daemon.said()}"
+    assert taken_places() == before, f"DAMON's place is not given back at the end: {daemon.said()}"
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def somebody_else_uses_damon(guest: Guest) -> None:
+    """Another user's kdamond goes on undisturbed; the daemon only observes, says why, and begins when the other ends."""
+    other = guest.stairs(mib=16, hot_mib=4, pattern="fixed")
+    with guest.part() as part:
+        damon = part.damon(other.pid)
+        daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
+        guest.wait_until(lambda: "only observes: cannot look" in daemon.said(), WITHIN_S, daemon.said)
+        time.sleep(A_WHILE_S)
+        assert daemon.running(), daemon.said()
+        assert damon.running(), f"the other user's DAMON was stopped; tierwised said: {daemon.said()}"
+    _goes_on(guest, daemon)
+    assert other.running()
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def a_broken_configuration_is_not_taken(guest: Guest) -> None:
+    """SIGHUP with a mistake in the file: the line is said, the old configuration stays; a right one prints what differs."""
+    good = configuration(guest, "multi-clock", _after())
+    daemon = guest.tierwised(good)
+    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    daemon.reload(good.replace("interval_ms", "intervall_ms"))
+    guest.wait_until(lambda: "not reloaded" in daemon.said(), 20, daemon.said)
+    assert "interval_ms" in daemon.said() and "intervall_ms" in daemon.said(), daemon.said()
+    daemon.reload(good.replace('policy = "multi-clock"', 'policy = "tierwise"'))
+    guest.wait_until(lambda: "tierwise" in daemon.said().rpartition("not reloaded")[2], 20, daemon.said)
+    _goes_on(guest, daemon)
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def the_clock_jumps(guest: Guest) -> None:
+    """The wall clock is set a day ahead and back: intervals go by the time since the start."""
+    daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
+    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    for seconds in (86_400, -86_400):
+        time.clock_settime(time.CLOCK_REALTIME, time.time() + seconds)
+        time.sleep(2)
+    _goes_on(guest, daemon)
+
+
+TENANTS = 200
+CHURN_ROUNDS = 4
+
+
+def _churn(guest: Guest, round_: int) -> None:
+    """Half of the groups get a program, and lose it; which half changes."""
+    programs = []
+    for i in range(round_ % 2, TENANTS, 2):
+        group = Path(f"/sys/fs/cgroup/churn/{i}")
+        words = ["bash", "-c", 'echo $$ > "$0"; exec "$@"', str(group / "cgroup.procs"), "sleep", "30"]
+        programs.append(subprocess.Popen(words, stdin=subprocess.DEVNULL))
+    time.sleep(A_WHILE_S)
+    for program in programs:
+        program.kill()
+        program.wait()
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def tenants_come_and_go(guest: Guest) -> None:
+    """200 tenants whose processes come and go: the daemon's memory does not grow, and it loses none of them."""
+    guest.cgroup("churn")
+    (Path("/sys/fs/cgroup/churn/cgroup.subtree_control")).write_text("+memory")
+    groups = [Path(f"/sys/fs/cgroup/churn/{i}") for i in range(TENANTS)]
+    for group in groups:
+        group.mkdir()
+    try:
+        tenants = _after(*((f"t{i}", f"cgroup = 'churn/{i}'") for i in range(TENANTS)))
+        daemon = guest.tierwised(configuration(guest, "tierwise", tenants))
+        sizes = []
+        for round_ in range(CHURN_ROUNDS):
+            _churn(guest, round_)
+            assert daemon.running(), daemon.said()[-2000:]
+            sizes.append(resident_bytes(daemon.pid) / MIB)
+        guest.figure("rss_mib_by_round", " ".join(f"{size:.1f}" for size in sizes))
+        # Both halves were there once by the second round: what grows after that grows for ever.
+        assert sizes[-1] - sizes[1] < 2, f"the daemon grows: {sizes} MiB"
+        _goes_on(guest, daemon)
+    finally:
+        for group in groups:
+            guest.wait_until(lambda g=group: not read(g / "cgroup.procs"), 10, "processes stay")  # type: ignore[misc]
+            group.rmdir()
+
+
+@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
+def commands_while_it_runs(guest: Guest) -> None:
+    """Tenants added, set and removed, pause and resume, another policy, latency reported: all over the socket."""
+    daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
+    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    socket = str(guest.folder / "control.sock")
+
+    def tell(*words: str) -> str:
+        return guest.run("tierwise", "daemon", *words, "--socket", socket)
+
+    def status() -> dict[str, object]:
+        view: dict[str, object] = json.loads(guest.run("tierwise", "status", "--json", "--socket", socket))
+        return view
+
+    guest.stairs(guest.cgroup("shop"), mib=16, hot_mib=4, pattern="fixed")
+    said = tell("tenant", "add", "shop", "--cgroup", "shop", "--floor", "8MiB")
+    assert "shop" in said, said
+    tell("tenant", "set", "shop", "--cap", "64MiB")
+    tell("report", "--tenant", "shop", "--p99", "12ms")
+    tell("policy", "tierwise")
+    tell("pause")
+    time.sleep(2)
+    view = status()
+    assert view["mode"] == "paused" and view["policy"] == "tierwise", view
+    shop = next(tenant for tenant in view["tenants"] if tenant["name"] == "shop")  # type: ignore[attr-defined]
+    assert shop["p99_ms"] == 12.0 and shop["processes"] == 1, shop
+    assert shop["tiers"][0]["cap_bytes"] == 64 * MIB, shop
+    tell("resume")
+    assert "shop" in guest.run("tierwise", "explain", "--tenant", "shop", "--socket", socket)
+    tell("tenant", "remove", "shop")
+    wrong = subprocess.run(
+        [shutil.which("tierwise") or "tierwise", "daemon", "tenant", "remove", "shopp", "--socket", socket],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert wrong.returncode == 2 and "shopp" in wrong.stderr, wrong
+    _goes_on(guest, daemon)

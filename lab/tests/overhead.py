@@ -1,0 +1,77 @@
+"""What the daemon costs: processor time and memory by the number of tenants, and how fast it moves pages."""
+
+import json
+import time
+
+from tierguest import Guest, test
+from tierguest.cgroup import Cgroup
+from tierguest.configuration import configuration
+from tierguest.program import processor_seconds, resident_bytes
+
+MIB = 1 << 20
+# Programs are small: what is measured is the cost of a tenant, and it must all fit into the guest.
+TENANT_MIB = 2
+SETTLING_S = 10
+MEASURED_S = 20
+
+
+def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
+    groups: list[Cgroup] = [guest.cgroup(f"t{i}") for i in range(tenants)]
+    for group in groups:
+        # They sleep most of the time: two emulated processors have to carry all of them.
+        guest.stairs(group, mib=TENANT_MIB, hot_mib=1, pattern="fixed", pause_us=200_000)
+    names = [(f"t{i}", f"cgroup = 't{i}'") for i in range(tenants)]
+    # As shipped: intervals of a second, a budget of a hundredth of a processor.
+    config = configuration(guest, policy, names, budget_percent=1.0)
+    config = config.replace("interval_ms = 500", "interval_ms = 1000")
+    config = config.replace("sampling_ms = 10", "sampling_ms = 20").replace("aggregation_ms = 200", "aggregation_ms = 400")
+    config = config.replace("cap_percent = 300.0", "cap_percent = 3.0")
+    daemon = guest.tierwised(config)
+    guest.wait_until(lambda: "looks by" in daemon.said(), 60, daemon.said)
+    time.sleep(SETTLING_S)
+    before = processor_seconds(daemon.pid)
+    time.sleep(MEASURED_S)
+    assert daemon.running(), daemon.said()
+    used = processor_seconds(daemon.pid) - before
+    guest.figure(f"cpu_s_per_minute_{tenants}", used * 60 / MEASURED_S)
+    guest.figure(f"rss_mib_{tenants}", resident_bytes(daemon.pid) / MIB)
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=300)
+def cost_of_tenants(guest: Guest) -> None:
+    """Processor time and resident memory of the daemon with 10, 50 and 200 tenants, with its default budget."""
+    for tenants in (10, 50, 200):
+        with guest.part() as part:
+            _cost(part, tenants)
+    few, many = guest.figures["rss_mib_10"], guest.figures["rss_mib_200"]
+    assert isinstance(few, float) and isinstance(many, float)
+    # A tenant is some tables and its text; a process a few megabytes of nothing.
+    assert many - few < 20, f"190 more tenants take {many - few:.1f} MiB"
+
+
+PAGE_BYTES = 4096
+MOVED_MIB = 320
+# What one call of the mover names at the most, as it settles at when calls are quick.
+BATCH_PAGES = 512
+
+
+def _bare(guest: Guest) -> float:
+    """Pages a second of processor time of a bare loop, the middle of several rounds towards the fast node."""
+    lines = guest.json_lines("moveloop", str(MOVED_MIB), str(BATCH_PAGES), "6", within_s=120)
+    rates = sorted(line["pages"] / line["cpu_seconds"] for line in lines if line["to"] == 0)
+    return float(rates[len(rates) // 2])
+
+
+@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=300)
+def pages_a_second(guest: Guest) -> None:
+    """What the daemon moves in a second of its processor time, against a bare move_pages loop in the same guest."""
+    bare = _bare(guest)
+    guest.figure("bare_pages_per_s", bare)
+    stairs = guest.stairs(guest.cgroup("shop"), mib=MOVED_MIB, hot_mib=MOVED_MIB, pattern="fixed", node=1)
+    daemon = guest.tierwised(configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]))
+    guest.wait_until(lambda: stairs.region().share(0) > 0.9, 120, lambda: f"{stairs.describe()}; {daemon.said()}")
+    time.sleep(2)
+    view = json.loads(guest.run("tierwise", "status", "--json", "--socket", str(guest.folder / "control.sock")))
+    moved = view["counters"]["moved_bytes"] / PAGE_BYTES / view["cost"]["moving_seconds"]
+    guest.figure("tierwised_pages_per_s", moved)
+    guest.figure("share_of_bare", moved / bare)

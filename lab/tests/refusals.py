@@ -1,0 +1,120 @@
+"""What the daemon says to a machine or a configuration that it cannot work with: one sentence that says what to do."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from tierguest import Guest, test
+from tierguest.configuration import configuration
+from tierguest.daemon import Tierwised
+from tierguest.files import read, write
+
+WITHIN_S = 200
+# The user "nobody" of Debian.
+NOBODY = 65534
+
+
+def _refused(guest: Guest, config: str, *words: str) -> str:
+    """What the daemon says when it refuses to start because of the user's mistake."""
+    daemon = guest.tierwised(config)
+    status = daemon.wait(WITHIN_S)
+    said = daemon.said()
+    assert status == 2, f"status {status}, and it said: {said}"
+    for word in words:
+        assert word in said, f"{word!r} is not said: {said}"
+    return said
+
+
+@test(boot="single", needs=("tierwised", "tierwise"), timeout_s=400)
+def one_node_is_only_observed(guest: Guest) -> None:
+    """A machine with one memory node: the daemon observes, says so, and shows what its tenants use."""
+    stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=8, pattern="fixed")
+    daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
+    socket = str(guest.folder / "control.sock")
+    guest.wait_until(lambda: Path(socket).exists() and "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    time.sleep(3)
+    said = guest.run("tierwise", "status", "--socket", socket)
+    assert "only observes" in said and "node 0" in said, said
+    assert "shop" in said and stairs.running(), said
+    # It could not manage, and doctor says so by its exit code.
+    asked = subprocess.run(["tierwise", "doctor"], capture_output=True, text=True, check=False)
+    assert asked.returncode == 1 and "only observe" in asked.stderr, asked
+
+
+@test(boot="flat", needs=("tierwised", "tierwise"), timeout_s=400)
+def nodes_of_one_tier_can_be_told_apart(guest: Guest) -> None:
+    """Two nodes in one tier: observed, with the lines to write; with those lines in the configuration, managed."""
+    tenants = [("shop", "cgroup = 'shop'")]
+    daemon = guest.tierwised(configuration(guest, "multi-clock", tenants))
+    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    socket = str(guest.folder / "control.sock")
+    guest.wait_until(lambda: Path(socket).exists(), WITHIN_S, daemon.said)
+    said = guest.run("tierwise", "status", "--socket", socket)
+    assert "only observes" in said and "[[tier]]" in said, said
+    daemon.stop()
+    lines = [line.strip() for line in said.splitlines()]
+    first = lines.index("[[tier]]")
+    override = [line for line in lines[first:] if line == "[[tier]]" or " = " in line]
+    stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=32, pattern="fixed", node=1)
+    managing = guest.tierwised(configuration(guest, "multi-clock", tenants, more="\n".join(override)))
+    guest.wait_until(
+        lambda: stairs.region().share(0) > 0.9, WITHIN_S, lambda: f"{stairs.describe()}; {managing.said()}"
+    )
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def mistakes_in_the_file_are_explained(guest: Guest) -> None:
+    """Unknown keys, a policy that is not there, floors above the capacity: file, line, key, and what is allowed."""
+    good = configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")])
+    _refused(guest, good.replace("budget_percent", "budget_procent"), "budget_procent", "budget_percent", ".toml:")
+    _refused(guest, good.replace('"tierwise"', '"tierwize"', 1), "tierwize", "tierwise", ".toml:")
+    huge = configuration(guest, "tierwise", [(name, f"cgroup = '{name}'\nfloor = '700MiB'") for name in ("a", "b")])
+    _refused(guest, huge, "floor", "MiB")
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def without_root_it_says_what_is_missing(guest: Guest) -> None:
+    """Another user: the daemon moves nothing, dies of nothing, and says which right is missing."""
+    folder = Path(guest.folder)
+    os.chmod(folder, 0o777)
+    stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=32, pattern="fixed", node=1)
+    config = folder / "mine.toml"
+    config.write_text(configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]))
+    os.chmod(config, 0o644)
+    words = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "tierwised", "--config", str(config))
+    daemon = guest.start(*words)
+    time.sleep(8)
+    said = daemon.said()
+    assert "root" in said or "CAP_" in said, f"no word of what is missing: {said}"
+    assert stairs.region().share(1) == 1.0, stairs.describe()
+    assert "panicked" not in said, said
+
+
+@test(boot="hmat", share="offline", needs=("tierwised",), timeout_s=400)
+def a_node_goes_offline(guest: Guest) -> None:
+    """The slow node's memory is taken offline under the daemon: it says so and goes on with what is left."""
+    group = guest.cgroup("shop")
+    stairs = guest.stairs(group, mib=64, hot_mib=64, pattern="fixed")
+    daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
+    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    time.sleep(3)
+    _take_offline(guest, 1)
+    guest.wait_until(lambda: "node 1" in daemon.said(), WITHIN_S, daemon.said)
+    time.sleep(4)
+    assert daemon.running(), daemon.said()
+    assert stairs.running() and stairs.region().share(0) == 1.0, stairs.describe()
+
+
+def _take_offline(guest: Guest, node: int) -> None:
+    """Every block of a node's memory; pages that are there are moved away by the kernel."""
+    blocks = sorted(Path(f"/sys/devices/system/node/node{node}").glob("memory[0-9]*"))
+    left = []
+    for block in blocks:
+        try:
+            write(block / "online", 0)
+        except OSError as error:
+            left.append(f"{block.name}: {error}")
+    online = read(Path("/sys/devices/system/node/has_memory"))
+    guest.figure("nodes_left", online)
+    assert str(node) not in online, f"node {node} still has memory: {left}"

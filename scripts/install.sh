@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Puts what was built where it belongs: install.sh DESTDIR PREFIX. A configuration that is there stays as it is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+destination=$1
+prefix=$2
+built=${CARGO_TARGET_DIR:-target}/release
+root=$destination$prefix
+
+install -D --mode=755 "$built/tierwise" "$root/bin/tierwise"
+install -D --mode=755 "$built/tierwised" "$root/sbin/tierwised"
+"$built/tierwise" man "$root/share/man/man1"
+install -d "$root/share/bash-completion/completions" "$root/share/zsh/site-functions" "$root/share/fish/vendor_completions.d"
+"$built/tierwise" completions bash > "$root/share/bash-completion/completions/tierwise"
+"$built/tierwise" completions zsh > "$root/share/zsh/site-functions/_tierwise"
+"$built/tierwise" completions fish > "$root/share/fish/vendor_completions.d/tierwise.fish"
+
+# The unit names the programs where this prefix has them.
+install -d "$destination/usr/lib/systemd/system"
+sed "s#/usr/sbin/#$prefix/sbin/#; s#/usr/bin/#$prefix/bin/#" packaging/tierwised.service \
+    > "$destination/usr/lib/systemd/system/tierwised.service"
+
+install -d --mode=755 "$destination/etc/tierwise"
+if [ ! -e "$destination/etc/tierwise/tierwised.toml" ]; then
+    "$built/tierwise" config example > "$destination/etc/tierwise/tierwised.toml"
+fi
+echo "installed below ${destination:-/}: systemctl enable --now tierwised starts the daemon; it has no tenants until its configuration names some"

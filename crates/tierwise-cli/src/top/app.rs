@@ -116,10 +116,16 @@ mod tests {
         assert_eq!(press(&mut app, KeyCode::Char('q')), None, "any other key only says no");
         assert_eq!(app.asking, None);
         press(&mut app, KeyCode::Char('p'));
-        assert_eq!(press(&mut app, KeyCode::Char('y')), Some(Action::Tell(Box::new(Command::Pause))));
+        assert_eq!(
+            press(&mut app, KeyCode::Char('y')),
+            Some(Action::Tell(Box::new(Command::Pause)))
+        );
         app.now.mode = Mode::Paused;
         press(&mut app, KeyCode::Char('p'));
-        assert_eq!(press(&mut app, KeyCode::Char('y')), Some(Action::Tell(Box::new(Command::Resume))));
+        assert_eq!(
+            press(&mut app, KeyCode::Char('y')),
+            Some(Action::Tell(Box::new(Command::Resume)))
+        );
         assert_eq!(press(&mut app, KeyCode::Char('q')), Some(Action::Quit));
     }
 

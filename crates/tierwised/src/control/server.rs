@@ -104,7 +104,8 @@ fn serve_aside(
     }
     if !may_command(&stream) {
         connections.fetch_sub(1, Ordering::Relaxed);
-        let _ = answer(&stream, &Reply::refused("only root and the daemon's own user may speak to it"));
+        let _ =
+            answer(&stream, &Reply::refused("only root and the daemon's own user may speak to it"));
         return;
     }
     let (requests, wake, open) = (requests.clone(), wake.clone(), Arc::clone(connections));

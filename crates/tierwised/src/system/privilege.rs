@@ -63,7 +63,10 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names("[look]\nsource = \"damon\"\n"), ["CAP_DAC_READ_SEARCH", "CAP_SYS_NICE", "CAP_SYS_PTRACE"]);
+        assert_eq!(
+            names("[look]\nsource = \"damon\"\n"),
+            ["CAP_DAC_READ_SEARCH", "CAP_SYS_NICE", "CAP_SYS_PTRACE"]
+        );
         assert!(names("").contains(&"CAP_PERFMON".to_owned()));
         assert!(names("[kernel]\nnuma_balancing = 0\n").contains(&"CAP_SYS_ADMIN".to_owned()));
     }

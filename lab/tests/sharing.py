@@ -80,8 +80,8 @@ def _floors(guest: Guest, policy: str, sizes: Sequence[int], expected: Sequence[
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def equilibria_holds_floors(guest: Guest) -> None:
-    """equilibria, 240/180/180 MiB of 480 and equal floors: 160 each, though the first comers had more."""
-    _floors(guest, "equilibria", (240, 180, 180), (160, 160, 160))
+    """equilibria-multi-clock, 240/180/180 MiB of 480 and equal floors: 160 each, though the first comers had more."""
+    _floors(guest, "equilibria-multi-clock", (240, 180, 180), (160, 160, 160))
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
@@ -92,8 +92,8 @@ def tierwise_holds_floors(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def equilibria_donates(guest: Guest) -> None:
-    """equilibria, 240/140/140 MiB: two need less than their floors, and the first has what they leave: 200/140/140."""
-    _floors(guest, "equilibria", (240, 140, 140), (200, 140, 140))
+    """equilibria-multi-clock, 240/140/140 MiB: two need less than their floors, and the first has what they leave: 200/140/140."""
+    _floors(guest, "equilibria-multi-clock", (240, 140, 140), (200, 140, 140))
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)

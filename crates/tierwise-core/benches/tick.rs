@@ -107,7 +107,8 @@ fn tick(b: &mut Bencher<'_>, name: &str, size: u32) {
     let mut obs = births(size);
     engine.handle_observation(Timestamp::ZERO, &obs);
     obs.born.clear();
-    obs.tiers.resize(2, TierReading { free: Pages(u64::from(size / 100)), utilisation: 0.0 });
+    obs.tiers
+        .resize(2, TierReading { free: Pages(u64::from(size / 100)), ..TierReading::default() });
     (0..size).step_by(REFERENCED as usize).for_each(|page| obs.referenced.set(PageId(page)));
     let mut now = Timestamp::ZERO;
     b.iter(|| {

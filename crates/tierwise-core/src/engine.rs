@@ -28,7 +28,7 @@
 //! // promoted in the same run (13).
 //! let attributes = Attributes { tenant: TenantId(0), tier: TierId(1), kind: PageKind::Anon, order: 0 };
 //! let mut obs = Observation::default();
-//! obs.tiers = vec![TierReading { free: Pages(100), utilisation: 0.0 }; 2];
+//! obs.tiers = vec![TierReading { free: Pages(100), ..TierReading::default() }; 2];
 //! obs.born.push(Born { first: PageId(0), count: 1, attributes });
 //! let mut promoted_at = None;
 //! for second in 1..10 {
@@ -108,6 +108,8 @@ pub enum EngineError {
 /// Decides; never acts. Same inputs and seed, same plans.
 pub struct Engine {
     topology: Topology,
+    /// The same without what strangers hold: what there is to share.
+    shared: Topology,
     policy: Box<dyn Policy>,
     planner: Planner,
     pages: PageTable,
@@ -154,6 +156,7 @@ impl Engine {
     pub fn with_policy(policy: Box<dyn Policy>, topology: Topology, budget: Budget) -> Self {
         Self {
             free: vec![Pages(0); topology.tiers.len()],
+            shared: topology.clone(),
             topology,
             policy,
             planner: Planner::new(budget),
@@ -198,14 +201,20 @@ impl Engine {
         self.policy.on_observation(now, obs, &mut self.pages);
         self.count_looks(obs);
         obs.gone.iter().for_each(|&page| self.pages.remove(page));
-        for (free, tier) in self.free.iter_mut().zip(&obs.tiers) {
-            *free = tier.free;
-        }
+        self.take_in_tiers(obs);
         self.tenants.clone_from(&obs.tenants);
         for (i, reading) in self.tenants.iter().enumerate() {
             self.metrics.usage(i, &reading.usage);
         }
         self.due = true;
+    }
+
+    fn take_in_tiers(&mut self, obs: &Observation) {
+        for (i, reading) in obs.tiers.iter().enumerate().take(self.free.len()) {
+            self.free[i] = reading.free;
+            let whole = self.topology.tiers[i].capacity;
+            self.shared.tiers[i].capacity = whole.saturating_sub(reading.strangers);
+        }
     }
 
     /// A birth of a page that is there already, or in a tier that is not, contradicts the table: what is
@@ -256,7 +265,7 @@ impl Engine {
         }
         self.plan.clear();
         let mut ctx = PlanContext {
-            topology: &self.topology,
+            topology: &self.shared,
             pages: &mut self.pages,
             free: &self.free,
             tenants: &self.tenants,
@@ -390,6 +399,10 @@ mod tests {
     use std::time::Duration;
 
     fn two_tiers() -> Engine {
+        engine("multi-clock", Vec::new())
+    }
+
+    fn engine(recipe: &str, tenants: Vec<TenantSpec>) -> Engine {
         let tier = |name: &str| Tier {
             name: name.into(),
             capacity: Pages(100),
@@ -399,8 +412,30 @@ mod tests {
             bandwidth: crate::units::Bandwidth(30_000_000_000),
         };
         let topology = Topology { page_size: Bytes(4096), tiers: vec![tier("DRAM"), tier("CXL")] };
-        let config = EngineConfig::new(Recipe::named("multi-clock").unwrap());
+        let config = EngineConfig { tenants, ..EngineConfig::new(Recipe::named(recipe).unwrap()) };
         Engine::new(&config, topology, &Capabilities::ALL, 1).unwrap()
+    }
+
+    #[test]
+    fn tenants_share_what_strangers_leave() {
+        let floor = vec![Some(crate::tenant::Limit::Bytes(Bytes(40 * 4096)))];
+        let spec = |name: &str| TenantSpec { floors: floor.clone(), ..TenantSpec::new(name) };
+        let mut engine = engine("equilibria-multi-clock", vec![spec("a"), spec("b")]);
+        let holds =
+            TenantReading { running: true, usage: vec![Pages(30); 2], ..TenantReading::default() };
+        let mut floors = |second: u64, strangers| {
+            let tier = TierReading { strangers: Pages(strangers), ..TierReading::default() };
+            let tenants = vec![holds.clone(); 2];
+            let seen = Observation { tiers: vec![tier; 2], tenants, ..Observation::default() };
+            let now = Timestamp(second * 1_000_000_000);
+            engine.handle_observation(now, &seen);
+            engine.poll_plan(now);
+            let fast = engine.decisions().iter().filter(|d| d.tier == TierId::FASTEST);
+            fast.map(|d| d.share.floor.0).collect::<Vec<_>>()
+        };
+        assert_eq!(floors(1, 0), [40, 40]);
+        // Both floors no longer fit into what is left, and are cut alike.
+        assert_eq!(floors(2, 40), [30, 30]);
     }
 
     fn birth(tier: u8) -> Observation {

@@ -95,6 +95,9 @@ pub struct TierReading {
     pub free: Pages,
     /// Share of the peak bandwidth in use since the last observation, 0 to 1.
     pub utilisation: f64,
+    /// Pages in use by nobody who is managed: the kernel, and processes of no tenant. What tenants share is the rest of
+    /// the tier. Zero where everybody is a tenant.
+    pub strangers: Pages,
 }
 
 /// One tenant, now.

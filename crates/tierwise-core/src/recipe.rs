@@ -107,6 +107,10 @@ const SHIPPED: &[(&str, &str)] = &[
     ("recipes/memtis.toml", include_str!("../../../recipes/memtis.toml")),
     ("recipes/multi-clock.toml", include_str!("../../../recipes/multi-clock.toml")),
     ("recipes/equilibria.toml", include_str!("../../../recipes/equilibria.toml")),
+    (
+        "recipes/equilibria-multi-clock.toml",
+        include_str!("../../../recipes/equilibria-multi-clock.toml"),
+    ),
     ("recipes/mtat-lc-only.toml", include_str!("../../../recipes/mtat-lc-only.toml")),
     ("recipes/tierwise.toml", include_str!("../../../recipes/tierwise.toml")),
     ("recipes/mtat.toml", include_str!("../../../recipes/mtat.toml")),

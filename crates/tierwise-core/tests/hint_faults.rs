@@ -108,7 +108,7 @@ impl Machine {
             }
         }
         self.obs.tiers.clear();
-        let reading = |&free: &u64| TierReading { free: Pages(free), utilisation: 0.0 };
+        let reading = |&free: &u64| TierReading { free: Pages(free), ..TierReading::default() };
         self.obs.tiers.extend(self.free.iter().map(reading));
         self.engine.handle_observation(self.now, &self.obs);
         self.obs.clear();
@@ -275,7 +275,7 @@ fn observation(step: &Step, now: Timestamp) -> Observation {
         }
     }
     let free = step.free.iter().zip(TIERS).map(|(sixteenths, capacity)| sixteenths * capacity / 16);
-    obs.tiers.extend(free.map(|free| TierReading { free: Pages(free), utilisation: 0.0 }));
+    obs.tiers.extend(free.map(|free| TierReading { free: Pages(free), ..TierReading::default() }));
     obs
 }
 

@@ -99,7 +99,7 @@ fn observation(step: &Step) -> Observation {
         }
     }
     let free = |(&sixteenths, capacity): (&u64, u64)| Pages(sixteenths * capacity / 16);
-    let reading = |free| TierReading { free, utilisation: 0.0 };
+    let reading = |free| TierReading { free, ..TierReading::default() };
     obs.tiers.extend(step.free.iter().zip(TIERS).map(free).map(reading));
     obs
 }

@@ -98,7 +98,8 @@ impl Host {
             let used: u64 = self.usage.iter().map(|usage| usage[tier]).sum();
             Pages(topology().tiers[tier].capacity.0.saturating_sub(used))
         };
-        let tier = |tier| TierReading { free: free(tier), utilisation: 0.1 };
+        let tier =
+            |tier| TierReading { free: free(tier), utilisation: 0.1, ..TierReading::default() };
         self.seen.tiers = vec![tier(0), tier(1)];
         let reading = |(i, usage): (usize, &[u64; 2])| TenantReading {
             usage: usage.iter().map(|&pages| Pages(pages)).collect(),

@@ -63,7 +63,9 @@ const WARM_BELOW: f64 = 0.75;
 #[derive(Debug, Clone)]
 pub struct Histogram {
     bins: PageBins,
-    /// Base pages of the fast tier, less the headroom.
+    /// Base pages of the fast tier.
+    fast: Pages,
+    /// What of them there is to share, less the headroom.
     capacity: u64,
     hot: usize,
     warm: usize,
@@ -92,7 +94,8 @@ impl Histogram {
         let hot_min = section.whole_or("threshold_min", 1, 1..=BINS as u64 - 1)? as usize;
         Ok(Self {
             bins: PageBins::default(),
-            capacity: (fast.0 as f64 * (1.0 - HEADROOM)) as u64,
+            fast,
+            capacity: less_headroom(fast),
             hot: hot_min,
             warm: hot_min,
             hot_min,
@@ -146,9 +149,20 @@ impl Histogram {
         self.warm = if room_for_warm { self.hot - 1 } else { self.hot };
     }
 
+    /// What strangers hold of the fast tier is nobody's to have.
+    fn take_in_capacity(&mut self, obs: &Observation) {
+        if let Some(reading) = obs.tiers.get(TierId::FASTEST.index()) {
+            self.capacity = less_headroom(self.fast.saturating_sub(reading.strangers));
+        }
+    }
+
     fn hot_in(&self, tier: TierId) -> u64 {
         self.bins.of_tier(tier)[self.hot..].iter().sum()
     }
+}
+
+fn less_headroom(pages: Pages) -> u64 {
+    (pages.0 as f64 * (1.0 - HEADROOM)) as u64
 }
 
 impl Estimator for Histogram {
@@ -167,6 +181,7 @@ impl Estimator for Histogram {
                 self.bins.begin(page, 2 << self.hot);
             }
         }
+        self.take_in_capacity(obs);
         self.period.count(obs.samples.len());
         obs.samples.iter().for_each(|sample| self.sampled(sample.page, pages));
         for &page in &obs.gone {

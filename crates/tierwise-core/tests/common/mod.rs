@@ -103,7 +103,7 @@ impl Machine {
     pub fn drive(&mut self, after: Duration) {
         self.now = self.now + after;
         self.obs.tiers.clear();
-        let reading = |&free: &u64| TierReading { free: Pages(free), utilisation: 0.0 };
+        let reading = |&free: &u64| TierReading { free: Pages(free), ..TierReading::default() };
         self.obs.tiers.extend(self.free.iter().map(reading));
         self.engine.handle_observation(self.now, &self.obs);
         self.obs.clear();

@@ -23,8 +23,16 @@ use crate::topology::{Host, nodes};
 /// Longest time spent on one plan: half the wait between two looks, so that what is seen is not older than what is decided.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Bytes handed to the mover at once: what moves in a tenth of a round at a modest 1 GB/s, so that a round ends in time.
+/// Most bytes handed to the mover at once: what moves in a tenth of a round at a modest 1 GB/s, so that a round ends in time.
 const PORTION: u64 = 32 << 20;
+
+/// Fewest: a block of the default size. A machine on which that takes long does not move more by asking for less.
+const LEAST_PORTION: u64 = 2 << 20;
+
+/// A portion is halved when it took more than a fifth of a round, and doubled when it took less than a twentieth: in between a
+/// round is some portions long, and ends at most one late.
+const SLOW: Duration = Duration::from_millis(100);
+const QUICK: Duration = Duration::from_millis(25);
 
 /// `MAP_HUGE_2MB`: pages that are mapped so are named once.
 const HUGE: u64 = 2 << 20;
@@ -42,6 +50,8 @@ pub struct Carrier<C> {
     /// Blocks that moved in part, and where to.
     rest: BTreeMap<PageId, TierId>,
     finishing: Vec<(PageId, TierId)>,
+    /// Bytes of a portion at this machine's pace.
+    portion: u64,
     cpu: Duration,
 }
 
@@ -57,6 +67,7 @@ impl<C: Calls> Carrier<C> {
             targets: Vec::new(),
             rest: BTreeMap::new(),
             finishing: Vec::new(),
+            portion: PORTION,
             cpu: Duration::ZERO,
         }
     }
@@ -110,7 +121,7 @@ impl<C: Calls> Carrier<C> {
             }
             let wanted = moves[at..].iter().map(|m| (m.page, m.to));
             let next = self.gather(wanted, blocks, survey) + at;
-            answer = self.mover.run(&mut self.calls, &self.requests, &mut self.moved);
+            answer = self.run();
             self.report(&moves[at..next], blocks, out);
             at = next;
         }
@@ -140,7 +151,7 @@ impl<C: Calls> Carrier<C> {
         wanted.clear();
         wanted.extend(self.rest.iter().map(|(page, to)| (*page, *to)));
         let taken = self.gather(wanted.iter().copied(), blocks, survey);
-        let answer = self.mover.run(&mut self.calls, &self.requests, &mut self.moved);
+        let answer = self.run();
         for (i, (page, _)) in wanted[..taken].iter().enumerate() {
             let range = self.requests_of(i);
             if left_behind(&self.requests[range.clone()], &self.moved[range]) == 0 {
@@ -171,7 +182,7 @@ impl<C: Calls> Carrier<C> {
         self.firsts.clear();
         let mut bytes = 0;
         for (page, to) in moves {
-            if bytes >= PORTION {
+            if bytes >= self.portion {
                 break;
             }
             self.firsts.push(self.requests.len());
@@ -197,6 +208,19 @@ impl<C: Calls> Carrier<C> {
             }
         }
         self.firsts.len()
+    }
+
+    /// Moves the portion at hand, and learns how large the next may be.
+    fn run(&mut self) -> Result<()> {
+        let began = self.calls.now();
+        let answer = self.mover.run(&mut self.calls, &self.requests, &mut self.moved);
+        let took = self.calls.now().since(began);
+        if took > SLOW {
+            self.portion = (self.portion / 2).max(LEAST_PORTION);
+        } else if took < QUICK {
+            self.portion = (self.portion * 2).min(PORTION);
+        }
+        answer
     }
 
     /// Which requests the i-th move of the portion became.

@@ -26,7 +26,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tierwise_core::migrate::{MigrationPlan, MoveOutcome};
 use tierwise_core::observe::{Capabilities, Observation, TenantReading, TierReading};
 use tierwise_core::topology::Topology;
-use tierwise_core::units::{Bytes, TenantId, Timestamp};
+use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_core::world::World;
 
 use crate::error::{LinuxError, Result};
@@ -48,6 +48,10 @@ const WALK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A world that nobody wakes looks again after so long at the latest.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// What strangers hold is told anew when it has changed by one in so many parts of the tier: shares follow it, and would
+/// otherwise change with every page that anybody allocates.
+const STEPS: u64 = 256;
 
 /// What a live world is made from.
 #[derive(Debug, Clone)]
@@ -107,6 +111,8 @@ pub struct LiveWorld<C: Calls = Kernel> {
     next_survey: Timestamp,
     /// By tenant: the last reading, with what was reported and seen since the last observation.
     tenants: Vec<TenantReading>,
+    /// By tier: pages in use by nobody who is a tenant.
+    strangers: Vec<Pages>,
     news: Vec<News>,
 }
 
@@ -136,6 +142,7 @@ impl<C: Calls> LiveWorld<C> {
             meter,
             next_survey: Timestamp::ZERO,
             tenants: Vec::new(),
+            strangers: Vec::new(),
             news: Vec::new(),
             settings,
         }
@@ -306,11 +313,27 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
+    /// What of each tier is in use by nobody who is a tenant. It changes all the time; shares need not.
+    fn count_strangers(&mut self, free: &[Pages]) {
+        self.strangers.resize(free.len(), Pages(0));
+        for (i, (known, free)) in self.strangers.iter_mut().zip(free).enumerate() {
+            let held = self.tenants.iter().filter_map(|t| t.usage.get(i)).copied().sum::<Pages>();
+            let capacity = self.host.tiers[i].capacity;
+            let now = capacity.saturating_sub(*free + held);
+            if now.0.abs_diff(known.0) > capacity.0 / STEPS {
+                *known = now;
+            }
+        }
+    }
+
     /// Hands the readings over; what is counted since the last observation begins anew.
     fn hand_over(&mut self, out: &mut Observation) -> Result<()> {
         out.tiers.clear();
         let free = self.host.free(&self.settings.roots)?;
-        out.tiers.extend(free.into_iter().map(|free| TierReading { free, utilisation: 0.0 }));
+        self.count_strangers(&free);
+        let strangers = self.strangers.iter().copied();
+        let reading = |(free, strangers)| TierReading { free, utilisation: 0.0, strangers };
+        out.tiers.extend(free.into_iter().zip(strangers).map(reading));
         out.tenants.clone_from(&self.tenants);
         for reading in &mut self.tenants {
             reading.misses.iter_mut().for_each(|m| *m = 0);

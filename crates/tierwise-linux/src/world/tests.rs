@@ -23,6 +23,8 @@ struct Pretender {
     nodes: HashMap<usize, i32>,
     clock: Duration,
     full: bool,
+    /// Each call takes so long.
+    takes: Duration,
     /// Has room for so many more pages.
     room: Option<usize>,
 }
@@ -55,6 +57,7 @@ impl Calls for Pretender {
         status: &mut [i32],
         _: bool,
     ) -> Result<()> {
+        self.clock += self.takes;
         for ((address, node), status) in addresses.iter().zip(nodes).zip(status) {
             let full = self.full || self.room == Some(0);
             *status = if full { -libc::ENOMEM } else { *node };
@@ -143,6 +146,11 @@ fn memory_is_born_moves_is_found_elsewhere_and_goes() {
     assert_eq!(born as usize, world.blocks());
     assert!(seen.tenants[0].running);
     assert_eq!(seen.tiers.len(), 2);
+    for (i, tier) in seen.tiers.iter().enumerate() {
+        let known = tier.free + tier.strangers + seen.tenants[0].usage[i];
+        let off = known.0.abs_diff(world.host.tiers[i].capacity.0);
+        assert!(off <= world.host.tiers[i].capacity.0 / STEPS, "tier {i} is off by {off} pages");
+    }
 
     let moved = outcomes(&mut world, &pages, 1);
     assert_eq!(moved.len(), 8);
@@ -210,6 +218,26 @@ fn what_is_left_behind_of_a_block_follows_when_there_is_room() {
     let bytes = world.moved_bytes();
     again(&mut world, &mut seen);
     assert_eq!(world.moved_bytes(), bytes);
+}
+
+#[test]
+fn a_round_ends_in_time_on_a_slow_machine() {
+    let (_dir, _waker, mut world) = world();
+    let memory = Memory::new(1024 * BLOCK as usize);
+    let mut seen = Observation::default();
+    world.observe(&mut seen).unwrap();
+    let pages: Vec<PageId> = (0..1000).map(|n| page(&world, &memory, n).unwrap()).collect();
+    // The pace of a call is kept below 20 ms a call of its own accord; here each takes ten times as long.
+    world.carrier.calls().takes = Duration::from_millis(200);
+    let mut rounds = Vec::new();
+    for round in 0..8 {
+        let before = world.carrier.calls().clock;
+        let moved = outcomes(&mut world, &pages, (round + 1) % 2);
+        assert_eq!(moved.len(), pages.len());
+        assert!(moved.iter().any(|o| o.result == Err(FailReason::Budget)), "{moved:?}");
+        rounds.push(world.carrier.calls().clock - before);
+    }
+    assert!(rounds[7] < rounds[0] / 2, "{rounds:?}");
 }
 
 #[test]

@@ -175,6 +175,7 @@ impl Host {
         out.extend(self.topology.ids().map(|tier| TierReading {
             free: self.memory.free(tier),
             utilisation: self.utilisation[tier.index()].min(1.0),
+            ..TierReading::default()
         }));
     }
 

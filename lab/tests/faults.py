@@ -111,12 +111,8 @@ def strangers_are_left_alone(guest: Guest) -> None:
     assert stranger.region().share(1) == 1.0, f"a stranger was moved: {stranger.describe()}"
 
 
-def _release(line: str) -> str:
-    return f"release_damon = true\n{line}"
-
-
 def _with_balancing(config: str) -> str:
-    return config.replace("release_damon = true", _release("numa_balancing = 0"))
+    return config.replace("release_damon = true", "release_damon = true\nnuma_balancing = 0")
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
@@ -124,18 +120,14 @@ def what_a_killed_daemon_changed_is_given_back(guest: Guest) -> None:
     """kill -9: `tierwise restore`, or the next start, sets numa_balancing and DAMON's places as they were."""
     guest.numa_balancing(2)
     before = taken_places()
-    tenants = _after()
-    config = _with_balancing(configuration(guest, "multi-clock", tenants))
+    guest.stairs(guest.cgroup("shop"), mib=16, hot_mib=16, pattern="fixed")
+    config = _with_balancing(configuration(guest, "multi-clock", _after(("shop", "cgroup = 'shop'"))))
     state = str(guest.folder / "state")
 
     def killed() -> None:
         daemon = guest.tierwised(config)
-        with guest.part() as part:
-            part.stairs(part.cgroup("after"), mib=16, hot_mib=16, pattern="fixed")
-            guest.wait_until(
-                lambda: read(NUMA_BALANCING) == "0" and taken_places() > before, WITHIN_S, daemon.said
-            )
-            daemon.kill()
+        guest.wait_until(lambda: read(NUMA_BALANCING) == "0" and taken_places() > before, WITHIN_S, daemon.said)
+        daemon.kill()
         assert read(NUMA_BALANCING) == "0", "nobody was there to give it back"
         assert taken_places() > before, "nobody was there to give DAMON's place back"
 

@@ -100,6 +100,16 @@ impl Admin {
         Ok(if contexts == 0 { Place::Empty } else { Place::Taken(None) })
     }
 
+    /// Whether there is a place now, or one could be made.
+    ///
+    /// # Errors
+    /// [`LinuxError::Missing`] names who uses DAMON when there is none.
+    pub fn has_room(&self) -> Result<()> {
+        let places = self.places()?;
+        let room = places.is_empty() || places.contains(&Place::Empty);
+        if room { Ok(()) } else { Err(self.nobody_left(&places)) }
+    }
+
     /// Takes up to so many kdamonds; at least one, if any was asked for.
     ///
     /// # Errors

@@ -62,15 +62,17 @@ impl DamonVaddr {
     /// Opens DAMON; with a record, turns off first what a killed process left. Kdamonds are taken when there is a process.
     ///
     /// # Errors
-    /// There is no DAMON, or the record cannot be read.
+    /// There is no DAMON, all of it is somebody else's, or the record cannot be read.
     pub fn new(
         roots: &Roots,
         record: Option<&Path>,
         watch: RegionWatch,
         most: u32,
     ) -> Result<Self> {
+        let admin = Admin::open(roots, record)?;
+        admin.has_room()?;
         Ok(Self {
-            admin: Admin::open(roots, record)?,
+            admin,
             roots: roots.clone(),
             configured: watch,
             watch,

@@ -9,7 +9,7 @@ TIERLAB := PYTHONPATH=lab $(PYTHON) -m tierlab
 # A third of the resident set in fast memory, all policies, every recorded program.
 SCENARIOS := scenarios/recorded/*.toml
 
-.PHONY: help run install test lint deny pure build recorder docs docs-check fuzz bench record test-python test-dashboard lab lab-test lab-shell \
+.PHONY: help run install test lint deny pure build recorder docs docs-check fuzz bench record test-python test-dashboard lab lab-test lab-bench lab-shell \
 	needs-cargo needs-run needs-test needs-python needs-browser needs-lab clean
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make test-dashboard  load the daemon's page in Chromium and look at what it shows"
 	@echo "make lab       build the two-node Linux guests that live things are tested in (lab/README.md)"
 	@echo "make lab-test  run the lab's tests in them, on both kernels"
+	@echo "make lab-bench measure policies in guests whose slow node is slower, and the simulator beside (half an hour)"
 	@echo "make lab-shell boot one with this terminal as its console"
 	@echo "make recorder  build the QEMU plugin that records programs"
 	@echo "make record    record the shipped traces again (takes about an hour)"
@@ -75,6 +76,10 @@ lab-test: lab
 	install --strip target/debug/tierwise target/debug/tierwised $(TESTED)
 	cd lab && $(PYTHON) -m unittest discover --quiet --start-directory unit
 	TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(TIERLAB) test
+
+lab-bench: build recorder lab
+	$(CARGO) build --release -p tierwised
+	$(TIERLAB) bench
 
 lab-shell: lab
 	$(TIERLAB) shell

@@ -1,4 +1,4 @@
-"""The command: python3 -m tierlab build|test|shell|run|list."""
+"""The command: python3 -m tierlab build|test|bench|shell|run|list."""
 
 import argparse
 import os
@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from . import bench
 from .build import build
 from .collect import groups, tests
 from .errors import LabError
@@ -24,6 +25,7 @@ EXAMPLES = """examples:
   python3 -m tierlab run --timed --results /tmp/out -- 'sleep 8; chase 16384 1 | tee /results/chase.json'
   python3 -m tierlab shell --topology flat --memory 512,2048
   python3 -m tierlab test --kernel 6.12 --filter damon
+  python3 -m tierlab bench --program graph --markdown
   python3 -m tierlab list
 """
 # Long enough for any of the shipped jobs, short enough for a person to wait for.
@@ -94,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     test.add_argument("--filter", default="", metavar="TEXT", help="only tests with this in their name")
     test.add_argument("--kernel", help="only this series: " + ", ".join(known.name for known in SERIES))
     test.add_argument("--json", action="store_true", help="a JSON object a test instead of a line")
+    bench.add_options(commands.add_parser("bench", help="measure policies in timed guests, and the simulator against them"))
     commands.add_parser("list", help="name the tests")
     job = commands.add_parser("run", help="boot and run a command")
     _machine_options(job)
@@ -119,6 +122,8 @@ def main() -> int:
             return _list()
         if options.command == "shell":
             return _guest(paths, options).shell()
+        if options.command == "bench":
+            return bench.bench(paths, options)
         return _test(paths, options) if options.command == "test" else _job(paths, options)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -20,6 +20,7 @@ BOOTS = {
     "flat": Boot(TOPOLOGIES["flat"]),
     "single": Boot(TOPOLOGIES["single"]),
     "cxl": Boot(TOPOLOGIES["cxl"]),
+    "truth": Boot(TOPOLOGIES["hmat"], Mode(truth=True)),
     "timed": Boot(TOPOLOGIES["hmat"], Mode(timed=True)),
 }
 

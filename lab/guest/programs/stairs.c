@@ -12,6 +12,7 @@
  *   stores=N         stores of 100 accesses (0)
  *   cold=N           accesses of 1000 that go anywhere in the region (0)
  *   phase_s=N        seconds of a phase (10)
+ *   operations=N     accesses of a phase, instead of its seconds: a program whose run time says something
  *   phases=N         how many; 0 goes on until it is ended (0)
  *   node=N           where the region is first placed (wherever the kernel puts it)
  *   huge=1           of huge pages
@@ -30,7 +31,7 @@
 enum pattern { STAIRS, ZIGZAG, FIXED };
 
 struct options {
-    long mib, hot_mib, hot_at_mib, stores, cold, phase_s, phases, node, huge, lock, pause_us;
+    long mib, hot_mib, hot_at_mib, stores, cold, phase_s, operations, phases, node, huge, lock, pause_us;
     enum pattern pattern;
     int sequential;
     const char *report;
@@ -70,6 +71,7 @@ static void read_option(struct options *options, char *word)
                    {"stores", &options->stores, 0},
                    {"cold", &options->cold, 0},
                    {"phase_s", &options->phase_s, 1},
+                   {"operations", &options->operations, 1},
                    {"phases", &options->phases, 0},
                    {"node", &options->node, 0},
                    {"huge", &options->huge, 0},
@@ -93,7 +95,7 @@ static void read_option(struct options *options, char *word)
         options->report = value;
     else
         fail("'%s' is no option; one of: mib, hot_mib, hot_at_mib, pattern, order, stores, cold, phase_s, "
-             "phases, node, huge, lock, pause_us, report",
+             "operations, phases, node, huge, lock, pause_us, report",
              word);
 }
 
@@ -156,7 +158,7 @@ static void run_phase(const struct options *options, struct region *region, long
     double start = now_s(), end = start + (double)options->phase_s, now = start;
     long operations = 0;
     size_t position = 0;
-    while (now < end) {
+    while (options->operations ? operations < options->operations : now < end) {
         burst(options, region, seed, &position);
         operations += BURST;
         if (options->pause_us)

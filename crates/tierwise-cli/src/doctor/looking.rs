@@ -99,6 +99,7 @@ fn chosen(roots: &Roots, config: &Config) -> (Check, bool) {
             return (check.stopping(Stops::Everything), picked.way.is_some());
         }
         LookSource::Damon => Chosen::DamonVaddr,
+        LookSource::DamonPaddr => Chosen::DamonPaddr,
         LookSource::IdleBitmap => Chosen::IdleBitmap,
         LookSource::Perf => Chosen::PerfSamples,
         LookSource::SoftDirty => Chosen::SoftDirty,

@@ -1,6 +1,5 @@
 //! DAMON on physical memory: one kdamond for all processes, whatever their number. It says how hot ranges of frames are, not
-//! whose they are: the world matches frames to pages through `/proc/PID/pagemap` ([`crate::process::Pagemap::frames`]) and
-//! [`crate::damon::regions::find`].
+//! whose they are; [`super::frames`] finds that out through `/proc/PID/pagemap`, which shows frames to `CAP_SYS_ADMIN` only.
 //!
 //! With a memory cgroup the scheme's filter counts only its pages; which regions are reported does not change, because
 //! the kernel asks the filter when it acts on a region's pages.
@@ -10,6 +9,7 @@ use std::time::Duration;
 
 use tierwise_core::observe::RegionWatch;
 
+use super::frames::Frames;
 use super::{Look, Seen, Watched, thread_cpu};
 use crate::damon::operations;
 use crate::damon::{Admin, Kdamond, Monitoring, Scheme, SchemeStats, Target};
@@ -33,6 +33,7 @@ pub struct DamonPaddr {
     admin: Admin,
     monitoring: Monitoring,
     kdamonds: Vec<Kdamond>,
+    frames: Frames,
     reader: Reader,
     spent: Duration,
 }
@@ -42,7 +43,7 @@ impl DamonPaddr {
     /// cgroup mount, counting its pages only.
     ///
     /// # Errors
-    /// There is no DAMON, or the record cannot be read.
+    /// There is no DAMON, all of it is somebody else's, or the record cannot be read.
     pub fn new(
         roots: &Roots,
         record: Option<&Path>,
@@ -51,11 +52,14 @@ impl DamonPaddr {
         memcg: Option<String>,
     ) -> Result<Self> {
         let schemes = vec![Scheme { memcg, ..Scheme::stat() }];
+        let admin = Admin::open(roots, record)?;
+        admin.has_room()?;
         Ok(Self {
-            admin: Admin::open(roots, record)?,
+            admin,
             roots: roots.clone(),
             monitoring: Monitoring { target: Target::Physical(ranges), watch, schemes },
             kdamonds: Vec::new(),
+            frames: Frames::new(roots),
             reader: Reader::default(),
             spent: Duration::ZERO,
         })
@@ -76,7 +80,8 @@ impl Look for DamonPaddr {
     }
 
     /// Starts at the first call; physical memory is everybody's.
-    fn watch(&mut self, _processes: &[Watched]) -> Result<()> {
+    fn watch(&mut self, processes: &[Watched]) -> Result<()> {
+        self.frames.set(processes)?;
         if self.kdamonds.is_empty() {
             self.kdamonds = self.admin.take(1)?;
             self.kdamonds[0].configure(&self.monitoring)?;
@@ -93,6 +98,7 @@ impl Look for DamonPaddr {
         seen.most_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
         if let Some(kdamond) = self.kdamonds.first() {
             kdamond.regions(&mut self.reader, &mut seen.physical)?;
+            self.frames.find_owners(seen)?;
         }
         self.spent += thread_cpu().saturating_sub(before);
         Ok(())

@@ -14,6 +14,7 @@
 pub mod auto;
 pub mod damon_paddr;
 pub mod damon_vaddr;
+mod frames;
 pub mod idle_bitmap;
 pub mod pagemap_scan;
 pub mod perf_samples;

@@ -142,6 +142,8 @@ pub enum LookSource {
     Auto,
     /// DAMON on the virtual addresses of each process.
     Damon,
+    /// DAMON on physical memory: one kernel thread however many processes there are, and coarser.
+    DamonPaddr,
     /// The kernel's idle-page bitmap.
     IdleBitmap,
     /// The processor's samples of memory accesses (PEBS, IBS).

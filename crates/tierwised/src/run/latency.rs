@@ -180,7 +180,9 @@ fn round_trips(address: &str, request: &[u8], answer: &str) -> anyhow::Result<(D
 /// The text behind an HTTP/1.0 GET: the server closes when it is done.
 fn get(host: &str, path: &str) -> anyhow::Result<String> {
     let mut stream = connect(host)?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: text/plain\r\n\r\n")?;
+    // In one piece: a server may answer and close as soon as it has seen the first line.
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: text/plain\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream
         .take(LONGEST)
@@ -262,6 +264,11 @@ mod tests {
                 while reader.read_line(&mut line).is_ok_and(|n| n > 0) {
                     let reply = answer(line.trim_end());
                     let last = reply.starts_with("HTTP");
+                    // What is left unread when a connection is closed resets it, and the answer may be lost.
+                    while last && line != "\r\n" {
+                        line.clear();
+                        reader.read_line(&mut line).unwrap();
+                    }
                     (&stream).write_all(reply.as_bytes()).unwrap();
                     line.clear();
                     if last {

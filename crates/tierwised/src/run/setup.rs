@@ -10,13 +10,16 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Bandwidth;
 use tierwise_core::world::World;
 
+use tierwise_linux::damon::physical;
 use tierwise_linux::look::Look;
 use tierwise_linux::look::auto::{Chosen, auto};
+use tierwise_linux::look::damon_paddr::DamonPaddr;
 use tierwise_linux::look::damon_vaddr::DamonVaddr;
 use tierwise_linux::look::idle_bitmap::IdleBitmap;
 use tierwise_linux::look::perf_samples::PerfSamples;
 use tierwise_linux::look::soft_dirty::SoftDirty;
 use tierwise_linux::migrate::Limits;
+use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::{Knob, Settings};
 use tierwise_linux::tenant::Selector;
 use tierwise_linux::topology::{Host, Verdict};
@@ -105,14 +108,15 @@ pub(super) fn world(start: &Start, host: Host, lines: &Lines) -> LiveWorld {
 
 /// Makes the world look, and says how and why so; or why it cannot.
 pub(super) fn begin_to_look(start: &Start, world: &mut LiveWorld) -> anyhow::Result<String> {
-    let (look, why) = look(start)?;
+    let (look, why) = look(start, world.host())?;
     world.look_with(look)?;
     Ok(why)
 }
 
-fn look(start: &Start) -> anyhow::Result<(Box<dyn Look>, String)> {
+fn look(start: &Start, host: &Host) -> anyhow::Result<(Box<dyn Look>, String)> {
     let (way, why) = match start.config.look.source {
         LookSource::Damon => (Chosen::DamonVaddr, "damon_vaddr, as configured".to_owned()),
+        LookSource::DamonPaddr => (Chosen::DamonPaddr, "damon_paddr, as configured".to_owned()),
         LookSource::IdleBitmap => (Chosen::IdleBitmap, "idle_bitmap, as configured".to_owned()),
         LookSource::Perf => (Chosen::PerfSamples, "perf_samples, as configured".to_owned()),
         LookSource::SoftDirty => (Chosen::SoftDirty, "soft_dirty, as configured".to_owned()),
@@ -125,26 +129,44 @@ fn look(start: &Start) -> anyhow::Result<(Box<dyn Look>, String)> {
         }
     };
     way.probe(&start.roots)?;
-    Ok((make(way, start)?, why))
+    Ok((make(way, start, host)?, why))
 }
 
-fn make(way: Chosen, start: &Start) -> anyhow::Result<Box<dyn Look>> {
+fn make(way: Chosen, start: &Start, host: &Host) -> anyhow::Result<Box<dyn Look>> {
     let (roots, look) = (&start.roots, &start.config.look);
     Ok(match way {
         Chosen::IdleBitmap => Box::new(IdleBitmap::new(roots)?),
         Chosen::PerfSamples => Box::new(PerfSamples::new(roots, SAMPLE_PERIOD)?),
         Chosen::SoftDirty => Box::new(SoftDirty::new(roots)?),
+        Chosen::DamonPaddr => {
+            let (watch, record) = (region_watch(look), damon_record(&start.config.state));
+            let memory = physical_memory(roots, host)?;
+            Box::new(DamonPaddr::new(roots, Some(&record), watch, memory, None)?)
+        }
         _ => {
-            let watch = RegionWatch {
-                sampling: Duration::from_millis(look.sampling_ms),
-                aggregation: Duration::from_millis(look.aggregation_ms),
-                min_regions: LEAST_REGIONS,
-                max_regions: look.regions as u32,
-            };
-            let record = damon_record(&start.config.state);
+            let (watch, record) = (region_watch(look), damon_record(&start.config.state));
             Box::new(DamonVaddr::new(roots, Some(&record), watch, look.processes as u32)?)
         }
     })
+}
+
+fn region_watch(look: &crate::config::Look) -> RegionWatch {
+    RegionWatch {
+        sampling: Duration::from_millis(look.sampling_ms),
+        aggregation: Duration::from_millis(look.aggregation_ms),
+        min_regions: LEAST_REGIONS,
+        max_regions: look.regions as u32,
+    }
+}
+
+/// The physical addresses of every node that is in a tier, ascending.
+fn physical_memory(roots: &Roots, host: &Host) -> anyhow::Result<Vec<(u64, u64)>> {
+    let mut ranges = Vec::new();
+    for node in host.tiers.iter().flat_map(|tier| &tier.nodes) {
+        ranges.extend(physical::ranges(roots, *node)?);
+    }
+    ranges.sort_unstable();
+    Ok(ranges)
 }
 
 /// Who the tenants are.

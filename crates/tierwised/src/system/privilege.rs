@@ -17,12 +17,13 @@ pub const KEPT: [(Capability, &str); 3] = [
 /// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and `CAP_SYS_ADMIN` where
 /// `kernel.numa_balancing` is taken over and must be given back, or physical addresses are looked up.
 pub fn needed(config: &Config) -> CapsHashSet {
-    use crate::config::LookSource::{Auto, IdleBitmap, Perf};
+    use crate::config::LookSource::{Auto, DamonPaddr, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
     if matches!(config.look.source, Auto | Perf) {
         set.insert(Capability::CAP_PERFMON);
     }
-    if config.kernel.numa_balancing.is_some() || config.look.source == IdleBitmap {
+    let looks_up_frames = matches!(config.look.source, IdleBitmap | DamonPaddr);
+    if config.kernel.numa_balancing.is_some() || looks_up_frames {
         set.insert(Capability::CAP_SYS_ADMIN);
     }
     set

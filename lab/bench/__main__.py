@@ -1,0 +1,36 @@
+"""In the guest: python3 -m bench KERNEL PROGRAM POLICY... runs a program under each policy, a JSON line a run."""
+
+import json
+import os
+import sys
+import traceback
+
+from tierguest import Guest
+
+from .policies import POLICIES
+from .programs import program
+from .run import one, settle
+
+
+def main(words: list[str]) -> int:
+    """Runs them; status 1 after the first that fails, whose reason is told instead of figures."""
+    kernel, name, names = words[0], words[1], words[2:]
+    with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
+        settle()
+        for policy in names:
+            print(f"bench: {name} under {policy}", flush=True)
+            result: dict[str, object]
+            try:
+                with Guest(kernel) as guest:
+                    result = {"program": name, "policy": policy, **one(guest, program(name), POLICIES[policy])}
+            except Exception as error:
+                traceback.print_exc(file=sys.stdout)
+                result = {"program": name, "policy": policy, "failed": f"{type(error).__name__}: {error}"}
+            print(json.dumps(result), file=events, flush=True)
+            if "failed" in result:
+                return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,96 @@
+"""DAMON's own tiering: migrate_hot to the fast node and migrate_cold to the slow one, by schemes of one kdamond.
+
+Where the kernel has the two actions for virtual addresses (7.x), the program's own are watched. 6.12 has them for
+physical addresses only: all memory is watched there, and a filter leaves only the program's cgroup to the schemes.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierguest import Guest
+from tierguest.cgroup import Cgroup
+from tierguest.damon import AGGREGATE_US, DAMON, SAMPLE_US, make_room
+from tierguest.files import read, write
+
+KDAMOND = DAMON / "0"
+CONTEXT = KDAMOND / "contexts/0"
+MEMORY = Path("/sys/devices/system/memory")
+# The largest numbers of their types are the widest bounds.
+WIDEST_SIZE = 2**64 - 1
+WIDEST_COUNT = 2**32 - 1
+# The kernel module mem_tier, an example of this, and DAMON's documentation bound their regions by 10 and 1000.
+REGIONS_MAX = 1000
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Regions seen in use so often in each of so many aggregations go to a node."""
+
+    action: str
+    accesses: tuple[int, int]
+    least_age: int
+    node: int
+
+
+SCHEMES = (
+    # Cold first, so that there is room when the other is applied. Seen once in 20 looks at the most, for 2 s, as runs
+    # take some ten. Never seen is too strict: of a program that goes anywhere now and then nothing would be cold.
+    Scheme("migrate_cold", (0, 1), 20, 1),
+    # Seen in a quarter of 20 looks, twice in a row: a region of hot and cold pages alike has been split by then.
+    Scheme("migrate_hot", (5, WIDEST_COUNT), 2, 0),
+)
+
+
+def begin_damos(guest: Guest, group: Cgroup, pid: int) -> None:
+    """Turns it on for a process; the kernel's own statistics are turned off. It ends with `end_damos`."""
+    make_room()
+    write(DAMON / "nr_kdamonds", 1)
+    write(KDAMOND / "contexts/nr_contexts", 1)
+    by_process = guest.kernel != "6.12"
+    write(CONTEXT / "operations", "vaddr" if by_process else "paddr")
+    for name, value in (("sample_us", SAMPLE_US), ("aggr_us", AGGREGATE_US), ("update_us", 10 * AGGREGATE_US)):
+        write(CONTEXT / "monitoring_attrs/intervals" / name, value)
+    write(CONTEXT / "monitoring_attrs/nr_regions/max", REGIONS_MAX)
+    write(CONTEXT / "targets/nr_targets", 1)
+    if by_process:
+        write(CONTEXT / "targets/0/pid_target", pid)
+    else:
+        _watch_all_memory()
+    write(CONTEXT / "schemes/nr_schemes", len(SCHEMES))
+    for number, scheme in enumerate(SCHEMES):
+        _write_scheme(CONTEXT / f"schemes/{number}", scheme, "" if by_process else f"/{group.name}")
+    write(KDAMOND / "state", "on")
+
+
+def end_damos() -> None:
+    """Turns it off, if it is on."""
+    if KDAMOND.exists():
+        if read(KDAMOND / "state") == "on":
+            write(KDAMOND / "state", "off")
+        write(DAMON / "nr_kdamonds", 0)
+
+
+def _watch_all_memory() -> None:
+    block = int(read(MEMORY / "block_size_bytes"), 16)
+    blocks = [int(folder.name.removeprefix("memory")) for folder in MEMORY.glob("memory[0-9]*")]
+    regions = CONTEXT / "targets/0/regions"
+    write(regions / "nr_regions", 1)
+    write(regions / "0/start", min(blocks) * block)
+    write(regions / "0/end", (max(blocks) + 1) * block)
+
+
+def _write_scheme(folder: Path, scheme: Scheme, group: str) -> None:
+    write(folder / "action", scheme.action)
+    write(folder / "target_nid", scheme.node)
+    pattern = folder / "access_pattern"
+    write(pattern / "sz/max", WIDEST_SIZE)
+    write(pattern / "nr_accesses/min", scheme.accesses[0])
+    write(pattern / "nr_accesses/max", scheme.accesses[1])
+    write(pattern / "age/min", scheme.least_age)
+    write(pattern / "age/max", WIDEST_COUNT)
+    if group:
+        write(folder / "filters/nr_filters", 1)
+        write(folder / "filters/0/type", "memcg")
+        write(folder / "filters/0/memcg_path", group)
+        # A filter leaves out what it matches: here, whatever is not of the group.
+        write(folder / "filters/0/matching", "N")

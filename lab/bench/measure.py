@@ -1,0 +1,77 @@
+"""What is counted in the guest while a program runs: the clock, true misses, moves, what tiering costs."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierguest.files import table
+from tierguest.program import processor_seconds
+from tierguest.truth import Truth
+
+# The kernel's threads that tiering keeps busy: reclaim and demotion, DAMON, and compaction, which moves need.
+THREADS = ("kswapd", "kdamond", "kcompactd")
+MOVES = {"migrated": "pgmigrate_success", "promoted": "pgpromote_success"}
+# Added up: which of them a kernel has, and which of them counts, depends on who asked.
+DEMOTIONS = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "pgdemote_proactive")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Everything at one time."""
+
+    seconds: float
+    misses: tuple[int, ...]
+    """By node."""
+    migrated: int
+    promoted: int
+    demoted: int
+    threads: dict[int, float]
+    """Processor seconds of the kernel's threads, by their number; those that end are gone with what they used."""
+    processes: dict[int, float]
+    """The same of processes that tier."""
+
+    def since(self, before: "Counts") -> dict[str, object]:
+        """What was counted between two times."""
+        return {
+            "seconds": self.seconds - before.seconds,
+            "misses": [now - then for now, then in zip(self.misses, before.misses, strict=True)],
+            "migrated_pages": self.migrated - before.migrated,
+            "promoted_pages": self.promoted - before.promoted,
+            "demoted_pages": self.demoted - before.demoted,
+            "kernel_cpu_s": used(self.threads, before.threads),
+            "daemon_cpu_s": used(self.processes, before.processes),
+        }
+
+
+def used(now: dict[int, float], before: dict[int, float]) -> float:
+    """Processor seconds used by those that are there now; those that began meanwhile had used none."""
+    return sum(seconds - before.get(pid, 0.0) for pid, seconds in now.items())
+
+
+def counts(truth: Truth, processes: list[int]) -> Counts:
+    """What has been counted so far; `processes` are daemons that tier."""
+    vmstat = table("/proc/vmstat")
+    return Counts(
+        seconds=time.monotonic(),
+        misses=tuple(node.loads + node.stores for node in truth.misses()),
+        migrated=vmstat.get(MOVES["migrated"], 0),
+        promoted=vmstat.get(MOVES["promoted"], 0),
+        demoted=sum(vmstat.get(name, 0) for name in DEMOTIONS),
+        threads={pid: processor_seconds(pid) for pid in tiering_threads()},
+        processes={pid: processor_seconds(pid) for pid in processes},
+    )
+
+
+def tiering_threads(proc: Path = Path("/proc")) -> list[int]:
+    """The kernel's threads that tiering keeps busy, by their names."""
+    found = []
+    for folder in proc.iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            if (folder / "comm").read_text().startswith(THREADS):
+                found.append(int(folder.name))
+        except (FileNotFoundError, ProcessLookupError):
+            # It ended between the listing and the reading.
+            continue
+    return found

@@ -1,0 +1,68 @@
+"""What places the pages while a program runs, in the guest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tierguest import Guest
+from tierguest.cgroup import Cgroup
+from tierguest.configuration import configuration
+from tierguest.daemon import Tierwised
+from tierguest.files import write
+from tierguest.settings import NUMA_SCANNING
+
+from .damos import begin_damos, end_damos
+
+# A scan period of 0.1 s instead of 1 s: runs are shorter than the kernel's patience.
+SCAN_PERIOD_MS = 100
+
+# A timed guest's processor is as fast as it says, so that a share of it means what it means elsewhere. Runs take some
+# ten seconds where programs take minutes: what the daemon learns, it has to learn in a tenth of the time, and may use
+# ten times its default budget for it.
+BUDGET_PERCENT = 10.0
+CAP_PERCENT = 30.0
+
+# What is begun may be a daemon, whose processor time is counted.
+Begin = Callable[[Guest, Cgroup, int], Tierwised | None]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a policy begins."""
+
+    begin: Begin
+    ballast: bool = True
+    """Whether the fast node is limited."""
+    end: Callable[[], None] = lambda: None
+    """Undoes what does not end with the run by itself."""
+
+
+def _nothing(_: Guest, __: Cgroup, ___: int) -> None:
+    return None
+
+
+def _kernel_tiering(guest: Guest, _: Cgroup, __: int) -> None:
+    guest.demotion(True)
+    guest.numa_balancing(2)
+    for name in ("scan_period_min_ms", "scan_delay_ms"):
+        write(NUMA_SCANNING / name, SCAN_PERIOD_MS)
+
+
+def _tierwised(recipe: str) -> Begin:
+    def begin(guest: Guest, group: Cgroup, _: int) -> Tierwised:
+        tenants = [("program", f"cgroup = '{group.name}'")]
+        config = configuration(guest, recipe, tenants, budget_percent=BUDGET_PERCENT)
+        return guest.tierwised(config.replace("cap_percent = 300.0", f"cap_percent = {CAP_PERCENT}"))
+
+    return begin
+
+
+POLICIES = {
+    # The bound: all of the fast node is free.
+    "all-fast": Policy(_nothing, ballast=False),
+    "first-touch": Policy(_nothing),
+    "kernel-tiering": Policy(_kernel_tiering),
+    "damon-migrate": Policy(begin_damos, end=end_damos),
+    "multi-clock": Policy(_tierwised("multi-clock")),
+    "memtis": Policy(_tierwised("memtis")),
+    "tierwise": Policy(_tierwised("tierwise")),
+}

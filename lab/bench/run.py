@@ -1,0 +1,117 @@
+"""One run: a fresh program, the same placement at the start, one policy, measured from the same point on."""
+
+import contextlib
+import signal
+import time
+from dataclasses import dataclass
+
+from tierguest import Guest
+from tierguest.cgroup import Cgroup
+from tierguest.files import read, write
+from tierguest.program import Program as Process
+from tierguest.wait import wait_until
+
+from .measure import counts
+from .policies import Policy
+from .programs import SOCKET, Program
+
+MIB = 1 << 20
+# Building the graph takes the guest five seconds; a store's start two.
+FILL_S = 120.0
+# Of the guest's clock; the slowest takes some 25 s.
+WORK_S = 300.0
+# How often it is looked whether a program has filled its memory: it is stopped then, having done this much at most.
+FILL_POLL_S = 0.005
+# Boot's kernel workers share the one processor for the first seconds. Costs nothing: an idle guest's clock jumps.
+SETTLE_S = 8
+# What a run finds free of the fast node must not depend on the run before it.
+KEPT_BY_KERNEL = (
+    # Not the 66 MiB that khugepaged asks for: half of it is of the fast node, as much as a program gets there.
+    ("min_free_kbytes", 16384),
+    # No more for a while after a page had to be taken from another kind's.
+    ("watermark_boost_factor", 0),
+    # A processor's own list holds a thousandth of a node, not up to a tenth, which is neither free nor used.
+    ("percpu_pagelist_high_fraction", 1000),
+)
+
+
+@dataclass
+class Filled:
+    """A program that has filled its memory and does no work yet."""
+
+    process: Process
+    worker: Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process whose memory is placed."""
+        return self.process.pid
+
+
+def one(guest: Guest, program: Program, policy: Policy) -> dict[str, object]:
+    """Runs it and returns what was measured; AssertionError if the program failed or the daemon ended."""
+    with contextlib.chdir(guest.folder):
+        return _one(guest, program, policy)
+
+
+def _one(guest: Guest, program: Program, policy: Policy) -> dict[str, object]:
+    group = guest.cgroup("bench")
+    if policy.ballast:
+        guest.ballast(program.left_mib)
+    filled = _fill(guest, program, group)
+    at_start = group.on_nodes()
+    truth = guest.truth()
+    before = counts(truth, [])
+    worker = _go(guest, program, filled)
+    daemon = policy.begin(guest, group, filled.pid)
+    try:
+        status = worker.wait(WORK_S)
+        after = counts(truth, [daemon.pid] if daemon else [])
+        assert status == 0, f"{worker.words[0]} ended with status {status}: {worker.said()}"
+        assert not daemon or daemon.running(), f"tierwised ended: {daemon.said() if daemon else ''}"
+    finally:
+        policy.end()
+    return {
+        **after.since(before), "resident_mib": sum(at_start) / MIB, "fast_mib_at_start": at_start[0] / MIB,
+        "said": worker.json_lines()[-1],
+    }
+
+
+def _fill(guest: Guest, program: Program, group: Cgroup) -> Filled:
+    """Starts a program and waits until its memory is filled; one that would go on is stopped."""
+    report = guest.folder / "filled"
+    words = program.words if program.says_when_filled else (*program.words, f"report={report}")
+    process = guest.start(*words, cgroup=group)
+
+    def filled() -> bool:
+        assert process.running(), f"{process.words} ended: {process.said()}"
+        if program.load:
+            return (guest.folder / SOCKET).exists()
+        return "\n" in process.said() if program.says_when_filled else report.exists()
+
+    wait_until(filled, FILL_S, process.said, every_s=FILL_POLL_S)
+    if program.load:
+        guest.run(*program.load, within_s=FILL_S)
+    else:
+        process.signal(signal.SIGSTOP)
+        wait_until(lambda: _state(process.pid) == "T", 10, "it did not stop")
+    return Filled(process)
+
+
+def _state(pid: int) -> str:
+    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
+
+
+def _go(guest: Guest, program: Program, filled: Filled) -> Process:
+    """Begins the work; returns the process that ends when it is done."""
+    if program.work:
+        return guest.start(*program.work)
+    filled.process.signal(signal.SIGCONT)
+    return filled.process
+
+
+def settle() -> None:
+    """Waits until the kernel has done what it does after its boot, and makes what it keeps small and the same."""
+    time.sleep(SETTLE_S)
+    for name, value in KEPT_BY_KERNEL:
+        write(f"/proc/sys/vm/{name}", value)

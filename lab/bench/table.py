@@ -1,0 +1,150 @@
+"""Tables that line up on a terminal, and the same for Markdown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .programs import Program
+from .ranking import Comparison
+
+# Of the policies that have to share the fast node with a ballast.
+BOUND = "all-fast"
+BEST = "*"
+HEADER = (
+    "policy", "seconds", "of all-fast", "apart", "fast misses", "pages moved", "promoted", "demoted", "tiering CPU s",
+    "P99 us",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a program under a policy; the fields are those of bench/run.py's answer."""
+
+    program: str
+    policy: str
+    seconds: float
+    misses: tuple[int, ...]
+    migrated_pages: int
+    promoted_pages: int
+    demoted_pages: int
+    kernel_cpu_s: float
+    daemon_cpu_s: float
+    resident_mib: float
+    fast_mib_at_start: float
+    said: Mapping[str, float]
+
+    @property
+    def fast_share(self) -> float:
+        """Of the true misses, those that the fast node served."""
+        return self.misses[0] / sum(self.misses) if sum(self.misses) else 0.0
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor seconds of tiering: the daemon's and the kernel's threads'."""
+        return self.kernel_cpu_s + self.daemon_cpu_s
+
+    @property
+    def apart_s(self) -> float:
+        """The run time if tiering had had a processor of its own, as it has on real machines and in the simulator."""
+        return self.seconds - self.cpu_s
+
+
+def first_runs(runs: Sequence[Run]) -> list[Run]:
+    """Without those that repeat another."""
+    seen: dict[str, Run] = {}
+    for run in runs:
+        seen.setdefault(run.policy, run)
+    return list(seen.values())
+
+
+def spread(runs: Sequence[Run]) -> float:
+    """By how much of its run time a run that was repeated differed, at the most."""
+    times: dict[str, list[float]] = {}
+    for run in runs:
+        times.setdefault(run.policy, []).append(run.seconds)
+    return max((max(several) / min(several) - 1 for several in times.values()), default=0.0)
+
+
+def best(runs: Sequence[Run]) -> str:
+    """The policy that took least; the bound is none."""
+    chosen = [run for run in runs if run.policy != BOUND]
+    return min(chosen, key=lambda run: run.seconds).policy if chosen else ""
+
+
+def rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
+    """A row a policy, as text; the best marked."""
+    chosen = first_runs(runs)
+    bound = next((run.seconds for run in chosen if run.policy == BOUND), None)
+    marked = best(chosen)
+    return [_row(run, bound, BEST if run.policy == marked else "") for run in chosen]
+
+
+def _row(run: Run, bound: float | None, mark: str) -> tuple[str, ...]:
+    p99 = run.said.get("p99_us")
+    return (
+        run.policy + mark,
+        f"{run.seconds:.2f}",
+        f"{run.seconds / bound:.3f}" if bound else "-",
+        f"{run.apart_s / bound:.3f}" if bound else "-",
+        f"{run.fast_share:.1%}",
+        str(run.migrated_pages),
+        str(run.promoted_pages),
+        str(run.demoted_pages),
+        f"{run.cpu_s:.2f}",
+        f"{p99:.0f}" if p99 is not None else "-",
+    )
+
+
+def aligned(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they need to be: the first to the left, numbers to the right."""
+    lines = [header, *body]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(zip(line, widths)))
+        for line in lines
+    )
+
+
+def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """The same as a table of Markdown; the marked row is bold."""
+    rules = "|---|" + "--:|" * (len(header) - 1)
+    lines = [f"| {' | '.join(header)} |", rules]
+    for line in body:
+        first = f"**{line[0].removesuffix(BEST)}**" if line[0].endswith(BEST) else line[0]
+        lines.append(f"| {' | '.join((first, *line[1:]))} |")
+    return "\n".join(lines)
+
+
+def about(program: Program, runs: Sequence[Run]) -> str:
+    """What a block is of."""
+    limited = next((run for run in runs if run.policy != BOUND), None)
+    if not limited:
+        return f"{program.name}: {program.about}"
+    return (
+        f"{program.name}: {program.about}; {limited.resident_mib:.0f} MiB, of which {limited.fast_mib_at_start:.0f} MiB "
+        f"begin on the fast node; runs repeat within {spread(runs):.1%}"
+    )
+
+
+COMPARED = ("policy", "live", "live, apart", "simulated", "fast live", "fast simulated")
+
+
+def side_by_side(runs: Sequence[Run], simulated: Mapping[str, tuple[float, float]]) -> list[tuple[str, ...]]:
+    """Slowdowns of each policy and shares of misses served fast, the simulator's as (slowdown, share); in live order."""
+    chosen = [run for run in first_runs(runs) if run.policy in simulated]
+    bound = next(run.seconds for run in chosen if run.policy == BOUND)
+    return [
+        (
+            run.policy, f"{run.seconds / bound:.3f}", f"{run.apart_s / bound:.3f}", f"{simulated[run.policy][0]:.3f}",
+            f"{run.fast_share:.1%}", f"{simulated[run.policy][1]:.1%}",
+        )
+        for run in sorted(chosen, key=lambda run: run.seconds)
+    ]
+
+
+def verdict(compared: Comparison, tie: float) -> str:
+    """Two rankings in a sentence."""
+    if not compared.disagreements:
+        pairs = "no pair in another order"
+    else:
+        pairs = "in another order: " + ", ".join(f"{a} and {b}" for a, b in compared.disagreements)
+    return f"Kendall's tau {compared.tau:.2f}; {pairs} (what differs by less than {tie:.1%} is a tie)"

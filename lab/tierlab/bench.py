@@ -1,0 +1,205 @@
+"""`make lab-bench`: measures policies in timed guests, compares them with the simulator, prints both (lab/bench/)."""
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bench.programs import PROGRAMS, RUNS, Program
+from bench.ranking import Comparison, compare
+from bench.simulate import Recording, Result, simulate
+from bench.table import BOUND, COMPARED, HEADER, Run, about, aligned, first_runs, markdown, rows, side_by_side, spread
+from bench.table import verdict as verdict_of
+
+from .boots import BOOTS
+from .errors import LabError
+from .guest import Guest
+from .job import Job
+from .kernel import SERIES, series
+from .paths import LAB, Paths, tested_program
+
+# Of the host, for all runs of a program: an idle machine takes six minutes, one that is busy several times that.
+TIMEOUT_S = 5400.0
+# A guest or a recording keeps one of the host's processors busy; the lab is made for machines with two.
+AT_ONCE = 2
+# Copying bytes with one repeated instruction is a processor's fastest way, and emulation's slowest: a nanosecond a byte.
+# A guest whose processor does not offer it copies by words, as the recorder's does.
+PROCESSOR = ("-cpu", "max,-erms,-fsrm,-fsrs,-fzrm")
+# The smallest fast node that holds the kernel and all of a program. What policies keep free is a share of a node: of a
+# gigabyte it would be as much as a program gets.
+NODE_MIB = (384, 512)
+# Differences of a thousandth are nothing in an emulated guest, even if the repeats happen to agree better.
+LEAST_TIE = 0.005
+NOTE = """\
+Emulated guests, a nanosecond an instruction: only ratios within one block mean anything. A guest has one processor, so
+that what the daemon and the kernel's threads do beside the program is part of its run time; "apart" leaves it out, as
+the simulator does. Misses are those of the whole guest while the program ran, copies of pages and the daemon's own
+included."""
+
+
+@dataclass
+class Block:
+    """What is known of one program."""
+
+    program: Program
+    runs: list[Run] = field(default_factory=list)
+    simulated: dict[str, Result] = field(default_factory=dict)
+
+    @property
+    def tie(self) -> float:
+        """Run times that differ by no more than this share of the smaller are the same."""
+        return max(spread(self.runs), LEAST_TIE)
+
+    def comparisons(self) -> dict[str, Comparison]:
+        """The guest's rankings against the simulator's, which gives tiering a processor of its own."""
+        simulated = {name: result.slowdown for name, result in self.simulated.items()}
+        chosen = [run for run in first_runs(self.runs) if run.policy != BOUND]
+        return {
+            "live": compare({run.policy: run.seconds for run in chosen}, simulated, self.tie),
+            "live, apart": compare({run.policy: run.apart_s for run in chosen}, simulated, self.tie),
+        }
+
+    def compared_rows(self) -> list[tuple[str, ...]]:
+        """Guest and simulator side by side."""
+        return side_by_side(self.runs, {name: (r.slowdown, r.fast_share) for name, r in self.simulated.items()})
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("--kernel", default=SERIES[-1].name, help="the kernel series (default: %(default)s)")
+    parser.add_argument(
+        "--program", action="append", choices=[program.name for program in PROGRAMS], help="only this one; repeatable"
+    )
+    parser.add_argument("--policy", action="append", choices=sorted(set(RUNS)), help="only this one; repeatable")
+    parser.add_argument(
+        "--at-once", type=int, default=AT_ONCE, metavar="N", help="guests and recordings (default: %(default)s)"
+    )
+    parser.add_argument("--no-simulation", action="store_true", help="measure only")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--markdown", action="store_true", help="print tables for docs/performance.md")
+
+
+def bench(paths: Paths, options: argparse.Namespace) -> int:
+    """Runs everything and prints it; returns the exit status."""
+    kernel = series(options.kernel).name
+    _check()
+    chosen = [program for program in PROGRAMS if not options.program or program.name in options.program]
+    names = [name for name in RUNS if not options.policy or name in options.policy]
+    wants_simulation = not options.no_simulation and {BOUND, "first-touch"} <= set(names)
+    began = time.monotonic()
+    stop = threading.Event()
+    with tempfile.TemporaryDirectory(dir=_runs(paths), prefix="bench-") as scratch, ThreadPoolExecutor(
+        options.at_once
+    ) as pool:
+        measured = [pool.submit(_measure, paths, kernel, program, names, stop) for program in chosen]
+        recorded = [pool.submit(_record, paths, program, Path(scratch), stop) for program in chosen if wants_simulation]
+        try:
+            blocks = [future.result() for future in measured]
+            _simulate(blocks, recorded)
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    _say(f"{time.monotonic() - began:.0f} s on {kernel}")
+    print(_json(blocks) if options.json else _text(blocks, options.markdown))
+    return 0
+
+
+def _check() -> None:
+    for name in ("tierwised", "tierwise"):
+        if not tested_program(name):
+            raise LabError(f"bench needs target/release/{name}, which is not there: cargo build --release -p {name}")
+
+
+def _runs(paths: Paths) -> Path:
+    paths.runs.mkdir(parents=True, exist_ok=True)
+    return paths.runs
+
+
+def _say(text: str) -> None:
+    print(f"lab: {text}", file=sys.stderr, flush=True)
+
+
+def _measure(paths: Paths, kernel: str, program: Program, names: Sequence[str], stop: threading.Event) -> Block:
+    """All runs of a program, in one guest."""
+    boot = BOOTS["timed"]
+    guest = Guest(paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode)
+    command = f"PYTHONPATH=/lab/python exec python3 -m bench {kernel} {program.name} {' '.join(names)}"
+    block = Block(program)
+    failures = []
+
+    def on_event(line: str) -> None:
+        told: dict[str, Any] = json.loads(line)
+        if "failed" in told:
+            failures.append(f"{program.name} under {told['policy']}: {told['failed']}")
+            return
+        run = Run(**{**told, "misses": tuple(told["misses"])})
+        block.runs.append(run)
+        _say(f"{program.name}, {run.policy}: {run.seconds:.2f} s, {run.fast_share:.1%} of misses fast "
+             f"({len(block.runs)} of {len(names)})")
+
+    outcome = guest.run(Job(command, files={"bench": LAB / "bench"}), TIMEOUT_S, on_event, stop=stop)
+    if failures or outcome.exit_code != 0:
+        reason = "; ".join(failures) or outcome.reason or f"{program.name}: status {outcome.exit_code}"
+        raise LabError(f"{reason}\nthe end of its console:\n{outcome.console_tail()}")
+    _check_results(block)
+    return block
+
+
+def _check_results(block: Block) -> None:
+    """The graph's ranks are the same whatever placed its pages."""
+    sums = {run.policy: run.said["checksum"] for run in block.runs if "checksum" in run.said}
+    if len(set(sums.values())) > 1:
+        raise LabError(f"{block.program.name} computed different sums: {sums}")
+
+
+def _record(paths: Paths, program: Program, scratch: Path, stop: threading.Event) -> Path:
+    folder = scratch / program.name
+    folder.mkdir()
+    trace = Recording(paths, program, folder, stop).record()
+    _say(f"{program.name}: recorded")
+    return trace
+
+
+def _simulate(blocks: Sequence[Block], recorded: "Sequence[Future[Path]]") -> None:
+    latency_ns = BOOTS["timed"].topology.latency_ns
+    for block, trace in zip(blocks, recorded, strict=False):
+        by_name = {run.policy: run for run in first_runs(block.runs)}
+        block.simulated = simulate(
+            block.program, trace.result(), by_name[BOUND], by_name["first-touch"], latency_ns
+        )
+        _say(f"{block.program.name}: simulated")
+
+
+def _text(blocks: Sequence[Block], as_markdown: bool) -> str:
+    draw = markdown if as_markdown else aligned
+    parts = []
+    for block in blocks:
+        parts += [about(block.program, block.runs), draw(HEADER, rows(block.runs))]
+        if block.simulated:
+            parts.append(draw(COMPARED, block.compared_rows()))
+            for name, comparison in block.comparisons().items():
+                parts.append(f"{name}: {verdict_of(comparison, block.tie)}")
+    return "\n\n".join([*parts, NOTE])
+
+
+def _json(blocks: Sequence[Block]) -> str:
+    said = []
+    for block in blocks:
+        one: dict[str, Any] = {
+            "program": block.program.name, "about": block.program.about, "tie": block.tie,
+            "runs": [{**asdict(run), "fast_share": run.fast_share} for run in block.runs],
+        }
+        if block.simulated:
+            one["simulated"] = {name: asdict(result) for name, result in block.simulated.items()}
+            one["comparisons"] = {name: asdict(comparison) for name, comparison in block.comparisons().items()}
+        said.append(one)
+    return json.dumps(said, indent=2)

@@ -1,0 +1,102 @@
+"""The bench's tables and its comparison of rankings, and the scenario that stands for a guest."""
+
+import tomllib
+import unittest
+from dataclasses import replace
+from pathlib import Path
+
+from bench.programs import PROGRAMS, RUNS
+from bench.ranking import compare, order, ranked
+from bench.simulate import instruction_ns, scenario
+from bench.simulated import SIMULATED
+from bench.table import HEADER, Run, aligned, best, first_runs, markdown, rows, side_by_side, spread, verdict
+
+RUN = Run("stairs", "first-touch", 12.0, (30, 70), 5, 0, 0, 0.25, 0.5, 128.0, 40.0, {})
+BOUND = replace(RUN, policy="all-fast", seconds=8.0, misses=(100, 0))
+TIERWISE = replace(RUN, policy="tierwise", seconds=9.0, misses=(90, 10), said={"p99_us": 41.6})
+RUNS_OF_ONE = [BOUND, RUN, TIERWISE, replace(RUN, seconds=12.6), replace(TIERWISE, seconds=9.09)]
+
+
+class Tables(unittest.TestCase):
+    def test_columns_line_up(self) -> None:
+        lines = aligned(HEADER, rows(RUNS_OF_ONE)).splitlines()
+        self.assertEqual(len({len(line) for line in lines}), 1)
+        self.assertEqual(len(lines), 4)
+
+    def test_ratios_are_to_the_bound_and_the_best_is_marked(self) -> None:
+        body = {row[0]: row for row in rows(RUNS_OF_ONE)}
+        self.assertEqual(body["first-touch"][1:4], ("12.00", "1.500", "1.406"))
+        self.assertEqual(body["tierwise*"][1:4], ("9.00", "1.125", "1.031"))
+        self.assertEqual(body["tierwise*"][-2:], ("0.75", "42"))
+
+    def test_the_bound_is_no_candidate(self) -> None:
+        self.assertEqual(best(RUNS_OF_ONE), "tierwise")
+        self.assertEqual(best([BOUND]), "")
+
+    def test_without_a_bound_there_are_no_ratios(self) -> None:
+        self.assertEqual(rows([RUN])[0][2], "-")
+
+    def test_a_repeat_is_no_row_but_says_how_well_runs_repeat(self) -> None:
+        self.assertEqual([run.seconds for run in first_runs(RUNS_OF_ONE)], [8.0, 12.0, 9.0])
+        self.assertAlmostEqual(spread(RUNS_OF_ONE), 0.05)
+        self.assertEqual(spread([RUN]), 0.0)
+
+    def test_markdown(self) -> None:
+        lines = markdown(HEADER, rows(RUNS_OF_ONE)).splitlines()
+        self.assertEqual({line.count("|") for line in lines}, {len(HEADER) + 1})
+        self.assertTrue(lines[4].startswith("| **tierwise** | 9.00 |"))
+
+
+class Rankings(unittest.TestCase):
+    LIVE = {"a": 1.0, "b": 1.1, "c": 1.2}
+
+    def test_the_same_and_the_opposite(self) -> None:
+        same = compare(self.LIVE, {"a": 2.0, "b": 3.0, "c": 4.0}, 0.01)
+        opposite = compare(self.LIVE, {"a": 4.0, "b": 3.0, "c": 2.0}, 0.01)
+        self.assertEqual((same.tau, same.disagreements), (1.0, []))
+        self.assertEqual((opposite.tau, len(opposite.disagreements)), (-1.0, 3))
+
+    def test_what_is_within_the_spread_is_a_tie(self) -> None:
+        self.assertEqual([order(1.0, 1.019, 0.02), order(1.0, 1.03, 0.02), order(1.03, 1.0, 0.02)], [0, -1, 1])
+        compared = compare({"a": 1.0, "b": 1.01}, {"a": 2.0, "b": 1.0}, 0.02)
+        self.assertEqual((compared.disagreements, compared.tau), ([], 0.0))
+
+    def test_only_what_both_have_is_compared(self) -> None:
+        self.assertEqual(compare(self.LIVE, {"a": 1.0, "c": 2.0, "d": 0.5}, 0.01).tau, 1.0)
+        self.assertEqual(ranked({"slow": 2.0, "fast": 1.0}), ["fast", "slow"])
+
+    def test_disagreements_are_named(self) -> None:
+        compared = compare({"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 1.0}, 0.01)
+        self.assertIn("in another order: a and b", verdict(compared, 0.01))
+
+    def test_side_by_side_is_in_live_order(self) -> None:
+        found = side_by_side(RUNS_OF_ONE, {"all-fast": (1.0, 1.0), "first-touch": (1.6, 0.3), "tierwise": (1.1, 0.8)})
+        self.assertEqual([row[0] for row in found], ["all-fast", "tierwise", "first-touch"])
+        self.assertEqual(found[1][1:], ("1.125", "1.031", "1.100", "90.0%", "80.0%"))
+
+
+class Scenarios(unittest.TestCase):
+    def test_the_machine_is_the_guest(self) -> None:
+        text = scenario(PROGRAMS[0], Path("/tmp/run.twt"), 40_000_000, 128 << 20, 1.5, 256 << 10, (90, 220))
+        read = tomllib.loads(text)
+        fast, slow = read["machine"]["tier"]
+        self.assertEqual((fast["load_ns"], slow["load_ns"], read["machine"]["granule"]), (90, 220, "262144B"))
+        self.assertEqual(int(fast["capacity"].removesuffix("B")) % (256 << 10), 0)
+        # 64 misses on each node for a page.
+        self.assertAlmostEqual(read["costs"]["copy_bytes_per_ns"], 4096 / (64 * 310), places=4)
+        self.assertEqual(read["workload"][0]["footprint"], f"{128 << 20}B")
+
+    def test_pages_need_no_footprint(self) -> None:
+        text = scenario(PROGRAMS[0], Path("run.twt"), 40_000_000, 128 << 20, 1.5, 4096, (90, 220))
+        self.assertNotIn("footprint", tomllib.loads(text)["workload"][0])
+
+    def test_time_beside_misses_is_fitted_to_the_bound(self) -> None:
+        # 8 s, of which 10 million misses take 0.9.
+        self.assertAlmostEqual(instruction_ns({"misses": 10**7, "instructions": 10**9}, BOUND, 90), 7.1)
+
+    def test_what_is_simulated_runs_in_the_guests_too(self) -> None:
+        self.assertLessEqual({policy.name for policy in SIMULATED}, set(RUNS))
+
+
+if __name__ == "__main__":
+    unittest.main()

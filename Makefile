@@ -74,7 +74,7 @@ lab-test: lab
 	$(CARGO) build -p tierwise-cli -p tierwised
 	mkdir -p $(TESTED)
 	install --strip target/debug/tierwise target/debug/tierwised $(TESTED)
-	cd lab && $(PYTHON) -m unittest discover --quiet --start-directory unit
+	cd lab && TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(PYTHON) -m unittest discover --quiet --start-directory unit
 	TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(TIERLAB) test
 
 lab-bench: build recorder lab

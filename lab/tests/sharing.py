@@ -123,7 +123,7 @@ def a_late_starter_is_served(guest: Guest) -> None:
     sharing.manage("tierwise", [(name, f"floor = '{FAST_MIB // 3}MiB'") for name in NAMES])
     assert sharing.daemon
     daemon = sharing.daemon
-    guest.wait_until(lambda: "third" in daemon.said(), 30, sharing.describe)
+    guest.wait_until(lambda: '"third" is not there yet' in daemon.said(), 120, sharing.describe)
     sharing.begin("third", 180)
     guest.figure("began_with_mib", sharing.fast_mib("third"))
     sharing.wait_for({"first": 160, "second": 160, "third": 160})

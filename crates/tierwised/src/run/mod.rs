@@ -243,6 +243,11 @@ impl Daemon {
         }
         self.rounds += 1;
         let at = self.uptime();
+        if self.rounds == 1 {
+            for line in news::waiting(&self.world) {
+                self.history.notice(at, line);
+            }
+        }
         for news in self.world.take_news() {
             if let News::Blind(problem) = &news {
                 self.go_blind(problem);

@@ -1,6 +1,7 @@
 //! What is worth saying, in words.
 
 use tierwise_core::units::TenantId;
+use tierwise_linux::tenant::State;
 use tierwise_linux::topology::Change;
 use tierwise_linux::world::{LiveWorld, News};
 
@@ -30,6 +31,16 @@ pub(super) fn words(news: &News, world: &LiveWorld, config: &Config) -> Vec<Stri
         News::Suspended(false) => vec!["looks again".into()],
         News::Refused(problem) => vec![format!("the kernel refused to move pages: {problem}")],
     }
+}
+
+/// Tenants that are not there yet.
+pub(super) fn waiting(world: &LiveWorld) -> Vec<String> {
+    let follower = world.follower();
+    let tenants = (0..follower.len()).map(|i| TenantId(i as u16));
+    tenants
+        .filter(|tenant| follower.state(*tenant) == State::Waiting)
+        .map(|tenant| format!("tenant {:?} is not there yet: waits for it", follower.name(tenant)))
+        .collect()
 }
 
 fn tenants(changes: &tierwise_linux::tenant::Changes, world: &LiveWorld) -> Vec<String> {

@@ -15,7 +15,8 @@ from tierguest.stairs import Stairs
 
 MIB = 1 << 20
 FAST_MIB = 480
-# Of what the tenants share. The kernel keeps its reserve and its processors' page lists in the same node.
+# What else is needed of the node: what the kernel keeps free (its high watermark, 32 MiB here) and the daemon's own memory.
+KEPT_MIB = 42
 TOLERANCE_MIB = FAST_MIB * 0.05
 # An idle host needs half a minute; a busy one gives its guests the time of day and not the processor.
 CONVERGENCE_S = 300
@@ -32,7 +33,7 @@ class Sharing:
         self.groups: dict[str, Cgroup] = {}
         self.stairs: dict[str, Stairs] = {}
         self.daemon: Tierwised | None = None
-        guest.ballast(FAST_MIB)
+        guest.ballast(FAST_MIB + KEPT_MIB)
 
     def begin(self, name: str, mib: int) -> None:
         """A tenant that uses all of so much memory."""

@@ -46,6 +46,8 @@ impl Sight {
             self.warm(blocks, ProcessRange { process: region.process, start, end }, checks);
         }
         seen.referenced.iter().for_each(|&range| self.warm(blocks, range, CHECKS));
+        // A write is an access; ways that see writes see nothing else.
+        seen.written.iter().for_each(|&range| self.warm(blocks, range, CHECKS));
         for sample in &seen.samples {
             if let Some(page) = blocks.page_at(sample.process, sample.address) {
                 self.add(page, 1.0);
@@ -171,6 +173,19 @@ mod tests {
         let mut referenced = Vec::new();
         out.referenced.for_each(|page| referenced.push(page.0));
         assert_eq!(referenced, [0, 2]);
+    }
+
+    #[test]
+    fn what_was_written_was_accessed() {
+        let (blocks, mut sight) = (blocks(), Sight::default());
+        let mut out = Observation::default();
+        let written = vec![ProcessRange { process: PROCESS, start: SIZE, end: 2 * SIZE }];
+        sight.project(&Seen { written, ..Seen::default() }, &blocks, &mut [], &mut out);
+        let mut pages = (Vec::new(), Vec::new());
+        out.referenced.for_each(|page| pages.0.push(page.0));
+        out.written.for_each(|page| pages.1.push(page.0));
+        assert_eq!(pages, (vec![1], vec![1]));
+        assert_eq!(out.samples.len(), CHECKS as usize);
     }
 
     #[test]

@@ -13,7 +13,7 @@ MOST_MISTAKEN = 0.10
 LIMIT_S = 300
 
 
-def _finds(guest: Guest, source: str, **options: object) -> None:
+def _finds(guest: Guest, source: str, least_found: float = LEAST_FOUND, **options: object) -> None:
     stairs: Stairs = guest.stairs(
         guest.cgroup("shop"), mib=ALL_MIB, hot_mib=HOT_MIB, hot_at_mib=48, pattern="fixed", node=1, **options
     )
@@ -22,7 +22,7 @@ def _finds(guest: Guest, source: str, **options: object) -> None:
 
     def found() -> bool:
         assert daemon.running(), f"tierwised ended: {daemon.said()}"
-        return stairs.hot().share(0) >= LEAST_FOUND
+        return stairs.hot().share(0) >= least_found
 
     guest.figure("seconds", guest.wait_until(found, LIMIT_S, lambda: f"{stairs.describe()}; {daemon.said()[-1500:]}"))
     mistaken = stairs.cold().share(0)
@@ -45,8 +45,9 @@ def soft_dirty_finds_it(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def damon_on_physical_memory_finds_it(guest: Guest) -> None:
-    """DAMON on physical memory, its regions looked up in the process's page tables: coarser, and found all the same."""
-    _finds(guest, "damon-paddr")
+    """DAMON on physical memory, its regions looked up in the process's page tables: most of it, and little else."""
+    # A thousand regions over two gigabytes are two megabytes each, and neighbours in memory are strangers.
+    _finds(guest, "damon-paddr", least_found=0.8)
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=120)

@@ -74,7 +74,8 @@ def a_full_node_takes_nothing(guest: Guest) -> None:
     """The fast node is full of locked memory: nothing fits, nothing breaks, and room that comes is used."""
     group = guest.cgroup("short")
     with guest.part() as part:
-        part.ballast(4)
+        # A little above what the kernel never gives away: less would have it kill the ballast instead.
+        part.ballast(36)
         stairs = guest.stairs(group, mib=64, hot_mib=64, pattern="fixed", node=1)
         daemon = guest.tierwised(configuration(guest, "tierwise", _after(("short", "cgroup = 'short'"))))
         time.sleep(2 * A_WHILE_S)

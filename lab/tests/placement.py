@@ -11,7 +11,7 @@ from tierguest.settings import NUMA_SCANNING
 from tierguest.stairs import Stairs
 
 HOT_MIB = 48
-ALL_MIB = 448
+ALL_MIB = 608
 # The fast node has room for the hot part, for what memtis and the kernel keep free (3 % of the node: 31 MiB), and for little more: what
 # is cold has to go where it belongs.
 LEFT_MIB = 90

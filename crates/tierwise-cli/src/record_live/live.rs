@@ -11,6 +11,7 @@ use indicatif::ProgressBar;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tierwise_core::observe::RegionWatch;
 use tierwise_core::units::{Bytes, TenantId};
+use tierwise_linux::damon::admin;
 use tierwise_linux::error::LinuxError;
 use tierwise_linux::look::damon_vaddr::{self, DamonVaddr, MOST};
 use tierwise_linux::look::{Look, Seen, Watched};
@@ -103,7 +104,9 @@ impl<'a> Session<'a> {
         })?;
         let (state, damon) = state_files(&wish.state);
         // Also the lock against a second recording with the same files.
-        let (mut settings, _) = Settings::open(roots, &state)?;
+        let (mut settings, _) = Settings::open_after(roots, &state, || {
+            admin::clean_up_recorded(roots, &damon).map(drop)
+        })?;
         if wish.release_damon && Knob::DamonStat.path(roots).exists() {
             settings.take(Knob::DamonStat, "N")?;
         }

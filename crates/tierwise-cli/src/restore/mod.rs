@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tierwise_linux::damon::{Record, admin};
+use tierwise_linux::damon::admin;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings;
 use tierwise_linux::world::damon_record;
@@ -64,27 +64,28 @@ impl Restore {
     }
 }
 
-/// Gives back the settings first: that is refused while their owner runs, and then DAMON is not touched either.
+/// Turns DAMON's threads off first: the kernel's own use of DAMON cannot be switched on while they run. Nothing is touched while the
+/// owner of the state file runs.
 fn give_back(roots: &Roots, state: &Path, damon: &Path) -> Result<Vec<String>, Failure> {
-    let failed = |error| Failure::Internal(format!("{error}"));
     if !state.exists() && !damon.exists() {
         return Ok(Vec::new());
     }
-    let report = settings::restore(roots, state).map_err(failed)?;
-    let mut lines: Vec<String> = report.to_string().lines().map(str::to_owned).collect();
-    match Record::load(damon, roots).map_err(failed)? {
-        Some(left) => {
-            admin::clean_up(roots, &left).map_err(failed)?;
-            lines.extend(left.taken.iter().map(|taken| {
-                format!("kdamond {}: off, unless somebody else has it by now", taken.index)
-            }));
-        }
-        None if damon.exists() => {
+    let mut lines = Vec::new();
+    let report = settings::restore_after(roots, state, || {
+        let was_there = damon.exists();
+        let places = admin::clean_up_recorded(roots, damon)?;
+        lines.extend(
+            places
+                .iter()
+                .map(|place| format!("kdamond {place}: off, unless somebody else has it by now")),
+        );
+        if was_there && places.is_empty() {
             lines.push(format!("{}: of an earlier boot: nothing to turn off", damon.display()));
         }
-        None => {}
-    }
-    Record::remove(damon).map_err(failed)?;
+        Ok(())
+    });
+    let report = report.map_err(|error| Failure::Internal(error.to_string()))?;
+    lines.extend(report.to_string().lines().map(str::to_owned));
     Ok(lines)
 }
 

@@ -231,6 +231,19 @@ pub fn clean_up(roots: &Roots, left: &Record) -> Result<()> {
     Ok(())
 }
 
+/// Turns off what a killed process left, by its record, and removes that. Returns the places that it had.
+///
+/// # Errors
+/// As [`clean_up`], or the record cannot be read or removed.
+pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Vec<u32>> {
+    let left = Record::load(record, roots)?;
+    if let Some(left) = &left {
+        clean_up(roots, left)?;
+    }
+    Record::remove(record)?;
+    Ok(left.into_iter().flat_map(|left| left.taken).map(|taken| taken.index).collect())
+}
+
 fn is_ours(
     roots: &Roots,
     kdamond: &Kdamond,

@@ -1,8 +1,10 @@
 //! Which file systems a process's mapped files lie on, by device number (`/proc/PID/mountinfo`, proc(5)): tmpfs is memory
 //! worth tiering, hugetlbfs is a pool that must not be touched.
 
+use std::io;
+
 use super::reader::Reader;
-use crate::error::Result;
+use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
 /// A device, major and minor.
@@ -23,7 +25,8 @@ impl Mounts {
     pub fn read(&mut self, roots: &Roots, pid: i32, reader: &mut Reader) -> Result<()> {
         self.tmpfs.clear();
         self.hugetlbfs.clear();
-        for line in reader.text(&roots.proc, format_args!("{pid}/mountinfo"))?.lines() {
+        let text = reader.text(&roots.proc, format_args!("{pid}/mountinfo")).map_err(ended)?;
+        for line in text.lines() {
             let Some((device, kind)) = parse(line) else { continue };
             match kind {
                 "tmpfs" | "devtmpfs" => self.tmpfs.push(device),
@@ -42,6 +45,16 @@ impl Mounts {
     /// Whether files of the device are huge pages of the pool.
     pub fn is_hugetlbfs(&self, device: Device) -> bool {
         self.hugetlbfs.contains(&device)
+    }
+}
+
+/// A process that is ending has no mounts any more, and the kernel calls the question invalid (`mounts_open_common`, fs/proc_namespace.c).
+fn ended(error: LinuxError) -> LinuxError {
+    match error {
+        LinuxError::File { path, what, source } if source.raw_os_error() == Some(libc::EINVAL) => {
+            LinuxError::File { path, what, source: io::Error::from_raw_os_error(libc::ESRCH) }
+        }
+        other => other,
     }
 }
 

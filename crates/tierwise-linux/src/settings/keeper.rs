@@ -98,7 +98,21 @@ impl Settings {
     /// Another process works with this state file, it is damaged (nothing is changed then), or a setting cannot be given
     /// back.
     pub fn open(roots: &Roots, path: &Path) -> Result<(Self, Report)> {
+        Self::open_after(roots, path, || Ok(()))
+    }
+
+    /// As [`Settings::open`]; before a setting is given back, and only if no other process works with this state file, something
+    /// else is done: DAMON's threads of a killed process must be off before the kernel may use DAMON again.
+    ///
+    /// # Errors
+    /// As [`Settings::open`], and whatever is done first.
+    pub fn open_after(
+        roots: &Roots,
+        path: &Path,
+        first: impl FnOnce() -> Result<()>,
+    ) -> Result<(Self, Report)> {
         let lock = lock(path)?;
+        first()?;
         let boot_id = state::boot_id(roots)?;
         let found = state::read(path, &boot_id)?;
         let (roots, path) = (roots.clone(), path.to_owned());
@@ -188,9 +202,13 @@ impl Drop for Settings {
 /// Gives back what a killed process left in a state file. Without a file there is nothing to do.
 ///
 /// # Errors
-/// As [`Settings::open`].
-pub fn restore(roots: &Roots, path: &Path) -> Result<Report> {
-    Settings::open(roots, path).map(|(_, report)| report)
+/// As [`Settings::open_after`].
+pub fn restore_after(
+    roots: &Roots,
+    path: &Path,
+    first: impl FnOnce() -> Result<()>,
+) -> Result<Report> {
+    Settings::open_after(roots, path, first).map(|(_, report)| report)
 }
 
 fn give_back(roots: &Roots, change: &Change) -> Result<Fate> {

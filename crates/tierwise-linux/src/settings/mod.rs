@@ -2,7 +2,7 @@
 //!
 //! - [`Knob`]: the settings that may be changed; no other file is ever written.
 //! - [`Settings`]: changes them, and gives them back when it is dropped.
-//! - [`restore`]: gives back what a process left that was killed.
+//! - [`restore_after`]: gives back what a process left that was killed.
 //!
 //! Only what still has a value written here is given back: what somebody else set since is theirs.
 
@@ -10,5 +10,5 @@ mod keeper;
 mod knob;
 mod state;
 
-pub use keeper::{Fate, Report, Settings, restore};
+pub use keeper::{Fate, Report, Settings, restore_after};
 pub use knob::Knob;

@@ -113,6 +113,8 @@ pub struct LiveWorld<C: Calls = Kernel> {
     tenants: Vec<TenantReading>,
     /// By tier: pages in use by nobody who is a tenant.
     strangers: Vec<Pages>,
+    /// By tenant: what cannot be read of it, as far as that was told.
+    problems: Vec<Option<String>>,
     news: Vec<News>,
 }
 
@@ -143,6 +145,7 @@ impl<C: Calls> LiveWorld<C> {
             next_survey: Timestamp::ZERO,
             tenants: Vec::new(),
             strangers: Vec::new(),
+            problems: Vec::new(),
             news: Vec::new(),
             settings,
         }
@@ -254,7 +257,7 @@ impl<C: Calls> LiveWorld<C> {
             &mut self.blocks,
             self.carrier.calls(),
             out,
-        )?;
+        );
         self.next_survey = now + self.settings.interval.mul_f64(stretch);
         Ok(())
     }
@@ -291,6 +294,10 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     fn read_tenants(&mut self, now: Timestamp) {
+        let mut problems: Vec<Option<String>> = vec![None; self.tenants.len()];
+        for (tenant, problem) in self.survey.problems() {
+            problems[tenant.index()] = Some(problem.clone());
+        }
         for (index, reading) in self.tenants.iter_mut().enumerate() {
             let tenant = TenantId(index as u16);
             if self.follower.state(tenant) == State::Waiting {
@@ -308,8 +315,20 @@ impl<C: Calls> LiveWorld<C> {
                 reading,
             );
             if let Err(e) = read {
-                self.news.push(News::Unreadable { tenant, problem: e.to_string() });
+                problems[index] = Some(e.to_string());
             }
+        }
+        self.tell_problems(problems);
+    }
+
+    /// A problem is news once, and not every second.
+    fn tell_problems(&mut self, problems: Vec<Option<String>>) {
+        self.problems.resize(problems.len(), None);
+        for (i, (told, problem)) in self.problems.iter_mut().zip(problems).enumerate() {
+            if let Some(new) = problem.clone().filter(|_| told.is_none()) {
+                self.news.push(News::Unreadable { tenant: TenantId(i as u16), problem: new });
+            }
+            *told = problem;
         }
     }
 

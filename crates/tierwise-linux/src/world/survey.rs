@@ -58,6 +58,8 @@ pub struct Survey {
     addresses: Vec<usize>,
     status: Vec<i32>,
     watched: Vec<Watched>,
+    /// What could not be read of a tenant in the last survey, and why.
+    problems: Vec<(TenantId, String)>,
 }
 
 impl Survey {
@@ -76,6 +78,11 @@ impl Survey {
         &self.watched
     }
 
+    /// Tenants of whom a process could not be surveyed, and why.
+    pub fn problems(&self) -> &[(TenantId, String)] {
+        &self.problems
+    }
+
     /// The pages of a process between two addresses that are resident.
     ///
     /// # Errors
@@ -88,10 +95,8 @@ impl Survey {
         Ok(&self.ranges)
     }
 
-    /// Surveys every process that is due, and forgets those that are no more.
-    ///
-    /// # Errors
-    /// A file of the kernel's is damaged or must not be read. That a process ended is none.
+    /// Surveys every process that is due, and forgets those that are no more. One that cannot be surveyed is left out and
+    /// remembered as a problem of its tenant's.
     #[allow(
         clippy::too_many_arguments,
         reason = "everything that a survey reads, borrowed from one world"
@@ -106,18 +111,20 @@ impl Survey {
         blocks: &mut Blocks,
         calls: &mut impl Calls,
         out: &mut Observation,
-    ) -> Result<()> {
+    ) {
         blocks.begin();
         self.drop_strangers(follower, blocks, out);
         self.watched.clear();
+        self.problems.clear();
         for tenant in (0..follower.len()).map(|i| TenantId(i as u16)) {
             for process in follower.members(tenant) {
                 let due = self.processes.get(&process).is_none_or(|known| now >= known.due);
                 let began = calls.now();
-                if due {
-                    match self.survey(roots, host, process, tenant, blocks, calls, out) {
-                        Err(e) if e.is_gone() => self.forget_one(process, blocks, out),
-                        other => other?,
+                if due && let Err(e) = self.survey(roots, host, process, tenant, blocks, calls, out)
+                {
+                    self.forget_one(process, blocks, out);
+                    if !e.is_gone() {
+                        self.problems.push((tenant, e.to_string()));
                     }
                 }
                 if let Some(known) = self.processes.get_mut(&process) {
@@ -129,7 +136,6 @@ impl Survey {
                 }
             }
         }
-        Ok(())
     }
 
     fn drop_strangers(&mut self, follower: &Follower, blocks: &mut Blocks, out: &mut Observation) {

@@ -10,7 +10,7 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Bandwidth;
 use tierwise_core::world::World;
 
-use tierwise_linux::damon::physical;
+use tierwise_linux::damon::{admin, physical};
 use tierwise_linux::look::Look;
 use tierwise_linux::look::auto::{Chosen, auto};
 use tierwise_linux::look::damon_paddr::DamonPaddr;
@@ -62,7 +62,10 @@ pub(super) fn open_settings(
     std::fs::create_dir_all(state).with_context(|| {
         format!("{}: cannot make the folder of the state file", state.display())
     })?;
-    let (mut settings, report) = Settings::open(&start.roots, &state.join("settings.json"))?;
+    let (mut settings, report) =
+        Settings::open_after(&start.roots, &state.join("settings.json"), || {
+            admin::clean_up_recorded(&start.roots, &damon_record(state)).map(drop)
+        })?;
     report
         .to_string()
         .lines()

@@ -8,7 +8,7 @@ from pathlib import Path
 from tierguest import Guest, test
 from tierguest.configuration import configuration
 from tierguest.daemon import Tierwised
-from tierguest.files import read, write
+from tierguest.files import write
 
 WITHIN_S = 200
 # The user "nobody" of Debian.
@@ -58,9 +58,12 @@ def nodes_of_one_tier_can_be_told_apart(guest: Guest) -> None:
     override = [line for line in lines[first:] if line == "[[tier]]" or " = " in line]
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=32, pattern="fixed", node=1)
     managing = guest.tierwised(configuration(guest, "multi-clock", tenants, more="\n".join(override)))
-    guest.wait_until(
-        lambda: stairs.region().share(0) > 0.9, WITHIN_S, lambda: f"{stairs.describe()}; {managing.said()}"
-    )
+
+    def placed() -> bool:
+        assert managing.running(), f"tierwised ended: {managing.said()}"
+        return stairs.region().share(0) > 0.9
+
+    guest.wait_until(placed, WITHIN_S, lambda: f"{stairs.describe()}; {managing.said()}; told {override}")
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
@@ -92,29 +95,30 @@ def without_root_it_says_what_is_missing(guest: Guest) -> None:
 
 
 @test(boot="hmat", share="offline", needs=("tierwised",), timeout_s=400)
-def a_node_goes_offline(guest: Guest) -> None:
-    """The slow node's memory is taken offline under the daemon: it says so and goes on with what is left."""
-    group = guest.cgroup("shop")
-    stairs = guest.stairs(group, mib=64, hot_mib=64, pattern="fixed")
+def a_nodes_memory_goes_offline(guest: Guest) -> None:
+    """Most of the slow node's memory is taken offline under the daemon: it says what is left, and goes on with that.
+
+    The last of a node's memory cannot go in these guests, because the kernel keeps some of its own there.
+    """
+    stairs = guest.stairs(guest.cgroup("shop"), mib=64, hot_mib=64, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
-    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
-    time.sleep(3)
+    guest.wait_until(lambda: "has begun" in daemon.said(), WITHIN_S, daemon.said)
     _take_offline(guest, 1)
-    guest.wait_until(lambda: "node 1" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "base pages now" in daemon.said(), WITHIN_S, daemon.said)
     time.sleep(4)
     assert daemon.running(), daemon.said()
     assert stairs.running() and stairs.region().share(0) == 1.0, stairs.describe()
 
 
 def _take_offline(guest: Guest, node: int) -> None:
-    """Every block of a node's memory; pages that are there are moved away by the kernel."""
+    """Every block of a node's memory that can go; pages that are there are moved away by the kernel."""
     blocks = sorted(Path(f"/sys/devices/system/node/node{node}").glob("memory[0-9]*"))
-    left = []
+    gone, left = 0, []
     for block in blocks:
         try:
             write(block / "online", 0)
+            gone += 1
         except OSError as error:
             left.append(f"{block.name}: {error}")
-    online = read(Path("/sys/devices/system/node/has_memory"))
-    guest.figure("nodes_left", online)
-    assert str(node) not in online, f"node {node} still has memory: {left}"
+    guest.figure("blocks_gone", f"{gone} of {len(blocks)}")
+    assert gone > len(blocks) / 2, f"too little of node {node} can go: {left}"

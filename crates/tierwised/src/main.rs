@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use clap::Parser;
 use crossbeam_channel::{bounded, unbounded};
+use tierwise_core::engine::EngineError;
 use tierwise_linux::roots::Roots;
 use tierwised::args::Args;
 use tierwised::config::{Config, ConfigError, DEFAULT_FILE};
@@ -26,7 +27,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("{e:#}");
-            let mistake = e.downcast_ref::<ConfigError>().is_some();
+            // Floors that do not fit this machine, or a policy that cannot see enough here, are mistakes of the file as well.
+            let mistake = e.is::<ConfigError>() || e.is::<EngineError>();
             if mistake { ExitCode::from(USER_MISTAKE) } else { ExitCode::FAILURE }
         }
     }
@@ -42,7 +44,11 @@ fn run(args: Args) -> anyhow::Result<()> {
     let (views, view) = watch::channel(Arc::new(Snapshot::default()));
     let socket = config.control.socket.clone();
     let listen = config.http.listen.clone();
-    system::privilege::drop_others(&config).context("cannot drop capabilities")?;
+    let lacks = system::privilege::drop_others(&config).context("cannot drop capabilities")?;
+    if !lacks.is_empty() {
+        let lacks = lacks.join(", ");
+        tracing::warn!("is without {lacks}, and can do little so: start it as root, as its systemd unit does");
+    }
     let _control = control::Server::start(&socket, sender.clone(), waker.clone())?;
     let _http = match listen.as_str() {
         "off" => None,

@@ -62,7 +62,9 @@ class Stairs(Program):
 
     def cold(self) -> Placement:
         """Where the other pages of the region are."""
-        pieces = where(self.pid, self.truth().cold())
+        # A region that is hot all over has no rest.
+        ranges = self.truth().cold()
+        pieces = where(self.pid, ranges) if ranges else [Placement((0,) * len(self.hot().nodes), 0)]
         return sum(pieces[1:], pieces[0])
 
     def region(self) -> Placement:

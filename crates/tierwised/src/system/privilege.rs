@@ -29,12 +29,12 @@ pub fn needed(config: &Config) -> CapsHashSet {
     set
 }
 
-/// Drops everything else in every set of this thread, and all that it starts: call it before there are others. Without root
-/// there is nothing to drop.
+/// Drops everything else in every set of this thread, and all that it starts: call it before there are others. Returns which of
+/// [`KEPT`] it never had: without root all of them.
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn drop_others(config: &Config) -> anyhow::Result<()> {
+pub fn drop_others(config: &Config) -> anyhow::Result<Vec<String>> {
     let has = caps::read(None, CapSet::Permitted)?;
     let keep: CapsHashSet = needed(config).intersection(&has).copied().collect();
     if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)? {
@@ -47,7 +47,8 @@ pub fn drop_others(config: &Config) -> anyhow::Result<()> {
     caps::set(None, CapSet::Effective, &keep)?;
     caps::set(None, CapSet::Permitted, &keep)?;
     rustix::thread::set_no_new_privs(true)?;
-    Ok(())
+    let lacks = KEPT.iter().filter(|(capability, _)| !has.contains(capability));
+    Ok(lacks.map(|(capability, _)| capability.to_string()).collect())
 }
 
 #[cfg(test)]

@@ -42,6 +42,15 @@ def one_node_is_only_observed(guest: Guest) -> None:
     assert asked.returncode == 1 and "only observe" in asked.stderr, asked
 
 
+def _written(said: str) -> list[str]:
+    """The lines for the configuration, as they stand in what was said for the first time."""
+    lines = [line.strip() for line in said.splitlines()]
+    is_toml = [line in ("", "[[tier]]") or " = " in line for line in lines]
+    first = lines.index("[[tier]]")
+    end = is_toml.index(False, first) if False in is_toml[first:] else len(lines)
+    return lines[first:end]
+
+
 @test(boot="flat", needs=("tierwised", "tierwise"), timeout_s=400)
 def nodes_of_one_tier_can_be_told_apart(guest: Guest) -> None:
     """Two nodes in one tier: observed, with the lines to write; with those lines in the configuration, managed."""
@@ -53,9 +62,7 @@ def nodes_of_one_tier_can_be_told_apart(guest: Guest) -> None:
     said = guest.run("tierwise", "status", "--socket", socket)
     assert "only observes" in said and "[[tier]]" in said, said
     daemon.stop()
-    lines = [line.strip() for line in said.splitlines()]
-    first = lines.index("[[tier]]")
-    override = [line for line in lines[first:] if line == "[[tier]]" or " = " in line]
+    override = _written(said)
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=32, pattern="fixed", node=1)
     managing = guest.tierwised(configuration(guest, "multi-clock", tenants, more="\n".join(override)))
 

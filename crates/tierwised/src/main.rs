@@ -47,7 +47,9 @@ fn run(args: Args) -> anyhow::Result<()> {
     let lacks = system::privilege::drop_others(&config).context("cannot drop capabilities")?;
     if !lacks.is_empty() {
         let lacks = lacks.join(", ");
-        tracing::warn!("is without {lacks}, and can do little so: start it as root, as its systemd unit does");
+        tracing::warn!(
+            "is without {lacks}, and can do little so: start it as root, as its systemd unit does"
+        );
     }
     let _control = control::Server::start(&socket, sender.clone(), waker.clone())?;
     let _http = match listen.as_str() {

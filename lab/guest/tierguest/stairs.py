@@ -46,7 +46,12 @@ class Stairs(Program):
             become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         words = [*become, "stairs", *(f"{key}={value}" for key, value in options.items()), f"report={self.report}"]
         super().__init__(words, folder / f"{name}.out", cgroup)
-        wait_for_file(self.report, self, START_S)
+        try:
+            wait_for_file(self.report, self, START_S)
+        except BaseException:
+            # Nobody else knows of it yet.
+            self.stop()
+            raise
 
     def __enter__(self) -> "Stairs":
         return self

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 
 from tierguest import Guest, test
-from tierguest.ageing import Ageing
 from tierguest.configuration import configuration
 from tierguest.files import write
 from tierguest.settings import NUMA_SCANNING
@@ -97,20 +96,15 @@ def _first_touch(_: Guest, __: Stairs) -> None:
     time.sleep(CONVERGENCE_S)
 
 
-def _ageing(guest: Guest, stairs: Stairs) -> None:
-    Ageing(guest.damon(stairs.pid)).run(CONVERGENCE_S)
-
-
 BESIDE: tuple[tuple[str, Callable[[Guest, Stairs], None]], ...] = (
     ("first_touch", _first_touch),
     ("kernel_tiering", _kernel_tiering),
-    ("ageing", _ageing),
 )
 
 
 @test(boot="hmat", timeout_s=600)
 def what_others_place(guest: Guest) -> None:
-    """First touch leaves the hot part where it is; the kernel's own tiering and memtierd-like ageing are measured beside."""
+    """First touch leaves the hot part where it is; the kernel's own tiering is measured beside."""
     for name, place in BESIDE:
         with guest.part() as part:
             stairs = _stairs(part)

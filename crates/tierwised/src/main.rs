@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use clap::Parser;
 use crossbeam_channel::{bounded, unbounded};
+use tierwise_core::config::ConfigError as RecipeError;
 use tierwise_core::engine::EngineError;
 use tierwise_linux::roots::Roots;
 use tierwised::args::Args;
@@ -27,8 +28,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("{e:#}");
-            // Floors that do not fit this machine, or a policy that cannot see enough here, are mistakes of the file as well.
-            let mistake = e.is::<ConfigError>() || e.is::<EngineError>();
+            // Floors that do not fit this machine, a policy that cannot see enough here, and a recipe file with a mistake are mistakes
+            // of the configuration as well.
+            let mistake = e.is::<ConfigError>() || e.is::<EngineError>() || e.is::<RecipeError>();
             if mistake { ExitCode::from(USER_MISTAKE) } else { ExitCode::FAILURE }
         }
     }

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use tierwise_core::engine::{Engine, EngineConfig};
-use tierwise_core::observe::Capabilities;
-use tierwise_core::recipe::Recipe;
 use tierwise_linux::topology::Host;
+use tierwise_linux::world::capabilities;
 use tierwised::config::{Config, DEFAULT_FILE, TenantConfig};
 use tierwised::control::{ClientError, Command, call};
 
@@ -47,11 +46,12 @@ pub fn read(file: Option<&Path>) -> (Vec<Check>, Option<Config>) {
 pub fn fits(config: &Config, host: Option<&Host>, sees: bool) -> Option<Check> {
     const NAME: &str = "policy and floors";
     let host = host?;
-    let recipe = match recipe(&config.policy) {
+    let recipe = match config.recipe() {
         Ok(recipe) => recipe,
-        Err(problem) => {
+        Err(error) => {
             let remedy = "`tierwise policies` lists the policies";
-            return Some(Check::missing(NAME, problem, remedy).stopping(Stops::Everything));
+            let check = Check::missing(NAME, error.to_string(), remedy);
+            return Some(check.stopping(Stops::Everything));
         }
     };
     let name = recipe.name().to_owned();
@@ -60,25 +60,13 @@ pub fn fits(config: &Config, host: Option<&Host>, sees: bool) -> Option<Check> {
         learning: Some(tierwise_learn::learning()),
         ..EngineConfig::new(recipe)
     };
-    // What the live world can show: reference bits and samples, if it can look at all.
-    let shows = Capabilities { reference_bits: sees, samples: sees, ..Capabilities::default() };
-    Some(match Engine::new(&engine, host.topology(), &shows, 1) {
+    Some(match Engine::new(&engine, host.topology(), &capabilities(sees), 1) {
         Ok(_) => Check::ok(NAME, format!("{name} runs on this machine, and the floors fit")),
         Err(error) => {
             Check::missing(NAME, error.to_string(), "change policy or tenants in the configuration")
                 .stopping(Stops::Everything)
         }
     })
-}
-
-/// A shipped recipe, or the operator's.
-fn recipe(policy: &str) -> Result<Recipe, String> {
-    if !policy.contains('/') && !policy.ends_with(".toml") {
-        return Recipe::named(policy).map_err(|error| error.problem);
-    }
-    let text = std::fs::read_to_string(policy)
-        .map_err(|error| format!("{policy}: cannot be read: {error}"))?;
-    Recipe::parse(policy, &text).map_err(|error| error.to_string())
 }
 
 /// Whether tierwised runs.

@@ -1,19 +1,13 @@
 //! The kernel, and what this process may do.
 
 use tierwise_linux::file;
+use tierwised::system::privilege::KEPT;
 
 use super::Ground;
 use super::check::{Check, Stops};
 
 /// The oldest kernel that the lab tests. Older ones may do; DAMON's regions are to be read since 6.2.
 const TESTED: (u32, u32) = (6, 12);
-
-/// Capabilities that tierwised keeps, by their bit (`linux/capability.h`), and what each is for.
-const CAPABILITIES: [(u32, &str, &str); 3] = [
-    (2, "CAP_DAC_READ_SEARCH", "open other users' pagemap"),
-    (23, "CAP_SYS_NICE", "move other users' pages"),
-    (19, "CAP_SYS_PTRACE", "see where other users' pages lie"),
-];
 
 pub fn checks(ground: &Ground) -> Vec<Check> {
     vec![kernel(ground), privileges(ground)]
@@ -59,10 +53,10 @@ fn privileges(ground: &Ground) -> Check {
         let found = format!("{}: no line CapEff with a hexadecimal number", path.display());
         return Check::missing(NAME, found, REMEDY).stopping(Stops::Managing);
     };
-    let lacks = CAPABILITIES.iter().filter(|(bit, ..)| effective >> bit & 1 == 0);
-    let lacks: Vec<String> = lacks.map(|(_, name, what)| format!("{name} (to {what})")).collect();
+    let lacks = KEPT.iter().filter(|(capability, _)| effective & capability.bitmask() == 0);
+    let lacks: Vec<String> = lacks.map(|(name, what)| format!("{name} (for {what})")).collect();
     if lacks.is_empty() {
-        let has = CAPABILITIES.map(|(_, name, _)| name).join(", ");
+        let has = KEPT.map(|(capability, _)| capability.to_string()).join(", ");
         return Check::ok(NAME, format!("this process has {has}"));
     }
     Check::missing(NAME, format!("this process is without {}", lacks.join(" and ")), REMEDY)

@@ -369,10 +369,8 @@ impl<C: Calls> World for LiveWorld<C> {
         self.host.topology()
     }
 
-    /// No hint faults: only the kernel can make pages inaccessible to a process that does not take part.
     fn capabilities(&self) -> Capabilities {
-        let sees = self.looks();
-        Capabilities { reference_bits: sees, samples: sees, ..Capabilities::default() }
+        capabilities(self.looks())
     }
 
     fn now(&self) -> Timestamp {
@@ -429,6 +427,12 @@ impl<C: Calls> World for LiveWorld<C> {
             Err(RecvTimeoutError::Disconnected) => Ok(false),
         }
     }
+}
+
+/// What a live world can show: reference bits and samples, if it looks at all. No hint faults: only the kernel can make pages
+/// inaccessible to a process that does not take part.
+pub fn capabilities(looks: bool) -> Capabilities {
+    Capabilities { reference_bits: looks, samples: looks, ..Capabilities::default() }
 }
 
 /// Where the record of DAMON's threads that were taken is kept.

@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tierwise_core::config::ConfigError as RecipeError;
+use tierwise_core::recipe::Recipe;
 use tierwise_linux::topology::{Override, TierOverride};
 
 pub use difference::difference;
@@ -249,6 +251,29 @@ impl Config {
         parse::parse(file, text)
     }
 
+    /// The policy: a shipped recipe, or the operator's file.
+    ///
+    /// # Errors
+    /// There is no such recipe, the file cannot be read, or something in it cannot be: file, line, key, what is allowed.
+    pub fn recipe(&self) -> Result<Recipe, RecipeError> {
+        let policy = &self.policy;
+        if !self.names_a_file() {
+            return Recipe::named(policy);
+        }
+        let text = std::fs::read_to_string(policy).map_err(|e| RecipeError {
+            file: policy.clone(),
+            line: 1,
+            key: String::new(),
+            problem: format!("cannot be read: {e}"),
+        })?;
+        Recipe::parse(policy, &text)
+    }
+
+    /// Whether the policy is a file and no name.
+    fn names_a_file(&self) -> bool {
+        self.policy.contains('/') || self.policy.ends_with(".toml")
+    }
+
     /// The operator's tiers, if any are listed.
     pub fn tier_override(&self) -> Option<Override> {
         (!self.tiers.is_empty()).then(|| Override { tiers: self.tiers.clone() })
@@ -257,5 +282,18 @@ impl Config {
     /// The JSON Schema of the file.
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_a_name_or_a_file() {
+        let named = |policy: &str| Config { policy: policy.into(), ..Config::default() }.recipe();
+        assert_eq!(named("tpp").unwrap().name(), "tpp");
+        let said = named("/nowhere/mine.toml").err().unwrap().to_string();
+        assert!(said.starts_with("/nowhere/mine.toml:1: cannot be read: "), "{said}");
     }
 }

@@ -84,8 +84,9 @@ fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> ConfigError {
 /// What no type says.
 fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     let at = |key: &str, problem: String| Err(place.error(place.line_of(None, key), key, problem));
-    let names_a_file = config.policy.contains('/') || config.policy.ends_with(".toml");
-    if !names_a_file && let Err(e) = Recipe::named(&config.policy) {
+    if !config.names_a_file()
+        && let Err(e) = Recipe::named(&config.policy)
+    {
         return at("policy", e.problem);
     }
     let block = config.block.bytes().0;

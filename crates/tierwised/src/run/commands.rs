@@ -52,8 +52,9 @@ impl Daemon {
     }
 
     fn swap_policy(&mut self, policy: String) -> anyhow::Result<Vec<String>> {
-        setup::recipe(&policy)?;
-        self.adopt(Config { policy, ..self.start.config.clone() })
+        let config = Config { policy, ..self.start.config.clone() };
+        config.recipe()?;
+        self.adopt(config)
     }
 
     fn reload(&mut self) -> anyhow::Result<Vec<String>> {

@@ -16,6 +16,7 @@ use tierwise_linux::look::auto::{Chosen, auto};
 use tierwise_linux::look::damon_paddr::DamonPaddr;
 use tierwise_linux::look::damon_vaddr::DamonVaddr;
 use tierwise_linux::look::idle_bitmap::IdleBitmap;
+use tierwise_linux::look::pagemap_scan::PagemapScan;
 use tierwise_linux::look::perf_samples::PerfSamples;
 use tierwise_linux::look::soft_dirty::SoftDirty;
 use tierwise_linux::migrate::Limits;
@@ -146,7 +147,9 @@ fn make(way: Chosen, start: &Start, host: &Host) -> anyhow::Result<Box<dyn Look>
             let memory = physical_memory(roots, host)?;
             Box::new(DamonPaddr::new(roots, Some(&record), watch, memory, None)?)
         }
-        _ => {
+        // Nobody can choose it yet: it sees only programs that take part.
+        Chosen::PagemapScan => Box::new(PagemapScan::new(roots)?),
+        Chosen::DamonVaddr => {
             let (watch, record) = (region_watch(look), damon_record(&start.config.state));
             Box::new(DamonVaddr::new(roots, Some(&record), watch, look.processes as u32)?)
         }
@@ -190,8 +193,7 @@ pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<Selector> {
 
 /// The engine for a world.
 pub(super) fn engine(config: &Config, world: &LiveWorld, mode: Mode) -> anyhow::Result<Engine> {
-    let recipe =
-        if mode == Mode::Observe { Recipe::named("none")? } else { recipe(&config.policy)? };
+    let recipe = if mode == Mode::Observe { Recipe::named("none")? } else { config.recipe()? };
     let engine = EngineConfig {
         budget: Budget { bandwidth: Some(Bandwidth(config.moving.rate.bytes().0)) },
         tenants: config.tenants.iter().map(TenantConfig::spec).collect(),
@@ -199,14 +201,4 @@ pub(super) fn engine(config: &Config, world: &LiveWorld, mode: Mode) -> anyhow::
         ..EngineConfig::new(recipe)
     };
     Engine::new(&engine, world.topology(), &world.capabilities(), SEED).map_err(Into::into)
-}
-
-/// A shipped recipe, or one of the operator's.
-pub(super) fn recipe(policy: &str) -> anyhow::Result<Recipe> {
-    if !policy.contains('/') && !policy.ends_with(".toml") {
-        return Ok(Recipe::named(policy)?);
-    }
-    let text = std::fs::read_to_string(policy)
-        .with_context(|| format!("{policy}: cannot read the recipe"))?;
-    Ok(Recipe::parse(policy, &text)?)
 }

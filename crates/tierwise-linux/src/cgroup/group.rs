@@ -20,15 +20,6 @@ pub struct Group {
     pub path: PathBuf,
 }
 
-/// What `memory.reclaim` did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reclaimed {
-    /// All that was asked for.
-    All,
-    /// Less: there is not as much that can be reclaimed or demoted now (`EAGAIN`).
-    Less,
-}
-
 impl Group {
     /// The group of a folder.
     pub fn new(path: impl Into<PathBuf>) -> Self {
@@ -178,25 +169,6 @@ impl Group {
             (quota, set) => quota.or(set),
         })
     }
-
-    /// Asks the kernel to reclaim so much of it: with demotion enabled, pages go to the lower tier. `swappiness` is 0 (only
-    /// files) to 200 (only anonymous memory); older kernels refuse it.
-    ///
-    /// # Errors
-    /// The group is gone, has no `memory.reclaim` (before Linux 5.19), or the kernel refuses what is written.
-    pub fn reclaim(&self, bytes: Bytes, swappiness: Option<u8>) -> Result<Reclaimed> {
-        let wish = match swappiness {
-            Some(swappiness) => format!("{} swappiness={swappiness}", bytes.0),
-            None => bytes.0.to_string(),
-        };
-        match file::write(&self.path.join("memory.reclaim"), &wish) {
-            Ok(()) => Ok(Reclaimed::All),
-            Err(LinuxError::File { source, .. }) if source.raw_os_error() == Some(libc::EAGAIN) => {
-                Ok(Reclaimed::Less)
-            }
-            Err(e) => Err(e),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -263,18 +235,5 @@ mod tests {
         let mut pids = BTreeSet::new();
         redis.processes(&mut pids).unwrap();
         assert_eq!(pids, BTreeSet::from([101]));
-    }
-
-    #[test]
-    fn reclaim_writes_bytes_and_swappiness() {
-        let (_dir, roots) = fixture::copy("hmat-two-tier");
-        let redis = Group::new(roots.cgroup.join("system.slice/redis-server.service"));
-        let written = || fs::read_to_string(redis.path.join("memory.reclaim")).unwrap();
-        assert_eq!(redis.reclaim(Bytes(4096), None).unwrap(), Reclaimed::All);
-        assert_eq!(written(), "4096");
-        redis.reclaim(Bytes(MIB), Some(200)).unwrap();
-        assert_eq!(written(), "1048576 swappiness=200");
-        fs::remove_file(redis.path.join("memory.reclaim")).unwrap();
-        assert!(redis.reclaim(Bytes(1), None).unwrap_err().is_gone());
     }
 }

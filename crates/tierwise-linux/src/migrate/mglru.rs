@@ -55,7 +55,8 @@ pub fn probe(roots: &Roots) -> Result<()> {
     }
 }
 
-/// Reads the generations of the cgroup at a path ("/system.slice") into `out`; none if it is not there.
+/// Reads the generations of the cgroup at a path ("/system.slice") and of those below it into `out`, each cgroup's on each
+/// node oldest first; none if it is not there.
 ///
 /// # Errors
 /// The file cannot be read, or a line is not as documented.
@@ -72,7 +73,7 @@ pub fn generations(
         let mut fields = line.split_whitespace();
         let read = match fields.next() {
             Some("memcg") => memcg_line(line).map(|(id, name)| {
-                memcg = (name == cgroup).then_some(id);
+                memcg = below(name, cgroup).then_some(id);
             }),
             Some("node") => {
                 node = fields.next().and_then(|f| f.parse().ok());
@@ -101,6 +102,12 @@ fn memcg_line(line: &str) -> Option<(u64, &str)> {
     Some((id.parse().ok()?, if path.is_empty() { "/" } else { path }))
 }
 
+/// Whether a cgroup is another, or below it.
+fn below(name: &str, cgroup: &str) -> bool {
+    let rest = name.strip_prefix(cgroup.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 fn generation<'a>(
     number: &str,
     fields: &mut impl Iterator<Item = &'a str>,
@@ -122,15 +129,24 @@ pub fn age(roots: &Roots, youngest: &Generation) -> Result<()> {
     file::write(&path(roots), &format!("+ {memcg} {node} {number}"))
 }
 
-/// Evicts up to so many pages of the generations up to this one: they are demoted. Swappiness 200 takes anonymous pages
-/// as willingly as it can, because a demoted page is not lost.
+/// What is evicted first, as the kernel's swappiness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefer {
+    /// Pages of files only.
+    Files = 0,
+    /// Anonymous pages as willingly as the kernel can: a demoted page is not lost.
+    Anonymous = 200,
+}
+
+/// Evicts up to so many pages of the generations up to this one: they are demoted.
 ///
 /// # Errors
 /// The kernel may not demote; the cgroup or the generation is gone (it is one of the two youngest); debugfs is closed.
-pub fn evict(roots: &Roots, up_to: &Generation, pages: u64) -> Result<()> {
+pub fn evict(roots: &Roots, up_to: &Generation, prefer: Prefer, pages: u64) -> Result<()> {
     reclaim::probe(roots)?;
     let Generation { memcg, node, number, .. } = up_to;
-    file::write(&path(roots), &format!("- {memcg} {node} {number} 200 {pages}"))
+    let swappiness = prefer as u8;
+    file::write(&path(roots), &format!("- {memcg} {node} {number} {swappiness} {pages}"))
 }
 
 #[cfg(test)]
@@ -169,12 +185,19 @@ memcg    42 /a b
         let oldest =
             Generation { memcg: 42, node: 0, number: 7, age: age_of_oldest, anon: 500, file: 0 };
         assert_eq!((out[0], out[1].anon, out[2].node), (oldest, 20, 1));
-        generations(&roots, "/c", &mut reader, &mut out).unwrap();
+        generations(&roots, "/a", &mut reader, &mut out).unwrap();
         assert!(out.is_empty());
-        assert!(evict(&roots, &oldest, 100).unwrap_err().to_string().contains("cannot demote"));
+        generations(&roots, "/", &mut reader, &mut out).unwrap();
+        assert_eq!(out.len(), 4, "the root's own, and those below it");
+        assert!(
+            evict(&roots, &oldest, Prefer::Anonymous, 100)
+                .unwrap_err()
+                .to_string()
+                .contains("cannot demote")
+        );
         fs::create_dir_all(roots.sys.join("kernel/mm/numa")).unwrap();
         fs::write(roots.sys.join("kernel/mm/numa/demotion_enabled"), "true\n").unwrap();
-        evict(&roots, &oldest, 100).unwrap();
+        evict(&roots, &oldest, Prefer::Anonymous, 100).unwrap();
         assert_eq!(fs::read_to_string(path(&roots)).unwrap(), "- 42 0 7 200 100");
         age(&roots, &oldest).unwrap();
         assert_eq!(fs::read_to_string(path(&roots)).unwrap(), "+ 42 0 7");

@@ -4,6 +4,7 @@
 //! - [`calls`]: the system calls that it needs, as a trait, so that tests drive it with a kernel of their own.
 //! - [`pace`]: how large a batch may be so that one call does not hold the process's mappings for long.
 //! - [`allowance`]: how much may be moved and how much processor time spent; [`backoff`]: when a full node is asked again.
+//! - [`page_cache`]: what no process maps, demoted by the kernel.
 //! - Kernel-side ways: [`reclaim`] (`memory.reclaim`), [`mglru`] (eviction by generation), [`damos`] (DAMON moves by itself).
 
 pub mod allowance;
@@ -14,6 +15,7 @@ pub mod damos;
 pub mod mglru;
 pub mod mover;
 pub mod pace;
+pub mod page_cache;
 pub mod reclaim;
 #[cfg(test)]
 mod tests;

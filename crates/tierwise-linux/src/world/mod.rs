@@ -216,6 +216,11 @@ impl<C: Calls> LiveWorld<C> {
         self.carrier.moved_bytes()
     }
 
+    /// Base pages that a tenant held of each tier when it was last read, page cache included if it is control groups.
+    pub fn usage(&self, tenant: TenantId) -> &[Pages] {
+        self.tenants.get(tenant.index()).map_or(&[], |reading| &reading.usage)
+    }
+
     /// What of a tenant's accesses seen lay in the fastest tier since the engine was last told, 0 to 1.
     pub fn fast_access_ratio(&self, tenant: TenantId) -> Option<f64> {
         self.sight.fast_access_ratio(tenant)

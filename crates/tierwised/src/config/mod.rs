@@ -164,12 +164,15 @@ pub struct Moving {
     pub call_p99_ms: u64,
     /// Move pages that several processes share, too (MPOL_MF_MOVE_ALL).
     pub shared: bool,
+    /// What a tenant that is a control group holds of the fastest tier above its cap: have the kernel demote page cache of it, which
+    /// no process has to map and which therefore cannot be moved page by page. Needs `kernel.demotion`, MGLRU and debugfs.
+    pub page_cache: bool,
 }
 
 impl Default for Moving {
     fn default() -> Self {
         // A tenth of what one channel of slow memory copies; 20 ms as katalyst's memory migration has it.
-        Self { rate: Amount::new("1GB"), call_p99_ms: 20, shared: false }
+        Self { rate: Amount::new("1GB"), call_p99_ms: 20, shared: false, page_cache: false }
     }
 }
 

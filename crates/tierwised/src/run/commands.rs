@@ -105,6 +105,7 @@ impl Daemon {
             self.world.set_dry_run(dry);
         }
         self.start.config = config;
+        self.page_cache_refused = false;
         self.latency.stop();
         self.latency =
             latency::Readers::start(&self.start.config, &self.lines.sender, &self.lines.waker);

@@ -5,12 +5,14 @@
 //! - [`commands`]: what each command changes.
 //! - [`snapshot`]: the view, made once a second.
 //! - [`news`]: what is worth saying, in words.
+//! - [`page_cache`]: what the kernel is told to demote by itself.
 //! - [`latency`]: tenants' latency, read where it is told to be.
 
 pub mod commands;
 pub mod latency;
 pub mod looking;
 pub mod news;
+pub mod page_cache;
 pub mod setup;
 pub mod snapshot;
 
@@ -94,6 +96,8 @@ pub struct Daemon {
     p99: Vec<Option<Duration>>,
     rounds: u64,
     viewed: Option<Instant>,
+    /// The kernel cannot demote page cache: that was said.
+    page_cache_refused: bool,
 }
 
 /// What was decided and what happened, as far as it is shown.
@@ -203,6 +207,7 @@ impl Daemon {
             p99: Vec::new(),
             rounds: 0,
             viewed: None,
+            page_cache_refused: false,
             world,
             start,
             lines,
@@ -225,6 +230,7 @@ impl Daemon {
             self.answer_all();
             self.look_again();
             if self.viewed.is_none_or(|at| at.elapsed() >= VIEW_INTERVAL) {
+                self.shed_page_cache();
                 self.publish();
             }
         }

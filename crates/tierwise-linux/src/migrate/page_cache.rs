@@ -1,0 +1,116 @@
+//! Demotion of page cache by the kernel, oldest generation first ([`super::mglru`]).
+//!
+//! What no process maps has no address that move_pages(2) could be told. `memory.reclaim` would not do: it takes from every node,
+//! and on the slowest, from which nothing can be demoted, it drops.
+
+use std::path::Path;
+
+use tierwise_core::units::Bytes;
+
+use super::mglru::{self, Generation, Prefer};
+use crate::error::{LinuxError, Result};
+use crate::process::Reader;
+use crate::process::resident::PAGE_SIZE;
+use crate::roots::Roots;
+
+/// Generations of which the kernel never evicts (`MIN_NR_GENS`).
+const KEPT: usize = 2;
+
+/// Has the kernel demote up to `most` bytes of the page cache that a control group, and those below it, have on a node.
+/// Returns how much it was told to demote. Where all of the cache is in the two youngest generations, from which the kernel does
+/// not evict, it makes a new one instead, so that what is not accessed until the next call is old by then.
+///
+/// # Errors
+/// There are no generations ([`mglru::probe`]), or the kernel does not demote ([`super::reclaim::probe`]).
+pub fn demote(roots: &Roots, group: &Path, node: u32, most: Bytes) -> Result<Bytes> {
+    mglru::probe(roots)?;
+    let name = group.strip_prefix(&roots.cgroup).unwrap_or(group).to_string_lossy();
+    let (mut reader, mut all) = (Reader::default(), Vec::new());
+    mglru::generations(roots, &format!("/{name}"), &mut reader, &mut all)?;
+    all.retain(|generation| generation.node == node);
+    let mut left = most.0 / PAGE_SIZE;
+    for of_one in all.chunk_by(|a, b| a.memcg == b.memcg) {
+        left -= one(roots, of_one, left).or_else(gone)?;
+    }
+    Ok(Bytes(most.0 / PAGE_SIZE * PAGE_SIZE - left * PAGE_SIZE))
+}
+
+/// Of one control group. Returns pages.
+fn one(roots: &Roots, generations: &[Generation], most: u64) -> Result<u64> {
+    let old = &generations[..generations.len().saturating_sub(KEPT)];
+    let files: u64 = old.iter().map(|generation| generation.file).sum();
+    let wanted = files.min(most);
+    if let Some(youngest_old) = old.last().filter(|_| wanted > 0) {
+        mglru::evict(roots, youngest_old, Prefer::Files, wanted)?;
+        return Ok(wanted);
+    }
+    if let Some(youngest) = generations.last().filter(|_| most > 0)
+        && generations.iter().any(|generation| generation.file > 0)
+    {
+        mglru::age(roots, youngest)?;
+    }
+    Ok(0)
+}
+
+/// The kernel made or merged generations since they were read, or the group is gone: another call finds what is there then.
+fn gone(e: LinuxError) -> Result<u64> {
+    match &e {
+        LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => Ok(0),
+        _ if e.is_gone() => Ok(0),
+        _ => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const OLD_ENOUGH: &str = "\
+memcg    42 /shop
+ node     0
+          5     130000        500         30
+          6     120000        500         20
+          7      60000          9          7
+          8      30000         20          5
+ node     1
+          2        100          0         90
+memcg    43 /other
+ node     0
+          1        100          0         90
+          2        100          0         90
+          3        100          0         90
+";
+    const YOUNG: &str = "memcg 42 /shop\n node 0\n 7 60000 9 7\n 8 30000 20 5\n";
+
+    fn told(generations: &str, most: u64) -> (Bytes, String) {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        let put = |path: &str, text: &str| {
+            let path = roots.sys.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("kernel/debug/lru_gen", generations);
+        put("kernel/mm/lru_gen/enabled", "0x0007\n");
+        put("kernel/mm/numa/demotion_enabled", "true\n");
+        let demoted = demote(&roots, &roots.cgroup.join("shop"), 0, Bytes(most)).unwrap();
+        (demoted, fs::read_to_string(roots.sys.join("kernel/debug/lru_gen")).unwrap())
+    }
+
+    #[test]
+    fn the_oldest_pages_of_files_are_demoted_and_no_more_than_asked_for() {
+        let all = (Bytes(50 * PAGE_SIZE), "- 42 0 6 0 50".to_owned());
+        assert_eq!(told(OLD_ENOUGH, 1 << 30), all);
+        assert_eq!(
+            told(OLD_ENOUGH, 8 * PAGE_SIZE + 1),
+            (Bytes(8 * PAGE_SIZE), "- 42 0 6 0 8".into())
+        );
+        assert_eq!(told(OLD_ENOUGH, 1).0, Bytes(0));
+    }
+
+    #[test]
+    fn cache_that_is_too_young_is_aged() {
+        assert_eq!(told(YOUNG, 1 << 20), (Bytes(0), "+ 42 0 8".into()));
+    }
+}

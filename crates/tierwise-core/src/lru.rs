@@ -130,7 +130,9 @@ impl LruLists {
     /// on a list, and ends of pages that are on none, are stale and ignored.
     pub fn on_observation(&mut self, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
-        self.laps.clear();
+        if !obs.bits_unread {
+            self.laps.clear();
+        }
         for page in obs.born.iter().flat_map(|born| born.pages()) {
             self.add(page, LruList::Inactive, pages);
         }
@@ -211,12 +213,12 @@ impl LruLists {
         self.lists.make_tail(vec.list(which), page);
     }
 
-    /// Whether reclaim looks at this `lruvec` for the first time since the last observation.
+    /// Whether reclaim looks at this `lruvec` for the first time since bits were last read.
     pub(crate) fn begin_lap(&mut self, vec: LruVec) -> bool {
         *self.lap_mut(vec) == Self::NO_LAP
     }
 
-    /// Inactive pages that reclaim may still look at before the next observation.
+    /// Inactive pages that reclaim may still look at before bits are read again.
     pub(crate) fn lap_mut(&mut self, vec: LruVec) -> &mut u64 {
         let index = vec.number() as usize;
         if index >= self.laps.len() {

@@ -134,6 +134,8 @@ pub struct Observation {
     pub referenced: PageBits,
     /// Pages with the dirty bit set since the last observation.
     pub written: PageBits,
+    /// Nobody read the bits since the last observation: that `referenced` and `written` are empty says nothing of any page.
+    pub bits_unread: bool,
     /// Pages accessed through system calls, once for each call (MULTI-CLOCK's supervised accesses).
     pub supervised: Vec<PageId>,
     /// Hint faults.
@@ -158,6 +160,7 @@ impl Observation {
         self.strays.clear();
         self.referenced.clear();
         self.written.clear();
+        self.bits_unread = false;
         self.supervised.clear();
         self.hint_faults.clear();
         self.samples.clear();

@@ -330,6 +330,10 @@ pub struct Staged {
     shares: Shares,
     caps: Vec<Cap>,
     known_tenants: usize,
+    /// The estimator goes by bits, and nobody read any since it last looked: it would find every page idle.
+    bits_unread: bool,
+    /// It is due, and waits for bits.
+    waits_for_bits: bool,
 }
 
 impl Staged {
@@ -352,7 +356,21 @@ impl Staged {
             shares: Shares::default(),
             caps: Vec::new(),
             known_tenants: 0,
+            bits_unread: false,
+            waits_for_bits: false,
         }
+    }
+
+    /// Whether the estimator looks now: when it is due, and there is something to see.
+    fn looks(&mut self, now: Timestamp) -> bool {
+        let due = self.look.next().is_some_and(|next| next <= now);
+        self.waits_for_bits = due && self.bits_unread;
+        let looked = !self.waits_for_bits && self.look.take(now);
+        if looked {
+            let watch = self.estimator.watch();
+            self.bits_unread = watch.reference_bits || watch.dirty_bits;
+        }
+        looked
     }
 
     /// The interval may change with what the estimator saw (MULTI-CLOCK's adaptive scan interval).
@@ -375,6 +393,7 @@ impl Policy for Staged {
     }
 
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable) {
+        self.bits_unread &= obs.bits_unread;
         self.estimator.on_observation(now, obs, pages);
         self.partitioner.on_observation(now, obs, pages);
     }
@@ -397,12 +416,13 @@ impl Policy for Staged {
     }
 
     fn next_wake(&self) -> Option<Timestamp> {
-        let wakes = [self.look.next(), self.share.next(), self.selector.next_wake()];
+        let look = self.look.next().filter(|_| !self.waits_for_bits);
+        let wakes = [look, self.share.next(), self.selector.next_wake()];
         wakes.into_iter().flatten().min()
     }
 
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
-        let looked = self.look.take(now);
+        let looked = self.looks(now);
         if looked {
             self.estimator.look(now, ctx);
             self.follow_interval(now);

@@ -320,3 +320,20 @@ fn bounds_that_do_not_hold_the_interval_are_refused() {
         assert_eq!(error.key, format!("estimator.{key}"));
     }
 }
+
+/// A live machine reads bits when a kernel thread has got round to it, which may be less often than the lists are due.
+#[test]
+fn a_scan_waits_for_bits_that_nobody_has_read() {
+    let mut machine = one_page(PageKind::Anon);
+    for state in [(1, Inactive, true), (1, Active, false), (1, Active, true)] {
+        machine.scan([0]);
+        assert_eq!(machine.state(0), Some(state));
+        machine.obs.bits_unread = true;
+        machine.scan([]);
+        assert_eq!(machine.state(0), Some(state), "nobody looked");
+    }
+    // Due, and told to wait, it asks for no wake of its own: who reads bits comes by itself.
+    assert_eq!(machine.engine.poll_timeout(), None);
+    machine.scan([0]);
+    assert_eq!(machine.state(0), Some((0, Active, false)));
+}

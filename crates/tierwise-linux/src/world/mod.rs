@@ -285,6 +285,7 @@ impl<C: Calls> LiveWorld<C> {
         let Some(looker) = &mut self.looker else { return };
         match looker.take() {
             Ok(Some(seen)) => {
+                out.bits_unread = seen.looked_at.is_empty();
                 self.sight.project(&seen, &self.blocks, &mut self.tenants, out);
                 let cpu = looker.cpu_time();
                 self.meter.looking(cpu);
@@ -398,6 +399,7 @@ impl<C: Calls> World for LiveWorld<C> {
             self.finish_moves();
             self.read_tenants(now);
         }
+        out.bits_unread = true;
         if !self.meter.suspended() {
             self.look(out);
         }

@@ -18,6 +18,8 @@
  *   huge=1           of huge pages
  *   lock=1           mlocked
  *   pause_us=N       sleep so long after every 10,000 accesses (0): a program that is not always busy
+ *   forget=1         drop the processor's translations after every 10,000 accesses: an emulated one holds
+ *           tens of thousands, and marks a page as accessed only when it looks its translation up
  *   report=FILE      the truth: pid, region, hot part; replaced as a whole when a phase begins
  *
  * Prints a JSON line when a phase ends: its hot part, accesses done, seconds.
@@ -31,7 +33,7 @@
 enum pattern { STAIRS, ZIGZAG, FIXED };
 
 struct options {
-    long mib, hot_mib, hot_at_mib, stores, cold, phase_s, operations, phases, node, huge, lock, pause_us;
+    long mib, hot_mib, hot_at_mib, stores, cold, phase_s, operations, phases, node, huge, lock, pause_us, forget;
     enum pattern pattern;
     int sequential;
     const char *report;
@@ -76,7 +78,8 @@ static void read_option(struct options *options, char *word)
                    {"node", &options->node, 0},
                    {"huge", &options->huge, 0},
                    {"lock", &options->lock, 0},
-                   {"pause_us", &options->pause_us, 0}};
+                   {"pause_us", &options->pause_us, 0},
+                   {"forget", &options->forget, 0}};
     char *value = strchr(word, '=');
     if (!value)
         fail("'%s' is no option: OPTION=VALUE is expected, for example mib=64", word);
@@ -95,7 +98,7 @@ static void read_option(struct options *options, char *word)
         options->report = value;
     else
         fail("'%s' is no option; one of: mib, hot_mib, hot_at_mib, pattern, order, stores, cold, phase_s, "
-             "operations, phases, node, huge, lock, pause_us, report",
+             "operations, phases, node, huge, lock, pause_us, forget, report",
              word);
 }
 
@@ -151,6 +154,20 @@ static void burst(const struct options *options, const struct region *region, ui
     }
 }
 
+/*
+ * Takes the rights to more pages away than the kernel drops translations of one by one (33 on x86): it drops
+ * all of the process's instead.
+ */
+static void forget_translations(void)
+{
+    static char *pages;
+    size_t bytes = 64 * PAGE_BYTES;
+    if (!pages)
+        pages = allocate(bytes, -1, 0);
+    if (mprotect(pages, bytes, PROT_NONE) != 0 || mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0)
+        fail("mprotect: %s", strerror(errno));
+}
+
 static void run_phase(const struct options *options, struct region *region, long phase, uint64_t *seed)
 {
     region->hot_at = hot_start(options, phase);
@@ -161,6 +178,8 @@ static void run_phase(const struct options *options, struct region *region, long
     while (options->operations ? operations < options->operations : now < end) {
         burst(options, region, seed, &position);
         operations += BURST;
+        if (options->forget)
+            forget_translations();
         if (options->pause_us)
             usleep((useconds_t)options->pause_us);
         now = now_s();

@@ -17,6 +17,18 @@ def free_mib(node: int) -> int:
     raise AssertionError(f"node {node} does not say what is free")
 
 
+def low_watermark_mib(node: int) -> int:
+    """What of a node the kernel keeps free: below that it begins to reclaim (/proc/zoneinfo)."""
+    pages, here = 0, False
+    for line in Path("/proc/zoneinfo").read_text().splitlines():
+        words = line.split()
+        if words[0] == "Node":
+            here = words[1] == f"{node},"
+        elif here and words[0] == "low":
+            pages += int(words[1])
+    return pages * 4096 // MIB
+
+
 def surplus_mib(left: int, node: int = 0) -> int:
     """How much has to be locked on a node so that so much is left of what is free now."""
     surplus = free_mib(node) - left

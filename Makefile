@@ -9,14 +9,15 @@ TIERLAB := PYTHONPATH=lab $(PYTHON) -m tierlab
 # A third of the resident set in fast memory, all policies, every recorded program.
 SCENARIOS := scenarios/recorded/*.toml
 
-.PHONY: help run install test lint deny pure build recorder docs docs-check fuzz bench record test-python test-dashboard lab lab-test lab-bench lab-shell \
-	needs-cargo needs-run needs-test needs-python needs-browser needs-lab clean
+.PHONY: help run install test lint deny pure build recorder docs docs-check fuzz bench record test-python test-emt test-dashboard \
+	lab lab-test lab-bench lab-shell needs-cargo needs-run needs-test needs-python needs-emt needs-browser needs-lab clean
 
 help:
 	@echo "make run       build, compare every policy on the recorded programs, write tierwise-report.html"
 	@echo "make install   daemon, command, systemd unit, manual pages, completions (PREFIX, DESTDIR)"
 	@echo "make test      everything that must hold: formats, lints, licences, purity, docs, tests"
 	@echo "make test-python  build the Python package into target/venv and run its tests (part of make test)"
+	@echo "make test-emt  build tierwise.emt into target/emt-venv and run its tests (part of make test)"
 	@echo "make test-dashboard  load the daemon's page in Chromium and look at what it shows"
 	@echo "make lab       build the two-node Linux guests that live things are tested in (lab/README.md)"
 	@echo "make lab-test  run the lab's tests in them, on both kernels"
@@ -44,11 +45,15 @@ test: needs-test lint pure deny recorder docs-check
 	$(CARGO) test --workspace --all-targets
 	$(CARGO) test --workspace --doc
 	$(MAKE) --no-print-directory test-python
+	$(MAKE) --no-print-directory test-emt
 	$(MAKE) --no-print-directory test-dashboard
 	$(MAKE) --no-print-directory lab-test
 
 test-python: needs-cargo needs-python
 	scripts/test-python.sh
+
+test-emt: needs-emt
+	PYTHON=$(PYTHON) scripts/test-emt.sh
 
 test-dashboard: needs-cargo needs-browser
 	scripts/test-dashboard.sh
@@ -74,6 +79,7 @@ lab-test: lab
 	$(CARGO) build -p tierwise-cli -p tierwised
 	mkdir -p $(TESTED)
 	install --strip target/debug/tierwise target/debug/tierwised $(TESTED)
+	python/emt/lab.sh
 	cd lab && TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(PYTHON) -m unittest discover --quiet --start-directory unit
 	TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(TIERLAB) test
 
@@ -108,6 +114,9 @@ needs-run:
 
 needs-python:
 	@scripts/setup.sh cc python venv
+
+needs-emt:
+	@PYTHON=$(PYTHON) scripts/setup.sh cc python venv headers
 
 needs-browser:
 	@scripts/setup.sh python chromium

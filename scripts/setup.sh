@@ -51,6 +51,19 @@ for tool in "$@"; do
         python3 -c "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))" 2>/dev/null ||
             missing+=("Python 3.11 or later with venv (holds the Python package under test): apt-get install python3-venv")
         ;;
+    headers)
+        # The interpreter that tierwise.emt is built for. Both packages are of Debian's own; another interpreter brings these files itself.
+        interpreter=${PYTHON:-python3}
+        has_headers() { "$interpreter" -c "import pathlib, sysconfig; pathlib.Path(sysconfig.get_path('include'), 'Python.h').stat()" 2>/dev/null; }
+        has_tests() { "$interpreter" -c "import test.test_gc" 2>/dev/null; }
+        if ! { has_headers && has_tests; } && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+            echo "setup: installing the Debian packages python3-dev and libpython3-testsuite (tierwise.emt is compiled, and CPython's tests run with it)"
+            apt-get install -y --no-install-recommends python3-dev libpython3-testsuite >/dev/null 2>&1 ||
+                { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends python3-dev libpython3-testsuite >/dev/null 2>&1; } || true
+        fi
+        has_headers || missing+=("Python.h of $interpreter (tierwise.emt is compiled against it): apt-get install python3-dev")
+        has_tests || missing+=("CPython's own tests for $interpreter (they run with tracking on): apt-get install libpython3-testsuite")
+        ;;
     *) missing+=("$tool: unknown to scripts/setup.sh") ;;
     esac
 done

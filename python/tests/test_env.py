@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import tierwise
 from tierwise import TierwiseEnv
-from tierwise.env import ID
+from tierwise.registration import ID
 
 Rollout = list[tuple[NDArray[np.float32], float]]
 

@@ -21,10 +21,28 @@ Or learn it with any library that takes a Gymnasium environment::
     env = gymnasium.make("tierwise/FastTier-v0", scenario="scenarios/mtat/redis.toml")
 """
 
+import pkgutil
+from typing import TYPE_CHECKING, Any
+
 from tierwise._tierwise import Sac, TierwiseError
-from tierwise.env import TierwiseEnv, register
+from tierwise.registration import register_when_gymnasium_comes
 from tierwise.simulation import Agent, Simulation, State, run
+
+if TYPE_CHECKING:
+    from tierwise.env import TierwiseEnv
+
+# tierwise.emt is a distribution of its own under the same name.
+__path__ = pkgutil.extend_path(__path__, __name__)
 
 __all__ = ["Agent", "Sac", "Simulation", "State", "TierwiseEnv", "TierwiseError", "run"]
 
-register()
+register_when_gymnasium_comes()
+
+
+def __getattr__(name: str) -> Any:
+    # Its module imports Gymnasium and numpy.
+    if name == "TierwiseEnv":
+        from tierwise.env import TierwiseEnv
+
+        return TierwiseEnv
+    raise AttributeError(f"module 'tierwise' has no attribute {name!r}; it has: {', '.join(__all__)}")

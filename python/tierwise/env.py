@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 from tierwise import _tierwise
 from tierwise.simulation import overrides_json
 
-ID = "tierwise/FastTier-v0"
-
 #: Seeds that the engine takes.
 _SEEDS = 2**63
 
@@ -104,9 +102,3 @@ class TierwiseEnv(gymnasium.Env[Observation, Action]):
     def close(self) -> None:
         """Ends the episode under way, and its thread."""
         self._inner.close()
-
-
-def register() -> None:
-    """Makes the environment known to ``gymnasium.make`` as ``tierwise/FastTier-v0``."""
-    if ID not in gymnasium.registry:
-        gymnasium.register(id=ID, entry_point="tierwise.env:TierwiseEnv")

@@ -1,0 +1,142 @@
+"""tierwise.emt in a guest with two nodes: it sees, and it moves. `python/emt/lab.sh` builds it for the guest."""
+
+import json
+from pathlib import Path
+
+from tierguest import Guest, Lack, test
+
+SITE = "/lab/bin/emt-site"
+# A guest is emulated: what is judged is where pages are, not what it costs.
+BUDGET = 1.0
+
+# A program whose hot objects are known: a tenth of them is used. It prints where pages of both parts are, and what tracking says.
+PROGRAM = """
+import faulthandler, json, os, sys, time
+from array import array
+import tierwise.emt as emt
+from tierwise.emt.native import NativeKernel
+from tierwise.emt.process import PROCESS
+
+signal, slow, pressure, seconds, reads = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5] == "reads"
+# What hangs says where.
+faulthandler.dump_traceback_later(seconds + 80, exit=True)
+items = [bytearray(4096) for _ in range(10000)]
+hot = items[4000:5000]
+size = len(hot[0])
+
+def pages(part):
+    # bytearray.__alloc__ is beside the object: the middle of the buffer is on a page of its own or a neighbour's.
+    import ctypes
+    return array("Q", sorted({ctypes.addressof(ctypes.c_char.from_buffer(item, size // 2)) & ~4095 for item in part}))
+
+def on_nodes(part):
+    nodes = list(NativeKernel().nodes(pages(part)))
+    return [nodes.count(0) / len(nodes), nodes.count(1) / len(nodes)]
+
+middle = size // 2
+def use():
+    if reads:
+        for item in hot: item[middle]
+    else:
+        for item in hot: item[middle] = 1
+
+before = {"hot": on_nodes(hot), "all": on_nodes(items)}
+slow_nodes = [int(node) for node in slow.split(",") if node]
+with emt.tiering(slow_nodes, mem_pressure=pressure, signal=signal, sample_interval=0.1, overhead_budget=BUDGET, demotion="lazy") as t:
+    table = PROCESS.last().table
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        use()
+        time.sleep(0.001)
+    stats = t.stats()
+    hotness = lambda part: sorted(table.hotness(address) for address in pages(part))
+    seen = {"hot": hotness(hot)[len(hot) // 4], "cold": hotness(items[:4000])[3000]}
+flags = [line.split()[1:] for line in open("/proc/self/smaps") if line.startswith("VmFlags:")]
+print(json.dumps({
+    "before": before, "after": {"hot": on_nodes(hot), "all": on_nodes(items)}, "seen": seen,
+    "promoted": stats.promoted, "demoted": stats.demoted, "failed": stats.failed, "active": stats.active, "reason": stats.reason,
+    "intervals": stats.intervals, "left_protected": sum(bool({"uw", "ur", "uf"} & set(line)) for line in flags),
+}))
+""".replace("BUDGET", str(BUDGET))
+
+
+def _run(guest: Guest, node: int, signal: str, slow: str, pressure: str, seconds: int, way: str) -> dict[str, object]:
+    """Runs the program with its memory preferred on a node; what it printed."""
+    assert Path(SITE).is_dir(), f"{SITE} is not in the guest: run python/emt/lab.sh on the host"
+    file = guest.folder / "program.py"
+    file.write_text(PROGRAM)
+    # The C library returns small buffers' memory to the system only from its own mappings: one arena keeps addresses steady.
+    words = ("env", f"PYTHONPATH={SITE}", "MALLOC_ARENA_MAX=1", "numactl", f"--preferred={node}", "python3", str(file))
+    try:
+        out = guest.run(*words, signal, slow, pressure, str(seconds), way, within_s=seconds + 100)
+    except AssertionError as error:
+        # The console shows of a processor that is stuck in the kernel only that it is; where it is stands in the kernel's log.
+        raise AssertionError("\n".join([str(error), *guest.run("dmesg").splitlines()[-80:]])) from error
+    found: dict[str, object] = json.loads(out.splitlines()[-1])
+    assert found["active"], found
+    assert found["left_protected"] == 0, found
+    return found
+
+
+def _part(found: dict[str, object], when: str, part: str) -> list[float]:
+    shares = found[when]
+    assert isinstance(shares, dict)
+    nodes: list[float] = shares[part]
+    return nodes
+
+
+def _seen(found: dict[str, object]) -> tuple[float, float]:
+    seen = found["seen"]
+    assert isinstance(seen, dict)
+    return seen["hot"], seen["cold"]
+
+
+@test(boot="hmat", timeout_s=240)
+def emt_promotes_what_is_used(guest: Guest) -> None:
+    """A program whose memory is all slow gets its hot part into fast memory, and only that."""
+    found = _run(guest, 1, "uffd-wp", "1", "16MiB", 40, "writes")
+    assert _part(found, "before", "hot")[1] > 0.95, found
+    guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
+    guest.figure("all_fast_share", _part(found, "after", "all")[0])
+    assert _part(found, "after", "hot")[0] > 0.9, found
+    assert _part(found, "after", "all")[0] < 0.5, found
+
+
+@test(boot="hmat", timeout_s=240)
+def emt_demotes_what_is_not_used(guest: Guest) -> None:
+    """With too little free fast memory the cold part goes down, and the hot part stays."""
+    found = _run(guest, 0, "uffd-wp", "1", "1GiB", 40, "writes")
+    assert _part(found, "before", "all")[0] > 0.95, found
+    guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
+    guest.figure("all_slow_share", _part(found, "after", "all")[1])
+    assert _part(found, "after", "hot")[0] > 0.8, found
+    assert _part(found, "after", "all")[1] > 0.5, found
+
+
+@test(boot="hmat", timeout_s=180)
+def emt_sees_writes(guest: Guest) -> None:
+    """uffd-wp tells the part that is written from the rest."""
+    found = _run(guest, 0, "uffd-wp", "", "0", 20, "writes")
+    hot, cold = _seen(found)
+    guest.figure("hotness_hot", hot)
+    guest.figure("hotness_cold", cold)
+    assert hot > 4 * max(cold, 1.0), found
+
+
+def _rwp_is_refused(guest: Guest) -> None:
+    """This kernel has no asynchronous read and write protection, and emt says so."""
+    out = guest.run("env", f"PYTHONPATH={SITE}", "python3", "-m", "tierwise.emt", "check")
+    line = next(line for line in out.splitlines() if line.startswith("uffd-rwp:"))
+    assert "no:" in line and "7.3" in line, out
+
+
+@test(boot="hmat", timeout_s=180, lacks={"6.12": Lack("userfaultfd has no RWP before 7.3", _rwp_is_refused)})
+def emt_sees_reads(guest: Guest) -> None:
+    """uffd-rwp tells a part of buffers that is only read from the rest; uffd-wp does not."""
+    hot, cold = _seen(_run(guest, 0, "uffd-rwp", "", "0", 20, "reads"))
+    guest.figure("hotness_hot", hot)
+    guest.figure("hotness_cold", cold)
+    assert hot > 4 * max(cold, 1.0), f"hot {hot}, cold {cold}"
+    hot, cold = _seen(_run(guest, 0, "uffd-wp", "", "0", 20, "reads"))
+    guest.figure("hotness_hot_by_writes", hot)
+    assert hot <= 4 * max(cold, 1.0), f"writes alone: hot {hot}, cold {cold}"

@@ -1,0 +1,65 @@
+"""In the guest: `python3 -m emtbench KERNEL WORKLOAD...` runs each under all policies and shares, a JSON line a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from bench.policies import POLICIES
+from bench.run import FILL_S, WORK_S, settle
+from tierguest import Guest
+from tierguest.program import Program, resident_bytes, wait_for_file
+
+MIB = 1 << 20
+#: Shares of the resident set that fit into fast memory (section 7 of the paper has these).
+SHARES = (0.25, 0.5, 0.75)
+PLACINGS = ("none", "kernel", "emt")
+#: What the kernel keeps of the fast node beside the program's pages (lab/bench/programs.py).
+KEPT_MIB = 10
+PROGRAM = Path(__file__).parent / "placed.py"
+
+
+def fill(guest: Guest, workload: str, placing: str) -> tuple[Program, Path]:
+    """A program that waits with its memory filled, and the file that it waits for."""
+    report, go = guest.folder / "filled", guest.folder / "go"
+    words = ("env", "PYTHONPATH=/lab/bin/emt-site", "python3", str(PROGRAM), workload, placing, str(report), str(go))
+    program = guest.start(*words, cgroup=guest.cgroup("emtbench"))
+    wait_for_file(report, program, FILL_S)
+    return program, go
+
+
+def run(kernel: str, workload: str, placing: str, share: float, resident_mib: float) -> dict[str, object]:
+    """One run; `resident_mib` was measured with everything fast."""
+    with Guest(kernel) as guest:
+        if share < 1.0:
+            guest.ballast(round(share * resident_mib) + KEPT_MIB)
+        program, go = fill(guest, workload, "emt" if placing == "emt" else "none")
+        resident = resident_bytes(program.pid) / MIB
+        if placing == "kernel":
+            POLICIES["kernel-tiering"].begin(guest, guest.cgroup("unused"), program.pid)
+        go.write_text("go\n", encoding="ascii")
+        status = program.wait(WORK_S)
+        assert status == 0, f"status {status}: {program.said()}"
+        return {"workload": workload, "placing": placing, "share": share, "resident_mib": resident, **program.json_lines()[-1]}
+
+
+def main(kernel: str, workloads: list[str]) -> None:
+    """Runs them all."""
+    with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
+        settle()
+        for workload in workloads:
+            bound = run(kernel, workload, "all-fast", 1.0, 0.0)
+            print(json.dumps(bound), file=events, flush=True)
+            resident_mib = bound["resident_mib"]
+            assert isinstance(resident_mib, float)
+            for share in SHARES:
+                for placing in PLACINGS:
+                    found = run(kernel, workload, placing, share, resident_mib)
+                    assert found["result"] == bound["result"], f"another result than with everything fast: {found}"
+                    print(json.dumps(found), file=events, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

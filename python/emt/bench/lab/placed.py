@@ -1,0 +1,96 @@
+"""In the guest: the program whose run time is measured. `placed.py WORKLOAD none|emt REPORT GO`
+
+It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work, whose seconds and result it prints. Objects that the work uses
+most are made last: where the fast node is filled by first touch, they begin on the slow one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+#: A guest's run takes seconds where programs take minutes: as the lab's daemon is, tracking is given ten times its default budget, and looks
+#: more often (lab/bench/policies.py).
+BUDGET, INTERVAL_S = 0.2, 0.05
+#: Of the fast node; the kernel keeps about as much of it for itself.
+KEPT_FREE = "12MiB"
+OBJECTS, HOT_PART, USES = 300_000, 5, 4_000_000
+NODES, EDGES_OF_NODE, SEARCHES = 60_000, 6, 12
+
+Work = Callable[[], int]
+
+
+def hotspot() -> Work:
+    """Of so many lists nine in ten uses go to the last fifth."""
+    items = [[n, n, n, n] for n in range(OBJECTS)]
+    draw = random.Random(1)
+    cold = OBJECTS - OBJECTS // HOT_PART
+
+    def work() -> int:
+        total = 0
+        for _ in range(USES):
+            place = draw.random()
+            # One draw decides both: below a tenth it is anywhere, above within the last fifth.
+            n = int(place * 10 * OBJECTS) if place < 0.1 else cold + int((place - 0.1) / 0.9 * (OBJECTS - cold))
+            total += items[n][1]
+        return total
+
+    return work
+
+
+def search() -> Work:
+    """Breadth-first search in a random graph, from several places."""
+    draw = random.Random(2)
+    graph = {n: [draw.randrange(NODES) for _ in range(EDGES_OF_NODE)] for n in range(NODES)}
+    # Beside it, what a program has and does not use.
+    idle = [[n] for n in range(OBJECTS)]
+
+    def work() -> int:
+        found = 0
+        for source in range(SEARCHES):
+            seen, front = {source}, [source]
+            while front:
+                front = [node for at in front for node in graph[at] if node not in seen and not seen.add(node)]  # type: ignore[func-returns-value]
+            found += len(seen)
+        return found + len(idle)
+
+    return work
+
+
+WORKLOADS: dict[str, Callable[[], Work]] = {"hotspot": hotspot, "search": search}
+
+
+@contextlib.contextmanager
+def tiered(policy: str) -> Iterator[dict[str, object]]:
+    """Tiering while the block runs, if that is the policy; and what it says of itself."""
+    told: dict[str, object] = {}
+    if policy != "emt":
+        yield told
+        return
+    import tierwise.emt as emt
+
+    with emt.tiering([1], mem_pressure=KEPT_FREE, sample_interval=INTERVAL_S, overhead_budget=BUDGET) as tiering:
+        yield told
+    stats = tiering.stats()
+    told.update(promoted=stats.promoted, demoted=stats.demoted, failed=stats.failed, overhead=stats.overhead, rested=stats.rested)
+
+
+def main(workload: str, policy: str, report: Path, go: Path) -> None:
+    """Prints a JSON line."""
+    work = WORKLOADS[workload]()
+    report.write_text("filled\n", encoding="ascii")
+    while not go.exists():
+        time.sleep(0.01)
+    began = time.monotonic()
+    with tiered(policy) as told:
+        result = work()
+    print(json.dumps({"seconds": time.monotonic() - began, "result": result, **told}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))

@@ -1,0 +1,150 @@
+"""What tracking costs and finds on one workload: `measure.py WORKLOAD SIGNAL [SECONDS]`, a JSON line on standard output.
+
+The program goes on without a pause through three phases of as many seconds of its own processor time each:
+
+1. the signal tracks within a budget of 2 %; its cost is what it accounts for;
+2. history: every page is protected in windows of 20 ms, and the windows in which it was touched are counted;
+3. the same again: the accesses that are scored.
+
+A ranking is worth the share of phase 3's touches that its top 10 or 25 % of pages get. The signal ranks by phase 1, the perfect history by phase
+2, the oracle by phase 3 itself. Touches are writes, which every use of an object is (its reference count); what is only read is not scored.
+
+Costs are processor time. Work done per second of it is compared between phase 1 and an untracked phase before and after it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import tierwise.emt as emt
+from tierwise.emt.native import NativeTable
+from tierwise.emt.process import PROCESS
+from tierwise.emt.signals.pool_objects import resident_bytes, types_of_objects
+from tierwise.emt.support import extension
+from workloads import WORKLOADS, Step
+
+WINDOW_NS = 20_000_000
+ALL_PAGES = 1 << 40
+#: So small that the decayed score is a count: 1000 windows weigh alike to 1 %.
+COUNTING_K = 1e-5
+
+
+def program_s() -> float:
+    """Processor time of this thread, which runs the workload."""
+    return time.thread_time()
+
+
+def work(step: Step, seconds: float) -> float:
+    """Steps a second of processor time, over at least so many seconds."""
+    began, steps = program_s(), 0
+    while (took := program_s() - began) < seconds:
+        step()
+        steps += 1
+    return steps / took
+
+
+def touches(step: Step, seconds: float) -> dict[int, float]:
+    """How often each page was touched while the workload ran."""
+    tracker, table = extension().Tracker("uffd-wp"), NativeTable()
+    read, write = os.pipe()
+    ends = threading.Event()
+
+    def look() -> None:
+        while not ends.is_set():
+            tracker.sample(table.inner, WINDOW_NS, WINDOW_NS, ALL_PAGES, COUNTING_K, read)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    work(step, seconds)
+    ends.set()
+    thread.join()
+    tracker.close()
+    os.close(read)
+    os.close(write)
+    addresses, counts, _ = table.pages()
+    return dict(zip(addresses, counts, strict=True))
+
+
+def caught(ranking: dict[int, float], scored: dict[int, float], share: float) -> float:
+    """The share of scored touches on the top share of pages. Pages that the ranking does not know come last."""
+    order = sorted(scored, key=lambda address: (-ranking.get(address, -1.0), address))
+    top = order[: round(len(order) * share)]
+    return sum(scored[address] for address in top) / (sum(scored.values()) or 1.0)
+
+
+def sampling_speed() -> dict[str, float]:
+    """Objects a second by pool walk, and by marking."""
+    objects = extension().Objects(False)
+    _, _, known, turn_ns = objects.turn(types_of_objects(), 1 << 31)
+    objects.sample()
+    looked_at, cpu_ns = objects.sample()
+    objects.close()
+    began = time.thread_time()
+    marked = len(extension().mark(10**6, 64)) // 8
+    marking_s = time.thread_time() - began
+    return {
+        "objects": known,
+        "pool_walk_objects_per_s": looked_at / (cpu_ns / 1e9),
+        "find_objects_s": turn_ns / 1e9,
+        "marked": marked,
+        "marking_pause_s": marking_s,
+    }
+
+
+def main(workload: str, signal: str, seconds: float) -> dict[str, object]:
+    """All phases."""
+    began = time.process_time()
+    step = WORKLOADS[workload]()
+    step()
+    gc.collect()
+    build_s = time.process_time() - began
+    plain = [work(step, seconds / 2)]
+    with emt.tiering(signal=signal):
+        tracked = work(step, seconds)
+        found = PROCESS.last()
+        assert found is not None
+        addresses, hotness, _ = found.table.pages()
+    stats = emt.stats()
+    ranking = dict(zip(addresses, hotness, strict=True))
+    plain.append(work(step, seconds / 2))
+    history, scored = touches(step, seconds), touches(step, seconds)
+    resident = resident_bytes()
+    return {
+        "workload": workload,
+        "signal": signal,
+        "python": platform.python_version(),
+        "resident_mb": resident / 1e6,
+        "build_cpu_s": build_s,
+        "setup_ms": stats.setup_s * 1e3,
+        "overhead": stats.overhead,
+        "overhead_by_rate": sum(plain) / 2 / tracked - 1,
+        "rates": [plain[0], tracked, plain[1]],
+        "memory_share": stats.memory_bytes / resident,
+        "intervals": stats.intervals,
+        "rested": stats.rested,
+        "faults": stats.faults,
+        "pages": len(scored),
+        "pages_ranked": len(ranking),
+        "caught": {
+            f"{share:.0%}": {
+                "signal": caught(ranking, scored, share),
+                "history": caught(history, scored, share),
+                "oracle": caught(scored, scored, share),
+            }
+            for share in (0.10, 0.25)
+        },
+        "speed": {} if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled() else sampling_speed(),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1], sys.argv[2], float(sys.argv[3]) if len(sys.argv) > 3 else 20.0)))

@@ -1,0 +1,32 @@
+/* What every file of the extension uses. */
+#ifndef TIERWISE_EMT_COMMON_H
+#define TIERWISE_EMT_COMMON_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The page that everything is counted in. The kernel's own on x86-64 and most arm64; module.c refuses others. */
+#define PAGE_SHIFT 12
+#define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)
+
+/* Nanoseconds of processor time of the calling thread. */
+int64_t thread_cpu_ns(void);
+
+/* Nanoseconds of a clock that only goes forward. */
+int64_t monotonic_ns(void);
+
+/* Memory that the trackers do not see: shared mappings are none of the private memory that they look at. NULL: no memory. */
+void *untracked_alloc(size_t bytes);
+void untracked_free(void *memory, size_t bytes);
+
+/* Adds the types and functions of a file to the module; -1 with an exception set. */
+int add_table(PyObject *module);
+int add_tracker(PyObject *module);
+int add_moves(PyObject *module);
+int add_objects(PyObject *module);
+
+#endif

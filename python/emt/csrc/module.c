@@ -1,0 +1,59 @@
+/* The extension: what cannot be done in Python, or not without the interpreter's lock. */
+#include "common.h"
+#include "marking.h"
+
+#include <unistd.h>
+
+#if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030f0000
+#error "tierwise.emt knows the object layout of CPython 3.11 to 3.14"
+#endif
+
+static int refuse_elsewhere(void)
+{
+    if (sysconf(_SC_PAGESIZE) != (long)PAGE_BYTES) {
+        PyErr_Format(PyExc_ImportError, "tierwise.emt counts in pages of 4096 bytes; this kernel's have %ld", sysconf(_SC_PAGESIZE));
+        return -1;
+    }
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "tierwise.emt tracks the whole process: use it in the main interpreter, not in a sub-interpreter");
+        return -1;
+    }
+    return 0;
+}
+
+static int execute(PyObject *module)
+{
+    if (refuse_elsewhere() < 0 || add_table(module) < 0 || add_tracker(module) < 0 || add_moves(module) < 0 || add_objects(module) < 0
+        || add_marking(module) < 0) {
+        return -1;
+    }
+#ifdef PY_GROWTH_BUILD_ID
+    return PyModule_AddIntConstant(module, "GROWTH_BUILD_ID", PY_GROWTH_BUILD_ID);
+#else
+    return PyModule_AddIntConstant(module, "GROWTH_BUILD_ID", 0);
+#endif
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#if PY_VERSION_HEX >= 0x030c0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "tierwise.emt._emt",
+    .m_doc = "Tables of pages, trackers, samplers and moves; see the Python modules that use them.",
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__emt(void);
+PyMODINIT_FUNC PyInit__emt(void)
+{
+    return PyModuleDef_Init(&definition);
+}

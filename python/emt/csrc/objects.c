@@ -1,0 +1,235 @@
+#include "objects.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Features (policy/features.py says why). */
+#define SMALL_CHANGE 2
+#define MOST_CHANGE 255
+
+/* The words before an object in its block: none; the collector's two; those and the two of a managed dict; in a debugging
+ * allocator's block everything stands 16 bytes further. */
+static const uint8_t offsets[] = {0, 16, 32, 48};
+
+static bool is_type(const struct types *types, uintptr_t address)
+{
+    for (size_t at = (address >> 4) & types->mask; types->slots[at] != 0; at = (at + 1) & types->mask) {
+        if (types->slots[at] == address) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The memory of a pool: itself if that is safe, else a copy; NULL if it is gone. Between this and leave_pool the pool stays. */
+static const char *enter_pool(const struct pool *pool, char *copy)
+{
+    pthread_mutex_lock(&pools_lock);
+    if (!pool->gone && pool->proven) {
+        return (const char *)pool->base;
+    }
+    bool gone = pool->gone;
+    pthread_mutex_unlock(&pools_lock);
+    return !gone && read_memory(pool->base, copy, POOL_BYTES) ? copy : NULL;
+}
+
+static void leave_pool(const char *memory, const char *copy)
+{
+    if (memory != NULL && memory != copy) {
+        pthread_mutex_unlock(&pools_lock);
+    }
+}
+
+/* Other threads change what is read here, a word at a time. */
+static uint64_t word_at(const char *at)
+{
+    return __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_RELAXED);
+}
+
+static uint32_t counter_at(const char *object, bool growth)
+{
+    uint64_t word = word_at(object);
+    return growth ? (uint32_t)(word >> 32) : (uint32_t)word;
+}
+
+static uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types, uint8_t *likely)
+{
+    if (*likely + 16u <= block_bytes && is_type(types, word_at(block + *likely + 8))) {
+        return *likely;
+    }
+    for (size_t n = 0; n < sizeof offsets; n++) {
+        if (offsets[n] + 16u <= block_bytes && is_type(types, word_at(block + offsets[n] + 8))) {
+            return *likely = offsets[n];
+        }
+    }
+    return NO_OBJECT;
+}
+
+static void find_in_pool(struct objects *objects, const struct pool *pool, const struct types *types)
+{
+    char copy[POOL_BYTES];
+    const char *memory = enter_pool(pool, copy);
+    struct object *object = &objects->all[pool->first];
+    uint32_t bytes = pool_block_bytes(pool), blocks = pool_blocks(pool);
+    uint8_t likely = 0;
+    for (uint32_t n = 0; n < blocks; n++, object++) {
+        const char *block = memory + POOL_HEADER_BYTES + n * bytes;
+        *object = (struct object){.offset = memory == NULL ? NO_OBJECT : find_object(block, bytes, types, &likely)};
+        if (object->offset != NO_OBJECT) {
+            object->previous = counter_at(block + object->offset, objects->growth);
+            objects->known++;
+        }
+    }
+    leave_pool(memory, copy);
+}
+
+/* Whether all pools are looked at in every turn; then their samples go on from turn to turn. */
+static void choose_pools(struct objects *objects, size_t most)
+{
+    objects->first = objects->next < objects->pools.count ? objects->next : 0;
+    objects->last = objects->first;
+    objects->count = 0;
+    while (objects->last < objects->pools.count) {
+        struct pool *pool = &objects->pools.all[objects->last];
+        if (objects->count + pool_blocks(pool) > most) {
+            break;
+        }
+        pool->first = (uint32_t)objects->count;
+        objects->count += pool_blocks(pool);
+        objects->last++;
+    }
+    objects->next = objects->last == objects->pools.count ? 0 : objects->last;
+}
+
+int objects_turn(struct objects *objects, const struct types *types, size_t most)
+{
+    int error = pools_find(&objects->pools);
+    if (error != 0) {
+        return error;
+    }
+    /* A pool's first block is counted in 32 bits. */
+    choose_pools(objects, most < UINT32_MAX ? most : UINT32_MAX);
+    free(objects->all);
+    objects->all = malloc((objects->count + 1) * sizeof *objects->all);
+    objects->known = 0;
+    objects->phase = 0;
+    if (objects->all == NULL) {
+        objects->first = objects->last = objects->count = 0;
+        return ENOMEM;
+    }
+    for (size_t n = objects->first; n < objects->last; n++) {
+        find_in_pool(objects, &objects->pools.all[n], types);
+    }
+    return 0;
+}
+
+static uint8_t change(uint32_t before, uint32_t now, bool growth)
+{
+    uint32_t difference = growth ? now - before : (now > before ? now - before : before - now);
+    return difference < MOST_CHANGE ? (uint8_t)difference : MOST_CHANGE;
+}
+
+static bool all_zero(const struct object *object)
+{
+    uint64_t changes;
+    memcpy(&changes, object->changes, sizeof changes);
+    return changes == 0;
+}
+
+static size_t sample_pool(struct objects *objects, const struct pool *pool, unsigned at, bool full)
+{
+    char copy[POOL_BYTES];
+    const char *memory = enter_pool(pool, copy);
+    if (memory == NULL) {
+        return 0;
+    }
+    struct object *object = &objects->all[pool->first];
+    uint32_t bytes = pool_block_bytes(pool), blocks = pool_blocks(pool);
+    size_t looked_at = 0;
+    const char *block = memory + POOL_HEADER_BYTES;
+    for (uint32_t n = 0; n < blocks; n++, object++, block += bytes) {
+        if (object->offset == NO_OBJECT) {
+            continue;
+        }
+        if (object->skipped > 0) {
+            object->skipped--;
+            continue;
+        }
+        uint32_t now = counter_at(block + object->offset, objects->growth);
+        object->changes[at] = change(object->previous, now, objects->growth);
+        object->previous = now;
+        object->skipped = full && all_zero(object) ? SKIPPED_PHASES : 0;
+        looked_at++;
+    }
+    leave_pool(memory, copy);
+    return looked_at;
+}
+
+size_t objects_sample(struct objects *objects)
+{
+    size_t looked_at = 0;
+    unsigned at = objects->phase % SAMPLES;
+    objects->phase++;
+    for (size_t n = objects->first; n < objects->last; n++) {
+        looked_at += sample_pool(objects, &objects->pools.all[n], at, objects->phase >= SAMPLES);
+    }
+    return looked_at;
+}
+
+static float predict(const struct object *object, unsigned samples, const float weights[6])
+{
+    uint8_t sorted[SAMPLES];
+    float sum = 0, squares = 0;
+    int nonzero = 0, small = 0;
+    memcpy(sorted, object->changes, samples);
+    for (unsigned n = 0; n < samples; n++) {
+        uint8_t value = sorted[n];
+        unsigned at = n;
+        for (; at > 0 && sorted[at - 1] > value; at--) {
+            sorted[at] = sorted[at - 1];
+        }
+        sorted[at] = value;
+        sum += value;
+        squares += (float)value * (float)value;
+        nonzero += value != 0;
+        small += value != 0 && value <= SMALL_CHANGE;
+    }
+    float mean = sum / (float)samples, variance = squares / (float)samples - mean * mean;
+    float median = ((float)sorted[(samples - 1) / 2] + (float)sorted[samples / 2]) / 2;
+    float predicted = weights[0] * median + weights[1] * sqrtf(variance > 0 ? variance : 0) + weights[2] * (float)nonzero
+                      + weights[3] * (float)small + weights[4] * (float)(sorted[samples - 1] - sorted[0]) + weights[5];
+    return predicted > 0 ? predicted : 0;
+}
+
+void objects_tell(struct objects *objects, struct table *table, const float weights[6], float k)
+{
+    unsigned samples = objects->phase < SAMPLES ? objects->phase : SAMPLES;
+    for (size_t n = objects->first; samples > 0 && n < objects->last; n++) {
+        const struct pool *pool = &objects->pools.all[n];
+        float hotness[POOL_BYTES / PAGE_BYTES] = {0};
+        uint32_t blocks = pool_blocks(pool);
+        for (uint32_t block = 0; block < blocks; block++) {
+            const struct object *object = &objects->all[pool->first + block];
+            if (object->offset != NO_OBJECT && !all_zero(object)) {
+                uintptr_t at = POOL_HEADER_BYTES + block * pool_block_bytes(pool) + object->offset;
+                hotness[at >> PAGE_SHIFT] += predict(object, samples, weights);
+            }
+        }
+        pthread_mutex_lock(&table->lock);
+        struct chunk *chunk = pool->gone ? NULL : table_chunk(table, pool->base, true);
+        for (unsigned page = 0; chunk != NULL && page < POOL_BYTES / PAGE_BYTES; page++) {
+            table_see(table, chunk, (unsigned)((pool->base - chunk->base) >> PAGE_SHIFT) + page, hotness[page], k);
+        }
+        pthread_mutex_unlock(&table->lock);
+    }
+}
+
+void objects_clear(struct objects *objects)
+{
+    pools_clear(&objects->pools);
+    free(objects->all);
+    objects->all = NULL;
+    objects->count = objects->known = objects->first = objects->last = 0;
+}

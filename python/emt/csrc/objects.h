@@ -1,0 +1,50 @@
+/* Samples of the reference counts of objects, pool by pool, without the interpreter's lock. */
+#ifndef TIERWISE_EMT_OBJECTS_H
+#define TIERWISE_EMT_OBJECTS_H
+
+#include "pools.h"
+#include "table.h"
+
+/* The paper's changes[0..7]. */
+#define SAMPLES 8
+/* Two phases are skipped for an object whose changes are all zero (section 5.2). */
+#define SKIPPED_PHASES 2
+/* A block without an object. */
+#define NO_OBJECT 0xff
+
+/* 16 bytes an object; the paper's metadata take 20, because there each has its address. */
+struct object {
+    uint32_t previous;
+    uint8_t changes[SAMPLES];
+    uint8_t offset; /* of the object in its block: what stands before it depends on its type */
+    uint8_t skipped;
+    uint16_t pad;
+};
+
+/* The types that objects are known by: a set of addresses, open addressing. */
+struct types {
+    uintptr_t *slots;
+    size_t mask;
+};
+
+struct objects {
+    struct pools pools;
+    struct object *all;
+    size_t count;        /* of `all`, blocks of the pools of this turn */
+    size_t known;        /* of those, objects */
+    size_t first, last;  /* pools of this turn */
+    size_t next;         /* pool with which the next turn begins */
+    unsigned phase;      /* samples taken in this turn */
+    bool growth;         /* what is read: the counter in the upper half, or the reference count */
+};
+
+/* Takes the next pools with at most so many blocks, and finds the objects in them. 0, or an error number. */
+int objects_turn(struct objects *objects, const struct types *types, size_t most);
+/* One sampling phase; how many objects were looked at. */
+size_t objects_sample(struct objects *objects);
+/* Tells the table the summed hotness of the pages of this turn, by the linear model: weights of median, deviation, nonzero, small, range, and
+ * the intercept. */
+void objects_tell(struct objects *objects, struct table *table, const float weights[6], float k);
+void objects_clear(struct objects *objects);
+
+#endif

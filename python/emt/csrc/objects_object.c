@@ -1,0 +1,274 @@
+/* The sampler of objects as a Python object, `Objects`, and what recursive marking needs: `mark`, `counters`. */
+#include "objects.h"
+#include "table_object.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct objects_object {
+    PyObject_HEAD
+    struct objects objects;
+    bool open;
+    atomic_bool busy;
+};
+
+#ifdef Py_GIL_DISABLED
+#define SUPPORTED 0
+#else
+#define SUPPORTED 1
+#endif
+
+static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"growth", NULL};
+    int growth;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "p:Objects", names, &growth)) {
+        return NULL;
+    }
+#ifndef PY_GROWTH_BUILD_ID
+    if (growth) {
+        PyErr_SetString(PyExc_OSError, "growth: this interpreter counts no changes of reference counts; growth/build.sh builds one that does");
+        return NULL;
+    }
+#endif
+    if (!SUPPORTED) {
+        PyErr_SetString(PyExc_OSError, "a free-threaded interpreter has no pools of objects; only pages can be tracked (uffd-wp, uffd-rwp)");
+        return NULL;
+    }
+    struct objects_object *self = (struct objects_object *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->objects.growth = growth;
+    self->open = pools_watch(&self->objects.pools);
+    if (!self->open) {
+        Py_DECREF(self);
+        PyErr_SetString(PyExc_RuntimeError, "objects are already sampled in this process; end that first");
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void release(struct objects_object *self)
+{
+    if (self->open) {
+        self->open = false;
+        pools_unwatch(&self->objects.pools);
+        objects_clear(&self->objects);
+    }
+}
+
+static void dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    release((struct objects_object *)object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+/* Takes the object for one call; false with an exception if it cannot be. */
+static bool enter(struct objects_object *self)
+{
+    if (atomic_exchange(&self->busy, true)) {
+        PyErr_SetString(PyExc_RuntimeError, "the sampler is in use by another thread");
+        return false;
+    }
+    if (!self->open) {
+        self->busy = false;
+        PyErr_SetString(PyExc_RuntimeError, "the sampler is closed");
+        return false;
+    }
+    return true;
+}
+
+static int fill_types(struct types *types, const Py_buffer *addresses)
+{
+    size_t count = (size_t)addresses->len / 8, room = 64;
+    while (room < count * 4) {
+        room *= 2;
+    }
+    types->slots = calloc(room, sizeof *types->slots);
+    types->mask = room - 1;
+    for (size_t n = 0; types->slots != NULL && n < count; n++) {
+        uintptr_t address = ((const uint64_t *)addresses->buf)[n];
+        size_t at = (address >> 4) & types->mask;
+        while (types->slots[at] != 0 && types->slots[at] != address) {
+            at = (at + 1) & types->mask;
+        }
+        types->slots[at] = address;
+    }
+    return types->slots == NULL ? ENOMEM : 0;
+}
+
+PyDoc_STRVAR(turn_doc, "turn(types, most)\n--\n\n"
+    "Takes the next pools with at most so many blocks. `types` are the addresses of all types, 8 bytes each. Returns (pools in all, pools of\n"
+    "this turn, objects in them, nanoseconds of processor time).");
+static PyObject *turn(PyObject *object, PyObject *args)
+{
+    struct objects_object *self = (struct objects_object *)object;
+    Py_buffer addresses;
+    Py_ssize_t most;
+    if (!PyArg_ParseTuple(args, "y*n:turn", &addresses, &most) || !enter(self)) {
+        return NULL;
+    }
+    struct types types;
+    int error = fill_types(&types, &addresses);
+    int64_t cpu_ns = 0;
+    Py_BEGIN_ALLOW_THREADS
+    cpu_ns = thread_cpu_ns();
+    error = error != 0 ? error : objects_turn(&self->objects, &types, most > 0 ? (size_t)most : 0);
+    cpu_ns = thread_cpu_ns() - cpu_ns;
+    free(types.slots);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&addresses);
+    self->busy = false;
+    if (error != 0) {
+        PyObject *text = PyUnicode_FromFormat("pools of objects cannot be read (process_vm_readv): %s", strerror(error));
+        PyObject *why = text == NULL ? NULL : Py_BuildValue("(iN)", error, text);
+        PyErr_SetObject(PyExc_OSError, why);
+        Py_XDECREF(why);
+        return NULL;
+    }
+    const struct objects *objects = &self->objects;
+    return Py_BuildValue("(nnnL)", (Py_ssize_t)objects->pools.count, (Py_ssize_t)(objects->last - objects->first),
+                         (Py_ssize_t)objects->known, (long long)cpu_ns);
+}
+
+PyDoc_STRVAR(sample_doc, "sample()\n--\n\nOne sampling phase. Returns (objects looked at, nanoseconds of processor time).");
+static PyObject *sample(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    struct objects_object *self = (struct objects_object *)object;
+    if (!enter(self)) {
+        return NULL;
+    }
+    size_t looked_at;
+    int64_t cpu_ns;
+    Py_BEGIN_ALLOW_THREADS
+    cpu_ns = thread_cpu_ns();
+    looked_at = objects_sample(&self->objects);
+    cpu_ns = thread_cpu_ns() - cpu_ns;
+    Py_END_ALLOW_THREADS
+    self->busy = false;
+    return Py_BuildValue("(nL)", (Py_ssize_t)looked_at, (long long)cpu_ns);
+}
+
+PyDoc_STRVAR(tell_doc, "tell(table, weights, k)\n--\n\n"
+    "Tells the table how hot the pages of this turn are, by the six weights of the linear model (median, deviation, nonzero, small, range,\n"
+    "intercept). Returns nanoseconds of processor time.");
+static PyObject *tell(PyObject *object, PyObject *args)
+{
+    struct objects_object *self = (struct objects_object *)object;
+    PyObject *table_argument;
+    float weights[6], k;
+    if (!PyArg_ParseTuple(args, "O(ffffff)f:tell", &table_argument, &weights[0], &weights[1], &weights[2], &weights[3], &weights[4],
+                          &weights[5], &k)) {
+        return NULL;
+    }
+    struct table *table = table_of(table_argument);
+    if (table == NULL || !enter(self)) {
+        return NULL;
+    }
+    int64_t cpu_ns;
+    Py_BEGIN_ALLOW_THREADS
+    cpu_ns = thread_cpu_ns();
+    objects_tell(&self->objects, table, weights, k);
+    cpu_ns = thread_cpu_ns() - cpu_ns;
+    Py_END_ALLOW_THREADS
+    self->busy = false;
+    return PyLong_FromLongLong(cpu_ns);
+}
+
+PyDoc_STRVAR(memory_doc, "memory_bytes()\n--\n\nWhat pools and objects of this turn take.");
+static PyObject *memory_bytes(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    const struct objects *objects = &((struct objects_object *)object)->objects;
+    return PyLong_FromSize_t(objects->count * sizeof(struct object) + objects->pools.room * sizeof(struct pool));
+}
+
+PyDoc_STRVAR(close_doc, "close()\n--\n\nEnds sampling and gives everything back. Calling it again does nothing.");
+static PyObject *close_(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    struct objects_object *self = (struct objects_object *)object;
+    if (atomic_exchange(&self->busy, true)) {
+        PyErr_SetString(PyExc_RuntimeError, "the sampler is in use by another thread: stop that first");
+        return NULL;
+    }
+    release(self);
+    self->busy = false;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(counters_doc, "counters(addresses, growth)\n--\n\n"
+    "The counters of objects at addresses of 8 bytes each (4 bytes each), and which could be read (1 byte each). Never crashes: memory\n"
+    "that is gone is told as such.");
+static PyObject *counters(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer addresses;
+    int growth;
+    if (!PyArg_ParseTuple(args, "y*p:counters", &addresses, &growth)) {
+        return NULL;
+    }
+    Py_ssize_t count = addresses.len / 8;
+    PyObject *values = PyBytes_FromStringAndSize(NULL, count * 4);
+    PyObject *readable = PyBytes_FromStringAndSize(NULL, count);
+    if (values == NULL || readable == NULL) {
+        Py_XDECREF(values);
+        Py_XDECREF(readable);
+        PyBuffer_Release(&addresses);
+        return NULL;
+    }
+    const uint64_t *address = addresses.buf;
+    char *value = PyBytes_AS_STRING(values), *could = PyBytes_AS_STRING(readable);
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t n = 0; n < count; n++) {
+        uint64_t word = 0;
+        could[n] = read_memory(address[n], &word, sizeof word);
+        uint32_t counter = growth ? (uint32_t)(word >> 32) : (uint32_t)word;
+        memcpy(value + n * 4, &counter, 4);
+    }
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&addresses);
+    return Py_BuildValue("(NN)", values, readable);
+}
+
+static PyMethodDef functions[] = {
+    {"counters", counters, METH_VARARGS, counters_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMethodDef methods[] = {
+    {"turn", turn, METH_VARARGS, turn_doc},
+    {"sample", sample, METH_NOARGS, sample_doc},
+    {"tell", tell, METH_VARARGS, tell_doc},
+    {"memory_bytes", memory_bytes, METH_NOARGS, memory_doc},
+    {"close", close_, METH_NOARGS, close_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, new},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_doc, "Objects(growth)\n--\n\nSamples counters of objects: the reference count, or EMT's growth counter."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "tierwise.emt._emt.Objects",
+    .basicsize = sizeof(struct objects_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+int add_objects(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
+    if (type == NULL) {
+        return -1;
+    }
+    int added = PyModule_AddType(module, (PyTypeObject *)type);
+    Py_DECREF(type);
+    return added < 0 ? -1 : PyModule_AddFunctions(module, functions);
+}

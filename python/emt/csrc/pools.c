@@ -1,0 +1,236 @@
+#include "pools.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pools *watched_pools;
+static PyObjectArenaAllocator original;
+static bool hooked;
+
+static void *arena_alloc(void *context, size_t size)
+{
+    (void)context;
+    return original.alloc(original.ctx, size);
+}
+
+/* The first pool at or after an address. */
+static size_t pool_at(const struct pools *pools, uintptr_t address)
+{
+    size_t low = 0, high = pools->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (pools->all[middle].base < address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void arena_free(void *context, void *arena, size_t size)
+{
+    (void)context;
+    pthread_mutex_lock(&pools_lock);
+    uintptr_t start = (uintptr_t)arena;
+    if (watched_pools != NULL) {
+        for (size_t n = pool_at(watched_pools, start); n < watched_pools->count && watched_pools->all[n].base < start + size; n++) {
+            watched_pools->all[n].gone = true;
+        }
+    }
+    original.free(original.ctx, arena, size);
+    pthread_mutex_unlock(&pools_lock);
+}
+
+static void lock_for_fork(void)
+{
+    pthread_mutex_lock(&pools_lock);
+}
+
+static void unlock_after_fork(void)
+{
+    pthread_mutex_unlock(&pools_lock);
+}
+
+bool pools_watch(struct pools *watched)
+{
+    static bool fork_known;
+    if (watched_pools != NULL) {
+        return false;
+    }
+    if (!fork_known) {
+        pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
+        fork_known = true;
+    }
+    pthread_mutex_lock(&pools_lock);
+    watched_pools = watched;
+    pthread_mutex_unlock(&pools_lock);
+    /* Ours may still be there, below somebody's who wrapped it: hooked twice it would call itself. */
+    if (!hooked) {
+        PyObject_GetArenaAllocator(&original);
+        PyObjectArenaAllocator ours = {NULL, arena_alloc, arena_free};
+        PyObject_SetArenaAllocator(&ours);
+        hooked = true;
+    }
+    return true;
+}
+
+void pools_unwatch(struct pools *watched)
+{
+    if (watched_pools != watched) {
+        return;
+    }
+    PyObjectArenaAllocator now;
+    PyObject_GetArenaAllocator(&now);
+    /* Somebody may have wrapped it after us; then ours stays below theirs and only passes on. */
+    if (now.free == arena_free) {
+        PyObject_SetArenaAllocator(&original);
+        hooked = false;
+    }
+    pthread_mutex_lock(&pools_lock);
+    watched_pools = NULL;
+    pthread_mutex_unlock(&pools_lock);
+}
+
+bool read_memory(uintptr_t from, void *to, size_t bytes)
+{
+    struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+}
+
+/* Whether a header is that of a pool with objects in it. */
+static bool plausible(const struct pool_header *header, uintptr_t base)
+{
+    if (header->size_class >= SIZE_CLASSES) {
+        return false;
+    }
+    uint32_t bytes = (header->size_class + 1) * 16;
+    uint32_t blocks = (uint32_t)(POOL_BYTES - POOL_HEADER_BYTES) / bytes;
+    return header->count >= 1 && header->count <= blocks && header->most_next_offset == POOL_BYTES - bytes
+           && header->next_offset >= POOL_HEADER_BYTES && header->next_offset <= POOL_BYTES
+           && (header->next_offset - POOL_HEADER_BYTES) % bytes == 0
+           && (header->free_block == 0 || (header->free_block > base && header->free_block < base + POOL_BYTES));
+}
+
+static int add(struct pools *pools, uintptr_t base, const struct pool_header *header)
+{
+    if (pools->count == pools->room) {
+        size_t room = pools->room ? pools->room * 2 : 4096;
+        struct pool *all = realloc(pools->all, room * sizeof *all);
+        if (all == NULL) {
+            return ENOMEM;
+        }
+        pools->all = all;
+        pools->room = room;
+    }
+    pools->all[pools->count++] = (struct pool){
+        .base = base,
+        .arena = header->arena,
+        .size_class = (uint8_t)header->size_class,
+        .proven = header->free_block != 0,
+    };
+    return 0;
+}
+
+/* Headers that one call reads. */
+#define BATCH 256
+
+/* The pools among up to BATCH places. The lock is held from the reading to the noting: an arena that goes away later is marked. */
+static int take_batch(struct pools *pools, uintptr_t first, size_t places)
+{
+    struct pool_header headers[BATCH];
+    struct iovec remote[BATCH];
+    for (size_t n = 0; n < places; n++) {
+        remote[n] = (struct iovec){(void *)(first + n * POOL_BYTES), sizeof *headers};
+    }
+    struct iovec local = {headers, places * sizeof *headers};
+    int error = 0;
+    pthread_mutex_lock(&pools_lock);
+    ssize_t got = process_vm_readv(getpid(), &local, 1, remote, places, 0);
+    for (size_t n = 0; error == 0 && got > 0 && n < (size_t)got / sizeof *headers; n++) {
+        if (plausible(&headers[n], first + n * POOL_BYTES)) {
+            error = add(pools, first + n * POOL_BYTES, &headers[n]);
+        }
+    }
+    pthread_mutex_unlock(&pools_lock);
+    return got < 0 && (errno == EPERM || errno == ENOSYS) ? errno : error;
+}
+
+/* Blocks of a pool whose links are looked at: most pools of containers show one at once. */
+#define TRIED_BLOCKS 4
+
+/* Whether an object of the pool is linked in the collector's lists: then its neighbour points back to it, and to no copy of it. */
+static bool linked(const struct pool *pool)
+{
+    for (uint32_t n = 0; n < TRIED_BLOCKS && n < pool_blocks(pool); n++) {
+        for (uint32_t before = 0; before <= 16 && before + 32 <= pool_block_bytes(pool); before += 16) {
+            uintptr_t head = pool->base + POOL_HEADER_BYTES + n * pool_block_bytes(pool) + before, next, back;
+            /* The two lowest bits of links are the collector's flags. */
+            if (read_memory(head, &next, sizeof next) && (next &= ~(uintptr_t)3) != 0 && next != head
+                && read_memory(next + 8, &back, sizeof back) && (back & ~(uintptr_t)3) == head) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool same_arena(const struct pool *one, const struct pool *other)
+{
+    return one->arena == other->arena && other->base - one->base < ARENA_BYTES;
+}
+
+/* Proves the pools of each arena of which one is proven, or has an object that is linked: all pools that stand together and say that
+ * they are of one arena. */
+static void prove(struct pools *pools)
+{
+    pthread_mutex_lock(&pools_lock);
+    for (size_t first = 0, last; first < pools->count; first = last) {
+        bool proven = false;
+        for (last = first; last < pools->count && same_arena(&pools->all[first], &pools->all[last]); last++) {
+            proven |= pools->all[last].proven && !pools->all[last].gone;
+        }
+        for (size_t n = first; n < last && !proven; n++) {
+            proven = !pools->all[n].gone && linked(&pools->all[n]);
+        }
+        for (size_t n = first; n < last; n++) {
+            pools->all[n].proven = proven;
+        }
+    }
+    pthread_mutex_unlock(&pools_lock);
+}
+
+/* No machine's pools are larger: address space that is only reserved (a sanitizer's shadow) is not gone through. */
+#define MOST_RANGE_BYTES ((uintptr_t)1 << 40)
+
+int pools_find(struct pools *pools)
+{
+    struct ranges ranges = {0};
+    int error = ranges_read(&ranges);
+    pthread_mutex_lock(&pools_lock);
+    pools->count = 0;
+    pthread_mutex_unlock(&pools_lock);
+    for (size_t n = 0; n < ranges.count && error == 0; n++) {
+        uintptr_t at = (ranges.all[n].start + POOL_BYTES - 1) & ~(POOL_BYTES - 1);
+        bool reserved = ranges.all[n].end - ranges.all[n].start > MOST_RANGE_BYTES;
+        while (error == 0 && !reserved && at + POOL_BYTES <= ranges.all[n].end) {
+            size_t places = (ranges.all[n].end - at) / POOL_BYTES;
+            places = places < BATCH ? places : BATCH;
+            error = take_batch(pools, at, places);
+            at += places * POOL_BYTES;
+        }
+    }
+    ranges_clear(&ranges);
+    prove(pools);
+    return error;
+}
+
+void pools_clear(struct pools *pools)
+{
+    free(pools->all);
+    memset(pools, 0, sizeof *pools);
+}

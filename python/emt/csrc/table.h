@@ -1,0 +1,53 @@
+/* The software page table for whole pages: seven bytes a page, in chunks of 2 MiB of addresses.
+ *
+ * The same answers as policy/page_table.py gives, without the interpreter's lock. Every function but table_new takes the
+ * table's own lock; none touches Python. */
+#ifndef TIERWISE_EMT_TABLE_H
+#define TIERWISE_EMT_TABLE_H
+
+#include "common.h"
+
+#include <pthread.h>
+
+#define BUCKETS 10
+#define CHUNK_PAGES 512
+#define CHUNK_BYTES (CHUNK_PAGES * PAGE_BYTES)
+/* What is protected and looked at together: few enough that the shortest window's share of the budget is some of them. */
+#define PIECE_PAGES 64
+#define PIECE_BYTES (PIECE_PAGES * PAGE_BYTES)
+
+enum tier { TIER_FAST, TIER_SLOW };
+
+/* Bits of `flags`. */
+#define PAGE_KNOWN 1      /* was seen present */
+#define PAGE_PROTECTED 2  /* was protected, and had not been touched when it was last looked at */
+
+struct chunk {
+    uintptr_t base;
+    int64_t visited_ns[CHUNK_PAGES / PIECE_PAGES]; /* when each piece was last looked at; 0: never */
+    float hotness[CHUNK_PAGES];
+    uint8_t cold[CHUNK_PAGES]; /* samplings in a row that found the page cold, at most 255 */
+    uint8_t tier[CHUNK_PAGES];
+    uint8_t flags[CHUNK_PAGES];
+};
+
+struct table {
+    pthread_mutex_t lock;
+    struct chunk **chunks; /* by address */
+    size_t count, room;
+    size_t pages; /* with PAGE_KNOWN */
+    size_t last;  /* where the last search ended: neighbours are asked for one after the other */
+};
+
+int table_init(struct table *table);
+void table_clear(struct table *table);
+
+/* The chunk of an address; made if it is not there and `make` is set. NULL: not there, or no memory. Takes the lock as held. */
+struct chunk *table_chunk(struct table *table, uintptr_t address, bool make);
+
+/* Equation 1, for one page that becomes known. Takes the lock as held. */
+void table_see(struct table *table, struct chunk *chunk, unsigned index, float seen, float k);
+
+unsigned table_bucket(float hotness);
+
+#endif

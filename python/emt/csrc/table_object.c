@@ -1,0 +1,430 @@
+/* The page table as a Python object: `Table`. */
+#include "moves.h"
+#include "table_object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static PyTypeObject *table_type;
+
+struct table *table_of(PyObject *object)
+{
+    if (!PyObject_TypeCheck(object, table_type)) {
+        PyErr_Format(PyExc_TypeError, "a %s where a Table is needed", Py_TYPE(object)->tp_name);
+        return NULL;
+    }
+    return &((struct table_object *)object)->table;
+}
+
+static struct table *own(PyObject *self)
+{
+    return &((struct table_object *)self)->table;
+}
+
+/* Walking all known pages, which most methods do. `chunk`, `i` and `address` are set in the body. */
+#define EACH_PAGE(table, body)                                                              \
+    for (size_t at_ = 0; at_ < (table)->count; at_++) {                                     \
+        struct chunk *chunk = (table)->chunks[at_];                                         \
+        for (unsigned i = 0; i < CHUNK_PAGES; i++) {                                        \
+            if (chunk->flags[i] & PAGE_KNOWN) {                                             \
+                body                                                                        \
+            }                                                                               \
+        }                                                                                   \
+    }
+
+static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, ":Table", names)) {
+        return NULL;
+    }
+    PyObject *self = type->tp_alloc(type, 0);
+    if (self != NULL && table_init(own(self)) != 0) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    return self;
+}
+
+static void dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    table_clear(own(self));
+    pthread_mutex_destroy(&own(self)->lock);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static Py_ssize_t length(PyObject *self)
+{
+    return (Py_ssize_t)own(self)->pages;
+}
+
+static PyObject *counts_tuple(const size_t counts[BUCKETS])
+{
+    PyObject *tuple = PyTuple_New(BUCKETS);
+    for (int n = 0; tuple != NULL && n < BUCKETS; n++) {
+        PyObject *count = PyLong_FromSize_t(counts[n]);
+        if (count == NULL) {
+            Py_CLEAR(tuple);
+        } else {
+            PyTuple_SET_ITEM(tuple, n, count);
+        }
+    }
+    return tuple;
+}
+
+PyDoc_STRVAR(histogram_doc, "histogram()\n--\n\nPages by bucket, of the fast tier and of the slow one.");
+static PyObject *histogram(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct table *table = own(self);
+    size_t counts[2][BUCKETS] = {{0}};
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&table->lock);
+    EACH_PAGE(table, counts[chunk->tier[i]][table_bucket(chunk->hotness[i])]++;)
+    pthread_mutex_unlock(&table->lock);
+    Py_END_ALLOW_THREADS
+    PyObject *fast = counts_tuple(counts[TIER_FAST]);
+    PyObject *slow = counts_tuple(counts[TIER_SLOW]);
+    if (fast == NULL || slow == NULL) {
+        Py_XDECREF(fast);
+        Py_XDECREF(slow);
+        return NULL;
+    }
+    return Py_BuildValue("(NN)", fast, slow);
+}
+
+PyDoc_STRVAR(judge_doc, "judge(h)\n--\n\nCounts for each page how many samplings in a row found it below bucket h.");
+static PyObject *judge(PyObject *self, PyObject *arg)
+{
+    struct table *table = own(self);
+    long h = PyLong_AsLong(arg);
+    if (h == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&table->lock);
+    EACH_PAGE(table, {
+        bool cold = (long)table_bucket(chunk->hotness[i]) < h;
+        chunk->cold[i] = (uint8_t)(cold ? chunk->cold[i] + (chunk->cold[i] < 255) : 0);
+    })
+    pthread_mutex_unlock(&table->lock);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+/* What coldest_fast and hottest_slow ask for. */
+struct wish {
+    enum tier tier;
+    long h;
+    long patience;
+    size_t limit;
+};
+
+static bool wished(const struct wish *wish, const struct chunk *chunk, unsigned i, long bucket)
+{
+    if (chunk->tier[i] != wish->tier) {
+        return false;
+    }
+    return wish->tier == TIER_FAST ? bucket < wish->h && chunk->cold[i] >= wish->patience : bucket >= wish->h;
+}
+
+/* The addresses of the pages that are wished for, bucket by bucket; how many. */
+static size_t choose(struct table *table, const struct wish *wish, uint64_t *out)
+{
+    size_t found = 0;
+    for (long step = 0; step < BUCKETS && found < wish->limit; step++) {
+        long bucket = wish->tier == TIER_FAST ? step : BUCKETS - 1 - step;
+        EACH_PAGE(table, {
+            if (found < wish->limit && (long)table_bucket(chunk->hotness[i]) == bucket && wished(wish, chunk, i, bucket)) {
+                out[found++] = chunk->base + i * PAGE_BYTES;
+            }
+        })
+    }
+    return found;
+}
+
+static PyObject *chosen(struct table *table, struct wish wish)
+{
+    wish.limit = wish.limit < table->pages ? wish.limit : table->pages;
+    uint64_t *out = malloc((wish.limit + 1) * sizeof *out);
+    if (out == NULL) {
+        return PyErr_NoMemory();
+    }
+    size_t found;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&table->lock);
+    found = choose(table, &wish, out);
+    pthread_mutex_unlock(&table->lock);
+    Py_END_ALLOW_THREADS
+    PyObject *bytes = PyBytes_FromStringAndSize((char *)out, (Py_ssize_t)(found * sizeof *out));
+    free(out);
+    return bytes;
+}
+
+PyDoc_STRVAR(coldest_fast_doc, "coldest_fast(h, patience, limit)\n--\n\n"
+    "Addresses (8 bytes each) of fast pages below bucket h that were cold so many samplings in a row.");
+static PyObject *coldest_fast(PyObject *self, PyObject *args)
+{
+    struct wish wish = {.tier = TIER_FAST};
+    Py_ssize_t limit;
+    if (!PyArg_ParseTuple(args, "lln:coldest_fast", &wish.h, &wish.patience, &limit)) {
+        return NULL;
+    }
+    wish.limit = limit > 0 ? (size_t)limit : 0;
+    return chosen(own(self), wish);
+}
+
+PyDoc_STRVAR(hottest_slow_doc, "hottest_slow(h, limit)\n--\n\nAddresses (8 bytes each) of slow pages in bucket h and above.");
+static PyObject *hottest_slow(PyObject *self, PyObject *args)
+{
+    struct wish wish = {.tier = TIER_SLOW};
+    Py_ssize_t limit;
+    if (!PyArg_ParseTuple(args, "ln:hottest_slow", &wish.h, &limit)) {
+        return NULL;
+    }
+    wish.limit = limit > 0 ? (size_t)limit : 0;
+    return chosen(own(self), wish);
+}
+
+PyDoc_STRVAR(place_doc, "place(addresses, fast)\n--\n\nNotes in which tier pages are.");
+static PyObject *place(PyObject *self, PyObject *args)
+{
+    struct table *table = own(self);
+    Py_buffer addresses;
+    int fast;
+    if (!PyArg_ParseTuple(args, "y*p:place", &addresses, &fast)) {
+        return NULL;
+    }
+    const uint64_t *address = addresses.buf;
+    pthread_mutex_lock(&table->lock);
+    for (Py_ssize_t n = 0; n < addresses.len / 8; n++) {
+        struct chunk *chunk = table_chunk(table, address[n], false);
+        if (chunk != NULL) {
+            chunk->tier[(address[n] - chunk->base) >> PAGE_SHIFT] = fast ? TIER_FAST : TIER_SLOW;
+        }
+    }
+    pthread_mutex_unlock(&table->lock);
+    PyBuffer_Release(&addresses);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(see_doc, "see(pages, k)\n--\n\n"
+    "An interval's hotness of pages (a dict of address to hotness); all known pages cool by equation 1, with weight k.");
+static PyObject *see(PyObject *self, PyObject *args)
+{
+    struct table *table = own(self);
+    PyObject *pages, *key, *value;
+    float k;
+    if (!PyArg_ParseTuple(args, "O!f:see", &PyDict_Type, &pages, &k)) {
+        return NULL;
+    }
+    pthread_mutex_lock(&table->lock);
+    EACH_PAGE(table, chunk->hotness[i] *= 1.0f - k;)
+    for (Py_ssize_t position = 0; PyDict_Next(pages, &position, &key, &value);) {
+        uintptr_t address = PyLong_AsSize_t(key);
+        double seen = PyFloat_AsDouble(value);
+        struct chunk *chunk = PyErr_Occurred() ? NULL : table_chunk(table, address, true);
+        if (chunk == NULL) {
+            break;
+        }
+        unsigned i = (unsigned)((address - chunk->base) >> PAGE_SHIFT);
+        table_see(table, chunk, i, 0.0f, 0.0f);
+        chunk->hotness[i] += k * (float)seen;
+    }
+    pthread_mutex_unlock(&table->lock);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(hotness_doc, "hotness(address)\n--\n\nOf the page at an address; 0 if it is not known.");
+static PyObject *hotness(PyObject *self, PyObject *arg)
+{
+    struct table *table = own(self);
+    uintptr_t address = PyLong_AsSize_t(arg);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    pthread_mutex_lock(&table->lock);
+    struct chunk *chunk = table_chunk(table, address, false);
+    double found = chunk == NULL ? 0.0 : (double)chunk->hotness[(address - chunk->base) >> PAGE_SHIFT];
+    pthread_mutex_unlock(&table->lock);
+    return PyFloat_FromDouble(found);
+}
+
+PyDoc_STRVAR(pages_doc, "pages()\n--\n\n"
+    "Of all pages by address: addresses (8 bytes each), hotness (4 bytes, float), tiers (1 byte, 0 is fast).");
+static PyObject *pages(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct table *table = own(self);
+    pthread_mutex_lock(&table->lock);
+    Py_ssize_t count = (Py_ssize_t)table->pages, n = 0;
+    PyObject *addresses = PyBytes_FromStringAndSize(NULL, count * 8);
+    PyObject *values = PyBytes_FromStringAndSize(NULL, count * 4);
+    PyObject *tiers = PyBytes_FromStringAndSize(NULL, count);
+    if (addresses != NULL && values != NULL && tiers != NULL) {
+        EACH_PAGE(table, {
+            uint64_t address = chunk->base + i * PAGE_BYTES;
+            memcpy(PyBytes_AS_STRING(addresses) + n * 8, &address, 8);
+            memcpy(PyBytes_AS_STRING(values) + n * 4, &chunk->hotness[i], 4);
+            PyBytes_AS_STRING(tiers)[n++] = (char)chunk->tier[i];
+        })
+    }
+    pthread_mutex_unlock(&table->lock);
+    if (addresses == NULL || values == NULL || tiers == NULL) {
+        Py_XDECREF(addresses);
+        Py_XDECREF(values);
+        Py_XDECREF(tiers);
+        return NULL;
+    }
+    return Py_BuildValue("(NNN)", addresses, values, tiers);
+}
+
+PyDoc_STRVAR(heat_doc, "heat(bins)\n--\n\nThe mean hotness (4 bytes, float) of each of so many equal parts of the pages, by address.");
+static PyObject *heat(PyObject *self, PyObject *arg)
+{
+    struct table *table = own(self);
+    Py_ssize_t bins = PyLong_AsSsize_t(arg);
+    if (bins < 1 || bins > 65536) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "%zd bins; allowed: 1 to 65536", bins);
+    }
+    PyObject *result = PyBytes_FromStringAndSize(NULL, bins * 4);
+    if (result == NULL) {
+        return NULL;
+    }
+    float *mean = (float *)(void *)PyBytes_AS_STRING(result);
+    memset(mean, 0, (size_t)bins * 4);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&table->lock);
+    size_t n = 0, pages = table->pages, in_bin = 0, bin = 0;
+    EACH_PAGE(table, {
+        size_t now = n++ * (size_t)bins / pages;
+        if (now != bin) {
+            mean[bin] /= (float)(in_bin > 0 ? in_bin : 1);
+            bin = now;
+            in_bin = 0;
+        }
+        mean[bin] += chunk->hotness[i];
+        in_bin++;
+    })
+    mean[bin] /= (float)(in_bin > 0 ? in_bin : 1);
+    pthread_mutex_unlock(&table->lock);
+    Py_END_ALLOW_THREADS
+    return result;
+}
+
+PyDoc_STRVAR(memory_doc, "memory_bytes()\n--\n\nWhat the table takes.");
+static PyObject *memory_bytes(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct table *table = own(self);
+    return PyLong_FromSize_t(table->count * sizeof(struct chunk) + table->room * sizeof(struct chunk *));
+}
+
+/* Asks the kernel where the known pages of one chunk are; those that are nowhere are forgotten. */
+static void locate_chunk(struct table *table, struct chunk *chunk, uint64_t fast_nodes)
+{
+    void *address[CHUNK_PAGES];
+    int status[CHUNK_PAGES];
+    unsigned index[CHUNK_PAGES], count = 0;
+    for (unsigned i = 0; i < CHUNK_PAGES; i++) {
+        if (chunk->flags[i] & PAGE_KNOWN) {
+            index[count] = i;
+            address[count++] = (void *)(chunk->base + i * PAGE_BYTES);
+        }
+    }
+    if (count == 0 || where_pages(count, address, status) != 0) {
+        return;
+    }
+    for (unsigned n = 0; n < count; n++) {
+        unsigned i = index[n];
+        if (status[n] < 0) {
+            chunk->flags[i] = 0;
+            table->pages--;
+        } else {
+            chunk->tier[i] = (fast_nodes >> (status[n] & 63)) & 1 ? TIER_FAST : TIER_SLOW;
+        }
+    }
+}
+
+static void drop_empty(struct table *table)
+{
+    size_t kept = 0;
+    for (size_t at = 0; at < table->count; at++) {
+        struct chunk *chunk = table->chunks[at];
+        bool known = false;
+        for (unsigned i = 0; i < CHUNK_PAGES && !known; i++) {
+            known = chunk->flags[i] & PAGE_KNOWN;
+        }
+        if (known) {
+            table->chunks[kept++] = chunk;
+        } else {
+            untracked_free(chunk, sizeof *chunk);
+        }
+    }
+    table->count = kept;
+}
+
+PyDoc_STRVAR(locate_doc, "locate(fast_nodes, first, pages)\n--\n\n"
+    "Asks the kernel where pages are, from the first-th chunk on and until so many were asked for; fast_nodes has a bit for each\n"
+    "node of the fast tier. Pages that are gone are forgotten. Returns the chunk to go on with, 0 at the end.");
+static PyObject *locate(PyObject *self, PyObject *args)
+{
+    struct table *table = own(self);
+    unsigned long long fast_nodes;
+    Py_ssize_t first, limit;
+    if (!PyArg_ParseTuple(args, "Knn:locate", &fast_nodes, &first, &limit)) {
+        return NULL;
+    }
+    size_t at = first > 0 ? (size_t)first : 0;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&table->lock);
+    for (Py_ssize_t asked = 0; at < table->count && asked < limit; at++, asked += CHUNK_PAGES) {
+        locate_chunk(table, table->chunks[at], fast_nodes);
+    }
+    if (at >= table->count) {
+        at = 0;
+        drop_empty(table);
+    }
+    pthread_mutex_unlock(&table->lock);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromSize_t(at);
+}
+
+static PyMethodDef methods[] = {
+    {"histogram", histogram, METH_NOARGS, histogram_doc},
+    {"judge", judge, METH_O, judge_doc},
+    {"coldest_fast", coldest_fast, METH_VARARGS, coldest_fast_doc},
+    {"hottest_slow", hottest_slow, METH_VARARGS, hottest_slow_doc},
+    {"place", place, METH_VARARGS, place_doc},
+    {"see", see, METH_VARARGS, see_doc},
+    {"hotness", hotness, METH_O, hotness_doc},
+    {"pages", pages, METH_NOARGS, pages_doc},
+    {"heat", heat, METH_O, heat_doc},
+    {"memory_bytes", memory_bytes, METH_NOARGS, memory_doc},
+    {"locate", locate, METH_VARARGS, locate_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, new},
+    {Py_tp_dealloc, dealloc},
+    {Py_tp_methods, methods},
+    {Py_sq_length, length},
+    {Py_tp_doc, "The software page table for whole pages; see policy.page_table for what it answers."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "tierwise.emt._emt.Table",
+    .basicsize = sizeof(struct table_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+int add_table(PyObject *module)
+{
+    table_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return table_type == NULL ? -1 : PyModule_AddType(module, table_type);
+}

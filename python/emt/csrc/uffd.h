@@ -1,0 +1,88 @@
+/* What the kernel offers to see which pages are touched: userfaultfd and PAGEMAP_SCAN, in two ways behind one interface.
+ *
+ * The numbers are the kernel's ABI (linux/userfaultfd.h, linux/fs.h); they stand here because a machine's headers are older than the
+ * kernels that a wheel meets. */
+#ifndef TIERWISE_EMT_UFFD_H
+#define TIERWISE_EMT_UFFD_H
+
+#include "common.h"
+
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+#define EMT_UFFD_FEATURE_WP_UNPOPULATED ((uint64_t)1 << 13)
+#define EMT_UFFD_FEATURE_WP_ASYNC ((uint64_t)1 << 15)
+#define EMT_UFFD_FEATURE_RWP ((uint64_t)1 << 17)
+#define EMT_UFFD_FEATURE_RWP_ASYNC ((uint64_t)1 << 18)
+#define EMT_UFFDIO_REGISTER_MODE_WP ((uint64_t)1 << 1)
+#define EMT_UFFDIO_REGISTER_MODE_RWP ((uint64_t)1 << 3)
+
+struct emt_uffdio_rwprotect {
+    struct uffdio_range range;
+    uint64_t mode;
+};
+#define EMT_UFFDIO_RWPROTECT _IOWR(UFFDIO, 0x09, struct emt_uffdio_rwprotect)
+#define EMT_UFFDIO_RWPROTECT_MODE_RWP ((uint64_t)1)
+
+#define EMT_PAGE_IS_WRITTEN ((uint64_t)1 << 1)
+#define EMT_PAGE_IS_PRESENT ((uint64_t)1 << 3)
+#define EMT_PAGE_IS_ACCESSED ((uint64_t)1 << 9)
+#define EMT_PM_SCAN_WP_MATCHING 1
+
+struct emt_page_region {
+    uint64_t start, end, categories;
+};
+struct emt_pm_scan_arg {
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+#define EMT_PAGEMAP_SCAN _IOWR('f', 16, struct emt_pm_scan_arg)
+
+/* One chunk's pages can alternate between two states. */
+#define REGIONS 512
+
+struct uffd;
+
+/* One way of seeing. */
+struct uffd_way {
+    const char *name;
+    uint64_t features;      /* of UFFDIO_API */
+    uint64_t register_mode; /* of UFFDIO_REGISTER */
+    uint64_t touched;       /* the category of PAGEMAP_SCAN that a touched page has */
+    const char *since;      /* the kernel that brought it */
+    /* Protects the present pages of a range, after telling in `regions` which of them were touched since the last time. The number
+     * of regions, or -errno. */
+    long (*protect)(struct uffd *uffd, uintptr_t start, uintptr_t end, struct emt_page_region *regions);
+};
+
+extern const struct uffd_way uffd_wp;
+extern const struct uffd_way uffd_rwp;
+
+struct uffd {
+    const struct uffd_way *way;
+    int fd, pagemap;
+};
+
+/* Opens both descriptors. 0, or an error number; `step` is then what failed. */
+int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step);
+void uffd_close(struct uffd *uffd);
+
+/* 0, or an error number. */
+int uffd_register(struct uffd *uffd, uintptr_t start, uintptr_t end);
+void uffd_unregister(struct uffd *uffd, uintptr_t start, uintptr_t end);
+
+/* The present pages of a range, with `touched` among their categories if they were; `flags` are PAGEMAP_SCAN's. The number of regions,
+ * or -errno. */
+long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags, struct emt_page_region *regions);
+
+/* The first present page of a range; its end if there is none. The kernel passes over what was never touched, so that terabytes of
+ * address space that a program only reserved take no time. */
+uintptr_t uffd_next_present(struct uffd *uffd, uintptr_t start, uintptr_t end);
+
+/* Nanoseconds of processor time that the first touch of a protected page costs the one who touches it; -errno. */
+int64_t uffd_fault_ns(struct uffd *uffd);
+
+#endif

@@ -1,0 +1,143 @@
+"""Learns which of this program's memory is hot, and keeps it in the fast memory tier.
+
+    import tierwise.emt as emt
+
+    with emt.tiering(slow_nodes=[1], mem_pressure="1GiB", sample_interval=0.25, overhead_budget=0.02) as t:
+        work()
+    print(t.stats())
+
+It is EMT ("Efficient Memory Tiering" for Python) on the CPython that people have: no patch, no daemon, no root. Without slow nodes it only
+tracks, which shows what would be moved::
+
+    with emt.tiering() as t:
+        work()
+    t.report("heat.html")
+
+docs/emt.md says how it works, what it costs and what it finds.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
+from .metrics import open_metrics
+from .process import PROCESS
+from .report import report as _report
+from .settings import Settings, nodes_of_mask
+from .stats import Stats
+
+__all__ = [
+    "EMT", "AlreadyTracking", "EmtError", "NotTracking", "Settings", "Stats", "Tiering", "Unavailable", "end", "open_metrics",
+    "report", "start", "stats", "tiering",
+]  # fmt: skip
+
+
+def start(settings: Settings | None = None, callback: Callable[[Stats], None] | None = None) -> None:
+    """Begins tracking, and tiering if the settings name slow nodes.
+
+    `callback` gets the stats every few intervals, in the tracking thread; what it takes counts as overhead.
+
+    Raises:
+        AlreadyTracking: It is on.
+        Unavailable: This process, kernel or machine does not allow it; it says why.
+    """
+    PROCESS.begin(settings or Settings(), callback)
+
+
+def end() -> Stats:
+    """Ends it; no page is protected any more. Returns the last stats.
+
+    Raises:
+        NotTracking: It is not on.
+    """
+    return PROCESS.finish()
+
+
+def stats() -> Stats:
+    """What is known now, or was when tracking ended."""
+    return PROCESS.stats()
+
+
+def report(path: str | os.PathLike[str]) -> None:
+    """Draws the heat map of the tracking that is on, or was last: a file that ends in .html, or in .png (needs matplotlib).
+
+    Raises:
+        NotTracking: There was none, or it was too short to draw.
+        ValueError: The name has another ending.
+        Unavailable: A PNG without matplotlib.
+    """
+    tracking = PROCESS.last()
+    if tracking is None:
+        raise NotTracking(f"there is nothing to report: {PROCESS.stats().reason}")
+    _report(path, tracking.history, tracking.stats())
+
+
+class Tiering:
+    """What `tiering` gives to its block."""
+
+    def stats(self) -> Stats:
+        """What is known now, or was at the end of the block."""
+        return stats()
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """See `report`."""
+        report(path)
+
+
+@contextlib.contextmanager
+def tiering(
+    slow_nodes: Sequence[int] = (),
+    *,
+    fast_nodes: Sequence[int] = (),
+    mem_pressure: int | str = "1GiB",
+    sample_interval: float = 0.25,
+    overhead_budget: float = 0.02,
+    signal: str = "uffd-wp",
+    objects: str = "pools",
+    demotion: str = "adaptive",
+    representation: str = "summed",
+    callback: Callable[[Stats], None] | None = None,
+) -> Iterator[Tiering]:
+    """Tracks and tiers while its block runs; see `Settings` for what the arguments mean.
+
+    Raises:
+        AlreadyTracking: It is on.
+        Unavailable: This process, kernel or machine does not allow it; it says why.
+        ValueError: An argument is not allowed.
+    """
+    settings = Settings(
+        slow_nodes=tuple(slow_nodes),
+        fast_nodes=tuple(fast_nodes),
+        mem_pressure=mem_pressure,
+        sample_interval=sample_interval,
+        overhead_budget=overhead_budget,
+        signal=signal,
+        objects=objects,
+        demotion=demotion,
+        representation=representation,
+    )
+    start(settings, callback)
+    try:
+        yield Tiering()
+    finally:
+        # The block may have ended it already.
+        with contextlib.suppress(NotTracking):
+            end()
+
+
+class EMT:
+    """The paper's own face (listing 1)."""
+
+    @staticmethod
+    def start(mask: int, mem_pressure: int | str, sample_interval: float) -> None:
+        """Demotes to the nodes of a mask (bit n is node n) while less than mem_pressure is free on the others.
+
+        `sample_interval` is in seconds.
+        """
+        start(Settings(slow_nodes=nodes_of_mask(mask), mem_pressure=mem_pressure, sample_interval=sample_interval))
+
+    @staticmethod
+    def end() -> Stats:
+        """Ends it."""
+        return end()

@@ -1,0 +1,124 @@
+"""`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `check` says what works here."""
+
+import argparse
+import runpy
+import sys
+from pathlib import Path
+
+from . import end, open_metrics, report, start, stats
+from .errors import EmtError, Unavailable
+from .settings import DEMOTIONS, OBJECTS, REPRESENTATIONS, SIGNALS, Settings
+from .signals import make_signal
+from .support import lack
+from .topology import nodes_with_memory
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(prog="python -m tierwise.emt", description="Keeps the hot memory of a Python program in the fast tier.")
+    commands = top.add_subparsers(dest="command", required=True)
+    commands.add_parser("check", help="say which signals and nodes there are here, and why others are not")
+    run = commands.add_parser("run", help="run a program with tracking on")
+    run.add_argument("--slow-nodes", default="", help="nodes that cold pages go to, with commas between; without any, pages are only tracked")
+    run.add_argument("--fast-nodes", default="", help="nodes that hot pages go to; by default all others")
+    run.add_argument("--mem-pressure", default="1GiB", help="free memory of the fast nodes below which pages move (default 1GiB)")
+    run.add_argument("--sample-interval", type=float, default=0.25, help="seconds of a sampling phase (default 0.25)")
+    run.add_argument("--overhead-budget", type=float, default=0.02, help="share of processor time that it may add (default 0.02)")
+    run.add_argument("--signal", choices=SIGNALS, default="uffd-wp")
+    run.add_argument("--objects", choices=OBJECTS, default="pools")
+    run.add_argument("--demotion", choices=DEMOTIONS, default="adaptive")
+    run.add_argument("--representation", choices=REPRESENTATIONS, default="summed")
+    run.add_argument("--report", type=Path, help="draw the heat map into this file, .html or .png")
+    run.add_argument("--metrics", type=Path, help="write the stats into this file, as OpenMetrics text")
+    run.add_argument("--module", "-m", action="store_true", help="the program is a module's name")
+    run.add_argument("program")
+    run.add_argument("words", nargs=argparse.REMAINDER, help="its own words")
+    return top
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """What the command line asks for."""
+    return Settings.from_environment(
+        {
+            "TIERWISE_EMT_SLOW_NODES": args.slow_nodes,
+            "TIERWISE_EMT_FAST_NODES": args.fast_nodes,
+            "TIERWISE_EMT_MEM_PRESSURE": args.mem_pressure,
+            "TIERWISE_EMT_SAMPLE_INTERVAL": str(args.sample_interval),
+            "TIERWISE_EMT_OVERHEAD_BUDGET": str(args.overhead_budget),
+            "TIERWISE_EMT_SIGNAL": args.signal,
+            "TIERWISE_EMT_OBJECTS": args.objects,
+            "TIERWISE_EMT_DEMOTION": args.demotion,
+            "TIERWISE_EMT_REPRESENTATION": args.representation,
+        }
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Runs the program as __main__. What it raises, SystemExit too, goes on when tracking has ended."""
+    start(settings_of(args))
+    sys.argv = [args.program, *args.words]
+    try:
+        if args.module:
+            runpy.run_module(args.program, run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = str(Path(args.program).resolve().parent)
+            runpy.run_path(args.program, run_name="__main__")
+    finally:
+        if stats().active:
+            end()
+        _write(args)
+
+
+def _write(args: argparse.Namespace) -> None:
+    if args.metrics:
+        args.metrics.write_text(open_metrics(stats()), encoding="utf-8")
+    if args.report:
+        report(args.report)
+
+
+def check() -> int:
+    """Prints what works; status 1 if no signal does."""
+    if why := lack():
+        print(f"nothing: {why}")
+        return 1
+    works = False
+    for signal in SIGNALS:
+        try:
+            make_signal(Settings(signal=signal)).close()
+            print(f"{signal}: works")
+            works = True
+        except Unavailable as error:
+            print(f"{signal}: no: {error}")
+    nodes = nodes_with_memory()
+    print(f"nodes with memory: {', '.join(map(str, nodes))}" + ("" if len(nodes) > 1 else "; one node: pages can be tracked, not tiered"))
+    return 0 if works else 1
+
+
+def main() -> int:
+    """The command."""
+    args = parser().parse_args()
+    if args.command == "check":
+        return check()
+    try:
+        run(args)
+    except (EmtError, ValueError) as error:
+        if not _ours(error):
+            raise
+        print(f"tierwise.emt: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _ours(error: BaseException) -> bool:
+    """Whether an exception is of this package and not of the program that it runs."""
+    frames: list[str] = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    # The program is run by runpy; at the command's own start that module is above main, not below.
+    return "runpy" not in frames
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Tracking of code that one does not own: imported at the interpreter's start if TIERWISE_EMT is set.
+
+    TIERWISE_EMT=1 TIERWISE_EMT_SLOW_NODES=1 python program.py
+
+The package's .pth file looks for the variable; `import tierwise.emt.autostart` in a sitecustomize does the same. Whatever is in the way, the
+program runs: the reason is written to standard error. At the end TIERWISE_EMT_REPORT (a file name) gets the heat map, and
+TIERWISE_EMT_METRICS the stats as OpenMetrics.
+"""
+
+import atexit
+import os
+import sys
+from pathlib import Path
+
+from .errors import EmtError
+from .process import PROCESS
+from .settings import PREFIX, Settings
+from .support import in_sub_interpreter
+
+#: Values of TIERWISE_EMT that leave it off.
+OFF = ("", "0", "off", "no")
+
+
+def begin() -> bool:
+    """Begins as the environment says; whether it is on."""
+    # A sub-interpreter reads the .pth file too; its objects are tracked with those of the process.
+    if os.environ.get("TIERWISE_EMT", "").lower() in OFF or in_sub_interpreter():
+        return False
+    try:
+        PROCESS.begin(Settings.from_environment())
+    except (EmtError, ValueError) as error:
+        print(f"tierwise.emt: not tracking: {error}", file=sys.stderr)
+        return False
+    atexit.register(_write_results, os.getpid())
+    return True
+
+
+def _write_results(pid: int) -> None:
+    """What the environment asks for, at the end of the process that began."""
+    tracking = PROCESS.last()
+    if os.getpid() != pid or tracking is None:
+        return
+    stats = tracking.stats()
+    try:
+        if name := os.environ.get(PREFIX + "METRICS"):
+            from .metrics import open_metrics
+
+            Path(name).write_text(open_metrics(stats), encoding="utf-8")
+        if name := os.environ.get(PREFIX + "REPORT"):
+            from .report import report
+
+            report(name, tracking.history, stats)
+    except (EmtError, OSError, ValueError) as error:
+        print(f"tierwise.emt: {error}", file=sys.stderr)
+
+
+begin()

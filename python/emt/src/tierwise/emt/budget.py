@@ -1,0 +1,131 @@
+"""How much to look at, so that looking costs what its user allows.
+
+Cost is processor time: that of the tracking thread, and that of the faults which the program pays for. It is held against the processor
+time of the program itself. Two rules, one for the pace and one for the sum:
+
+- *Pace*: the number of pages protected in an interval follows what the last interval cost.
+- *Sum*: when all that was spent is more than the budget of the whole run so far, the next interval is rested.
+"""
+
+from dataclasses import dataclass
+
+from .policy.migration import MOST_MOVES
+from .policy.moving import BATCH_PAGES
+
+#: The pace aims below the budget, so that the sum seldom has to interrupt it.
+AIM = 0.8
+#: How much the pace may change from one interval to the next: more would follow noise.
+MOST_RISE, MOST_FALL = 1.5, 0.4
+#: Pages protected in an interval: one piece at least; at most 4 GiB.
+LEAST_PAGES, MOST_PAGES = 64, 1 << 20
+#: Windows are halved while more pages than this share are touched in them, because then they tell no hot page from another, and doubled
+#: while fewer are.
+MOST_TOUCHED, LEAST_TOUCHED = 0.6, 0.3
+#: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs little beside it.
+SHORTEST_WINDOW = 1 / 32
+#: A run has not yet earned anything when it begins; the first intervals may borrow so many seconds of processor time.
+CREDIT_S = 0.005
+#: No page is moved faster: 4 KiB at 40 GB/s. A clock too coarse to see a round must not make the next one boundless.
+LEAST_PAGE_S = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Of an interval."""
+
+    pages: int = LEAST_PAGES
+    window: float = 1.0
+    """The share of the interval that a page is protected for."""
+
+    @property
+    def pages_per_window(self) -> int:
+        """Pages to protect in each window."""
+        return max(1, round(self.pages * self.window))
+
+
+def first_pace(budget: float, interval_s: float, fault_s: float) -> Pace:
+    """The pace to begin with: all pages are taken to be touched, and half of the budget is left to what is not known yet.
+
+    >>> first_pace(0.02, 0.25, 1e-6).pages
+    2500
+    """
+    return Pace(min(MOST_PAGES, max(LEAST_PAGES, round(budget * interval_s / fault_s / 2))))
+
+
+def next_pace(pace: Pace, budget: float, cost_share: float, tested: int, touched: int) -> Pace:
+    """The pace after an interval that cost so much of the program's time and in which so many pages were tested.
+
+    >>> next_pace(Pace(1000, 1.0), budget=0.02, cost_share=0.04, tested=1000, touched=500)
+    Pace(pages=400, window=1.0)
+    >>> next_pace(Pace(1000, 1.0), budget=0.02, cost_share=0.001, tested=1000, touched=900)
+    Pace(pages=1500, window=0.5)
+    """
+    change = MOST_RISE if cost_share <= 0 else min(MOST_RISE, max(MOST_FALL, AIM * budget / cost_share))
+    pages = min(MOST_PAGES, max(LEAST_PAGES, round(pace.pages * change)))
+    share = touched / tested if tested else 0.0
+    window = pace.window
+    if share > MOST_TOUCHED:
+        window = max(SHORTEST_WINDOW, window / 2)
+    elif share < LEAST_TOUCHED:
+        window = min(1.0, window * 2)
+    return Pace(pages, window)
+
+
+class MovePace:
+    """How many pages a round of migration moves each way, by what earlier rounds cost.
+
+    A page costs a microsecond or two on a quiet machine and a hundred times that on an emulated or a loaded one, so nothing is assumed: the
+    first round makes one call.
+
+    >>> pace = MovePace()
+    >>> pace.most(seconds=0.02)
+    512
+    >>> pace.moved(pages=500, seconds=0.05)
+    >>> pace.most(seconds=0.02)
+    200
+    """
+
+    def __init__(self) -> None:
+        self._page_s = 0.0
+
+    def most(self, seconds: float) -> int:
+        """Pages that so much processor time pays for, at least one."""
+        if self._page_s == 0.0:
+            return BATCH_PAGES
+        return min(MOST_MOVES, max(1, int(seconds / self._page_s)))
+
+    def moved(self, pages: int, seconds: float) -> None:
+        """A round moved, or tried to move, so many; half of what is remembered is of this round."""
+        if pages:
+            page_s = max(LEAST_PAGE_S, seconds / pages)
+            self._page_s = (self._page_s + page_s) / 2 if self._page_s else page_s
+
+
+class Ledger:
+    """What was earned and spent; all in seconds of processor time.
+
+    >>> ledger = Ledger(budget=0.02)
+    >>> ledger.add(program_s=1.0, spent_s=0.03)
+    >>> ledger.overdrawn, ledger.overhead
+    (True, 0.03)
+    """
+
+    def __init__(self, budget: float) -> None:
+        self._budget = budget
+        self.program_s = 0.0
+        self.spent_s = 0.0
+
+    def add(self, program_s: float, spent_s: float) -> None:
+        """An interval: the program's own time without what was spent, and what was spent."""
+        self.program_s += max(0.0, program_s)
+        self.spent_s += spent_s
+
+    @property
+    def overdrawn(self) -> bool:
+        """Whether the next interval is to be rested."""
+        return self.spent_s > self._budget * self.program_s + CREDIT_S
+
+    @property
+    def overhead(self) -> float:
+        """Spent, as a share of the program's own time."""
+        return self.spent_s / self.program_s if self.program_s > 0 else 0.0

@@ -1,0 +1,76 @@
+"""Hardware counters that eagerness is computed from, where the machine has them (perf_event_open).
+
+Ratio of last-level load misses, and bytes a second from other nodes: node load misses of 64 bytes each. They count the thread that opened them
+and those that it starts afterwards.
+"""
+
+import errno
+import os
+import struct
+import time
+from dataclasses import dataclass, field
+
+from .policy.eagerness import Reading
+
+#: perf_event_open's number; other processors' Linux has others, and no counters are read there.
+SYSCALLS = {"x86_64": 298, "aarch64": 241}
+#: linux/perf_event.h: PERF_TYPE_HW_CACHE, and cache | operation << 8 | result << 16.
+TYPE_HW_CACHE = 3
+LLC_LOADS, LLC_LOAD_MISSES, NODE_LOAD_MISSES = 0x000002, 0x010002, 0x010006
+#: Bits of perf_event_attr: inherit, exclude_kernel, exclude_hv. What an unprivileged process may count.
+FLAGS = 1 << 1 | 1 << 5 | 1 << 6
+ATTRIBUTE_BYTES = 128
+LINE_BYTES = 64
+
+
+@dataclass(slots=True)
+class Counters:
+    """Open counters, or none."""
+
+    descriptors: tuple[int, ...] = ()
+    _before: tuple[int, ...] = (0, 0, 0)
+    _at: float = field(default_factory=time.monotonic)
+
+    def read(self, slow_hot: float) -> Reading:
+        """What happened since the last reading; `slow_hot` is what is used if there are no counters."""
+        if not self.descriptors:
+            return Reading(slow_hot=slow_hot)
+        now = tuple(struct.unpack("Q", os.read(descriptor, 8))[0] for descriptor in self.descriptors)
+        at = time.monotonic()
+        loads, misses, remote = (new - old for new, old in zip(now, self._before, strict=True))
+        seconds = max(1e-9, at - self._at)
+        self._before, self._at = now, at
+        return Reading(misses / loads if loads else 0.0, remote * LINE_BYTES / seconds, slow_hot)
+
+    def close(self) -> None:
+        """Closes them. Calling it again does nothing."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.descriptors = ()
+
+
+def open_counters() -> Counters:
+    """All three, or none where one cannot be had: no such hardware, or perf_event_paranoid forbids it."""
+    opened: list[int] = []
+    for config in (LLC_LOADS, LLC_LOAD_MISSES, NODE_LOAD_MISSES):
+        descriptor = _open(config)
+        if descriptor < 0:
+            Counters(tuple(opened)).close()
+            return Counters()
+        opened.append(descriptor)
+    return Counters(tuple(opened))
+
+
+def _open(config: int) -> int:
+    """A counter's descriptor, or an error number below zero."""
+    number = SYSCALLS.get(os.uname().machine)
+    if number is None:
+        return -errno.ENOSYS
+    # Here, because most programs have no slow nodes and need none of it.
+    import ctypes
+
+    attribute = struct.pack("IIQQQQQ", TYPE_HW_CACHE, ATTRIBUTE_BYTES, config, 0, 0, 0, FLAGS).ljust(ATTRIBUTE_BYTES, b"\0")
+    libc = ctypes.CDLL(None, use_errno=True)
+    # PERF_FLAG_FD_CLOEXEC is 8; pid 0 and cpu -1: this thread, wherever it runs.
+    descriptor: int = libc.syscall(number, attribute, 0, -1, -1, 8)
+    return descriptor if descriptor >= 0 else -ctypes.get_errno()

@@ -1,0 +1,17 @@
+"""What can go wrong, each with its reason in words."""
+
+
+class EmtError(RuntimeError):
+    """Any of them."""
+
+
+class Unavailable(EmtError):
+    """This process, kernel or machine cannot be tracked or tiered as asked."""
+
+
+class AlreadyTracking(EmtError):
+    """Tracking is on already; there is one for a process."""
+
+
+class NotTracking(EmtError):
+    """Tracking is not on."""

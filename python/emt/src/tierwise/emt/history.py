@@ -1,0 +1,48 @@
+"""Hotness over time, for the heat map: a row an interval, bounded."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+#: Rows that are kept; beyond that neighbours are merged, so that a long run has coarser time. 256 bins of 4 bytes each make half a megabyte.
+MOST_ROWS = 512
+BINS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A moment."""
+
+    at_s: float
+    """Since the start."""
+    pages: int
+    """Known then."""
+    heat: array[float]
+    """Mean hotness of equal parts of the pages, by address."""
+
+
+class History:
+    """Rows in order of time.
+
+    >>> history = History()
+    >>> for second in range(600):
+    ...     history.add(Row(float(second), 1, array("f", [1.0])))
+    >>> len(history.rows) <= 512, history.rows[-1].at_s
+    (True, 599.0)
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        """Adds the newest."""
+        if len(self.rows) >= MOST_ROWS:
+            pairs = zip(self.rows[::2], self.rows[1::2], strict=True)
+            self.rows = [_merged(first, second) for first, second in pairs]
+        self.rows.append(row)
+
+
+def _merged(first: Row, second: Row) -> Row:
+    heat = array("f", ((one + other) / 2 for one, other in zip(first.heat, second.heat, strict=True)))
+    return Row(second.at_s, second.pages, heat)

@@ -1,0 +1,75 @@
+"""The extension's page table and moves, in the words of `policy`."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from .policy.buckets import Histogram
+from .support import extension
+
+if TYPE_CHECKING:
+    from . import _emt
+
+
+class NativeTable:
+    """`policy.page_table.PageTable` for whole pages, without the interpreter's lock."""
+
+    def __init__(self) -> None:
+        self.inner: _emt.Table = extension().Table()
+        self._next_chunk = 0
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def histogram(self) -> Histogram:
+        """Pages by tier and bucket."""
+        return Histogram(*self.inner.histogram())
+
+    def judge(self, h: int) -> None:
+        """Counts samplings in which a page was cold."""
+        self.inner.judge(h)
+
+    def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]:
+        """Fast pages below bucket h, the coldest first."""
+        return array("Q", self.inner.coldest_fast(h, patience, limit))
+
+    def hottest_slow(self, h: int, limit: int) -> array[int]:
+        """Slow pages in bucket h and above, the hottest first."""
+        return array("Q", self.inner.hottest_slow(h, limit))
+
+    def place(self, addresses: array[int], fast: bool) -> None:
+        """Notes in which tier pages are."""
+        self.inner.place(addresses, fast)
+
+    def hotness(self, address: int) -> float:
+        """Of the page at an address."""
+        return self.inner.hotness(address)
+
+    def locate(self, fast_mask: int, pages: int) -> None:
+        """Asks the kernel where so many more pages are, going round."""
+        self._next_chunk = self.inner.locate(fast_mask, self._next_chunk, pages)
+
+    def pages(self) -> tuple[array[int], array[float], bytes]:
+        """Addresses, hotness and tiers (0 is fast) of all pages."""
+        addresses, hotness, tiers = self.inner.pages()
+        return array("Q", addresses), array("f", hotness), tiers
+
+    def memory_bytes(self) -> int:
+        """What it takes."""
+        return self.inner.memory_bytes()
+
+
+class NativeKernel:
+    """move_pages(2)."""
+
+    def __init__(self) -> None:
+        self._extension = extension()
+
+    def move(self, addresses: array[int], node: int) -> array[int]:
+        """Moves pages to a node."""
+        return array("i", self._extension.move_pages(addresses, node))
+
+    def nodes(self, addresses: array[int]) -> array[int]:
+        """Where pages are."""
+        return array("i", self._extension.page_nodes(addresses))

@@ -1,0 +1,76 @@
+"""How eager slow pages are to be fast (EMT, section 6.1, equations 2 and 3).
+
+    Eager_total = RSS_fast * Eager_llc_miss * Eager_bw
+    Eager_x     = (x - avg(prev)) / std_dev(prev)
+
+x is the ratio of last-level load misses, or the bandwidth to the slow tier; prev is a buffer of recent values of it. Where the
+machine counts neither, both stand for one reading, the share of slow pages found hot, whose z-score is taken once: the product
+of a number with itself would make it positive whatever it says.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+#: Values in prev: at the default interval of migration (2 s), half a minute. The paper says "recent".
+REMEMBERED = 16
+
+#: The least that a z-score can be taken of.
+LEAST_REMEMBERED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the machine says of an interval. Both counters, or neither."""
+
+    llc_miss: float | None = None
+    """Last-level load misses per load, 0 to 1."""
+    slow_bandwidth: float | None = None
+    """Bytes a second between processor and slow tier."""
+    slow_hot: float = 0.0
+    """The share of slow pages found hot, 0 to 1."""
+
+    @property
+    def source(self) -> str:
+        """What eagerness is computed from."""
+        return "counters" if self._has_counters else "hot-slow-pages"
+
+    @property
+    def _has_counters(self) -> bool:
+        return self.llc_miss is not None and self.slow_bandwidth is not None
+
+
+class Series:
+    """A value over time, and how unusual it is now (equation 3).
+
+    >>> series = Series()
+    >>> [series.z_score(value) for value in (1.0, 3.0, 4.0)]
+    [0.0, 0.0, 2.0]
+    """
+
+    def __init__(self) -> None:
+        self._previous: deque[float] = deque(maxlen=REMEMBERED)
+
+    def z_score(self, value: float) -> float:
+        """Of a value against those before it, and remembers it; 0 while there are too few or all were alike."""
+        score = 0.0
+        if len(self._previous) >= LEAST_REMEMBERED:
+            deviation = pstdev(self._previous)
+            score = (value - fmean(self._previous)) / deviation if deviation > 0.0 else 0.0
+        self._previous.append(value)
+        return score
+
+
+class Eagerness:
+    """Equation 2 over the intervals of a run."""
+
+    def __init__(self) -> None:
+        self._llc_miss = Series()
+        self._bandwidth = Series()
+        self._slow_hot = Series()
+
+    def total(self, fast_share: float, reading: Reading) -> float:
+        """Eager_total of an interval; `fast_share` is RSS_fast, 0 to 1."""
+        if reading.llc_miss is not None and reading.slow_bandwidth is not None:
+            return fast_share * self._llc_miss.z_score(reading.llc_miss) * self._bandwidth.z_score(reading.slow_bandwidth)
+        return fast_share * self._slow_hot.z_score(reading.slow_hot)

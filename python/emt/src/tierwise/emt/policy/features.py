@@ -1,0 +1,70 @@
+"""What is said of an object's last eight samples (EMT, sections 5.2 and 5.3).
+
+A sample is how often the object's reference count changed since the one before. Changes that are frequent but small
+mean a high temperature; one large jump means a container that was copied or dropped.
+
+>>> features([2, 0, 2, 2, 0, 2, 2, 2]).nonzero
+6
+>>> features([0] * 8) == Features(0.0, 0.0, 0, 0, 0)
+True
+"""
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from statistics import median, pstdev
+
+#: Samples that are kept of an object: the paper's changes[0..7].
+SAMPLES = 8
+
+#: The largest change that counts as small. The interpreter that uses an object once takes a reference and drops it,
+#: which are two changes; the paper does not print its own bound.
+SMALL_CHANGE = 2
+
+#: A change is kept in a byte, as in the paper; more is kept as this.
+MOST_CHANGE = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Statistics of the changes of one object; all are in changes, or counts of samples."""
+
+    median: float
+    deviation: float
+    nonzero: int
+    small: int
+    range: int
+
+    def vector(self) -> tuple[float, ...]:
+        """The numbers in the order in which models take them."""
+        return tuple(float(number) for number in astuple(self))
+
+
+def features(changes: Sequence[int]) -> Features:
+    """The features of the samples of one object.
+
+    Raises:
+        ValueError: There are no samples.
+    """
+    if not changes:
+        raise ValueError("features of no samples; allowed: 1 or more (8 in the paper)")
+    return Features(
+        median=float(median(changes)),
+        deviation=pstdev(changes),
+        nonzero=sum(change != 0 for change in changes),
+        small=sum(0 < change <= SMALL_CHANGE for change in changes),
+        range=max(changes) - min(changes),
+    )
+
+
+def changes_between(previous: int, now: int, bits: int) -> int:
+    """The change between two readings of a counter of so many bits that wraps, as it is kept in a byte.
+
+    A block that was freed and taken again begins at a small count: with a wrapping counter that looks like an immense
+    change, which says nothing of the new object. It is kept as the largest that a byte holds.
+
+    >>> changes_between(2**32 - 1, 3, bits=32)
+    4
+    >>> changes_between(500, 1, bits=32)
+    255
+    """
+    return min((now - previous) % (1 << bits), MOST_CHANGE)

@@ -1,0 +1,91 @@
+"""A round of migration: demotion makes room, then hot pages come up (EMT, section 6).
+
+It reads as the paper's pipeline does (figure 1): histogram, eagerness, threshold, demotion, promotion.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..demotion import Demotion
+from .buckets import Histogram
+from .eagerness import Eagerness, Reading
+from .moving import Mover
+from .threshold import threshold
+
+#: Pages that a round moves each way at most: 64 MiB. A page takes one to two microseconds to move, so a round at the default
+#: interval stays near 1 % of a processor; the budget lowers it further.
+MOST_MOVES = 16384
+
+
+class Table(Protocol):
+    """What a round asks of a page table; see `policy.page_table.PageTable`."""
+
+    def histogram(self) -> Histogram: ...
+    def judge(self, h: int) -> None: ...
+    def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]: ...
+    def hottest_slow(self, h: int, limit: int) -> array[int]: ...
+    def place(self, addresses: array[int], fast: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round did; counts are of pages."""
+
+    threshold: int
+    eagerness: float
+    eagerness_source: str
+    patience: int
+    hot: int
+    """Pages in bucket `threshold` and above, of both tiers."""
+    promoted: int
+    demoted: int
+    failed: int
+    """Pages that were asked to move and are not where they should be."""
+
+
+class Migration:
+    """The rounds of a run."""
+
+    def __init__(self, table: Table, mover: Mover, demotion: Demotion, reserve_pages: int) -> None:
+        """`reserve_pages` of the fast tier stay free: the mem_pressure of the paper's listing 1."""
+        self._table = table
+        self._mover = mover
+        self._demotion = demotion
+        self._reserve = reserve_pages
+        self._eagerness = Eagerness()
+        self._eagerness_before = 0.0
+
+    def round(self, reading: Reading, free_fast_pages: int, most_moves: int = MOST_MOVES) -> Round:
+        """Moves pages both ways; `most_moves` each."""
+        histogram = self._table.histogram()
+        eagerness = self._eagerness.total(histogram.fast_share(), reading)
+        h = threshold(histogram, eagerness, self._eagerness_before)
+        self._eagerness_before = eagerness
+        self._table.judge(h)
+        patience = self._demotion.patience(eagerness)
+
+        room = free_fast_pages - self._reserve
+        wanted = min(histogram.hotter_in_slow(h), most_moves)
+        lacking = min(max(0, wanted - room), most_moves)
+        demoted, not_demoted = self._move(self._table.coldest_fast(h, patience, lacking), fast=False)
+        coming = min(wanted, max(0, room + demoted))
+        promoted, not_promoted = self._move(self._table.hottest_slow(h, coming), fast=True)
+        return Round(
+            threshold=h,
+            eagerness=eagerness,
+            eagerness_source=reading.source,
+            patience=patience,
+            hot=histogram.hotter_in_slow(h) + sum(histogram.fast[h:]),
+            promoted=promoted,
+            demoted=demoted,
+            failed=not_demoted + not_promoted,
+        )
+
+    def _move(self, addresses: array[int], fast: bool) -> tuple[int, int]:
+        """Moves pages to a tier; how many are there then, and how many are not."""
+        arrived = self._mover.move(addresses, fast)
+        self._table.place(arrived, fast)
+        return len(arrived), len(addresses) - len(arrived)

@@ -1,0 +1,113 @@
+"""The software page table: a hotness for each page that holds tracked objects (EMT, section 6).
+
+Thinner than the kernel's: it knows only pages in which something was seen. This one is plain Python and is for objects that were
+sampled one by one; the extension's `Table` does the same for whole pages, without the interpreter's lock, and tests
+hold both to the same answers.
+
+>>> table = PageTable(page_size=4096)
+>>> table.see({4096: 3.0, 4100: 4.0, 8000: 3.0})
+>>> table.hotness(4096)
+5.0
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..representation import Representation
+from ..representation.summed import summed
+from .buckets import BUCKETS, Histogram, bucket
+from .cooling import DEFAULT_K, cooled
+
+#: Colder in more samplings than this makes no difference to any way of demotion; the extension keeps it in a byte.
+MOST_COLD = 255
+
+
+@dataclass(slots=True)
+class Page:
+    """What is known of a page."""
+
+    hotness: float = 0.0
+    fast: bool = True
+    cold_samplings: int = 0
+
+
+class PageTable:
+    """Pages by address."""
+
+    def __init__(self, page_size: int, representation: Representation = summed, k: float = DEFAULT_K) -> None:
+        self._page_size = page_size
+        self._representation = representation
+        self._k = k
+        self._pages: dict[int, Page] = {}
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def see(self, objects: Mapping[int, float]) -> None:
+        """An interval's hotness of objects by address. All pages cool (equation 1), also those without any."""
+        of_page: defaultdict[int, list[float]] = defaultdict(list)
+        for address, hotness in objects.items():
+            of_page[address - address % self._page_size].append(hotness)
+        self.see_pages({address: self._representation(hotness) for address, hotness in of_page.items()})
+
+    def see_pages(self, pages: Mapping[int, float]) -> None:
+        """The same, of pages."""
+        for address in pages:
+            self._pages.setdefault(address, Page())
+        for address, page in self._pages.items():
+            page.hotness = cooled(page.hotness, pages.get(address, 0.0), self._k)
+
+    def hotness(self, address: int) -> float:
+        """Of the page at an address; 0 if it is not known."""
+        page = self._pages.get(address)
+        return page.hotness if page else 0.0
+
+    def addresses(self) -> array[int]:
+        """All pages, in order."""
+        return array("Q", sorted(self._pages))
+
+    def place(self, addresses: Iterable[int], fast: bool) -> None:
+        """Notes in which tier pages are."""
+        for address in addresses:
+            if page := self._pages.get(address):
+                page.fast = fast
+
+    def forget(self, addresses: Iterable[int]) -> None:
+        """The pages are gone."""
+        for address in addresses:
+            self._pages.pop(address, None)
+
+    def histogram(self) -> Histogram:
+        """Pages by tier and bucket."""
+        fast, slow = [0] * BUCKETS, [0] * BUCKETS
+        for page in self._pages.values():
+            (fast if page.fast else slow)[bucket(page.hotness)] += 1
+        return Histogram(tuple(fast), tuple(slow))
+
+    def judge(self, h: int) -> None:
+        """A sampling finds the pages below bucket h cold: the count that lazy demotion goes by."""
+        for page in self._pages.values():
+            cold = bucket(page.hotness) < h
+            page.cold_samplings = min(MOST_COLD, page.cold_samplings + 1) if cold else 0
+
+    def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]:
+        """Fast pages below bucket h that were cold so many samplings in a row; the coldest bucket first, then by address."""
+        found = [
+            (bucket(page.hotness), address)
+            for address, page in self._pages.items()
+            if page.fast and page.cold_samplings >= patience and bucket(page.hotness) < h
+        ]
+        return array("Q", [address for _, address in sorted(found)[:limit]])
+
+    def hottest_slow(self, h: int, limit: int) -> array[int]:
+        """Slow pages in bucket h and above; the hottest bucket first, then by address."""
+        found = [
+            (-bucket(page.hotness), address)
+            for address, page in self._pages.items()
+            if not page.fast and bucket(page.hotness) >= h
+        ]
+        return array("Q", [address for _, address in sorted(found)[:limit]])

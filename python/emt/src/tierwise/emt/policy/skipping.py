@@ -1,0 +1,42 @@
+"""Which objects a sampling phase leaves out (EMT, section 5.2, sample filtering).
+
+An object whose eight changes are all zero is not looked at in the next two phases; then it is, in case it is in use again.
+"""
+
+from collections.abc import Sequence
+
+#: Phases that are skipped: the paper's.
+SKIPPED_PHASES = 2
+
+
+class Skips:
+    """How many phases each object still sits out.
+
+    >>> skips = Skips()
+    >>> skips.sampled(7, [0] * 8)
+    >>> [skips.wanted(7) for phase in range(4)]
+    [False, False, True, True]
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[int, int] = {}
+
+    def sampled(self, key: int, changes: Sequence[int]) -> None:
+        """Notes what a phase saw of an object."""
+        if not any(changes):
+            self._left[key] = SKIPPED_PHASES
+
+    def wanted(self, key: int) -> bool:
+        """Whether the phase that begins now looks at the object. To be asked once a phase."""
+        left = self._left.get(key, 0)
+        if left == 0:
+            return True
+        if left == 1:
+            del self._left[key]
+        else:
+            self._left[key] = left - 1
+        return False
+
+    def forget(self, key: int) -> None:
+        """The object is gone."""
+        self._left.pop(key, None)

@@ -1,0 +1,146 @@
+"""The heat map of hotness over time, as one HTML file or as a picture."""
+
+import html
+import math
+import os
+from pathlib import Path
+
+from .errors import NotTracking, Unavailable
+from .history import BINS, History
+from .stats import Stats
+
+#: Rows of the drawing: time from left to right has at most so many columns, whatever was recorded.
+MOST_COLUMNS = 160
+#: Bins drawn: pairs of those recorded, which keeps the file at some hundred kilobytes.
+DRAWN_BINS = BINS // 2
+CELL_W, CELL_H = 6, 4
+LEFT, TOP, BOTTOM = 64, 10, 44
+
+#: Colours of rising hotness: dark to light, so that it reads in grey too (anchors of matplotlib's "magma", public domain).
+ANCHORS = ((0, 0, 4), (59, 15, 112), (140, 41, 129), (222, 73, 104), (254, 159, 109), (252, 253, 191))
+
+
+def report(path: str | os.PathLike[str], history: History, stats: Stats) -> None:
+    """Draws a history into a file; its ending says how."""
+    file = Path(path)
+    if file.suffix not in (".html", ".png"):
+        raise ValueError(f"{file} ends in {file.suffix!r}; allowed: .html, .png")
+    if not history.rows:
+        raise NotTracking("there is nothing to draw yet: a row is recorded every four sampling intervals in which pages are known")
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        if file.suffix == ".png":
+            _png(beside, history, stats)
+        else:
+            beside.write_text(page(history, stats), encoding="utf-8")
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def grid(history: History) -> list[list[float]]:
+    """Columns of time, each with bins from low addresses to high; 0 to 1 on a logarithmic scale."""
+    rows = history.rows
+    step = -(-len(rows) // MOST_COLUMNS)
+    columns = []
+    for start in range(0, len(rows), step):
+        together = rows[start : start + step]
+        heat = [sum(row.heat[bin] for row in together) / len(together) for bin in range(BINS)]
+        columns.append([(heat[2 * bin] + heat[2 * bin + 1]) / 2 for bin in range(DRAWN_BINS)])
+    most = max(max(column) for column in columns) or 1.0
+    return [[math.log1p(max(0.0, heat)) / math.log1p(most) for heat in column] for column in columns]
+
+
+def colour(value: float) -> str:
+    """Of a hotness from 0 to 1.
+
+    >>> colour(0.0), colour(1.0)
+    ('#000004', '#fcfdbf')
+    """
+    place = min(max(value, 0.0), 1.0) * (len(ANCHORS) - 1)
+    low = min(int(place), len(ANCHORS) - 2)
+    part = place - low
+    mixed = (round(one + (other - one) * part) for one, other in zip(ANCHORS[low], ANCHORS[low + 1], strict=True))
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def page(history: History, stats: Stats) -> str:
+    """The HTML, which needs nothing beside it."""
+    rows = "".join(
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in facts(stats)
+    )
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Hotness over time</title>"
+        "<style>body{font:14px/1.5 system-ui,sans-serif;margin:2em;max-width:70em;color:#222;background:#fff}"
+        "th{text-align:left;padding-right:2em;font-weight:normal;color:#555}svg{max-width:100%;height:auto}text{font-size:12px;fill:#444}</style>"
+        "<h1>Hotness over time</h1><p>Each column is a moment; from bottom to top are the program's pages by address, in equal parts. "
+        f"Light is hot, on a logarithmic scale.</p>{svg(history)}<table>{rows}</table></html>\n"
+    )
+
+
+def svg(history: History) -> str:
+    """The drawing. Equal neighbours of a column are one rectangle."""
+    columns = grid(history)
+    width, height = LEFT + CELL_W * len(columns) + 10, TOP + CELL_H * DRAWN_BINS + BOTTOM
+    parts = [f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="heat map" shape-rendering="crispEdges">']
+    for index, column in enumerate(columns):
+        start = 0
+        for bin in range(1, DRAWN_BINS + 1):
+            if bin == DRAWN_BINS or colour(column[bin]) != colour(column[start]):
+                y = TOP + CELL_H * (DRAWN_BINS - bin)
+                parts.append(
+                    f'<rect x="{LEFT + CELL_W * index}" y="{y}" width="{CELL_W}" height="{CELL_H * (bin - start)}" fill="{colour(column[start])}"/>'
+                )
+                start = bin
+    parts.append(_axes(history, len(columns)))
+    return "".join([*parts, "</svg>"])
+
+
+def _axes(history: History, columns: int) -> str:
+    bottom, right = TOP + CELL_H * DRAWN_BINS, LEFT + CELL_W * columns
+    last = history.rows[-1]
+    megabytes = last.pages * 4096 / 1e6
+    return (
+        f'<text x="{LEFT}" y="{bottom + 18}">{history.rows[0].at_s:.1f} s</text>'
+        f'<text x="{right}" y="{bottom + 18}" text-anchor="end">{last.at_s:.1f} s</text>'
+        f'<text x="{(LEFT + right) / 2}" y="{bottom + 36}" text-anchor="middle">time</text>'
+        f'<text x="{LEFT - 6}" y="{bottom}" text-anchor="end">low</text>'
+        f'<text x="{LEFT - 6}" y="{TOP + 10}" text-anchor="end">high</text>'
+        f'<text transform="translate(14 {(TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">addresses of {megabytes:.0f} MB</text>'
+    )
+
+
+def facts(stats: Stats) -> list[tuple[str, str]]:
+    """What is said below the drawing."""
+    return [
+        ("signal", stats.signal),
+        ("sampling phases", f"{stats.intervals}, and {stats.rested} rested"),
+        ("pages tracked", f"{stats.pages_tracked:,} ({stats.pages_tracked * 4096 / 1e6:.0f} MB)"),
+        ("pages hot", f"{stats.pages_hot:,}"),
+        ("promoted, demoted, failed", f"{stats.promoted:,}, {stats.demoted:,}, {stats.failed:,}"),
+        ("overhead", f"{stats.overhead:.2%} of processor time"),
+        ("memory of tracking", f"{stats.memory_bytes / 1e6:.1f} MB"),
+    ]
+
+
+def _png(file: Path, history: History, stats: Stats) -> None:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise Unavailable("a PNG needs matplotlib: pip install tierwise-emt[png]; or write .html") from error
+    columns = grid(history)
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    last = history.rows[-1]
+    picture = axes.imshow(
+        [[column[bin] for column in columns] for bin in range(DRAWN_BINS)],
+        aspect="auto", origin="lower", cmap="magma", vmin=0, vmax=1, interpolation="nearest",
+        extent=(history.rows[0].at_s, max(last.at_s, history.rows[0].at_s + 1e-3), 0, last.pages * 4096 / 1e6),
+    )  # fmt: skip
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("pages by address (MB)")
+    axes.set_title(f"Hotness over time ({stats.signal}, overhead {stats.overhead:.2%})")
+    figure.colorbar(picture, label="hotness (logarithmic, of the most)")
+    figure.savefig(file, format="png", dpi=120)

@@ -1,0 +1,18 @@
+"""The hotness of a page from that of its objects (EMT, section 6, per page hotness representation)."""
+
+from collections.abc import Callable, Sequence
+
+from .averaged import averaged
+from .interval_mode import interval_mode
+from .median import median
+from .summed import summed
+
+Representation = Callable[[Sequence[float]], float]
+
+#: By the name that a user chooses it with. Summed is the paper's default.
+REPRESENTATIONS: dict[str, Representation] = {
+    "summed": summed,
+    "median": median,
+    "interval-mode": interval_mode,
+    "averaged": averaged,
+}

@@ -1,0 +1,13 @@
+"""SH: the sum, which does not tell one very hot object from many warm ones.
+
+>>> summed([3, 4, 3])
+10.0
+"""
+
+import math
+from collections.abc import Sequence
+
+
+def summed(hotness: Sequence[float]) -> float:
+    """The page's hotness."""
+    return math.fsum(hotness)

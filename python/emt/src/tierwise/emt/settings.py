@@ -1,0 +1,131 @@
+"""What a user can set, and how it is read from words."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+SIGNALS = ("uffd-wp", "uffd-rwp", "refdelta", "growth")
+OBJECTS = ("pools", "marking")
+DEMOTIONS = ("adaptive", "eager", "lazy")
+REPRESENTATIONS = ("summed", "median", "interval-mode", "averaged")
+
+#: Names of environment variables are this and the setting's name in capitals.
+PREFIX = "TIERWISE_EMT_"
+
+
+def bytes_of(size: int | str) -> int:
+    """A size in bytes.
+
+    >>> bytes_of("1GiB"), bytes_of("1.5 MiB"), bytes_of(4096)
+    (1073741824, 1572864, 4096)
+
+    Raises:
+        ValueError: It is no size.
+    """
+    if isinstance(size, int):
+        number, unit = float(size), ""
+    else:
+        digits = size.rstrip("BKMGTi ")
+        unit = size[len(digits) :].strip()
+        try:
+            number = float(digits)
+        except ValueError:
+            number = -1.0
+    if unit not in UNITS or not 0 <= number < float("inf"):
+        raise ValueError(f"{size!r} is no size; allowed: a number of bytes, or one with {', '.join(list(UNITS)[1:])}, such as '1GiB'")
+    return int(number * UNITS[unit])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How to track and tier.
+
+    >>> Settings(slow_nodes=(1,), mem_pressure="1GiB").reserve_bytes
+    1073741824
+
+    Raises:
+        ValueError: A value is not allowed; it says which, and what is.
+    """
+
+    slow_nodes: tuple[int, ...] = ()
+    """NUMA nodes that cold pages go to. Without any, pages are only tracked."""
+    fast_nodes: tuple[int, ...] = ()
+    """Nodes that hot pages go to; by default all others with memory."""
+    mem_pressure: int | str = "1GiB"
+    """Pages move only while less than this is free on the fast nodes; so much is left free."""
+    sample_interval: float = 0.25
+    """Seconds of a sampling phase."""
+    overhead_budget: float = 0.02
+    """The share of the program's processor time that tracking and moving may add."""
+    signal: str = "uffd-wp"
+    objects: str = "pools"
+    """How the signals refdelta and growth find objects: by the allocator's pools, or by the paper's recursive marking."""
+    demotion: str = "adaptive"
+    representation: str = "summed"
+    """How a page's hotness is made of that of its objects, with marking."""
+
+    def __post_init__(self) -> None:
+        choices = {"signal": SIGNALS, "objects": OBJECTS, "demotion": DEMOTIONS, "representation": REPRESENTATIONS}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
+        if not 0.01 <= self.sample_interval <= 60.0:
+            raise ValueError(f"sample_interval is {self.sample_interval}; allowed: 0.01 to 60 seconds")
+        if not 0.0 < self.overhead_budget <= 1.0:
+            raise ValueError(f"overhead_budget is {self.overhead_budget}; allowed: more than 0, at most 1")
+        for name in ("slow_nodes", "fast_nodes"):
+            if any(not 0 <= node < 64 for node in getattr(self, name)):
+                raise ValueError(f"{name} is {getattr(self, name)}; allowed: node numbers from 0 to 63")
+        if both := set(self.slow_nodes) & set(self.fast_nodes):
+            raise ValueError(f"node {min(both)} is in slow_nodes and in fast_nodes; allowed: one of them")
+        if self.representation != "summed" and self.objects != "marking":
+            raise ValueError(f"representation is {self.representation!r} with objects={self.objects!r}; allowed: with objects='marking'")
+        bytes_of(self.mem_pressure)
+
+    @property
+    def reserve_bytes(self) -> int:
+        """mem_pressure in bytes."""
+        return bytes_of(self.mem_pressure)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Of variables such as TIERWISE_EMT_SLOW_NODES=1,2; those that are not set have their default.
+
+        >>> Settings.from_environment({"TIERWISE_EMT_SLOW_NODES": "1,2", "TIERWISE_EMT_SAMPLE_INTERVAL": "0.5"}).slow_nodes
+        (1, 2)
+        """
+        values: dict[str, object] = {}
+        for field in fields(cls):
+            name = PREFIX + field.name.upper()
+            if (text := environment.get(name)) is not None:
+                values[field.name] = _parse(name, field.name, text)
+        return cls(**values)  # type: ignore[arg-type]
+
+
+def _parse(variable: str, name: str, text: str) -> object:
+    try:
+        if name.endswith("_nodes"):
+            return tuple(int(word) for word in text.split(",") if word.strip())
+        if name in ("sample_interval", "overhead_budget"):
+            return float(text)
+    except ValueError as error:
+        allowed = "node numbers with commas between" if name.endswith("_nodes") else "a number"
+        raise ValueError(f"{variable} is {text!r}; allowed: {allowed}") from error
+    return text
+
+
+def nodes_of_mask(mask: int) -> tuple[int, ...]:
+    """The nodes of the paper's mask (listing 1): bit n is node n.
+
+    >>> nodes_of_mask(0b110)
+    (1, 2)
+    """
+    if not 0 <= mask < 1 << 64:
+        raise ValueError(f"mask is {mask}; allowed: a bit for each of 64 nodes")
+    return tuple(node for node in range(64) if mask >> node & 1)
+
+
+def mask_of_nodes(nodes: Iterable[int]) -> int:
+    """The opposite."""
+    return sum(1 << node for node in set(nodes))

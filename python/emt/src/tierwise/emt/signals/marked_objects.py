@@ -1,0 +1,84 @@
+"""Objects found by the paper's recursive marking (section 5.1, algorithm 1), for reproduction.
+
+Marking stops the program. A marking is skipped while the collector has done little since the last: figure 2 of the paper shows that few new
+objects are found then. Every object has its own entry, its eight changes and its features, in plain Python; it is slow, and right.
+"""
+
+from __future__ import annotations
+
+import gc
+from array import array
+from select import select
+
+from ..errors import Unavailable
+from ..native import NativeTable
+from ..policy.cooling import DEFAULT_K
+from ..policy.linear import LinearModel
+from ..policy.object_hotness import ObjectHotness
+from ..representation import REPRESENTATIONS
+from ..support import extension
+from .base import Looked
+from .marking import due
+
+#: Limits of a container's visit: the paper shows what limits do (figure 3) and prints none. A depth of 64 goes through nested data; a
+#: length of a million through all but the largest lists.
+MOST_LENGTH = 1_000_000
+MOST_DEPTH = 64
+PAGE_BYTES = 4096
+
+
+class MarkedObjects:
+    """refdelta or growth, by marking."""
+
+    def __init__(self, name: str, representation: str, most_length: int = MOST_LENGTH, most_depth: int = MOST_DEPTH) -> None:
+        self.name = name
+        self._extension = extension()
+        self._growth = name == "growth"
+        if self._growth and not self._extension.GROWTH_BUILD_ID:
+            raise Unavailable("growth: this interpreter counts no changes of reference counts; growth/build.sh builds one that does")
+        self._representation = REPRESENTATIONS[representation]
+        self._limits = (most_length, most_depth)
+        self._hotness = ObjectHotness(LinearModel.shipped(name), bits=32)
+        self._marked: array[int] = array("Q")
+        self._collections = -1
+
+    def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
+        """Marks if that is due, lets time pass, reads the counters of the objects that are not skipped."""
+        collections = sum(generation["collections"] for generation in gc.get_stats())
+        if self._collections < 0 or due(collections - self._collections):
+            self._mark()
+            self._collections = collections
+        select([stop], [], [], interval_s)
+        wanted = array("Q", self._hotness.wanted(self._marked))
+        values, readable = self._extension.counters(wanted, self._growth)
+        counters = {
+            address: value for address, value, could in zip(wanted, array("I", values), readable, strict=True) if could
+        }
+        if len(counters) < len(wanted):
+            self._hotness.drop(set(wanted) - set(counters))
+        hotness = self._hotness.sample(counters)
+        table.inner.see(self._of_pages(hotness), DEFAULT_K)
+        return Looked(len(wanted), len(hotness), 0, 0.0)
+
+    def _mark(self) -> None:
+        before = set(self._marked)
+        self._marked = array("Q", self._extension.mark(*self._limits))
+        self._hotness.drop(before.difference(self._marked))
+
+    def _of_pages(self, hotness: dict[int, float]) -> dict[int, float]:
+        of_page: dict[int, list[float]] = {}
+        for address, value in hotness.items():
+            of_page.setdefault(address & ~(PAGE_BYTES - 1), []).append(value)
+        return {address: self._representation(values) for address, values in of_page.items()}
+
+    def adjust(self, cost_share: float, budget: float) -> None:
+        """The paper bounds marking by its limits and by skipping, not by a budget; intervals are rested instead."""
+
+    def memory_bytes(self) -> int:
+        """As the paper counts it: 20 bytes an object."""
+        return 20 * len(self._marked)
+
+    def close(self) -> None:
+        """Forgets all objects."""
+        self._marked = array("Q")
+        self._hotness = ObjectHotness(LinearModel.shipped(self.name), bits=32)

@@ -1,0 +1,52 @@
+"""What the two signals of the kernel have in common: a pace, and the extension's tracker."""
+
+from ..budget import first_pace, next_pace
+from ..errors import Unavailable
+from ..native import NativeTable
+from ..support import extension
+from .base import Looked
+
+#: The weight of a look in equation 1. A page has a look or two in a rotation of some ten intervals: a quarter remembers about four of
+#: them, which average the luck of single windows.
+LOOK_K = 0.25
+
+
+class PageSignal:
+    """A rotating part of the pages is protected for a window (csrc/tracker.h)."""
+
+    name = ""
+
+    def __init__(self, budget: float, interval_s: float) -> None:
+        try:
+            self._tracker = extension().Tracker(self.name)
+        except OSError as error:
+            raise Unavailable(str(error.args[1] if len(error.args) > 1 else error)) from error
+        self.fault_s = self._tracker.fault_ns / 1e9
+        self.rounds = 0
+        self._pace = first_pace(budget, interval_s, self.fault_s)
+        self._tested = 0
+        self._touched = 0
+
+    def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
+        """One interval of windows."""
+        pace = self._pace
+        interval_ns = int(interval_s * 1e9)
+        window_ns = max(1, int(interval_ns * pace.window))
+        tested, touched, faults, rounds, _, _ = self._tracker.sample(
+            table.inner, interval_ns, window_ns, pace.pages_per_window, LOOK_K, stop
+        )
+        self.rounds += rounds
+        self._tested, self._touched = tested, touched
+        return Looked(tested, touched, faults, faults * self.fault_s)
+
+    def adjust(self, cost_share: float, budget: float) -> None:
+        """Takes the next pace."""
+        self._pace = next_pace(self._pace, budget, cost_share, self._tested, self._touched)
+
+    def memory_bytes(self) -> int:
+        """Lists of mappings; next to nothing."""
+        return 0
+
+    def close(self) -> None:
+        """Takes all protection away."""
+        self._tracker.close()

@@ -1,0 +1,99 @@
+"""Objects found by walking the allocator's pools: samples of their counters, phase by phase.
+
+The objects of a turn are those that fit into the memory that sampling may take; after eight samples the next pools have their turn. Where
+all fit, the paper's skipping of all-zero objects saves looking at most of them.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from pathlib import Path
+from select import select
+
+from ..errors import Unavailable
+from ..native import NativeTable
+from ..policy.cooling import DEFAULT_K
+from ..policy.features import SAMPLES
+from ..policy.linear import LinearModel
+from ..support import extension
+from .base import Looked
+
+#: Bytes that a sampled object takes (csrc/objects.h).
+OBJECT_BYTES = 16
+#: The share of the resident set that they may take together.
+MEMORY_SHARE = 0.005
+
+
+class PoolObjects:
+    """refdelta or growth, by pools."""
+
+    def __init__(self, name: str, memory_share: float = MEMORY_SHARE) -> None:
+        self.name = name
+        try:
+            self._objects = extension().Objects(name == "growth")
+        except (OSError, RuntimeError) as error:
+            raise Unavailable(f"{name}: {error}") from error
+        model = LinearModel.shipped(name)
+        self._weights = (*model.weights, model.intercept)
+        self._memory_share = memory_share
+        self._phase = 0
+        self._share = 1.0
+        try:
+            self._refuse_without_pools()
+        except BaseException:
+            self.close()
+            raise
+
+    def _refuse_without_pools(self) -> None:
+        try:
+            pools, _, objects, _ = self._objects.turn(types_of_objects(), 1 << 16)
+        except OSError as error:
+            raise Unavailable(f"{self.name}: {error.args[1]}") from error
+        if pools == 0 or objects == 0:
+            raise Unavailable(f"{self.name}: this process has no pools of objects (PYTHONMALLOC=malloc, or another allocator); use signal='uffd-wp'")
+
+    def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
+        """One phase: a turn begins if one is due, time passes, counters are read."""
+        if self._phase == 0:
+            most = int(resident_bytes() * self._memory_share / OBJECT_BYTES * self._share)
+            self._objects.turn(types_of_objects(), max(SAMPLES, most))
+        select([stop], [], [], interval_s)
+        looked_at, _ = self._objects.sample()
+        self._phase += 1
+        if self._phase == SAMPLES:
+            self._phase = 0
+            self._objects.tell(table.inner, self._weights, DEFAULT_K)
+        return Looked(looked_at, looked_at, 0, 0.0)
+
+    def adjust(self, cost_share: float, budget: float) -> None:
+        """Fewer objects in a turn where a turn costs more than it may."""
+        self._share = min(1.0, max(0.01, self._share * (0.5 if cost_share > budget else 1.1)))
+
+    def memory_bytes(self) -> int:
+        """Of objects and pools."""
+        taken: int = self._objects.memory_bytes()
+        return taken
+
+    def close(self) -> None:
+        """Lets go of the allocator."""
+        self._objects.close()
+
+
+def types_of_objects() -> array[int]:
+    """The addresses of all types. By address: a type's own metaclass may define equality and hashes, which are not run here."""
+    found: dict[int, type] = {id(object): object}
+    waiting: list[type] = [object]
+    while waiting:
+        subclasses: list[type] = type.__subclasses__(waiting.pop())
+        for subclass in subclasses:
+            if id(subclass) not in found:
+                found[id(subclass)] = subclass
+                waiting.append(subclass)
+    return array("Q", found)
+
+
+def resident_bytes(status: Path = Path("/proc/self/statm")) -> int:
+    """The process's resident set."""
+    return int(status.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGESIZE")
+

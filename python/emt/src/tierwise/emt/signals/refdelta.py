@@ -1,0 +1,13 @@
+"""refdelta: by how much reference counts differ from one sample to the next, on a stock interpreter.
+
+The weak baseline: a use takes a reference and drops it, and the difference of both is nothing. It sees what happens to be held when it looks.
+"""
+
+from .pool_objects import PoolObjects
+
+
+class Refdelta(PoolObjects):
+    """By pools."""
+
+    def __init__(self) -> None:
+        super().__init__("refdelta")

@@ -1,0 +1,9 @@
+"""uffd-rwp: which pages are read or written, by asynchronous read and write protection (Linux 7.3)."""
+
+from .pages import PageSignal
+
+
+class UffdRwp(PageSignal):
+    """Also sees memory that is only read: tables of dicts, buffers."""
+
+    name = "uffd-rwp"

@@ -1,0 +1,72 @@
+"""The memory nodes of the machine, by sysfs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import Unavailable
+
+ROOT = Path("/sys/devices/system/node")
+PAGE_BYTES = 4096
+
+
+def list_of(text: str) -> tuple[int, ...]:
+    """The numbers of a kernel list.
+
+    >>> list_of("0-2,5")
+    (0, 1, 2, 5)
+    """
+    numbers: list[int] = []
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first:
+            numbers.extend(range(int(first), int(last or first) + 1))
+    return tuple(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The nodes of two tiers."""
+
+    fast: tuple[int, ...]
+    slow: tuple[int, ...]
+    root: Path = ROOT
+
+    def free_fast_bytes(self) -> int:
+        """Free memory of the fast nodes."""
+        return sum(_free_bytes(self.root / f"node{node}" / "meminfo") for node in self.fast)
+
+
+def _free_bytes(file: Path) -> int:
+    for line in file.read_text(encoding="ascii").splitlines():
+        words = line.split()
+        if len(words) >= 4 and words[2] == "MemFree:":
+            return int(words[3]) * 1024
+    raise Unavailable(f"{file} has no line MemFree")
+
+
+def nodes_with_memory(root: Path = ROOT) -> tuple[int, ...]:
+    """All of them; node 0 alone where the kernel knows no nodes."""
+    file = root / "has_memory"
+    try:
+        return list_of(file.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return (0,)
+
+
+def tiers(slow: tuple[int, ...], fast: tuple[int, ...], root: Path = ROOT) -> Topology:
+    """The nodes that were asked for, if they are there.
+
+    Raises:
+        Unavailable: A node is not there, or has no memory, or none is left for the fast tier.
+    """
+    there = nodes_with_memory(root)
+    for name, nodes in (("slow_nodes", slow), ("fast_nodes", fast)):
+        if lacking := sorted(set(nodes) - set(there)):
+            raise Unavailable(
+                f"{name} names node {lacking[0]}, which has no memory; nodes with memory: {', '.join(map(str, there))}; "
+                "slow_nodes=[] only tracks"
+            )
+    rest = fast or tuple(node for node in there if node not in slow)
+    if not rest:
+        raise Unavailable(f"slow_nodes {slow} are all nodes with memory; leave one for the fast tier")
+    return Topology(rest, slow, root)

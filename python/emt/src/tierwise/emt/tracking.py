@@ -1,0 +1,244 @@
+"""The tracking of this process: a thread that looks, judges and moves.
+
+It holds the interpreter's lock only between intervals, for less than a millisecond. It is no `threading.Thread`: a program that counts its
+threads counts its own.
+"""
+
+import _thread
+import os
+import select
+import sys
+import time
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+
+from .budget import Ledger, MovePace
+from .counters import Counters, open_counters
+from .demotion import Adaptive, Demotion, Eager, Lazy
+from .errors import EmtError
+from .history import BINS, History, Row
+from .native import NativeKernel, NativeTable
+from .policy.buckets import BUCKETS
+from .policy.eagerness import Reading
+from .policy.migration import Migration, Round
+from .policy.moving import BatchMover
+from .settings import Settings, mask_of_nodes
+from .signals import Looked, make_signal
+from .stats import Stats
+from .topology import PAGE_BYTES, tiers
+
+#: Sampling phases between rounds of migration: as many as an object has samples.
+PHASES_PER_ROUND = 8
+#: Phases between rows of the heat map, and between messages to the callback.
+PHASES_PER_ROW = 4
+#: Pages whose node is asked for before a round. At a quarter of a microsecond each, 2 ms of every 2 s: a twentieth of the default
+#: budget. Pages that were moved are known without asking.
+LOCATED_PAGES = 1 << 13
+#: The part of a round's budget that moves may take.
+MOVE_SHARE = 0.5
+#: How long an ending waits for the thread. It answers at once, unless it is within a call of the kernel or in the user's callback.
+JOIN_S = 30.0
+#: Between looks whether it is gone, which takes it some ten microseconds.
+GONE_POLL_S = 1e-4
+
+_DEMOTIONS: dict[str, type[Adaptive] | type[Eager] | type[Lazy]] = {"adaptive": Adaptive, "eager": Eager, "lazy": Lazy}
+
+Callback = Callable[[Stats], None]
+
+
+class Tracking:
+    """From its making to `end`."""
+
+    def __init__(self, settings: Settings, callback: Callback | None = None) -> None:
+        """Begins. Nothing is left behind if it cannot.
+
+        Raises:
+            Unavailable: Something that is needed is not there; it says what.
+        """
+        began = time.perf_counter()
+        self.settings = settings
+        self._topology = tiers(settings.slow_nodes, settings.fast_nodes)
+        self.table = NativeTable()
+        self._signal = make_signal(settings)
+        self._callback = callback
+        self._counters: Counters = open_counters() if settings.slow_nodes else Counters()
+        self._migration = self._make_migration() if settings.slow_nodes else None
+        self._fast_mask = mask_of_nodes(self._topology.fast)
+        self._moves = MovePace()
+        self._ledger = Ledger(settings.overhead_budget)
+        self.history = History()
+        self._began = time.monotonic()
+        self._stats = Stats(active=True, signal=settings.signal)
+        # The identity of the thread while it runs, and a lock that it holds meanwhile.
+        self._thread = self._native_thread = 0
+        self._running = _thread.allocate_lock()
+        self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.resume()
+        self._stats = replace(self._stats, setup_s=time.perf_counter() - began)
+
+    def _make_migration(self) -> Migration:
+        demotion: Demotion = _DEMOTIONS[self.settings.demotion]()
+        mover = BatchMover(NativeKernel(), self._topology.fast, self._topology.slow)
+        return Migration(self.table, mover, demotion, self.settings.reserve_bytes // PAGE_BYTES)
+
+    def stats(self) -> Stats:
+        """What is known now."""
+        return self._stats
+
+    # Beginning and ending of the thread.
+
+    def resume(self) -> None:
+        """Starts the thread, if it does not run and nothing has ended it."""
+        if not self._thread and self._stats.active:
+            self._running.acquire()
+            try:
+                self._thread = _thread.start_new_thread(self._run, ())
+            except BaseException:
+                self._running.release()
+                raise
+
+    def pause(self) -> None:
+        """Ends the thread but keeps what is known; for a fork, which then finds a process without it.
+
+        Raises:
+            EmtError: The thread does not end, or is the one that calls.
+        """
+        if not self._thread:
+            return
+        if self._thread == _thread.get_ident():
+            raise EmtError("tracking cannot be ended, nor the process forked, by its own callback; do it in another thread")
+        os.write(self._stop_write, b"x")
+        if not self._running.acquire(timeout=JOIN_S):
+            os.read(self._stop_read, 1)
+            raise EmtError(f"the tracking thread did not end within {JOIN_S:.0f} s; does a callback wait for this thread?")
+        self._running.release()
+        os.read(self._stop_read, 1)
+        _wait_until_gone(self._native_thread)
+        self._thread = 0
+
+    def end(self) -> Stats:
+        """Ends for good: the thread is gone, and no page is protected. Returns the last stats.
+
+        Raises:
+            EmtError: It was called by the callback, whose thread it would have to wait for.
+        """
+        self.pause()
+        self._release("ended")
+        return self._stats
+
+    def leave_to_parent(self) -> None:
+        """In a child after fork: it has no tracking thread and no protected pages; only descriptors are left to close."""
+        self._thread = 0
+        self._release("tracking goes on in the parent process")
+
+    def _release(self, reason: str) -> None:
+        self._signal.close()
+        self._counters.close()
+        if self._stop_read >= 0:
+            os.close(self._stop_read)
+            os.close(self._stop_write)
+            self._stop_read = self._stop_write = -1
+        self._stats = replace(self._stats, active=False, reason=self._stats.reason or reason)
+
+    # What the thread does.
+
+    def _run(self) -> None:
+        self._native_thread = _thread.get_native_id()
+        try:
+            while not self._phase():
+                pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on without tracking
+            self._signal.close()
+            self._stats = replace(self._stats, active=False, reason=f"{type(error).__name__}: {error}")
+            if not sys.is_finalizing():
+                print(f"tierwise.emt stopped tracking: {self._stats.reason}", file=sys.stderr)
+        finally:
+            self._running.release()
+
+    def _phase(self) -> bool:
+        """One sampling phase and what follows from it; true if it was told to stop."""
+        program_began, thread_began = time.process_time(), time.thread_time()
+        rests = self._ledger.overdrawn
+        looked = Looked(0, 0, 0, 0.0)
+        if rests:
+            stopped = self._wait(self.settings.sample_interval)
+        else:
+            looked = self._signal.look(self.table, self.settings.sample_interval, self._stop_read)
+            stopped = self._wait(0.0)
+        if not stopped and not rests:
+            self._follow_up(looked)
+        thread_s = time.thread_time() - thread_began
+        spent_s = thread_s + looked.fault_s
+        program_s = time.process_time() - program_began - spent_s
+        self._ledger.add(program_s, spent_s)
+        if not stopped and not rests:
+            self._signal.adjust(spent_s / program_s if program_s > 0 else 1.0, self.settings.overhead_budget)
+        self._tell(looked, thread_s, rests)
+        return stopped
+
+    def _wait(self, seconds: float) -> bool:
+        """Lets time pass; true if it was told to stop."""
+        return bool(select.select([self._stop_read], [], [], seconds)[0])
+
+    def _follow_up(self, looked: Looked) -> None:
+        phase = self._stats.intervals + 1
+        if phase % PHASES_PER_ROW == 0 and len(self.table):
+            heat = array("f", self.table.inner.heat(BINS))
+            self.history.add(Row(time.monotonic() - self._began, len(self.table), heat))
+        if self._migration is None:
+            self._stats = replace(self._stats, pages_hot=looked.touched)
+        elif phase % PHASES_PER_ROUND == 0:
+            self._round(self._migration)
+
+    def _round(self, migration: Migration) -> None:
+        """A round of migration, if the fast tier is short of free memory (section 4.1)."""
+        self.table.locate(self._fast_mask, LOCATED_PAGES)
+        free = self._topology.free_fast_bytes()
+        histogram = self.table.histogram()
+        if free >= self.settings.reserve_bytes and not sum(histogram.slow):
+            return
+        reading = self._counters.read(slow_hot=histogram.hotter_in_slow(1) / max(1, sum(histogram.slow)))
+        seconds = self.settings.overhead_budget * MOVE_SHARE * self.settings.sample_interval * PHASES_PER_ROUND
+        began = time.thread_time()
+        done = migration.round(reading, free // PAGE_BYTES, self._moves.most(seconds))
+        self._moves.moved(done.promoted + done.demoted + done.failed, time.thread_time() - began)
+        self._note(done)
+
+    def _note(self, done: Round) -> None:
+        self._stats = replace(
+            self._stats,
+            pages_hot=done.hot if done.threshold < BUCKETS else 0,
+            promoted=self._stats.promoted + done.promoted,
+            demoted=self._stats.demoted + done.demoted,
+            failed=self._stats.failed + done.failed,
+            threshold=done.threshold,
+            eagerness=done.eagerness,
+            eagerness_source=done.eagerness_source,
+        )
+
+    def _tell(self, looked: Looked, thread_s: float, rests: bool) -> None:
+        stats = self._stats
+        self._stats = replace(
+            stats,
+            intervals=stats.intervals + (not rests),
+            rested=stats.rested + rests,
+            pages_tracked=len(self.table),
+            faults=stats.faults + looked.faults,
+            fault_s=stats.fault_s + looked.fault_s,
+            thread_s=stats.thread_s + thread_s,
+            overhead=self._ledger.overhead,
+            memory_bytes=self.table.memory_bytes() + self._signal.memory_bytes(),
+        )
+        if self._callback is not None and self._stats.intervals % PHASES_PER_ROW == 0:
+            self._callback(self._stats)
+
+
+def _wait_until_gone(native_thread: int) -> None:
+    """Waits until the system knows a thread no more, which ends a moment after its last line of Python.
+
+    A child that is forked meanwhile would inherit what it holds locked, and Python 3.12 would warn of a fork beside it.
+    """
+    end = time.monotonic() + JOIN_S
+    while os.path.exists(f"/proc/self/task/{native_thread}") and time.monotonic() < end:
+        time.sleep(GONE_POLL_S)

@@ -1,0 +1,44 @@
+"""CPython's test_gc, test_dict and test_threading with tracking on, which the environment switches on; status 1 if one fails.
+
+A test that fails without tracking too is not counted: those are of the machine, not of tracking.
+"""
+
+import os
+import subprocess
+import sys
+
+import tierwise.emt as emt
+
+SUITES = ("test_gc", "test_dict", "test_threading")
+#: test_get_count asserts how few containers the whole process made since a collection: tracking's thread makes some, as any does.
+#: Tests of threading count the threads of a process, or how it ends, in programs of their own: those inherit the environment, and are
+#: tracked too.
+WORDS = (sys.executable, "-m", "test", "-q", "--ignore", "test_get_count")
+
+
+def passes(suite: str, environment: dict[str, str]) -> tuple[bool, str]:
+    """Whether a suite passes, and what it said."""
+    done = subprocess.run([*WORDS, suite], capture_output=True, text=True, env=environment, timeout=900, check=False)
+    return done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+def main() -> int:
+    """Runs all three."""
+    if not emt.stats().active:
+        print(f"tracking is not on: {emt.stats().reason}", file=sys.stderr)
+        return 1
+    emt.end()
+    plain = {name: value for name, value in os.environ.items() if name != "TIERWISE_EMT"}
+    failed = False
+    for suite in SUITES:
+        passed, said = passes(suite, dict(os.environ))
+        if not passed and passes(suite, plain)[0]:
+            print(f"{suite} fails with tracking only:\n{said}", file=sys.stderr)
+            failed = True
+        else:
+            print(f"{suite}: {'passed' if passed else 'fails on this machine without tracking too'} with {os.environ['TIERWISE_EMT_SIGNAL']}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

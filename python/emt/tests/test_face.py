@@ -1,0 +1,282 @@
+"""What a user writes."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tierwise.emt as emt
+from conftest import HANGS_AFTER_S, Program
+from protection import protected_mappings
+from tierwise.emt import support
+from tierwise.emt.counters import Counters
+from tierwise.emt.settings import Settings, bytes_of
+from tierwise.emt.topology import tiers
+from tierwise.emt.tracking import Tracking
+
+QUICK = 0.02
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Uses memory until the condition holds."""
+    end = time.monotonic() + HANGS_AFTER_S
+    while not condition():
+        assert time.monotonic() < end, emt.stats()
+        _ = [bytearray(100) for _ in range(1000)]
+
+
+def test_a_block_is_tracked_and_leaves_nothing_behind() -> None:
+    threads = threading.active_count()
+    with emt.tiering(sample_interval=QUICK, overhead_budget=0.5) as tracked:
+        assert threads == threading.active_count()
+        wait_for(lambda: tracked.stats().intervals > 8 and tracked.stats().pages_tracked > 100)
+        assert protected_mappings() > 0
+        assert tracked.stats().active
+    stats = tracked.stats()
+    assert not stats.active
+    assert stats.reason == "ended"
+    assert stats.thread_s > 0
+    assert 0 < stats.memory_bytes
+    assert protected_mappings() == 0
+    assert threads == threading.active_count()
+
+
+def test_the_papers_face() -> None:
+    emt.EMT.start(0, "1GiB", 0.25)
+    assert emt.EMT.end().signal == "uffd-wp"
+    with pytest.raises(emt.Unavailable, match="node 5"):
+        emt.EMT.start(1 << 5, "1GiB", 0.25)
+    with pytest.raises(ValueError, match="mask is -1"):
+        emt.EMT.start(-1, 0, 0.25)
+
+
+def test_starting_twice_and_ending_without_a_start_are_refused() -> None:
+    with pytest.raises(emt.NotTracking):
+        emt.end()
+    emt.start()
+    with pytest.raises(emt.AlreadyTracking, match="end it first"):
+        emt.start()
+    emt.end()
+    with pytest.raises(emt.NotTracking):
+        emt.EMT.end()
+
+
+def test_an_exception_goes_through_the_block() -> None:
+    with pytest.raises(ZeroDivisionError), emt.tiering(sample_interval=QUICK):
+        raise ZeroDivisionError
+    assert protected_mappings() == 0
+
+
+def test_a_block_may_end_tracking_itself() -> None:
+    with emt.tiering():
+        emt.end()
+    assert not emt.stats().active
+
+
+def test_the_callback_gets_stats() -> None:
+    got: list[emt.Stats] = []
+    with emt.tiering(sample_interval=QUICK, overhead_budget=1.0, callback=got.append):
+        wait_for(lambda: len(got) > 1)
+    assert got[-1].intervals % 4 == 0
+
+
+def test_a_callback_that_fails_ends_tracking_and_not_the_program(program: Program) -> None:
+    said = program(
+        """
+        import time, tierwise.emt as emt
+        def fail(stats): raise KeyError("mine")
+        with emt.tiering(sample_interval=0.02, overhead_budget=1.0, callback=fail) as t:
+            while t.stats().active:
+                sum(range(10000))
+        print(t.stats().reason)
+        """
+    )
+    assert said.stdout.strip() == "KeyError: 'mine'"
+    assert "stopped tracking" in said.stderr
+
+
+def test_ending_from_the_callback_is_refused(program: Program) -> None:
+    said = program(
+        """
+        import tierwise.emt as emt
+        def end(stats): emt.end()
+        with emt.tiering(sample_interval=0.02, overhead_budget=1.0, callback=end) as t:
+            while t.stats().active:
+                sum(range(10000))
+        print(t.stats().reason)
+        """
+    )
+    assert "do it in another thread" in said.stdout
+
+
+def test_reports_are_drawn(tmp_path: Path) -> None:
+    with emt.tiering(sample_interval=QUICK, overhead_budget=1.0) as tracked:
+        wait_for(lambda: tracked.stats().intervals > 20)
+    tracked.report(tmp_path / "heat.html")
+    text = (tmp_path / "heat.html").read_text(encoding="utf-8")
+    assert "<svg" in text
+    assert "https://" not in text
+    tracked.report(tmp_path / "heat.png")
+    assert (tmp_path / "heat.png").read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(ValueError, match=r"\.gif"):
+        tracked.report(tmp_path / "heat.gif")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["heat.html", "heat.png"]
+
+
+def test_metrics_are_those_that_are_promised() -> None:
+    text = emt.open_metrics(emt.Stats(active=True, promoted=7, overhead=0.015))
+    assert "tierwise_emt_pages_promoted_total 7\n" in text
+    assert "tierwise_emt_overhead_ratio 0.015\n" in text
+    assert text.endswith("# EOF\n")
+    for name in ("pages_tracked", "pages_hot", "pages_demoted"):
+        assert f"# TYPE tierwise_emt_{name}" in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "allowed"),
+    [
+        ({"signal": "psychic"}, "uffd-wp"),
+        ({"sample_interval": 0.0}, "0.01 to 60"),
+        ({"overhead_budget": 0.0}, "at most 1"),
+        ({"mem_pressure": "much"}, "1GiB"),
+        ({"mem_pressure": -1}, "1GiB"),
+        ({"slow_nodes": (1,), "fast_nodes": (1,)}, "one of them"),
+        ({"slow_nodes": (64,)}, "0 to 63"),
+        ({"demotion": "never"}, "lazy"),
+        ({"representation": "median"}, "marking"),
+    ],
+)
+def test_settings_say_what_is_allowed(wrong: dict[str, object], allowed: str) -> None:
+    with pytest.raises(ValueError, match=allowed):
+        Settings(**wrong)  # type: ignore[arg-type]
+
+
+def test_settings_come_from_the_environment() -> None:
+    given = {"TIERWISE_EMT_SLOW_NODES": "1, 3", "TIERWISE_EMT_MEM_PRESSURE": "512MiB", "TIERWISE_EMT_OVERHEAD_BUDGET": "0.05"}
+    settings = Settings.from_environment(given)
+    assert (settings.slow_nodes, settings.reserve_bytes, settings.overhead_budget) == ((1, 3), 512 << 20, 0.05)
+    with pytest.raises(ValueError, match="TIERWISE_EMT_SLOW_NODES is 'one'"):
+        Settings.from_environment({"TIERWISE_EMT_SLOW_NODES": "one"})
+    with pytest.raises(ValueError, match="GiB"):
+        bytes_of("3 parsecs")
+
+
+def test_nodes_are_read_from_sysfs(tmp_path: Path) -> None:
+    (tmp_path / "has_memory").write_text("0-1,4\n", encoding="ascii")
+    (tmp_path / "node0").mkdir()
+    (tmp_path / "node0" / "meminfo").write_text("Node 0 MemTotal: 9 kB\nNode 0 MemFree:    12 kB\n", encoding="ascii")
+    topology = tiers((1, 4), (), tmp_path)
+    assert (topology.fast, topology.slow, topology.free_fast_bytes()) == ((0,), (1, 4), 12288)
+    with pytest.raises(emt.Unavailable, match="nodes with memory: 0, 1, 4"):
+        tiers((2,), (), tmp_path)
+    with pytest.raises(emt.Unavailable, match="leave one"):
+        tiers((0, 1, 4), (), tmp_path)
+
+
+def test_counters_become_a_reading(tmp_path: Path) -> None:
+    files = []
+    for name, count in (("loads", 1000), ("misses", 100), ("remote", 50)):
+        (tmp_path / name).write_bytes(count.to_bytes(8, "little"))
+        files.append(open(tmp_path / name, "rb", buffering=0))  # noqa: SIM115
+    counters = Counters(tuple(os.dup(file.fileno()) for file in files))
+    reading = counters.read(slow_hot=0.5)
+    assert (reading.source, reading.llc_miss) == ("counters", 0.1)
+    assert reading.slow_bandwidth and reading.slow_bandwidth > 0
+    counters.close()
+    for file in files:
+        file.close()
+    assert counters.read(slow_hot=0.5).source == "hot-slow-pages"
+
+
+def test_run_runs_a_program_with_its_words(program: Program, tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("import sys, tierwise.emt as emt\nprint(__name__, sys.argv[1:], emt.stats().active)\nsys.exit(3)\n", encoding="utf-8")
+    done = program("", "-m", "tierwise.emt", "run", "--metrics", str(tmp_path / "metrics"), str(script), "-x", check=False)
+    assert done.returncode == 3, done.stderr
+    # The fixture's own file is the last word.
+    assert done.stdout.startswith("__main__ ['-x', ")
+    assert done.stdout.rstrip().endswith("True")
+    assert "tierwise_emt_active 0" in (tmp_path / "metrics").read_text(encoding="utf-8")
+
+
+def test_run_says_what_is_wrong(program: Program) -> None:
+    done = program("print('ran')", "-m", "tierwise.emt", "run", "--slow-nodes", "7", check=False)
+    assert done.returncode == 2
+    assert "node 7" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ran" not in done.stdout
+
+
+def test_run_lets_the_programs_own_errors_through(program: Program) -> None:
+    done = program("raise ValueError('mine')", "-m", "tierwise.emt", "run", check=False)
+    assert done.returncode == 1
+    assert "ValueError: mine" in done.stderr
+
+
+def test_an_environment_variable_switches_it_on(program: Program, tmp_path: Path) -> None:
+    text = "import sys; print('tierwise.emt' in sys.modules and sys.modules['tierwise.emt'].stats().active)"
+    assert program(text).stdout.strip() == "False"
+    assert program(text, TIERWISE_EMT="0").stdout.strip() == "False"
+    metrics = tmp_path / "metrics"
+    assert program(text, TIERWISE_EMT="1", TIERWISE_EMT_METRICS=str(metrics)).stdout.strip() == "True"
+    assert "# EOF" in metrics.read_text(encoding="utf-8")
+
+
+def test_the_environment_never_stops_a_program(program: Program) -> None:
+    done = program("print('ran')", TIERWISE_EMT="1", TIERWISE_EMT_SLOW_NODES="9")
+    assert done.stdout.strip() == "ran"
+    assert "not tracking: slow_nodes names node 9" in done.stderr
+    done = program("print('ran')", TIERWISE_EMT="1", TIERWISE_EMT_SIGNAL="psychic")
+    assert done.stdout.strip() == "ran"
+    assert "psychic" in done.stderr
+
+
+def test_without_its_extension_it_does_nothing_and_says_why(program: Program) -> None:
+    said = program(
+        """
+        import importlib.util, sys, warnings
+        find = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, *rest: None if name.endswith("._emt") else find(name, *rest)
+        import tierwise.emt as emt
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with emt.tiering(slow_nodes=[1]) as t:
+                pass
+        print(t.stats().active, t.stats().reason, len(caught))
+        """
+    )
+    assert said.stdout.startswith("False tierwise.emt was installed without its extension")
+    assert said.stdout.strip().endswith("1")
+
+
+def test_an_interpreter_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 15, 0))
+    assert "3.11 to 3.14" in support.lack()
+
+
+def test_tracking_can_pause_and_go_on() -> None:
+    tracking = Tracking(Settings(sample_interval=QUICK))
+    tracking.pause()
+    tracking.pause()
+    tracking.resume()
+    assert tracking.stats().active
+    tracking.end()
+    tracking.resume()
+    assert not tracking.stats().active
+
+
+def test_the_module_imports_nothing_that_its_user_does_not_need(program: Program) -> None:
+    said = program("import sys, tierwise.emt; print([name for name in ('numpy', 'matplotlib', 'gymnasium', 'threading') if name in sys.modules])")
+    assert said.stdout.strip() == "[]"
+
+
+def test_it_stands_beside_the_engines_package(program: Program, tmp_path: Path) -> None:
+    engine = tmp_path / "engine" / "tierwise"
+    engine.mkdir(parents=True)
+    # As python/tierwise/__init__.py does.
+    (engine / "__init__.py").write_text("import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)\nENGINE = 1\n", encoding="ascii")
+    said = program("import tierwise, tierwise.emt as emt\nprint(tierwise.ENGINE, emt.stats().reason)", PYTHONPATH=str(engine.parent))
+    assert said.stdout.strip() == "1 not started"

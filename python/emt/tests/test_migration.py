@@ -1,0 +1,121 @@
+"""Rounds of migration without a second node: the kernel is a dict."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from tierwise.emt.demotion import Eager, Lazy
+from tierwise.emt.policy.eagerness import Reading
+from tierwise.emt.policy.migration import Migration
+from tierwise.emt.policy.moving import BATCH_PAGES, BatchMover
+from tierwise.emt.policy.page_table import PageTable
+
+PAGE = 4096
+
+
+class FakeKernel:
+    """Pages on nodes; some do not move whatever one asks."""
+
+    def __init__(self, on_node: dict[int, int], stuck: Sequence[int] = (), room: dict[int, int] | None = None) -> None:
+        self.on_node = on_node
+        self.stuck = set(stuck)
+        self.room = room or {}
+        self.batches: list[int] = []
+
+    def move(self, addresses: array[int], node: int) -> list[int]:
+        self.batches.append(len(addresses))
+        for address in addresses:
+            left = self.room.get(node, 10**9)
+            if address not in self.stuck and left > 0:
+                self.room[node] = left - 1
+                self.room[self.on_node[address]] = self.room.get(self.on_node[address], 10**9) + 1
+                self.on_node[address] = node
+        # A status that says "all went well", as the kernel's does for pages that were only put on the list.
+        return [node] * len(addresses)
+
+    def nodes(self, addresses: array[int]) -> list[int]:
+        return [self.on_node.get(address, -2) for address in addresses]
+
+
+def table_of(fast: dict[int, float], slow: dict[int, float]) -> PageTable:
+    table = PageTable(PAGE, k=1.0)
+    table.see_pages({number * PAGE: hotness for number, hotness in {**fast, **slow}.items()})
+    table.place([number * PAGE for number in slow], fast=False)
+    return table
+
+
+def kernel_of(fast: dict[int, float], slow: dict[int, float], **more: object) -> FakeKernel:
+    return FakeKernel({**{n * PAGE: 0 for n in fast}, **{n * PAGE: 1 for n in slow}}, **more)  # type: ignore[arg-type]
+
+
+def test_demotion_makes_room_and_hot_pages_come_up() -> None:
+    fast = {**{n: 0.0 for n in range(10)}, **{n: 100.0 for n in range(10, 14)}}
+    slow = {20: 300.0, 21: 200.0, 22: 0.0}
+    kernel = kernel_of(fast, slow)
+    done = Migration(table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), 0).round(Reading(), free_fast_pages=1)
+    assert (done.threshold, done.hot, done.demoted, done.promoted, done.failed) == (1, 6, 1, 2, 0)
+    assert kernel.on_node[20 * PAGE] == kernel.on_node[21 * PAGE] == 0
+    assert kernel.on_node[22 * PAGE] == 1
+    assert kernel.on_node[0] == 1, "the coldest with the lowest address goes first"
+    assert all(kernel.on_node[n * PAGE] == 0 for n in range(10, 14))
+
+
+def test_nothing_is_promoted_into_a_fast_tier_without_room() -> None:
+    fast, slow = {1: 500.0}, {2: 900.0, 3: 0.0}
+    kernel = kernel_of(fast, slow)
+    done = Migration(table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), 0).round(Reading(), free_fast_pages=0)
+    assert done.promoted <= done.demoted
+
+
+def test_the_reserve_stays_free() -> None:
+    fast, slow = {n: 0.0 for n in range(30)}, {40: 900.0}
+    kernel = kernel_of(fast, slow)
+    migration = Migration(table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), reserve_pages=10)
+    done = migration.round(Reading(), free_fast_pages=4)
+    # One page comes up, and six are lacking to the reserve.
+    assert (done.demoted, done.promoted) == (7, 1)
+
+
+def test_lazy_demotion_waits_for_a_second_sampling() -> None:
+    fast, slow = {n: 0.0 for n in range(5)}, {9: 900.0}
+    table, kernel = table_of(fast, slow), kernel_of(fast, slow)
+    migration = Migration(table, BatchMover(kernel, [0], [1]), Lazy(), 0)
+    assert migration.round(Reading(), free_fast_pages=0).demoted == 0
+    second = migration.round(Reading(), free_fast_pages=0)
+    assert (second.demoted, second.promoted) == (1, 1)
+
+
+def test_a_page_that_was_used_between_is_not_demoted() -> None:
+    fast, slow = {1: 0.0, 2: 0.0, 3: 0.0, 4: 0.0}, {9: 900.0}
+    table, kernel = table_of(fast, slow), kernel_of(fast, slow)
+    migration = Migration(table, BatchMover(kernel, [0], [1]), Lazy(), 0)
+    migration.round(Reading(), free_fast_pages=0)
+    table.see_pages({PAGE: 800.0, 9 * PAGE: 900.0})
+    migration.round(Reading(), free_fast_pages=0)
+    assert kernel.on_node[PAGE] == 0
+    assert kernel.on_node[2 * PAGE] == 1
+
+
+def test_placement_is_verified_and_failures_are_counted() -> None:
+    fast, slow = {n: 0.0 for n in range(6)}, {9: 900.0, 10: 900.0}
+    kernel = kernel_of(fast, slow, stuck=[0, 10 * PAGE])
+    table = table_of(fast, slow)
+    done = Migration(table, BatchMover(kernel, [0], [1]), Eager(), 0).round(Reading(), free_fast_pages=0)
+    assert done.failed == 1
+    assert (done.demoted, done.promoted) == (1, 1)
+    assert table.histogram().slow[9] == 1, "the page that did not come is still counted as slow"
+
+
+def test_moves_go_in_batches_and_on_to_the_next_node_of_the_tier() -> None:
+    count = BATCH_PAGES * 2 + 7
+    kernel = FakeKernel({n * PAGE: 0 for n in range(count)}, room={1: 5})
+    arrived = BatchMover(kernel, [0], [1, 2]).move(array("Q", [n * PAGE for n in range(count)]), fast=False)
+    assert len(arrived) == count
+    assert sum(node == 1 for node in kernel.on_node.values()) == 5
+    assert max(kernel.batches) == BATCH_PAGES
+
+
+def test_a_table_without_pages_moves_nothing() -> None:
+    done = Migration(PageTable(PAGE), BatchMover(FakeKernel({}), [0], [1]), Eager(), 0).round(Reading(), free_fast_pages=0)
+    assert (done.promoted, done.demoted, done.failed) == (0, 0, 0)

@@ -1,0 +1,72 @@
+"""The extension's page table gives the same answers as the plain one."""
+
+import ctypes
+import mmap
+import random
+from array import array
+
+import pytest
+from tierwise.emt.native import NativeTable
+from tierwise.emt.policy.buckets import bucket
+from tierwise.emt.policy.page_table import PageTable
+
+PAGE = 4096
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_tables_agree(seed: int) -> None:
+    draw = random.Random(seed)
+    plain, native = PageTable(PAGE, k=0.5), NativeTable()
+    addresses = sorted(draw.sample(range(1 << 16), 400))
+    for _ in range(6):
+        seen = {n * PAGE: float(draw.choice([0, 1, 3, 8, 60, 500, 3000])) for n in draw.sample(addresses, 200)}
+        plain.see_pages(seen)
+        native.inner.see(seen, 0.5)
+        placed = array("Q", [n * PAGE for n in draw.sample(addresses, 60)])
+        fast = draw.random() < 0.5
+        plain.place(placed, fast)
+        native.place(placed, fast)
+        h, patience, limit = draw.randrange(11), draw.randrange(1, 4), draw.randrange(300)
+        plain.judge(h)
+        native.judge(h)
+        assert native.histogram() == plain.histogram()
+        assert native.coldest_fast(h, patience, limit) == plain.coldest_fast(h, patience, limit)
+        assert native.hottest_slow(h, limit) == plain.hottest_slow(h, limit)
+        assert len(native) == len(plain)
+    found, hotness, _ = native.pages()
+    assert found == plain.addresses()
+    for address, value in zip(found, hotness, strict=True):
+        assert bucket(value) == bucket(plain.hotness(address))
+        assert native.hotness(address) == pytest.approx(plain.hotness(address))
+
+
+def test_a_table_is_small() -> None:
+    table = NativeTable()
+    table.inner.see({n * PAGE: 1.0 for n in range(100_000)}, 0.5)
+    assert table.memory_bytes() < 0.003 * 100_000 * PAGE
+
+
+def test_pages_that_are_gone_are_forgotten() -> None:
+    table = NativeTable()
+    with mmap.mmap(-1, 64 * PAGE, flags=mmap.MAP_PRIVATE) as memory:
+        memory[:] = b"x" * len(memory)
+        start = _address(memory)
+        table.inner.see({start + n * PAGE: 1.0 for n in range(64)}, 0.5)
+        table.locate(1, 1 << 20)
+        assert len(table) == 64
+    table.locate(1, 1 << 20)
+    assert len(table) == 0
+    assert table.memory_bytes() < 4096
+
+
+def _address(memory: object) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))  # type: ignore[arg-type]
+
+
+def test_heat_is_a_mean_by_address() -> None:
+    table = NativeTable()
+    table.inner.see({n * PAGE: float(n) for n in range(8)}, 1.0)
+    assert list(array("f", table.inner.heat(4))) == [0.5, 2.5, 4.5, 6.5]
+    with pytest.raises(ValueError, match="0 bins"):
+        table.inner.heat(0)
+    assert list(array("f", NativeTable().inner.heat(2))) == [0.0, 0.0]

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Builds tierwise.emt into target/emt-venv and tests it: formats of types, doctests, tests, tests under AddressSanitizer, and CPython's own
+# tests with tracking on. PYTHON names the interpreter (default python3).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+venv=$PWD/target/emt-venv
+if [ "$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" != "$version" ] ||
+    ! "$venv/bin/python" -c "import matplotlib, mypy, pytest, setuptools, typing_extensions" 2>/dev/null; then
+    echo "test-emt: setting up target/emt-venv for Python $version"
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    "$venv/bin/pip" install --quiet "setuptools>=77" wheel matplotlib mypy pytest typing_extensions
+fi
+
+# Built from a copy, so that nothing is left in the sources.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+build() { # build NAME [COMPILER OPTIONS]: a wheel in $scratch/NAME
+    rm -rf "$scratch/source"
+    cp -r python/emt "$scratch/source"
+    TIERWISE_EMT_REQUIRE_EXTENSION=1 TIERWISE_EMT_CFLAGS=${2:-} "$venv/bin/pip" wheel --quiet --disable-pip-version-check \
+        --no-build-isolation --no-deps --wheel-dir "$scratch/$1" "$scratch/source"
+}
+build plain
+"$venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$scratch"/plain/*.whl
+
+cd python/emt
+# Nothing of the tools' own is left in the sources either.
+export PYTHONDONTWRITEBYTECODE=1
+"$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierwise/emt tests bench
+"$venv/bin/pytest" -q -p no:cacheprovider
+(cd src && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules tierwise/emt/policy tierwise/emt/representation \
+    tierwise/emt/demotion tierwise/emt/budget.py tierwise/emt/history.py tierwise/emt/metrics.py tierwise/emt/report.py \
+    tierwise/emt/settings.py tierwise/emt/signals/marking.py tierwise/emt/topology.py)
+cd ../..
+
+# The extension alone is instrumented: what it reads and writes of its own, and of the libraries' through their functions, is checked.
+libasan=$(cc -print-file-name=libasan.so)
+if [ -e "$libasan" ]; then
+    build asan "-fsanitize=address -fno-omit-frame-pointer -g"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$scratch/asan-site" "$scratch"/asan/*.whl
+    # Python keeps memory to its end on purpose; and programs of the tests that fork run with the library too.
+    PYTHONPATH=$scratch/asan-site LD_PRELOAD=$libasan ASAN_OPTIONS=detect_leaks=0 \
+        "$venv/bin/pytest" -q -p no:cacheprovider python/emt/tests/test_tables.py python/emt/tests/test_signals.py \
+        python/emt/tests/test_bad_luck.py -k "not results and not multiprocessing and not ten_million and not huge and not marking_finds"
+else
+    echo "test-emt: no libasan beside $(command -v cc): apt-get install libasan8; the tests under it were left out" >&2
+    exit 1
+fi
+
+# CPython's own tests, where the interpreter has them, with every signal that works on a stock interpreter.
+if "$venv/bin/python" -c "import test.test_gc, test.test_dict, test.test_threading" 2>/dev/null; then
+    for signal in uffd-wp refdelta; do
+        TIERWISE_EMT=1 TIERWISE_EMT_SIGNAL=$signal TIERWISE_EMT_SAMPLE_INTERVAL=0.01 TIERWISE_EMT_OVERHEAD_BUDGET=1.0 \
+            "$venv/bin/python" python/emt/tests/cpython_suite.py
+    done
+else
+    echo "test-emt: $python came without CPython's own tests: apt-get install libpython3-testsuite; those were left out" >&2
+    exit 1
+fi

@@ -19,7 +19,7 @@ FAST_MIB = 480
 # What else is needed of the node at first. The kernel keeps more free, and finds that much elsewhere: in its own lists by processor.
 KEPT_MIB = 24
 TOLERANCE_MIB = FAST_MIB * 0.05
-# An idle host needs half a minute, `equilibria` four; a busy one gives its guests the time of day and not the processor.
+# An idle host needs half a minute; a busy one gives its guests the time of day and not the processor.
 CONVERGENCE_S = 600
 # A program that rests for half of its time leaves the two processors some for the others.
 PAUSE_US = 1000
@@ -90,21 +90,9 @@ def _floors(guest: Guest, policy: str, sizes: Sequence[int]) -> None:
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
-def equilibria_holds_floors(guest: Guest) -> None:
-    """equilibria-multi-clock, 240/180/180 MiB of 480 and equal floors: 160 each, though the first comers had more."""
-    _floors(guest, "equilibria-multi-clock", (240, 180, 180))
-
-
-@test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def tierwise_holds_floors(guest: Guest) -> None:
     """tierwise, 240/180/180 MiB of 480 and equal floors: 160 each, though the first comers had more."""
     _floors(guest, "tierwise", (240, 180, 180))
-
-
-@test(boot="hmat", needs=("tierwised",), timeout_s=700)
-def equilibria_donates(guest: Guest) -> None:
-    """equilibria-multi-clock, 240/140/140 MiB: two need less than their floors, and the first has what they leave: 200/140/140."""
-    _floors(guest, "equilibria-multi-clock", (240, 140, 140))
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)

@@ -70,7 +70,13 @@ def _test(paths: Paths, options: argparse.Namespace) -> int:
     report = Report(options.json)
     passed = run(paths, groups(options.filter, kernels), report)
     failed = sum(not result.ok for result in report.results)
-    report.say(f"{len(report.results)} tests, {failed} failed, {time.monotonic() - began:.0f} s")
+    again = sum(result.ok and result.again for result in report.results)
+    only_alone = f", {again} passed only alone" if again else ""
+    report.say(f"{len(report.results)} tests, {failed} failed{only_alone}, {time.monotonic() - began:.0f} s")
+    for result in report.results:
+        if not result.ok:
+            # Once more at the end, where whoever sees only the end of the output finds it.
+            report.say(f"failed: {result.kernel} {result.test}: {result.reason.splitlines()[0] if result.reason else ''}")
     return 0 if passed else 1
 
 

@@ -4,11 +4,13 @@ import contextlib
 import io
 import sys
 import unittest
+from unittest import mock
 
+from tierlab import suite
 from tierlab.collect import Group, groups
 from tierlab.errors import LabError
 from tierlab.guest import Outcome
-from tierlab.paths import LAB
+from tierlab.paths import LAB, Paths
 from tierlab.suite import Report, Result, untold
 
 sys.path.insert(0, str(LAB / "guest"))
@@ -61,6 +63,41 @@ class Reporting(unittest.TestCase):
         with contextlib.redirect_stdout(said):
             Report(as_json=False).add(Result("7", "a::one", False, 1.5, "too slow", console="last line"))
         self.assertRegex(said.getvalue(), r"(?s)7 +FAIL +1\.5 s  a::one.*too slow.*\| last line")
+
+    def test_a_repetition_takes_the_place_of_what_it_repeats(self) -> None:
+        said, report = io.StringIO(), Report(as_json=False)
+        with contextlib.redirect_stdout(said):
+            report.add(Result("7", "a::one", False, 1.5, "too slow"))
+            report.add(Result("6.12", "a::one", False, 1.5, "too slow"))
+            report.add(Result("7", "a::one", True, 1.0, again=True))
+        self.assertEqual([(r.kernel, r.ok) for r in report.results], [("6.12", False), ("7", True)])
+        self.assertRegex(said.getvalue(), r"PASS +1\.0 s  a::one  \(alone in a second guest\)")
+
+
+class Repeating(unittest.TestCase):
+    """How often each test's guest ran, with guests that are none."""
+
+    def _ran(self, failures: dict[str, int]) -> tuple[list[tuple[str, bool]], bool]:
+        """Names of the tests as they ran, and whether all passed; a test fails so many times."""
+        ran: list[tuple[str, bool]] = []
+
+        def stand_in(paths: object, group: Group, report: Report, stop: object, again: bool = False) -> None:
+            for test in group.tests:
+                ran.append((test.name, again))
+                left = failures[test.name] = failures.get(test.name, 0) - 1
+                report.add(Result(group.kernel, test.name, left < 0, 1.0, again=again))
+
+        tests = tuple(Test(f"a::{i}", _nothing, "hmat", "", 10, ()) for i in range(8))
+        with mock.patch.object(suite, "_run_group", stand_in), contextlib.redirect_stdout(io.StringIO()):
+            passed = suite.run(Paths.default(), [Group("7", "hmat", "", tests)], Report(as_json=False))
+        return ran[8:], passed
+
+    def test_a_failed_test_runs_once_more_alone(self) -> None:
+        self.assertEqual(self._ran({"a::3": 1}), ([("a::3", True)], True))
+        self.assertEqual(self._ran({"a::3": 2}), ([("a::3", True)], False))
+
+    def test_many_failures_are_no_chance(self) -> None:
+        self.assertEqual(self._ran({f"a::{i}": 1 for i in range(7)}), ([], False))
 
 
 if __name__ == "__main__":

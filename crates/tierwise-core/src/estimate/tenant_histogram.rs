@@ -5,7 +5,7 @@
 //! - *Count.* A sample adds one to its page's count. Bins double, from `2^0` to `2^n`: a page with count `c`
 //!   is in bin `floor(log2(c))`; pages that no sample named are below them all.
 //! - *Age.* At the partition interval (one minute, section 4) all counts are halved, so that all pages sink by a
-//!   bin.
+//!   bin. An interval in which nobody looked halves nothing: it says nothing of any page.
 //! - *List.* Each bin links its pages (section 4), the most recently binned first: what a tenant would promote or
 //!   demote is found in as many steps as there are pages in the answer, however many pages and tenants there
 //!   are. Ageing is the one pass over all counts.
@@ -59,6 +59,8 @@ pub struct TenantHistogram {
     tenants: u16,
     interval: Duration,
     ageing: Ticker,
+    /// Somebody looked at memory since the last ageing.
+    looked: bool,
     period: SamplePeriod,
     isolated: Isolation,
 }
@@ -81,6 +83,7 @@ impl TenantHistogram {
             tenants: 0,
             interval: section.millis_or("interval_ms", Duration::from_millis(500), 1..=60_000)?,
             ageing: Ticker::new(Some(ageing)),
+            looked: false,
             period: SamplePeriod::read(section)?,
             isolated: Isolation::default(),
         })
@@ -223,6 +226,7 @@ impl Estimator for TenantHistogram {
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
+        self.looked |= !obs.bits_unread;
         for page in obs.born.iter().flat_map(|born| born.pages()) {
             self.begin(page, pages);
         }
@@ -253,7 +257,7 @@ impl Estimator for TenantHistogram {
 
     fn look(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>) {
         self.period.adjust(now);
-        if self.ageing.take(now) {
+        if self.ageing.take(now) && std::mem::take(&mut self.looked) {
             self.age(ctx.pages);
         }
     }
@@ -328,6 +332,11 @@ mod tests {
             self.machine.seen.clear();
         }
 
+        fn look_at_seconds(&mut self, seconds: u64) {
+            let (histogram, machine) = (&mut self.histogram, &mut self.machine);
+            histogram.look(Timestamp(seconds * 1_000_000_000), &mut machine.context());
+        }
+
         /// Base pages by bin of base pages: without samples, with 1, with 2 or 3, with 4 to 7.
         fn bins(&self, tenant: u16, tier: u8) -> [u64; 4] {
             let all: Vec<Pages> = self.histogram.of(TenantId(tenant), TierId(tier)).collect();
@@ -382,6 +391,21 @@ mod tests {
         histogram.look(Timestamp(1_000_000_000), &mut machine.context());
         assert_eq!(sampled.bins(0, 0), [8, 2, 0, 0]);
         assert_eq!(sampled.bins(0, 1), [9, 0, 1, 0]);
+    }
+
+    #[test]
+    fn an_interval_in_which_nobody_looked_ages_nothing() {
+        let mut sampled = two_tenants();
+        sampled.look_at_seconds(1);
+        let aged = sampled.bins(0, 0);
+        sampled.machine.seen.bits_unread = true;
+        sampled.sample(0..0, 0);
+        sampled.look_at_seconds(2);
+        assert_eq!(sampled.bins(0, 0), aged);
+        sampled.machine.seen.bits_unread = false;
+        sampled.sample(0..0, 0);
+        sampled.look_at_seconds(3);
+        assert_eq!(sampled.bins(0, 0), [10, 0, 0, 0]);
     }
 
     #[test]

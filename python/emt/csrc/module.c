@@ -1,6 +1,7 @@
 /* The extension: what cannot be done in Python, or not without the interpreter's lock. */
 #include "common.h"
 #include "marking.h"
+#include "pending.h"
 
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ static int refuse_elsewhere(void)
 static int execute(PyObject *module)
 {
     if (refuse_elsewhere() < 0 || add_table(module) < 0 || add_tracker(module) < 0 || add_moves(module) < 0 || add_objects(module) < 0
-        || add_marking(module) < 0) {
+        || add_marking(module) < 0 || add_pending(module) < 0) {
         return -1;
     }
 #ifdef PY_GROWTH_BUILD_ID

@@ -92,9 +92,27 @@ class Process:
             self._tracking.pause()
 
     def _in_parent(self) -> None:
-        if self._tracking is not None:
-            self._tracking.resume()
+        tracking = self._tracking
         self._lock.release()
+        if tracking is None:
+            return
+        # Since 3.12 os.fork counts the process's threads after this and warns of any: the tracking thread comes back when os.fork has
+        # returned. A fork in another thread than the main one has something to be warned of in any case.
+        if _thread.get_native_id() == os.getpid():
+            extension().call_soon(self._resume)
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
+        # The main thread may hold the lock itself when it is made to call this.
+        if not self._lock.acquire(blocking=False):
+            extension().call_soon(self._resume)
+            return
+        try:
+            if self._tracking is not None:
+                self._tracking.resume()
+        finally:
+            self._lock.release()
 
     def _in_child(self) -> None:
         self._lock = _thread.allocate_lock()

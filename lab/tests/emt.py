@@ -8,6 +8,10 @@ from tierguest import Guest, Lack, test
 SITE = "/lab/bin/emt-site"
 # A guest is emulated: what is judged is where pages are, not what it costs.
 BUDGET = 1.0
+# For a busy host: an interval is a tenth of a second where there is nothing else to do.
+LIMIT_S = 160
+# Five rounds of migration and more.
+INTERVALS = 150
 
 # A program whose hot objects are known: a tenth of them is used. It prints where pages of both parts are, and what tracking says.
 PROGRAM = """
@@ -17,9 +21,9 @@ import tierwise.emt as emt
 from tierwise.emt.native import NativeKernel
 from tierwise.emt.process import PROCESS
 
-signal, slow, pressure, seconds, reads = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5] == "reads"
+signal, slow, spare_mib, intervals, reads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5] == "reads"
 # What hangs says where.
-faulthandler.dump_traceback_later(seconds + 80, exit=True)
+faulthandler.dump_traceback_later(LIMIT, exit=True)
 items = [bytearray(4096) for _ in range(10000)]
 hot = items[4000:5000]
 size = len(hot[0])
@@ -42,10 +46,11 @@ def use():
 
 before = {"hot": on_nodes(hot), "all": on_nodes(items)}
 slow_nodes = [int(node) for node in slow.split(",") if node]
+free_kib = next(int(line.split()[3]) for line in open("/sys/devices/system/node/node0/meminfo") if "MemFree" in line)
+pressure = (free_kib << 10) - (spare_mib << 20)
 with emt.tiering(slow_nodes, mem_pressure=pressure, signal=signal, sample_interval=0.1, overhead_budget=BUDGET, demotion="lazy") as t:
     table = PROCESS.last().table
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while t.stats().intervals < intervals and t.stats().active:
         use()
         time.sleep(0.001)
     stats = t.stats()
@@ -57,18 +62,21 @@ print(json.dumps({
     "promoted": stats.promoted, "demoted": stats.demoted, "failed": stats.failed, "active": stats.active, "reason": stats.reason,
     "intervals": stats.intervals, "left_protected": sum(bool({"uw", "ur", "uf"} & set(line)) for line in flags),
 }))
-""".replace("BUDGET", str(BUDGET))
+""".replace("BUDGET", str(BUDGET)).replace("LIMIT", str(LIMIT_S))
 
 
-def _run(guest: Guest, node: int, signal: str, slow: str, pressure: str, seconds: int, way: str) -> dict[str, object]:
-    """Runs the program with its memory preferred on a node; what it printed."""
+def _run(guest: Guest, node: int, signal: str, slow: str, spare_mib: int, intervals: int, way: str) -> dict[str, object]:
+    """Runs the program with its memory preferred on a node; what it printed.
+
+    `spare_mib` of what is free on the fast node when it begins are for it; with less than none it has to give.
+    """
     assert Path(SITE).is_dir(), f"{SITE} is not in the guest: run python/emt/lab.sh on the host"
     file = guest.folder / "program.py"
     file.write_text(PROGRAM)
     # The C library returns small buffers' memory to the system only from its own mappings: one arena keeps addresses steady.
     words = ("env", f"PYTHONPATH={SITE}", "MALLOC_ARENA_MAX=1", "numactl", f"--preferred={node}", "python3", str(file))
     try:
-        out = guest.run(*words, signal, slow, pressure, str(seconds), way, within_s=seconds + 100)
+        out = guest.run(*words, signal, slow, str(spare_mib), str(intervals), way, within_s=LIMIT_S + 20)
     except AssertionError as error:
         # The console shows of a processor that is stuck in the kernel only that it is; where it is stands in the kernel's log.
         raise AssertionError("\n".join([str(error), *guest.run("dmesg").splitlines()[-80:]])) from error
@@ -93,20 +101,20 @@ def _seen(found: dict[str, object]) -> tuple[float, float]:
 
 @test(boot="hmat", timeout_s=240)
 def emt_promotes_what_is_used(guest: Guest) -> None:
-    """A program whose memory is all slow gets its hot part into fast memory. How much else comes up while there is room is noted."""
-    found = _run(guest, 1, "uffd-wp", "1", "16MiB", 40, "writes")
+    """A program whose memory is all slow, with room for a quarter of it: its hot part becomes fast, and the rest for the most part not."""
+    found = _run(guest, 1, "uffd-wp", "1", 10, INTERVALS, "writes")
     assert _part(found, "before", "hot")[1] > 0.95, found
     guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
     guest.figure("all_fast_share", _part(found, "after", "all")[0])
     assert _part(found, "after", "hot")[0] > 0.9, found
-    # A tenth is hot. In two of three runs little else came up, in one more than half did: the machine has room for all of it.
-    assert _part(found, "after", "all")[0] < 0.9, found
+    # A tenth is hot. What else is free at the time comes and goes by a few megabytes.
+    assert _part(found, "after", "all")[0] < 0.5, found
 
 
 @test(boot="hmat", timeout_s=240)
 def emt_demotes_what_is_not_used(guest: Guest) -> None:
-    """With too little free fast memory the cold part goes down, and the hot part stays."""
-    found = _run(guest, 0, "uffd-wp", "1", "1GiB", 40, "writes")
+    """With 28 MiB too little free fast memory so much of the cold part, which is 36, goes down, and the hot part stays."""
+    found = _run(guest, 0, "uffd-wp", "1", -28, INTERVALS, "writes")
     assert _part(found, "before", "all")[0] > 0.95, found
     guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
     guest.figure("all_slow_share", _part(found, "after", "all")[1])
@@ -117,7 +125,7 @@ def emt_demotes_what_is_not_used(guest: Guest) -> None:
 @test(boot="hmat", timeout_s=180)
 def emt_sees_writes(guest: Guest) -> None:
     """uffd-wp tells the part that is written from the rest."""
-    found = _run(guest, 0, "uffd-wp", "", "0", 20, "writes")
+    found = _run(guest, 0, "uffd-wp", "", 0, INTERVALS, "writes")
     hot, cold = _seen(found)
     guest.figure("hotness_hot", hot)
     guest.figure("hotness_cold", cold)
@@ -134,7 +142,7 @@ def _rwp_is_refused(guest: Guest) -> None:
 @test(boot="hmat", timeout_s=180, lacks={"6.12": Lack("userfaultfd has no RWP before 7.3", _rwp_is_refused)})
 def emt_sees_reads(guest: Guest) -> None:
     """uffd-rwp tells a part of buffers that is only read from the rest; uffd-wp does not."""
-    hot, cold = _seen(_run(guest, 0, "uffd-rwp", "", "0", 20, "reads"))
+    hot, cold = _seen(_run(guest, 0, "uffd-rwp", "", 0, INTERVALS, "reads"))
     guest.figure("hotness_hot", hot)
     guest.figure("hotness_cold", cold)
     assert hot > 4 * max(cold, 1.0), f"hot {hot}, cold {cold}"

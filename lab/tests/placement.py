@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from tierguest import Guest, test
+from tierguest.ageing import Ageing
 from tierguest.configuration import configuration
 from tierguest.files import write
 from tierguest.settings import NUMA_SCANNING
@@ -15,7 +16,9 @@ ALL_MIB = 608
 # is cold has to go where it belongs.
 LEFT_MIB = 90
 # As long as those get that are only measured; the programs do not change meanwhile.
-CONVERGENCE_S = 45
+CONVERGENCE_S = 30
+# What nobody moves does not move later either.
+STILL_S = 5
 # An idle host needs half a minute, and a busy one ten times as long: its guests have the time of day and not the processor.
 LIMIT_S = 300
 
@@ -104,18 +107,23 @@ def _kernel_tiering(guest: Guest, _: Stairs) -> None:
 
 
 def _first_touch(_: Guest, __: Stairs) -> None:
-    time.sleep(CONVERGENCE_S)
+    time.sleep(STILL_S)
+
+
+def _ageing(guest: Guest, stairs: Stairs) -> None:
+    Ageing(guest.damon(stairs.pid)).run(CONVERGENCE_S)
 
 
 BESIDE: tuple[tuple[str, Callable[[Guest, Stairs], None]], ...] = (
     ("first_touch", _first_touch),
     ("kernel_tiering", _kernel_tiering),
+    ("ageing", _ageing),
 )
 
 
 @test(boot="hmat", timeout_s=600)
 def what_others_place(guest: Guest) -> None:
-    """First touch leaves the hot part where it is; the kernel's own tiering is measured beside."""
+    """First touch leaves the hot part where it is; the kernel's own tiering and ageing as memtierd does it are measured beside."""
     for name, place in BESIDE:
         with guest.part() as part:
             stairs = _stairs(part)

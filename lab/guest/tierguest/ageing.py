@@ -1,0 +1,115 @@
+"""Placement by age alone, as memtierd's policy "age" does it: a baseline for what decides by more.
+
+What was not accessed for a while is demoted, what was accessed lately is promoted, each in rounds, by move_pages; how
+often a page is accessed does not matter, nor who else wants the fast node. memtierd's trackers are DAMON, the idle-page
+bitmap, which Debian's cloud kernels lack, and soft-dirty bits, which see stores only: here it is DAMON.
+
+    Ageing(guest.damon(stairs.pid)).run(30)
+"""
+
+import ctypes
+import errno
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .damon import AGGREGATE_US, Damon, Region
+from .placement import Range
+
+PAGE_BYTES = 4096
+# asm/unistd_64.h and linux/mempolicy.h.
+SYS_MOVE_PAGES = 279
+MPOL_MF_MOVE = 2
+# Pages named in one call: two milliseconds of copying, so that no call holds the program up for long.
+PAGES_PER_CALL = 512
+
+# What a full node and pages in use answer with; the next round tries again.
+LATER = (errno.ENOMEM, errno.EBUSY)
+
+# Moves these pages of a process to a node; false if there is no point in naming more of them now.
+Move = Callable[[int, Sequence[int], int], bool]
+
+
+@dataclass(frozen=True)
+class Ages:
+    """When a page is old, in seconds. memtierd's examples age in tens of them; tests are shorter."""
+
+    idle_s: float = 3.0
+    interval_s: float = 1.0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Ranges of addresses to move: (address, bytes)."""
+
+    demote: list[Range]
+    promote: list[Range]
+
+
+def decide(regions: Sequence[Region], ages: Ages, aggregate_s: float) -> Decision:
+    """What is idle for long goes down, what was accessed in the last look goes up, and what lies between stays.
+
+    The age of a region says for how long its count has not changed much, which is no measure of how long it has been active.
+    """
+    demote, promote = [], []
+    for region in regions:
+        seconds = region.age * aggregate_s
+        piece = (region.start, region.end - region.start)
+        if region.accesses == 0 and seconds >= ages.idle_s:
+            demote.append(piece)
+        elif region.accesses > 0:
+            promote.append(piece)
+    return Decision(demote, promote)
+
+
+class Ageing:
+    """Ages the process that a running DAMON watches; `move` is move_pages."""
+
+    def __init__(
+        self, damon: Damon, ages: Ages = Ages(), aggregate_us: int = AGGREGATE_US, fast: int = 0, slow: int = 1,
+        move: Move | None = None,
+    ) -> None:
+        self.damon = damon
+        self.ages = ages
+        self._aggregate_s = aggregate_us / 1e6
+        self._nodes = (fast, slow)
+        self._move = move or move_pages
+
+    def round(self) -> Decision:
+        """Looks, decides and moves once: down first, so that there is room. Returns what was decided."""
+        decision = decide(self.damon.regions(), self.ages, self._aggregate_s)
+        fast, slow = self._nodes
+        for ranges, node in ((decision.demote, slow), (decision.promote, fast)):
+            for batch in batches(ranges):
+                if not self._move(self.damon.pid, batch, node):
+                    break
+        return decision
+
+    def run(self, for_s: float) -> None:
+        """Rounds for so long."""
+        end = time.monotonic() + for_s
+        while time.monotonic() < end:
+            self.round()
+            time.sleep(self.ages.interval_s)
+
+
+def batches(ranges: Sequence[Range]) -> list[list[int]]:
+    """The addresses of the ranges' pages, in calls of at most PAGES_PER_CALL."""
+    pages = [page for start, size in ranges for page in range(start // PAGE_BYTES * PAGE_BYTES, start + size, PAGE_BYTES)]
+    return [pages[first:first + PAGES_PER_CALL] for first in range(0, len(pages), PAGES_PER_CALL)]
+
+
+def move_pages(pid: int, pages: Sequence[int], node: int) -> bool:
+    """move_pages(2). Pages that cannot move (not there, no room) stay: the next round tries them again. False if the node is full."""
+    count = len(pages)
+    addresses = (ctypes.c_void_p * count)(*pages)
+    nodes = (ctypes.c_int * count)(*([node] * count))
+    status = (ctypes.c_int * count)()
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    if call(SYS_MOVE_PAGES, pid, ctypes.c_ulong(count), addresses, nodes, status, MPOL_MF_MOVE) < 0:
+        error = ctypes.get_errno()
+        if error in LATER:
+            return False
+        raise OSError(error, f"move_pages of process {pid}: {os.strerror(error)}")
+    return True

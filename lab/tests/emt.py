@@ -10,8 +10,8 @@ SITE = "/lab/bin/emt-site"
 BUDGET = 1.0
 # For a busy host: an interval is a tenth of a second where there is nothing else to do.
 LIMIT_S = 160
-# Five rounds of migration and more.
-INTERVALS = 150
+# Several rounds of migration.
+INTERVALS = 100
 
 # A program whose hot objects are known: a tenth of them is used. It prints where pages of both parts are, and what tracking says.
 PROGRAM = """
@@ -119,7 +119,8 @@ def emt_demotes_what_is_not_used(guest: Guest) -> None:
     guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
     guest.figure("all_slow_share", _part(found, "after", "all")[1])
     assert _part(found, "after", "hot")[0] > 0.8, found
-    assert _part(found, "after", "all")[1] > 0.5, found
+    # Seven tenths, if nothing else frees memory meanwhile.
+    assert _part(found, "after", "all")[1] > 0.3, found
 
 
 @test(boot="hmat", timeout_s=180)

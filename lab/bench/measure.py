@@ -57,21 +57,21 @@ def counts(truth: Truth, processes: list[int]) -> Counts:
         migrated=vmstat.get(MOVES["migrated"], 0),
         promoted=vmstat.get(MOVES["promoted"], 0),
         demoted=sum(vmstat.get(name, 0) for name in DEMOTIONS),
-        threads={pid: processor_seconds(pid) for pid in tiering_threads()},
+        threads=tiering_threads(),
         processes={pid: processor_seconds(pid) for pid in processes},
     )
 
 
-def tiering_threads(proc: Path = Path("/proc")) -> list[int]:
-    """The kernel's threads that tiering keeps busy, by their names."""
-    found = []
+def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:
+    """Processor seconds of the kernel's threads that tiering keeps busy, which are known by their names."""
+    found = {}
     for folder in proc.iterdir():
         if not folder.name.isdigit():
             continue
         try:
             if (folder / "comm").read_text().startswith(THREADS):
-                found.append(int(folder.name))
+                found[int(folder.name)] = processor_seconds(int(folder.name), proc)
         except (FileNotFoundError, ProcessLookupError):
-            # It ended between the listing and the reading.
+            # It ended between the listing and the reading: DAMON's does when what it watches ends.
             continue
     return found

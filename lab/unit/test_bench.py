@@ -1,5 +1,8 @@
 """The bench's tables and its comparison of rankings, and the scenario that stands for a guest."""
 
+import os
+import sys
+import tempfile
 import tomllib
 import unittest
 from dataclasses import replace
@@ -10,6 +13,10 @@ from bench.ranking import compare, order, ranked
 from bench.simulate import instruction_ns, scenario
 from bench.simulated import SIMULATED
 from bench.table import HEADER, Run, aligned, best, first_runs, markdown, rows, side_by_side, spread, verdict
+from tierlab.paths import LAB
+
+sys.path.insert(0, str(LAB / "guest"))
+from bench.measure import tiering_threads  # noqa: E402
 
 RUN = Run("stairs", "first-touch", 12.0, (30, 70), 5, 0, 0, 0.25, 0.5, 128.0, 40.0, {})
 BOUND = replace(RUN, policy="all-fast", seconds=8.0, misses=(100, 0))
@@ -45,6 +52,19 @@ class Tables(unittest.TestCase):
         lines = markdown(HEADER, rows(RUNS_OF_ONE)).splitlines()
         self.assertEqual({line.count("|") for line in lines}, {len(HEADER) + 1})
         self.assertTrue(lines[4].startswith("| **tierwise** | 9.00 |"))
+
+
+class Threads(unittest.TestCase):
+    def test_a_thread_that_ends_between_two_reads_is_left_out(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            proc = Path(folder)
+            for pid, name in ((7, "kswapd0"), (8, "kdamond.0"), (9, "bash")):
+                (proc / str(pid)).mkdir()
+                (proc / str(pid) / "comm").write_text(name)
+            # DAMON's thread has a name and no times any more.
+            times = " ".join(["0"] * 11 + ["3", "2"])
+            (proc / "7" / "stat").write_text(f"7 (kswapd0) {times}")
+            self.assertEqual(tiering_threads(proc), {7: 5 / os.sysconf("SC_CLK_TCK")})
 
 
 class Rankings(unittest.TestCase):

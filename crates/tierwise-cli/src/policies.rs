@@ -96,6 +96,9 @@ fn needs(watch: &Watch) -> Vec<String> {
     wish(watch.sample_period > 0, &format!("1 sample in {} misses", watch.sample_period));
     wish(watch.regions.is_some(), "DAMON regions");
     wish(watch.exact_counts, "exact counts");
+    wish(watch.counters, "processor counters");
+    wish(watch.flat_memory, "Flat Memory Mode");
+    wish(watch.two_level, "2LM");
     needs
 }
 

@@ -196,6 +196,7 @@ impl Engine {
     pub fn handle_observation(&mut self, now: Timestamp, obs: &Observation) {
         self.take_in_births(obs);
         self.take_in_strays(now, obs);
+        obs.coloured.iter().for_each(|c| self.pages.set_colour(c.page, c.colour));
         obs.referenced.for_each(|page| self.pages.mark_referenced(page));
         obs.written.for_each(|page| self.pages.mark_written(page));
         self.policy.on_observation(now, obs, &mut self.pages);

@@ -12,6 +12,8 @@
 //! assert_eq!(agent.act(AgentState::default()), 0.0);
 //! ```
 
+use crate::estimate::slowdown::Classifier;
+
 /// What an agent sees of its tenant: MTAT's state (section 3.2.1), each from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct AgentState {
@@ -71,6 +73,14 @@ pub trait Learning: Send + Sync {
     /// # Errors
     /// The model cannot be read or has another shape; in words.
     fn agent(&self, model: Option<&str>, seed: u64) -> Result<Box<dyn Agent>, String>;
+
+    /// A classifier of slowdowns: one that ships, or a file.
+    ///
+    /// # Errors
+    /// It cannot be read, is no such model, or was trained on other features; in words.
+    fn classifier(&self, model: &str) -> Result<Box<dyn Classifier>, String> {
+        Err(format!("there is nobody here who can run the model \"{model}\""))
+    }
 
     /// The best allocation that simulated annealing finds from `start`, keeping the sum.
     fn anneal(&self, objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64>;

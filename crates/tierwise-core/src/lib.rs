@@ -13,6 +13,7 @@
 
 pub mod baseline;
 pub mod bits;
+pub mod colour;
 pub mod config;
 pub mod engine;
 pub mod estimate;

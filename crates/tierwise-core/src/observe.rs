@@ -77,6 +77,16 @@ pub struct Region {
     pub age: u32,
 }
 
+/// A page that lies, from now on, in a page frame of this colour: it shares its place in a fast memory that the processor
+/// manages with the other pages of the colour ([`crate::colour`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coloured {
+    /// The page.
+    pub page: PageId,
+    /// The colour.
+    pub colour: u32,
+}
+
 /// Exact counts of one page since the last observation; only a simulator has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageCount {
@@ -100,6 +110,44 @@ pub struct TierReading {
     pub strangers: Pages,
 }
 
+/// What the processor counted on a tenant's cores since the last observation (Memstrata, section 4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Counters {
+    /// Demand loads that missed the L3 cache: mean time until memory answered, in nanoseconds.
+    pub l3_miss_ns: f64,
+    /// Demand loads that missed the L2 cache: mean time until the L3 cache or memory answered, in nanoseconds.
+    pub l2_miss_ns: f64,
+    /// Loads that missed the data TLB: mean time of the page walk, in nanoseconds.
+    pub dtlb_miss_ns: f64,
+    /// Demand loads that missed the L2 cache.
+    pub l2_misses: f64,
+    /// Requests to main memory.
+    pub memory_requests: f64,
+    /// Instructions in the same time.
+    pub instructions: f64,
+}
+
+impl Counters {
+    /// Two times as one: latencies are weighted by the events whose means they are, those of the L3 cache's misses by the memory
+    /// requests, of which they are most.
+    #[must_use]
+    pub fn and(&self, later: &Self) -> Self {
+        let mean = |x: f64, y: f64, wx: f64, wy: f64| {
+            if wx + wy > 0.0 { (x * wx + y * wy) / (wx + wy) } else { 0.0 }
+        };
+        let (requests, l2) =
+            ((self.memory_requests, later.memory_requests), (self.l2_misses, later.l2_misses));
+        Self {
+            l3_miss_ns: mean(self.l3_miss_ns, later.l3_miss_ns, requests.0, requests.1),
+            l2_miss_ns: mean(self.l2_miss_ns, later.l2_miss_ns, l2.0, l2.1),
+            dtlb_miss_ns: mean(self.dtlb_miss_ns, later.dtlb_miss_ns, l2.0, l2.1),
+            l2_misses: l2.0 + l2.1,
+            memory_requests: requests.0 + requests.1,
+            instructions: self.instructions + later.instructions,
+        }
+    }
+}
+
 /// One tenant, now.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TenantReading {
@@ -117,6 +165,8 @@ pub struct TenantReading {
     pub processors: f64,
     /// 99th percentile latency of its requests in the last whole interval of the world's, where it reports one.
     pub p99: Option<Duration>,
+    /// What the processor counted on its cores, where the world reads that.
+    pub counters: Option<Counters>,
     /// False once it has ended.
     pub running: bool,
 }
@@ -130,6 +180,8 @@ pub struct Observation {
     pub gone: Vec<PageId>,
     /// Pages found in another tier than where the engine's moves left them.
     pub strays: Vec<Stray>,
+    /// Pages that came to lie in a page frame of another colour, where the processor manages a tier.
+    pub coloured: Vec<Coloured>,
     /// Pages with the reference bit set since the last observation.
     pub referenced: PageBits,
     /// Pages with the dirty bit set since the last observation.
@@ -158,6 +210,7 @@ impl Observation {
         self.born.clear();
         self.gone.clear();
         self.strays.clear();
+        self.coloured.clear();
         self.referenced.clear();
         self.written.clear();
         self.bits_unread = false;
@@ -217,6 +270,12 @@ pub struct Watch {
     pub regions: Option<RegionWatch>,
     /// Exact counts: a perfect tracker, for experiments in the simulator.
     pub exact_counts: bool,
+    /// The processor's counters of each tenant.
+    pub counters: bool,
+    /// That the processor manages a tier in Flat Memory Mode.
+    pub flat_memory: bool,
+    /// That the processor manages a tier as 2LM.
+    pub two_level: bool,
 }
 
 impl Watch {
@@ -232,12 +291,18 @@ impl Watch {
             },
             regions: self.regions.or(other.regions),
             exact_counts: self.exact_counts | other.exact_counts,
+            counters: self.counters | other.counters,
+            flat_memory: self.flat_memory | other.flat_memory,
+            two_level: self.two_level | other.two_level,
         }
     }
 
     /// The first thing wanted that the world cannot give, in words.
     pub fn missing_from(&self, has: &Capabilities) -> Option<&'static str> {
         let wants = [
+            (self.flat_memory, has.flat_memory, "a memory tier in Flat Memory Mode"),
+            (self.two_level, has.two_level, "a memory tier in 2LM (memory mode)"),
+            (self.counters, has.counters, "the processor's counters of each tenant"),
             (self.reference_bits, has.reference_bits, "reference bits"),
             (self.dirty_bits, has.dirty_bits, "dirty bits"),
             (self.hint_faults, has.hint_faults, "hint faults"),
@@ -264,10 +329,16 @@ pub struct Capabilities {
     pub regions: bool,
     /// Exact counts.
     pub exact_counts: bool,
+    /// The processor's counters of each tenant.
+    pub counters: bool,
+    /// The processor manages the last tier in Flat Memory Mode.
+    pub flat_memory: bool,
+    /// The processor manages the last tier as 2LM.
+    pub two_level: bool,
 }
 
 impl Capabilities {
-    /// Everything: the simulator.
+    /// Everything, on a machine that has every kind of tier: no world, but what a test may assume.
     pub const ALL: Self = Self {
         reference_bits: true,
         dirty_bits: true,
@@ -275,7 +346,14 @@ impl Capabilities {
         samples: true,
         regions: true,
         exact_counts: true,
+        counters: true,
+        flat_memory: true,
+        two_level: true,
     };
+
+    /// Everything about pages, on a machine where software alone decides where they lie: the simulator's ordinary ones.
+    pub const PAGES: Self =
+        Self { counters: false, flat_memory: false, two_level: false, ..Self::ALL };
 }
 
 /// The tenants of an observation, numbered.

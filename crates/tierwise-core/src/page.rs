@@ -90,9 +90,14 @@ pub struct ScanCost {
 #[derive(Debug, Clone, Default)]
 pub struct PageTable {
     words: Vec<u32>,
+    /// The colour of each page's frame; empty where no tier is managed by the processor.
+    colours: Vec<u32>,
     scan: ScanCost,
     present: Pages,
 }
+
+/// No colour: there are never so many.
+const UNCOLOURED: u32 = u32::MAX;
 
 const TENANT_MASK: u32 = 0xffff;
 const TIER_SHIFT: u32 = 16;
@@ -177,6 +182,22 @@ impl PageTable {
     /// Base pages it spans.
     pub fn frames(&self, page: PageId) -> u64 {
         1 << self.order(page)
+    }
+
+    /// The colour of the page frame where a page lies: set as long as it is in a tier that the processor manages, and of
+    /// no meaning in another. `None` where no world told of one.
+    pub fn colour(&self, page: PageId) -> Option<u32> {
+        self.colours.get(page.index()).copied().filter(|&colour| colour != UNCOLOURED)
+    }
+
+    /// Notes in a frame of which colour a page lies.
+    pub(crate) fn set_colour(&mut self, page: PageId, colour: u32) {
+        if self.tier(page).is_some() {
+            if page.index() >= self.colours.len() {
+                self.colours.resize(page.index() + 1, UNCOLOURED);
+            }
+            self.colours[page.index()] = colour;
+        }
     }
 
     /// Notes that a move succeeded. Nothing happens to a page that is absent.

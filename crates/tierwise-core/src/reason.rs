@@ -128,6 +128,24 @@ pub enum Rule {
         /// Accesses a second that one page more would serve.
         next: f64,
     },
+    /// Memstrata, listing 1: dedicated memory goes to outliers.
+    Lent {
+        /// Which estimator said so.
+        by: &'static str,
+        /// Whether it is slowed down by more than the threshold.
+        outlier: bool,
+        /// Its estimated misses in fast memory in a thousand instructions.
+        mpki: f64,
+        /// Its memory.
+        pages: Pages,
+    },
+    /// Karma's credits decided who borrows.
+    Credited {
+        /// Whether it is slowed down by more than the threshold.
+        outlier: bool,
+        /// What it has left.
+        credits: f64,
+    },
 }
 
 impl fmt::Display for Rule {
@@ -214,6 +232,18 @@ impl fmt::Display for Rule {
                 "its pages are hot enough: this much serves {:.1} % of its accesses, one page more \
                  would serve {next:.2} a second",
                 served * 100.0
+            ),
+            Self::Lent { by, outlier, mpki, pages } => write!(
+                f,
+                "slow memory serves an estimated {mpki:.2} of its misses in a thousand instructions: {by} says it {} \
+                 dedicated memory for its {} pages",
+                if outlier { "suffers and borrows" } else { "does not suffer and lends" },
+                pages.0
+            ),
+            Self::Credited { outlier, credits } => write!(
+                f,
+                "it {}, and has {credits:.0} credits left",
+                if outlier { "suffers and borrows" } else { "does not suffer and lends" }
             ),
         }
     }

@@ -105,6 +105,14 @@ const SHIPPED: &[(&str, &str)] = &[
     ("recipes/autotiering-opm.toml", include_str!("../../../recipes/autotiering-opm.toml")),
     ("recipes/tpp.toml", include_str!("../../../recipes/tpp.toml")),
     ("recipes/memtis.toml", include_str!("../../../recipes/memtis.toml")),
+    ("recipes/2lm.toml", include_str!("../../../recipes/2lm.toml")),
+    ("recipes/flat.toml", include_str!("../../../recipes/flat.toml")),
+    ("recipes/flat-memstrata.toml", include_str!("../../../recipes/flat-memstrata.toml")),
+    (
+        "recipes/flat-memstrata-hotness.toml",
+        include_str!("../../../recipes/flat-memstrata-hotness.toml"),
+    ),
+    ("recipes/flat-karma.toml", include_str!("../../../recipes/flat-karma.toml")),
     ("recipes/multi-clock.toml", include_str!("../../../recipes/multi-clock.toml")),
     ("recipes/equilibria.toml", include_str!("../../../recipes/equilibria.toml")),
     (
@@ -217,6 +225,13 @@ impl Recipe {
         let selector = build_row(&root.section("selector")?, select::TABLE, "none", ctx)?;
         root.finish()?;
         Ok(Box::new(Staged::new(estimator, partitioner, selector, placement)))
+    }
+
+    /// Whether a world with these capabilities shows all that this recipe needs to see; a bound needs nothing. A recipe that
+    /// is wrong in another way is said to run, so that whoever runs it hears what is wrong.
+    pub fn runs_on(&self, topology: &Topology, has: &Capabilities) -> bool {
+        let policy = self.build(&BuildContext::new(topology, 0));
+        self.bound.is_some() || policy.map_or(true, |p| p.watch().missing_from(has).is_none())
     }
 
     /// The first shipped recipe that a world with these capabilities can run, looking from the end of the

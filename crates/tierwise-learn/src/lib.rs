@@ -14,20 +14,27 @@
 
 use std::sync::Arc;
 
+use tierwise_core::estimate::slowdown::Classifier;
 use tierwise_core::learn::{Agent, Learning, Objective};
 
 mod agent;
 mod annealing;
+pub mod forest;
 pub mod sac;
 
 pub use agent::SacAgent;
 pub use annealing::anneal;
 
+use forest::Forest;
 use sac::SacConfig;
 
 /// The trained model that ships (models/README.md): the name that recipes call it by, and the file of [`sac::Sac::save`].
 const SHIPPED: (&str, &[u8]) =
     ("mtat-actor", include_bytes!("../../../models/mtat-actor.safetensors"));
+
+/// The slowdown classifier that ships (models/README.md): the name that recipes call it by, and its file.
+const SLOWDOWN: (&str, &[u8]) =
+    ("memstrata-slowdown-5", include_bytes!("../../../models/memstrata/slowdown-5.onnx"));
 
 /// MTAT's learners with their defaults.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,6 +49,18 @@ impl Learning for Learners {
             Some(path) => SacAgent::trained(path, &config, seed),
         };
         Ok(Box::new(agent.map_err(|error| error.to_string())?))
+    }
+
+    fn classifier(&self, model: &str) -> Result<Box<dyn Classifier>, String> {
+        if model == SLOWDOWN.0 {
+            return Ok(Box::new(
+                Forest::parse(model, SLOWDOWN.1).map_err(|error| error.to_string())?,
+            ));
+        }
+        let bytes = std::fs::read(model).map_err(|error| {
+            format!("{model}: {error}; allowed: \"{}\", or the path of an ONNX file", SLOWDOWN.0)
+        })?;
+        Ok(Box::new(Forest::parse(model, &bytes).map_err(|error| error.to_string())?))
     }
 
     fn anneal(&self, objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {

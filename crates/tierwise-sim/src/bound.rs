@@ -25,7 +25,7 @@
 
 use tierwise_trace::{PageAccess, Window};
 
-use crate::machine::Machine;
+use crate::machine::{Machine, TierModel};
 
 /// What the bounds of a program depend on.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,12 +60,15 @@ fn cost((load, store): (f64, f64), row: &PageAccess) -> f64 {
 impl Bounds {
     /// The bounds' parameters on a machine.
     pub fn of(machine: &Machine, memory_level_parallelism: f64) -> Self {
+        // Hardware places lines, and a page's hot lines may all be fast: there the bound is everything fast.
+        let all = machine.hardware.is_some();
+        let pages = |t: &TierModel| t.capacity.in_pages(machine.page_size).0;
         Self {
             latencies: machine.tiers.iter().map(|t| (t.load_ns, t.store_ns)).collect(),
             capacities: machine
                 .tiers
                 .iter()
-                .map(|t| t.capacity.in_pages(machine.page_size).0)
+                .map(|t| if all { u64::MAX } else { pages(t) })
                 .collect(),
             instruction_ns: machine.instruction_ns,
             overlap: memory_level_parallelism,
@@ -81,7 +84,7 @@ impl Bounds {
         let mut fast_misses = 0.0;
         let mut capacity = 0;
         for (k, pair) in self.latencies.windows(2).enumerate() {
-            capacity += self.capacities[k];
+            capacity = u64::saturating_add(capacity, self.capacities[k]);
             let gain = |row: &PageAccess| (cost(pair[1], row) - cost(pair[0], row)).max(0.0);
             let taken = best(window, capacity, gain, &frames);
             saved +=

@@ -11,6 +11,7 @@ pub mod bound;
 pub mod conform;
 pub mod costs;
 pub mod error;
+pub mod hardware;
 pub mod heat;
 pub mod host;
 pub mod huge;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use tierwise_core::observe::Capabilities;
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes};
 
+use crate::hardware::{Hardware, Mode};
 use crate::latency::loaded_ns;
 
 /// One memory tier.
@@ -40,6 +42,10 @@ pub struct Machine {
     /// log2 of the base pages that one simulated page stands for: memory is looked at and moved in
     /// granules of so many, each with the kernel's costs of all its pages.
     pub granule_order: u8,
+    /// Set if the processor manages the last tier itself ([`crate::hardware`]): then there are two tiers, whose latencies and
+    /// bandwidths are those of the fast and the slow memory, and whose capacities those of the dedicated and the managed
+    /// node. Half of the managed node, or as the ratio says, is fast memory too.
+    pub hardware: Option<Hardware>,
 }
 
 /// Bytes of a cache line on every machine here.
@@ -203,7 +209,19 @@ impl Machine {
             instruction_ns: Self::DEFAULT_INSTRUCTION_NS,
             watermark_scale_factor: Self::DEFAULT_WATERMARK_SCALE,
             granule_order: 0,
+            hardware: None,
         })
+    }
+
+    /// What it can report.
+    pub fn capabilities(&self) -> Capabilities {
+        let mode = self.hardware.map(|hardware| hardware.mode);
+        Capabilities {
+            counters: mode.is_some(),
+            flat_memory: matches!(mode, Some(Mode::Flat(_))),
+            two_level: matches!(mode, Some(Mode::TwoLevel(_))),
+            ..Capabilities::PAGES
+        }
     }
 
     /// The machine as the engine sees it.

@@ -8,6 +8,7 @@
 use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{PageAccess, Window};
 
+use crate::hardware::node::Slow;
 use crate::requests::tenant::Served;
 use crate::service::RunningService;
 use crate::windows::Windows;
@@ -97,8 +98,9 @@ impl Work {
         self.operations += program.window.operations as f64 * amount;
         self.all_fast_ns += bound.all_fast_ns * amount / program.parallelism;
         self.oracle_ns += bound.oracle_ns * amount / program.parallelism;
-        for (sum, misses) in self.misses.iter_mut().zip(&program.misses) {
-            *sum += misses.total() as f64 * amount;
+        for (t, sum) in self.misses.iter_mut().enumerate() {
+            let (loads, stores) = program.served(t);
+            *sum += (loads + stores) * amount;
         }
     }
 
@@ -148,6 +150,8 @@ pub struct Program {
     pub locals: Vec<Local>,
     /// Misses of the current window by the tier that would serve them now.
     pub misses: Vec<Misses>,
+    /// Of the misses in the last tier, those that slow memory serves, where the processor manages that tier.
+    pub slow: Option<Slow>,
     /// Nanoseconds that the application owes to faults, stalls and flushes before it goes on.
     pub owed_ns: f64,
     /// Threads that share the current window's work.
@@ -181,6 +185,7 @@ impl Program {
             state: State::Waiting,
             locals: Vec::new(),
             misses: vec![Misses::default(); tiers],
+            slow: None,
             owed_ns: 0.0,
             parallelism: 1.0,
             threads: 1.0,
@@ -248,6 +253,22 @@ impl Program {
     pub fn leave_tier(&mut self, local: u32, tier: TierId) {
         if let Some(row) = self.row(local).copied() {
             self.misses[tier.index()].sub(&row);
+        }
+    }
+
+    /// Loads and stores of the current window that a memory serves: a tier's, or, where the processor manages the last
+    /// tier, the fast and the slow memory's.
+    pub fn served(&self, memory: usize) -> (f64, f64) {
+        let of = |m: &Misses| (m.loads as f64, m.stores as f64);
+        let here = of(&self.misses[memory]);
+        match self.slow {
+            None => here,
+            Some(slow) if memory > 0 => (slow.loads, slow.stores),
+            Some(slow) => {
+                let all =
+                    self.misses.iter().map(of).fold((0.0, 0.0), |a, m| (a.0 + m.0, a.1 + m.1));
+                ((all.0 - slow.loads).max(0.0), (all.1 - slow.stores).max(0.0))
+            }
         }
     }
 

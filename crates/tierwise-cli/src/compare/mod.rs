@@ -125,7 +125,9 @@ impl Compare {
 
     fn recipes(&self, machine: &Scenario) -> Result<Vec<Recipe>, Failure> {
         let mut recipes: Vec<Recipe> = if self.policies.is_empty() {
-            Recipe::shipped().collect()
+            // Those that need a tier which the processor manages run where there is one.
+            let (topology, shows) = (machine.machine.topology(), machine.machine.capabilities());
+            Recipe::shipped().filter(|recipe| recipe.runs_on(&topology, &shows)).collect()
         } else {
             let named = self.policies.iter().map(|name| input::policy(name.trim()));
             named.collect::<Result<_, _>>()?

@@ -98,7 +98,11 @@ impl Conform {
 
     fn recipes(&self) -> Result<Vec<Recipe>, Failure> {
         if self.all {
-            return Ok(Recipe::shipped().filter(|recipe| recipe.bound().is_none()).collect());
+            let machine = tierwise_sim::conform::machine();
+            let (topology, shows) = (machine.topology(), machine.capabilities());
+            let runs =
+                |recipe: &Recipe| recipe.bound().is_none() && recipe.runs_on(&topology, &shows);
+            return Ok(Recipe::shipped().filter(runs).collect());
         }
         let mut recipes: Vec<Recipe> = Vec::new();
         for name in &self.recipes {

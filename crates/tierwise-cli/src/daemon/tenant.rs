@@ -53,7 +53,7 @@ struct Add {
     /// Processes by their numbers.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     pids: Vec<i32>,
-    /// A QEMU guest by its name, or the path of its pid file.
+    /// A QEMU guest by its name, the path of its pid file, or qmp: and the path of its QMP socket.
     #[arg(long, value_name = "GUEST")]
     qemu: Option<String>,
     /// How its success is judged.
@@ -128,9 +128,7 @@ impl Add {
     fn tenant(&self) -> TenantConfig {
         let change = self.entitled.change();
         TenantConfig {
-            name: self.name.clone(),
             cgroup: self.cgroup.clone(),
-            pids: self.pids.clone(),
             qemu: self.qemu.clone(),
             class: match self.class {
                 Class::BestEffort => ClassName::BestEffort,
@@ -140,7 +138,7 @@ impl Add {
             weight: change.weight.unwrap_or(DEFAULT_WEIGHT),
             floor: change.floor,
             cap: change.cap,
-            latency: None,
+            ..TenantConfig::of_processes(&self.name, self.pids.clone())
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod equilibria;
 mod figure;
+mod memstrata;
 mod mtat;
 mod multi_clock;
 mod runs;
@@ -26,6 +27,7 @@ enum Paper {
     MultiClock(multi_clock::MultiClock),
     Equilibria(equilibria::Equilibria),
     Mtat(mtat::Mtat),
+    Memstrata(memstrata::Memstrata),
 }
 
 impl Reproduce {
@@ -34,6 +36,7 @@ impl Reproduce {
             Paper::MultiClock(paper) => paper.execute(),
             Paper::Equilibria(paper) => paper.execute(),
             Paper::Mtat(paper) => paper.execute(),
+            Paper::Memstrata(paper) => paper.execute(),
         }
     }
 }

@@ -9,7 +9,9 @@ mod multi_clock;
 mod nimble;
 mod none;
 mod page_bins;
+mod region_counts;
 mod sample_period;
+pub mod slowdown;
 mod tenant_histogram;
 
 pub use adaptive_interval::AdaptiveInterval;
@@ -20,6 +22,7 @@ pub use lru_scan::LruScan;
 pub use multi_clock::MultiClock;
 pub use nimble::Nimble;
 pub use none::None;
+pub use region_counts::RegionCounts;
 pub use sample_period::SamplePeriod;
 pub use tenant_histogram::TenantHistogram;
 
@@ -57,6 +60,11 @@ pub const TABLE: &[StageRow<dyn Estimator>] = &[
         name: "none",
         summary: "nothing is looked at and no page is hotter than another",
         build: |_, _| Ok(Box::new(None)),
+    },
+    StageRow {
+        name: "region-counts",
+        summary: "DAMON's counts of the last interval, as they are",
+        build: |section, _| Ok(Box::new(RegionCounts::build(section)?)),
     },
     StageRow {
         name: "tenant-histogram",

@@ -1,8 +1,12 @@
 //! Partitioners: who gets how much of each tier. One file an algorithm, one row in [`TABLE`].
 
 mod curve;
+mod dedicated;
 mod equilibria;
 mod floors;
+mod karma;
+mod managed;
+mod memstrata;
 mod mtat;
 mod need;
 mod none;
@@ -10,7 +14,11 @@ mod profit;
 mod thrash;
 mod tierwise;
 
+pub use dedicated::Member;
 pub use equilibria::{Equilibria, promotion_rate};
+pub use karma::{Ask, Karma, share_by_credits};
+pub use managed::Managed;
+pub use memstrata::{Memstrata, lend};
 pub use mtat::{Mtat, largest_step, reward};
 pub use need::{Need, Service};
 pub use none::None;
@@ -27,6 +35,21 @@ pub const TABLE: &[StageRow<dyn Partitioner>] = &[
         name: "equilibria",
         summary: "a floor and a cap each; promotion slowed down above the floor and for thrashing",
         build: |section, _| Ok(Box::new(Equilibria::build(section)?)),
+    },
+    StageRow {
+        name: "karma",
+        summary: "dedicated memory lent to outliers for credits that lenders earn",
+        build: |section, ctx| Ok(Box::new(Karma::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "managed",
+        summary: "no shares, on a machine whose processor manages a tier",
+        build: |section, _| Ok(Box::new(Managed::build(section)?)),
+    },
+    StageRow {
+        name: "memstrata",
+        summary: "dedicated memory lent to outliers, a tenth at a time, by those that miss least",
+        build: |section, ctx| Ok(Box::new(Memstrata::build(section, ctx)?)),
     },
     StageRow {
         name: "mtat",

@@ -4,6 +4,7 @@ mod books;
 mod exchange;
 mod kswapd;
 mod none;
+mod pairs;
 mod pressure;
 mod promote_list;
 mod promotion;
@@ -16,6 +17,7 @@ pub use exchange::Exchange;
 pub(crate) use kswapd::cap_marks;
 pub use kswapd::{Kswapd, Victims};
 pub use none::None;
+pub use pairs::Pairs;
 pub use pressure::demotion_scan;
 pub use promote_list::PromoteList;
 pub use slices::{Change, Slices, plan_slice};
@@ -35,6 +37,11 @@ pub const TABLE: &[StageRow<dyn Selector>] = &[
         name: "none",
         summary: "pages stay where they were first touched",
         build: |_, _| Ok(Box::new(None)),
+    },
+    StageRow {
+        name: "pairs",
+        summary: "dedicated pages of who lends against managed pages of who borrows, a colour's together",
+        build: |section, ctx| Ok(Box::new(Pairs::build(section, ctx)?)),
     },
     StageRow {
         name: "promote-list",

@@ -47,6 +47,7 @@ pub fn machine() -> Machine {
         instruction_ns: Machine::DEFAULT_INSTRUCTION_NS,
         watermark_scale_factor: Machine::DEFAULT_WATERMARK_SCALE,
         granule_order: 0,
+        hardware: None,
     })
 }
 

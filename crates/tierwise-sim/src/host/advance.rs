@@ -94,12 +94,12 @@ impl Host {
     fn window_time(&self, i: usize, loads: &[f64], stores: &[f64]) -> f64 {
         let program = &self.programs[i];
         let overlap = self.schedules[i].memory_level_parallelism;
-        let memory: f64 = program
-            .misses
-            .iter()
-            .zip(loads.iter().zip(stores))
-            .map(|(m, (load, store))| m.loads as f64 * load + m.stores as f64 * store)
-            .sum();
+        let cost = |(l, s): (f64, f64), t: usize| l * loads[t] + s * stores[t];
+        let mut memory: f64 = (0..loads.len()).map(|t| cost(program.served(t), t)).sum();
+        if program.slow.is_some() {
+            // Fast memory is read first, to see that the line is not there.
+            memory += cost(program.served(1), 0);
+        }
         let processor = program.window.instructions as f64 * self.machine.instruction_ns;
         let dilation = f64::from(program.windows.dilation());
         (dilation * (processor + memory / overlap) / program.parallelism).max(1.0)
@@ -109,21 +109,30 @@ impl Host {
     fn add_demand(&self, i: usize, window_ns: f64, demand: &mut [(f64, f64)]) {
         let program = &self.programs[i];
         let lines = LINE * f64::from(program.windows.dilation()) / window_ns;
-        for (misses, (read, write)) in program.misses.iter().zip(demand) {
-            *read += misses.total() as f64 * lines;
-            *write += misses.stores as f64 * lines;
+        for (t, (read, write)) in demand.iter_mut().enumerate() {
+            let (loads, stores) = program.served(t);
+            *read += (loads + stores) * lines;
+            *write += stores * lines;
+        }
+        if program.slow.is_some()
+            && let [fast, slow] = demand
+        {
+            // A miss reads fast memory in vain, writes the line there, and sends the line that was there away.
+            let missed = program.served(1);
+            let missed = (missed.0 + missed.1) * lines;
+            fast.0 += missed;
+            fast.1 += missed;
+            slow.1 += missed;
         }
     }
 
     /// Nobody gets more than the peak bandwidth: programs that use a saturated tier are slowed down to it.
     fn stretch(&self, times: &mut [f64]) {
         for (program, time) in self.programs.iter().zip(times) {
-            let worst = program
-                .misses
-                .iter()
-                .zip(&self.utilisation)
-                .filter(|(misses, _)| misses.total() > 0)
-                .map(|(_, &u)| u / SATURATION)
+            let uses = |t: usize| program.served(t) != (0.0, 0.0);
+            let worst = (0..self.utilisation.len())
+                .filter(|&t| uses(t))
+                .map(|t| self.utilisation[t] / SATURATION)
                 .fold(1.0, f64::max);
             *time *= worst;
         }
@@ -148,6 +157,8 @@ impl Host {
         let program = &self.programs[i];
         let amount = share * f64::from(program.windows.dilation());
         self.fresh[i].add(program, amount);
+        self.count(i, amount);
+        let program = &self.programs[i];
         self.ledger.work(i, program, amount);
     }
 

@@ -105,6 +105,9 @@ impl Host {
             }
             out.push(MoveOutcome { page: m.page, from, to: m.to, result });
         }
+        if !plan.moves.is_empty() {
+            self.split_all();
+        }
     }
 
     fn movable(&mut self, m: &Move) -> Result<(), FailReason> {
@@ -115,6 +118,7 @@ impl Host {
         }
         if m.to.index() >= self.topology.tiers.len()
             || !self.memory.can_receive(m.to, frame.frames())
+            || !self.has_frame(frame.program, m.to)
         {
             return Err(FailReason::TargetFull);
         }
@@ -141,10 +145,11 @@ impl Host {
             }
             Payer::Application => self.owe(program, copy_ns + fixed_ns),
         }
-        let program = &mut self.programs[program];
-        program.leave_tier(frame.local, from);
+        self.programs[program].leave_tier(frame.local, from);
+        self.quit_tier(frame.program, m.page, true);
         self.memory.relocate(m.page, m.to);
-        program.join_tier(frame.local, m.to);
+        self.enter_tier(frame.program, m.page, m.to);
+        self.programs[program].join_tier(frame.local, m.to);
     }
 
     /// Bytes a nanosecond: the core's own speed, or the slower of the two tiers.

@@ -25,6 +25,7 @@ impl Host {
             .or_else(|| self.check_owners())
             .or_else(|| self.check_misses())
             .or_else(|| self.check_budget())
+            .or_else(|| self.check_colours())
             .or_else(|| self.ledger.check_time(self.now));
         match problem {
             None => Ok(()),

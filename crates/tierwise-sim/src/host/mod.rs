@@ -7,6 +7,7 @@
 mod advance;
 mod carry_out;
 mod check;
+mod managed;
 mod serve;
 mod touch;
 
@@ -76,6 +77,7 @@ pub struct Host {
     news: Observation,
     utilisation: Vec<f64>,
     copies: carry_out::Copies,
+    managed: Option<managed::Managed>,
     ledger: Ledger,
     /// Something happened that should not wait.
     attention: bool,
@@ -106,6 +108,7 @@ impl Host {
             ledger: Ledger::new(programs.len(), tiers),
             utilisation: vec![0.0; tiers],
             copies: carry_out::Copies::new(tiers),
+            managed: None,
             machine,
             topology,
             costs,
@@ -186,7 +189,9 @@ impl Host {
             reading.usage.clear();
             reading.usage.extend_from_slice(self.memory.usage(i));
             reading.misses.clear();
-            reading.misses.extend(work.misses.iter().map(|&m| m as u64));
+            // Of a managed tier nobody can say whose misses went where.
+            let known = |m: f64| if self.managed.is_some() { 0 } else { m as u64 };
+            reading.misses.extend(work.misses.iter().map(|&m| known(m)));
             reading.operations = work.operations as u64;
             reading.instructions = work.instructions as u64;
             let service = self.programs[i].service.as_ref();
@@ -196,6 +201,7 @@ impl Host {
             reading.p99 = service.and_then(|s| s.last()).map(|last| last.p99);
             reading.running = self.programs[i].state == State::Running;
             work.clear();
+            reading.counters = self.take_counters(i);
         }
     }
 
@@ -214,7 +220,7 @@ impl World for Host {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ALL
+        self.machine.capabilities()
     }
 
     fn now(&self) -> Timestamp {

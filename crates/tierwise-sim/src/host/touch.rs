@@ -32,6 +32,7 @@ impl Host {
             self.finish(i, State::OutOfMemory);
             return Ok(());
         }
+        self.split(i);
         self.looks.open_window(i, &self.programs[i], &self.memory, &self.watch);
         let grew = !self.programs[i].window.births.is_empty();
         self.attention |= self.topology.ids().any(|tier| self.is_under_pressure(tier))
@@ -61,8 +62,10 @@ impl Host {
             tierwise_trace::PageKind::Anon => PageKind::Anon,
             tierwise_trace::PageKind::File => PageKind::File,
         };
+        let placement = self.placement_of(i, birth.page);
         let (page, attributes) =
-            self.memory.allocate(i as u16, birth.page, kind, birth.order, self.placement)?;
+            self.memory.allocate(i as u16, birth.page, kind, birth.order, placement)?;
+        self.enter_tier(i as u16, page, attributes.tier);
         self.programs[i].locals[birth.page as usize].page = page.0;
         if let Some(service) = &mut self.programs[i].service {
             service.relocated(birth.page, attributes.tier);
@@ -102,6 +105,7 @@ impl Host {
     /// Ends a window: what was seen of it becomes news, and its unmaps take place.
     pub(super) fn close_window(&mut self, i: usize) {
         self.report(i);
+        self.settle(i);
         self.programs[i].clear_rows();
         for u in 0..self.programs[i].window.unmaps.len() {
             let local = self.programs[i].window.unmaps[u];
@@ -112,6 +116,7 @@ impl Host {
     fn unmap(&mut self, i: usize, local: u32) {
         let Some(page) = self.programs[i].page(local) else { return };
         self.programs[i].locals[local as usize].page = NONE;
+        self.quit_tier(i as u16, page, false);
         self.memory.release(page);
         self.news.gone.push(page);
     }
@@ -124,6 +129,7 @@ impl Host {
         for local in 0..self.programs[i].locals.len() as u32 {
             self.unmap(i, local);
         }
+        self.quit(i);
         self.programs[i].state = state;
         self.attention = true;
     }

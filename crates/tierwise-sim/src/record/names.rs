@@ -49,6 +49,8 @@ pub const fn rule_name(rule: &Rule) -> &'static str {
         Rule::Needed { .. } => "needed",
         Rule::Unheard { .. } => "unheard",
         Rule::Hottest { .. } => "hottest",
+        Rule::Lent { .. } => "lent",
+        Rule::Credited { .. } => "credited",
     }
 }
 
@@ -90,6 +92,12 @@ pub fn numbers(rule: &Rule) -> BTreeMap<String, f64> {
         ],
         Rule::Unheard { slo } => vec![("slo_seconds", seconds(slo))],
         Rule::Hottest { served, next } => vec![("served", served), ("next", next)],
+        Rule::Lent { by: _, outlier, mpki, pages: held } => {
+            vec![("outlier", f64::from(u8::from(outlier))), ("mpki", mpki), ("pages", pages(held))]
+        }
+        Rule::Credited { outlier, credits } => {
+            vec![("outlier", f64::from(u8::from(outlier))), ("credits", credits)]
+        }
     };
     named.into_iter().map(|(name, number)| (name.to_owned(), number)).collect()
 }

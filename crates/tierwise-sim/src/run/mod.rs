@@ -5,6 +5,7 @@ mod memory_mode;
 mod oracle;
 mod prepare;
 mod profile;
+mod samples;
 mod summary;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub use alone::{alone, enough_slow};
 pub use memory_mode::memory_mode;
 pub use prepare::Prepared;
 pub use profile::{ProfileFile, ProfilePoint, read_profile};
+pub use samples::{Sample, samples};
 
 use crate::error::SimError;
 use crate::host::{Host, Injection};
@@ -112,6 +114,10 @@ fn machine_for(prepared: &Prepared, bound: Option<Bound>) -> Machine {
     let mut machine = prepared.machine().clone();
     let all = room_for(Pages(prepared.resident_pages())).in_bytes(machine.page_size);
     let enough = |capacity: &mut Bytes| *capacity = (*capacity).max(all);
+    if bound.is_some() {
+        // Everything in one kind of memory: nothing is left for the processor to manage.
+        machine.hardware = None;
+    }
     match bound {
         Some(Bound::AllFast) => machine.tiers.first_mut().map(|t| enough(&mut t.capacity)),
         Some(Bound::AllSlow) => machine.tiers.last_mut().map(|t| enough(&mut t.capacity)),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tierwise_core::learn::Learning;
+use tierwise_core::recipe::Recipe;
 use tierwise_core::tenant::TenantSpec;
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_trace::cut::Merge;
@@ -14,6 +15,7 @@ use super::RunOptions;
 use super::profile::read_profile;
 use crate::bound::Bounds;
 use crate::error::SimError;
+use crate::hardware::node::Node;
 use crate::host::{Host, Schedule};
 use crate::machine::Machine;
 use crate::program::{Program, median_touch};
@@ -143,6 +145,11 @@ impl Prepared {
         &self.tenants
     }
 
+    /// Whether its machine shows what a recipe needs to see.
+    pub fn can_run(&self, recipe: &Recipe) -> bool {
+        recipe.runs_on(&self.machine.topology(), &self.machine.capabilities())
+    }
+
     /// The machine, with its tiers sized.
     pub fn machine(&self) -> &Machine {
         &self.machine
@@ -214,7 +221,11 @@ impl Prepared {
         }
         let Scenario { costs, duration, .. } = self.scenario;
         let costs = costs.for_granules(1 << machine.granule_order);
+        let node = self.managed(&machine, options.seed)?;
         let mut host = Host::new(machine, costs, programs, duration, options.seed);
+        if let Some(node) = node {
+            host.manage(node);
+        }
         host.set_check(options.check);
         host.set_budget(self.scenario.budget);
         host.inject(options.injection);
@@ -227,6 +238,20 @@ impl Prepared {
             host.keep_heat_map(self.resident_pages() as u32, every);
         }
         Ok(host)
+    }
+
+    /// The tier that the processor manages, if it does.
+    fn managed(&self, machine: &Machine, seed: u64) -> Result<Option<Node>, SimError> {
+        let Some(hardware) = machine.hardware else { return Ok(None) };
+        for (workload, ready) in self.scenario.workloads.iter().zip(&self.programs) {
+            if workload.huge_pages || !matches!(ready, Ready::Loaded(_) | Ready::Stream { .. }) {
+                let why = "a hardware-managed tier is simulated for programs in base pages; remove huge_pages, or describe the \
+                           program as a trace or generator instead of a service";
+                return Err(impossible(workload, why));
+            }
+        }
+        let resident: Vec<u64> = (0..self.programs.len()).map(|i| self.resident_of(i)).collect();
+        Node::new(machine, hardware, &resident, seed).map(Some)
     }
 
     /// How much of a run is over, 0 to 1.

@@ -4,6 +4,7 @@ use tierwise_core::config::{ConfigError, Section};
 use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
 
+use super::hardware::Managed;
 use crate::machine::{Machine, PRESETS, TierModel};
 use crate::scenario::TierSize;
 
@@ -23,16 +24,28 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
         section.whole_or("watermark_scale_factor", Machine::DEFAULT_WATERMARK_SCALE, 1..=3000)?;
     let granule_order = granule_order(section, page_size)?;
     let tables = section.sections("tier")?;
+    let managed = Managed::read(&section.section("hardware")?)?;
     let preset = PresetKeys::read(section)?;
     // Before anything is said to be missing: a misspelt key is what the user wants to hear of.
     section.finish()?;
-    let (tiers, sizes) = if tables.is_empty() {
-        preset.tiers(section, page_size)?
-    } else {
-        preset.refuse(section)?;
-        tiers(section, &tables, page_size)?
+    let (tiers, sizes) = match managed {
+        Some(managed) => preset.managed(section, &managed, &tables)?,
+        None if tables.is_empty() => preset.tiers(section, page_size)?,
+        None => {
+            preset.refuse(section)?;
+            tiers(section, &tables, page_size)?
+        }
     };
-    Ok((Machine { page_size, tiers, instruction_ns, watermark_scale_factor, granule_order }, sizes))
+    let hardware = managed.map(|managed| managed.hardware);
+    let machine = Machine {
+        page_size,
+        tiers,
+        instruction_ns,
+        watermark_scale_factor,
+        granule_order,
+        hardware,
+    };
+    Ok((machine, sizes))
 }
 
 fn page_size(section: &Section<'_>) -> Result<Bytes, ConfigError> {
@@ -93,25 +106,61 @@ impl<'a> PresetKeys<'a> {
         }
     }
 
+    fn name(&self, section: &Section<'_>) -> Result<&'a str, ConfigError> {
+        self.name.ok_or_else(|| {
+            let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+            let problem =
+                format!("missing; allowed: {}; or [[machine.tier]] tables", names.join(", "));
+            section.error("preset", problem)
+        })
+    }
+
+    /// The preset's memories, of which the processor manages the second: it has the sizes that `[machine.hardware]` says.
+    fn managed(
+        &self,
+        section: &Section<'_>,
+        managed: &Managed,
+        tables: &[Section<'_>],
+    ) -> Result<(Vec<TierModel>, Vec<TierSize>), ConfigError> {
+        let sized = [
+            ("fast", self.fast.bytes.is_some()),
+            ("fast_share", self.fast.share.is_some()),
+            ("slow", self.slow.is_some()),
+            ("tier", !tables.is_empty()),
+        ];
+        if let Some((key, _)) = sized.into_iter().find(|&(_, present)| present) {
+            let problem = "[machine.hardware] says the sizes; remove one of them";
+            return Err(section.error(key, problem));
+        }
+        self.models(section, managed.sizes())
+    }
+
+    fn models(
+        &self,
+        section: &Section<'_>,
+        sizes: Vec<TierSize>,
+    ) -> Result<(Vec<TierModel>, Vec<TierSize>), ConfigError> {
+        let name = self.name(section)?;
+        match Machine::preset(name, known(sizes[0]), known(sizes[1])) {
+            Some(machine) => Ok((machine.tiers, sizes)),
+            None => {
+                let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+                Err(section.unknown_name("preset", name, &names))
+            }
+        }
+    }
+
     fn tiers(
         &self,
         section: &Section<'_>,
         page_size: Bytes,
     ) -> Result<(Vec<TierModel>, Vec<TierSize>), ConfigError> {
-        let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
-        let Some(name) = self.name else {
-            let problem =
-                format!("missing; allowed: {}; or [[machine.tier]] tables", names.join(", "));
-            return Err(section.error("preset", problem));
-        };
+        self.name(section)?;
         let fast = self.fast.size(section, page_size)?;
         self.slow.map_or(Ok(()), |bytes| check_capacity(section, "slow", bytes, page_size))?;
         let sizes = vec![fast, self.slow.map_or(ROOMY, TierSize::Bytes)];
         check_sum(section, &sizes, page_size)?;
-        match Machine::preset(name, known(sizes[0]), known(sizes[1])) {
-            Some(machine) => Ok((machine.tiers, sizes)),
-            None => Err(section.unknown_name("preset", name, &names)),
-        }
+        self.models(section, sizes)
     }
 }
 

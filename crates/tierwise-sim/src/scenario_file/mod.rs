@@ -38,6 +38,7 @@
 //! `docs/cli.md` shows how to check a file; the shipped ones are in `scenarios/`.
 
 mod generator;
+mod hardware;
 mod machine;
 mod service;
 #[cfg(test)]

@@ -1,0 +1,262 @@
+//! Page colours: page frames that share a place in a direct-mapped fast memory go to one tenant, always together
+//! (Memstrata, section 4.1; the on-demand part: section 7).
+//!
+//! In Flat Memory Mode the frames that are alike modulo the fast memory's size push each other's lines out. Such frames
+//! have one *colour*. As long as a colour belongs to one tenant, a tenant conflicts with nobody but itself.
+//!
+//! A virtual machine's colours are [reserved](Colours::reserve) when it is launched. A process gets them on demand: a page
+//! takes a free frame of a colour that its tenant has, else a new colour; a colour without pages goes back. What is left
+//! of a process that freed much is many colours with few pages; [`Colours::compaction`] says which pages to move so that
+//! others can have them.
+//!
+//! ```
+//! use tierwise_core::colour::Colours;
+//! use tierwise_core::units::TenantId;
+//!
+//! let (a, b) = (TenantId(0), TenantId(1));
+//! let mut colours = Colours::new(2, 2); // frames 0 and 2 have colour 0, frames 1 and 3 colour 1
+//! let first = colours.allocate(a, 0).unwrap();
+//! let second = colours.allocate(a, 0).unwrap();
+//! assert_eq!(colours.colour(first), colours.colour(second)); // its own colour first
+//! let other = colours.allocate(b, 0).unwrap();
+//! assert_ne!(colours.colour(first), colours.colour(other));
+//! // There is a free frame, but it has b's colour.
+//! let error = colours.allocate(a, 0).unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "all 2 page colours are taken: tenant 0 holds 1, and every page of them is in use; free memory of it, or \
+//!      compact the tenants whose colours are half empty"
+//! );
+//! ```
+
+mod compact;
+
+pub use compact::Relocation;
+
+use crate::units::TenantId;
+
+/// No colour for a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "all {colours} page colours are taken: tenant {tenant} holds {held}, and every page of them is in use; free memory of \
+     it, or compact the tenants whose colours are half empty", tenant = tenant.0
+)]
+pub struct Exhausted {
+    /// Who asked.
+    pub tenant: TenantId,
+    /// Colours of the machine.
+    pub colours: u32,
+    /// Of them, those that the tenant holds.
+    pub held: u32,
+}
+
+/// Nobody.
+const NOBODY: u16 = u16::MAX;
+
+/// What a tenant holds.
+#[derive(Debug, Clone, Default)]
+struct Holding {
+    /// Colours.
+    colours: u32,
+    /// Colours that stay its own even without pages.
+    reserved: u32,
+    /// Frames of them without a page, in no order.
+    free: Vec<u32>,
+}
+
+/// Every colour, whose it is, and which of its frames hold pages. Frames are numbered by physical address, from zero:
+/// frame `f` has colour `f` modulo the number of colours.
+#[derive(Debug, Clone)]
+pub struct Colours {
+    colours: u32,
+    ways: u32,
+    /// By colour.
+    owners: Vec<u16>,
+    /// By colour: frames that hold a page.
+    pages: Vec<u16>,
+    /// By frame: whether it holds a page.
+    used: Vec<bool>,
+    /// By frame: where it stands in its owner's list of free frames.
+    at: Vec<u32>,
+    /// Colours of nobody; the next to be given out stands last.
+    pool: Vec<u32>,
+    /// By tenant.
+    holdings: Vec<Holding>,
+}
+
+impl Colours {
+    /// So many colours of so many frames each, of nobody.
+    pub fn new(colours: u32, ways: u32) -> Self {
+        let frames = colours as usize * ways as usize;
+        Self {
+            colours,
+            ways,
+            owners: vec![NOBODY; colours as usize],
+            pages: vec![0; colours as usize],
+            used: vec![false; frames],
+            at: vec![0; frames],
+            pool: (0..colours).rev().collect(),
+            holdings: Vec::new(),
+        }
+    }
+
+    /// The colour of a frame.
+    pub fn colour(&self, frame: u32) -> u32 {
+        frame % self.colours.max(1)
+    }
+
+    /// Whose a colour is.
+    pub fn owner(&self, colour: u32) -> Option<TenantId> {
+        let owner = self.owners.get(colour as usize).copied().filter(|&owner| owner != NOBODY);
+        owner.map(TenantId)
+    }
+
+    /// Whether a frame holds a page.
+    pub fn is_used(&self, frame: u32) -> bool {
+        self.used.get(frame as usize).copied().unwrap_or(false)
+    }
+
+    /// Colours of nobody.
+    pub fn unowned(&self) -> u32 {
+        self.pool.len() as u32
+    }
+
+    /// Colours that a tenant holds.
+    pub fn held(&self, tenant: TenantId) -> u32 {
+        self.holdings.get(tenant.index()).map_or(0, |h| h.colours)
+    }
+
+    /// Frames of a tenant's colours without a page.
+    pub fn unused(&self, tenant: TenantId) -> u32 {
+        self.holdings.get(tenant.index()).map_or(0, |h| h.free.len() as u32)
+    }
+
+    /// Whether [`Colours::allocate`] would find a frame.
+    pub fn has_room(&self, tenant: TenantId) -> bool {
+        self.unused(tenant) > 0 || !self.pool.is_empty()
+    }
+
+    /// Gives a tenant colours until it holds so many, and lets it keep them even without pages: a virtual machine's at its
+    /// launch. Zero ends the reservation.
+    ///
+    /// # Errors
+    /// There are not so many; nothing is changed then.
+    pub fn reserve(&mut self, tenant: TenantId, colours: u32) -> Result<(), Exhausted> {
+        let held = self.held(tenant);
+        if colours.saturating_sub(held) > self.unowned() {
+            return Err(Exhausted { tenant, colours: self.colours, held });
+        }
+        self.holding(tenant).reserved = colours;
+        (held..colours).for_each(|_| self.take_colour(tenant));
+        for frame in self.holdings[tenant.index()].free.clone() {
+            self.give_back(self.colour(frame));
+        }
+        Ok(())
+    }
+
+    /// A frame for a tenant's page: one of the free frames of its colours, else one of a new colour. `draw` chooses among the
+    /// tenant's free frames; numbers drawn by lot scatter its pages, zeros keep them in order.
+    ///
+    /// # Errors
+    /// The tenant's colours are full and none is left.
+    pub fn allocate(&mut self, tenant: TenantId, draw: u64) -> Result<u32, Exhausted> {
+        if self.unused(tenant) == 0 {
+            if self.pool.is_empty() {
+                let held = self.held(tenant);
+                return Err(Exhausted { tenant, colours: self.colours, held });
+            }
+            self.take_colour(tenant);
+        }
+        let free = &self.holdings[tenant.index()].free;
+        let frame = free[(draw % free.len() as u64) as usize];
+        self.occupy(tenant, frame);
+        Ok(frame)
+    }
+
+    /// Frees a frame. A colour that has no page any more goes back, unless it is reserved. Freeing a frame that holds no
+    /// page does nothing.
+    pub fn free(&mut self, frame: u32) {
+        if !self.is_used(frame) {
+            return;
+        }
+        let colour = self.colour(frame);
+        let Some(owner) = self.owner(colour) else { return };
+        self.used[frame as usize] = false;
+        self.pages[colour as usize] -= 1;
+        self.list(owner, frame);
+        self.give_back(colour);
+    }
+
+    /// Gives back a colour without pages even if it is reserved: its tenant's pages went elsewhere, and the tenant's reservation
+    /// is smaller by one from now on. A colour with pages stays.
+    pub fn release(&mut self, colour: u32) {
+        let Some(owner) = self.owner(colour) else { return };
+        let holding = &mut self.holdings[owner.index()];
+        if self.pages[colour as usize] == 0 && holding.reserved > 0 {
+            holding.reserved -= 1;
+        }
+        self.give_back(colour);
+    }
+
+    fn holding(&mut self, tenant: TenantId) -> &mut Holding {
+        if self.holdings.len() <= tenant.index() {
+            self.holdings.resize_with(tenant.index() + 1, Holding::default);
+        }
+        &mut self.holdings[tenant.index()]
+    }
+
+    fn frames(&self, colour: u32) -> impl Iterator<Item = u32> + use<> {
+        let colours = self.colours;
+        (0..self.ways).map(move |way| way * colours + colour)
+    }
+
+    fn take_colour(&mut self, tenant: TenantId) {
+        let Some(colour) = self.pool.pop() else { return };
+        self.owners[colour as usize] = tenant.0;
+        self.holding(tenant).colours += 1;
+        for frame in self.frames(colour) {
+            self.list(tenant, frame);
+        }
+    }
+
+    /// Gives a colour back if it has no page and is not reserved.
+    fn give_back(&mut self, colour: u32) {
+        let Some(owner) = self.owner(colour) else { return };
+        let holding = &self.holdings[owner.index()];
+        if self.pages[colour as usize] > 0 || holding.colours <= holding.reserved {
+            return;
+        }
+        for frame in self.frames(colour) {
+            self.unlist(owner, frame);
+        }
+        self.owners[colour as usize] = NOBODY;
+        self.holdings[owner.index()].colours -= 1;
+        self.pool.push(colour);
+    }
+
+    fn occupy(&mut self, tenant: TenantId, frame: u32) {
+        self.unlist(tenant, frame);
+        self.used[frame as usize] = true;
+        let colour = self.colour(frame);
+        self.pages[colour as usize] += 1;
+    }
+
+    fn list(&mut self, tenant: TenantId, frame: u32) {
+        let free = &mut self.holding(tenant).free;
+        free.push(frame);
+        let at = free.len() as u32 - 1;
+        self.at[frame as usize] = at;
+    }
+
+    fn unlist(&mut self, tenant: TenantId, frame: u32) {
+        let at = self.at[frame as usize];
+        let free = &mut self.holdings[tenant.index()].free;
+        free.swap_remove(at as usize);
+        if let Some(&moved) = free.get(at as usize) {
+            self.at[moved as usize] = at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! What lenders of dedicated memory have in common: who takes part, what is estimated of each, and what a newcomer gets
+//! (Memstrata, section 4.3).
+//!
+//! A machine in mixed mode has dedicated fast memory, its first tier, beside the tier that the processor manages. A share's
+//! floor in the first tier is what its tenant is to hold of it.
+
+use std::time::Duration;
+
+use crate::config::{ConfigError, Section};
+use crate::estimate::slowdown::{Classifier, LatencyFit, RatioOnly, Seen, Slowdown};
+use crate::observe::{Counters, Observation, Watch};
+use crate::policy::PlanContext;
+use crate::reason::Rule;
+use crate::recipe::BuildContext;
+use crate::stage::{Share, Shares};
+use crate::topology::Topology;
+use crate::units::{Pages, TenantId, TierId, Timestamp};
+
+/// The forest that ships (models/README.md).
+const MODEL: &str = "memstrata-slowdown-5";
+
+/// By how much a model's idle latency may differ from this machine's before it is another machine's model: latencies of
+/// one kind of memory differ by less between servers, those of two kinds by more.
+const SAME_MACHINE: f64 = 0.25;
+
+/// A tenant that takes part.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Member {
+    /// Who.
+    pub tenant: TenantId,
+    /// Its memory, in base pages.
+    pub pages: u64,
+    /// Of it, what is dedicated, or is to be.
+    pub dedicated: u64,
+    /// What is estimated of it.
+    pub seen: Seen,
+}
+
+/// Takes part in all decisions: reads counters, knows who is new.
+pub(super) struct Dedicated {
+    pub(super) interval: Duration,
+    pub(super) step_ratio: f64,
+    slowdown: Slowdown,
+    /// By tenant: counted since the last decision.
+    counted: Vec<Option<Counters>>,
+    /// By tenant: whether it took part in the last decision, or takes part in the one at hand.
+    known: Vec<bool>,
+    pub(super) members: Vec<Member>,
+}
+
+impl Dedicated {
+    /// Reads the parameters `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model` and `fallback` ("ratio-only", or
+    /// "refuse"): what to do where the model cannot be run or is another machine's.
+    pub(super) fn read(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        let interval = section.millis_or("interval_ms", Duration::from_secs(10), 1..=3_600_000)?;
+        let step_ratio = section.number_or("step_ratio", 0.1, 0.001..=1.0)?;
+        let ewma = section.number_or("ewma", 0.2, 0.001..=1.0)?;
+        let model = section.text("model")?.unwrap_or(MODEL);
+        let may_fall_back =
+            section.choice_or("fallback", true, &[("ratio-only", true), ("refuse", false)])?;
+        let slowdown = match classifier(model, ctx) {
+            Ok(classifier) => classifier,
+            Err(_) if may_fall_back => Box::new(RatioOnly::new(memories(ctx.topology))),
+            Err(why) => {
+                let advice = "train one for this machine, or set fallback = \"ratio-only\"";
+                return Err(section.error("model", format!("found \"{model}\": {why}; {advice}")));
+            }
+        };
+        Ok(Self {
+            interval,
+            step_ratio,
+            slowdown: Slowdown::new(slowdown, ewma),
+            counted: Vec::new(),
+            known: Vec::new(),
+            members: Vec::new(),
+        })
+    }
+
+    pub(super) fn watch() -> Watch {
+        Watch { counters: true, flat_memory: true, ..Watch::default() }
+    }
+
+    /// Adds up what was counted since the last decision.
+    pub(super) fn on_observation(&mut self, obs: &Observation) {
+        self.counted.resize(obs.tenants.len().max(self.counted.len()), None);
+        for (sum, reading) in self.counted.iter_mut().zip(&obs.tenants) {
+            if let Some(new) = reading.counters {
+                *sum = Some(sum.map_or(new, |old| old.and(&new)));
+            }
+        }
+    }
+
+    /// Who takes part in this decision, with what is estimated of each, newcomers evened out. Those that have ended are not
+    /// among them.
+    pub(super) fn begin(&mut self, ctx: &PlanContext<'_>) {
+        self.members.clear();
+        self.known.resize(ctx.tenants.len().max(self.known.len()), false);
+        let mut newcomers = Vec::new();
+        for (i, reading) in ctx.tenants.iter().enumerate() {
+            let tenant = TenantId(i as u16);
+            let pages = ctx.resident(tenant).0;
+            if !reading.running || pages == 0 {
+                self.slowdown.forget(i);
+                self.known[i] = false;
+                continue;
+            }
+            let dedicated = ctx.usage(tenant, TierId::FASTEST).0;
+            let counted = self.counted.get_mut(i).and_then(Option::take).unwrap_or_default();
+            let seen = self.slowdown.update(i, &counted, pages - dedicated).unwrap_or_default();
+            if !std::mem::replace(&mut self.known[i], true) {
+                newcomers.push(self.members.len());
+            }
+            self.members.push(Member { tenant, pages, dedicated, seen });
+        }
+        // Those of the first decision found the machine empty, and have what they were born with.
+        if newcomers.len() < self.members.len() {
+            let share = dedicated_share(ctx.topology);
+            newcomers.into_iter().for_each(|new| welcome(&mut self.members, new, share));
+        }
+    }
+
+    /// Writes what the members are to hold now.
+    pub(super) fn end(&self, now: Timestamp, shares: &mut Shares, rule: impl Fn(&Member) -> Rule) {
+        let free = Share::FREE;
+        for (i, _) in self.known.iter().enumerate().filter(|&(_, &takes_part)| !takes_part) {
+            shares.set(now, TenantId(i as u16), TierId::FASTEST, free, Rule::Configured);
+        }
+        for member in &self.members {
+            let share = Share { floor: Pages(member.dedicated), ..free };
+            shares.set(now, member.tenant, TierId::FASTEST, share, rule(member));
+        }
+    }
+
+    /// The reason of a member's share.
+    pub(super) fn lent(&self, member: &Member) -> Rule {
+        Rule::Lent {
+            by: self.slowdown.classifier().name(),
+            outlier: member.seen.is_outlier,
+            mpki: member.seen.mpki,
+            pages: Pages(member.pages),
+        }
+    }
+}
+
+/// The line that the two memories' latencies make: a miss reads fast memory first.
+fn memories(topology: &Topology) -> LatencyFit {
+    let ns = |tier: TierId| topology.tier(tier).load_latency.as_nanos() as f64;
+    LatencyFit { intercept: ns(TierId::FASTEST), slope: ns(topology.slowest()) }
+}
+
+fn classifier(model: &str, ctx: &BuildContext<'_>) -> Result<Box<dyn Classifier>, String> {
+    let learning = ctx.learning.ok_or("nobody here can run a model")?;
+    let classifier = learning.classifier(model)?;
+    let (its, ours) = (classifier.fit(), memories(ctx.topology));
+    let differ = |its: f64, ours: f64| (its - ours).abs() > SAME_MACHINE * ours;
+    if differ(its.intercept, ours.intercept) || differ(its.slope, ours.slope) {
+        return Err(format!(
+            "it was trained where fast memory takes {:.0} ns and a miss {:.0} ns more; here it is {:.0} and {:.0} ns",
+            its.intercept, its.slope, ours.intercept, ours.slope
+        ));
+    }
+    Ok(classifier)
+}
+
+/// The system's share of dedicated memory.
+fn dedicated_share(topology: &Topology) -> f64 {
+    let dedicated = topology.tier(TierId::FASTEST).capacity.0 as f64;
+    dedicated / (topology.capacity().0 as f64).max(1.0)
+}
+
+/// Gives a newcomer the system's share of dedicated memory. The others give, or take, the same number of pages each; what
+/// one cannot, the rest do.
+pub(super) fn welcome(members: &mut [Member], new: usize, share: f64) {
+    let wanted = (members[new].pages as f64 * share) as u64;
+    let gives = wanted > members[new].dedicated;
+    let mut left = wanted.abs_diff(members[new].dedicated);
+    loop {
+        let can = |m: &Member| if gives { m.dedicated } else { m.pages - m.dedicated };
+        let able: Vec<usize> =
+            (0..members.len()).filter(|&i| i != new && can(&members[i]) > 0).collect();
+        let Some(count) = u64::try_from(able.len()).ok().filter(|&count| count > 0 && left > 0)
+        else {
+            return;
+        };
+        // The last pages, fewer than there are tenants, come from the first of them.
+        let each = (left / count).max(1);
+        for i in able {
+            let part = each.min(left).min(can(&members[i]));
+            left -= part;
+            let (other, newcomer) = if gives { (i, new) } else { (new, i) };
+            members[other].dedicated -= part;
+            members[newcomer].dedicated += part;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(tenant: u16, pages: u64, dedicated: u64) -> Member {
+        Member { tenant: TenantId(tenant), pages, dedicated, seen: Seen::default() }
+    }
+
+    fn dedicated(members: &[Member]) -> Vec<u64> {
+        members.iter().map(|m| m.dedicated).collect()
+    }
+
+    #[test]
+    fn a_newcomer_gets_the_systems_share_from_all_others_equally() {
+        let mut members = [member(0, 300, 100), member(1, 900, 300), member(2, 300, 0)];
+        welcome(&mut members, 2, 1.0 / 3.0);
+        assert_eq!(dedicated(&members), [50, 250, 100]);
+    }
+
+    #[test]
+    fn what_one_cannot_give_the_others_do() {
+        let mut members = [member(0, 300, 10), member(1, 900, 300), member(2, 300, 0)];
+        welcome(&mut members, 2, 1.0 / 3.0);
+        assert_eq!(dedicated(&members), [0, 210, 100]);
+        let mut nobody_has_any = [member(0, 300, 0), member(1, 300, 0)];
+        welcome(&mut nobody_has_any, 1, 0.5);
+        assert_eq!(dedicated(&nobody_has_any), [0, 0]);
+    }
+
+    #[test]
+    fn a_newcomer_with_too_much_gives_it_to_all_others_equally() {
+        let mut members = [member(0, 300, 100), member(1, 900, 300), member(2, 300, 201)];
+        welcome(&mut members, 2, 1.0 / 3.0);
+        assert_eq!(dedicated(&members), [151, 350, 100]);
+    }
+}

@@ -1,0 +1,260 @@
+//! Karma's credits as a lender of dedicated memory (Vuppalapati et al., OSDI 2023, algorithm 1): who lent when it did not
+//! need may borrow when it does.
+//!
+//! Every tenant owns an equal part of the dedicated memory, in proportion to its pages, its *fair share*. Of it the part
+//! `guaranteed` is its own whenever it asks; the rest, and what tenants do not want of their guaranteed part, is lent.
+//! Each interval a tenant earns `1 - guaranteed` of its fair share in credits, one credit is one page. A borrower pays one
+//! for each page, a lender earns one for each page of its guaranteed part that is taken. The richest borrower is
+//! served first, and the poorest lender lends first, so that over time all get the same.
+//!
+//! What a tenant wants: an outlier a step more than it has, everybody else a step less. Steps are as large as
+//! Memstrata's, so the two differ in one thing only: who is served first.
+//!
+//! Parameters: those of `memstrata`, and `guaranteed` (0.5, as in the paper's evaluation).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use super::dedicated::{Dedicated, Member};
+use crate::config::{ConfigError, Section};
+use crate::observe::{Observation, Watch};
+use crate::page::PageTable;
+use crate::policy::PlanContext;
+use crate::reason::Rule;
+use crate::recipe::BuildContext;
+use crate::stage::{Estimator, Partitioner, Shares};
+use crate::units::Timestamp;
+
+/// Pages that change hands at once: with so many the division is as fair as with single pages, to a part in a hundred of a
+/// step, and takes no longer for more memory.
+const PARTS_OF_A_STEP: u64 = 100;
+
+/// What one tenant asks for in a round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ask {
+    /// Pages that are its own whenever it asks.
+    pub guaranteed: u64,
+    /// Pages that it wants.
+    pub demand: u64,
+    /// What it can spend.
+    pub credits: f64,
+    /// The least and the most that it may have after this round.
+    pub limits: (u64, u64),
+}
+
+/// One round of algorithm 1 over `capacity` pages, `unit` at a time: what everybody gets. Credits are updated.
+///
+/// ```
+/// use tierwise_core::partition::{Ask, share_by_credits};
+///
+/// // Both want more than their guaranteed 100 of 300 pages; the one with more credits is served first.
+/// let ask = |credits| Ask { guaranteed: 100, demand: 200, credits, limits: (0, 300) };
+/// let mut asks = [ask(80.0), ask(20.0)];
+/// let got = share_by_credits(&mut asks, 300, 1);
+/// assert_eq!(got, [180, 120]);
+/// assert_eq!([asks[0].credits, asks[1].credits], [0.0, 0.0]);
+/// ```
+pub fn share_by_credits(asks: &mut [Ask], capacity: u64, unit: u64) -> Vec<u64> {
+    let least = |a: &Ask| a.demand.min(a.guaranteed).clamp(a.limits.0, a.limits.1);
+    let mut got: Vec<u64> = asks.iter().map(least).collect();
+    let mut left = capacity.saturating_sub(got.iter().sum());
+    let mut lenders = Lenders::new(asks, &got);
+    let lacks = |ask: &Ask, got: u64| ask.demand.min(ask.limits.1).saturating_sub(got);
+    let place = |i: usize, ask: &Ask, got: u64| {
+        (lacks(ask, got) > 0 && ask.credits >= 1.0).then(|| (order(ask.credits), Reverse(i)))
+    };
+    let all = asks.iter().zip(&got).enumerate();
+    let mut borrowers: BinaryHeap<_> = all.filter_map(|(i, (a, &got))| place(i, a, got)).collect();
+    while let Some((_, Reverse(i))) = borrowers.pop().filter(|_| left > 0) {
+        let most = lacks(&asks[i], got[i]).min(left).min(asks[i].credits as u64);
+        let pages = unit.max(1).min(most);
+        got[i] += pages;
+        left -= pages;
+        asks[i].credits -= pages as f64;
+        lenders.reward(asks, pages);
+        borrowers.extend(place(i, &asks[i], got[i]));
+    }
+    got
+}
+
+/// A key in the order of credits: the bits of floats that are not negative are ordered as they are.
+fn order(credits: f64) -> u64 {
+    credits.max(0.0).to_bits()
+}
+
+/// Tenants that want less than their guaranteed part. None of them borrows.
+struct Lenders {
+    /// By tenant: pages that it lends and nobody took yet.
+    donated: Vec<u64>,
+    /// Those with something left, the poorest first, of equals the first.
+    poorest: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl Lenders {
+    fn new(asks: &[Ask], got: &[u64]) -> Self {
+        let donated: Vec<u64> =
+            asks.iter().zip(got).map(|(a, &got)| a.guaranteed.saturating_sub(got)).collect();
+        let lends = (0..asks.len()).filter(|&i| donated[i] > 0);
+        let poorest = lends.map(|i| Reverse((order(asks[i].credits), i))).collect();
+        Self { donated, poorest }
+    }
+
+    /// The poorest lender earns what was borrowed of it; what nobody lent came from the shared part, for which nobody
+    /// earns.
+    fn reward(&mut self, asks: &mut [Ask], pages: u64) {
+        let mut left = pages;
+        while left > 0 {
+            let Some(Reverse((_, i))) = self.poorest.pop() else { return };
+            let part = left.min(self.donated[i]);
+            self.donated[i] -= part;
+            asks[i].credits += part as f64;
+            left -= part;
+            if self.donated[i] > 0 {
+                self.poorest.push(Reverse((order(asks[i].credits), i)));
+            }
+        }
+    }
+}
+
+/// The partitioner.
+pub struct Karma {
+    common: Dedicated,
+    guaranteed: f64,
+    /// By tenant.
+    credits: Vec<f64>,
+}
+
+impl Karma {
+    /// Reads its parameters.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed, or a model that cannot be used and may not be replaced.
+    pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        let guaranteed = section.number_or("guaranteed", 0.5, 0.0..=1.0)?;
+        Ok(Self { common: Dedicated::read(section, ctx)?, guaranteed, credits: Vec::new() })
+    }
+
+    /// One round among the members.
+    fn round(&mut self) {
+        let members = &mut self.common.members;
+        let capacity: u64 = members.iter().map(|m| m.dedicated).sum();
+        let pages: u64 = members.iter().map(|m| m.pages).sum();
+        let fair = |m: &Member| m.pages as f64 * capacity as f64 / pages.max(1) as f64;
+        let most = members.iter().map(|m| m.tenant.index() + 1).max().unwrap_or(0);
+        self.credits.resize(most.max(self.credits.len()), 0.0);
+        let (credits, guaranteed, ratio) = (&self.credits, self.guaranteed, self.common.step_ratio);
+        let ask = |m: &Member| {
+            let step = (m.pages as f64 * ratio) as u64;
+            let limits = (m.dedicated.saturating_sub(step), (m.dedicated + step).min(m.pages));
+            Ask {
+                guaranteed: (fair(m) * guaranteed) as u64,
+                demand: if m.seen.is_outlier { limits.1 } else { limits.0 },
+                credits: credits[m.tenant.index()] + fair(m) * (1.0 - guaranteed),
+                limits,
+            }
+        };
+        let mut asks: Vec<Ask> = members.iter().map(ask).collect();
+        let largest = asks.iter().map(|a| a.limits.1 - a.limits.0).max().unwrap_or(0);
+        let mut got = share_by_credits(&mut asks, capacity, largest / PARTS_OF_A_STEP);
+        keep(members, &asks, &mut got, capacity);
+        for ((member, ask), got) in members.iter_mut().zip(&asks).zip(got) {
+            self.credits[member.tenant.index()] = ask.credits;
+            member.dedicated = got;
+        }
+    }
+}
+
+/// What nobody could pay for, or wanted, stays where it is as far as it can.
+fn keep(members: &[Member], asks: &[Ask], got: &mut [u64], capacity: u64) {
+    let mut left = capacity.saturating_sub(got.iter().sum());
+    for (i, member) in members.iter().enumerate() {
+        let part = member.dedicated.saturating_sub(got[i]).min(left);
+        got[i] += part;
+        left -= part;
+    }
+    // Whoever paid for more than was free gives back, the least in need first, down to what it may lose.
+    let mut over = got.iter().sum::<u64>().saturating_sub(capacity);
+    for (ask, got) in asks.iter().zip(got.iter_mut()) {
+        let part = got.saturating_sub(ask.limits.0).min(over);
+        *got -= part;
+        over -= part;
+    }
+}
+
+impl Partitioner for Karma {
+    fn watch(&self) -> Watch {
+        Dedicated::watch()
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(self.common.interval)
+    }
+
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, _: &PageTable) {
+        self.common.on_observation(obs);
+    }
+
+    fn partition(
+        &mut self,
+        now: Timestamp,
+        ctx: &PlanContext<'_>,
+        _: &dyn Estimator,
+        shares: &mut Shares,
+    ) {
+        self.common.begin(ctx);
+        self.round();
+        let credits = |m: &Member| self.credits[m.tenant.index()];
+        self.common.end(now, shares, |m| Rule::Credited {
+            outlier: m.seen.is_outlier,
+            credits: credits(m),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    use super::*;
+
+    fn ask(guaranteed: u64, demand: u64, credits: f64) -> Ask {
+        Ask { guaranteed, demand, credits, limits: (0, u64::MAX) }
+    }
+
+    /// Worked by hand: 2 lends its 60 guaranteed pages, which 1 borrows and pays for; the shared 40 cost as much and
+    /// nobody earns them.
+    #[test]
+    fn lenders_earn_what_borrowers_pay_of_their_guaranteed_part() {
+        let mut asks = [ask(60, 160, 200.0), ask(60, 0, 5.0)];
+        assert_eq!(share_by_credits(&mut asks, 160, 1), [160, 0]);
+        assert_eq!([asks[0].credits, asks[1].credits], [100.0, 65.0]);
+    }
+
+    #[test]
+    fn who_has_no_credits_gets_its_guaranteed_part_only() {
+        let mut asks = [ask(60, 160, 0.0), ask(60, 0, 0.0)];
+        assert_eq!(share_by_credits(&mut asks, 160, 1), [60, 0]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2), ..ProptestConfig::default() })]
+
+        #[test]
+        fn nobody_gets_more_than_it_wants_and_all_get_no_more_than_there_is(
+            asks in prop::collection::vec((0u64..50, 0u64..300, 0.0f64..200.0), 1..12),
+            spare in 0u64..500,
+            unit in 1u64..20,
+        ) {
+            let mut asks: Vec<Ask> = asks.into_iter().map(|(g, d, c)| ask(g, d, c)).collect();
+            let capacity = asks.iter().map(|a| a.guaranteed).sum::<u64>() + spare;
+            let before: f64 = asks.iter().map(|a| a.credits).sum();
+            let got = share_by_credits(&mut asks, capacity, unit);
+            prop_assert!(got.iter().sum::<u64>() <= capacity);
+            prop_assert!(got.iter().zip(&asks).all(|(&got, a)| got <= a.demand && a.credits >= 0.0));
+            prop_assert!(got.iter().zip(&asks).all(|(&got, a)| got >= a.demand.min(a.guaranteed)));
+            prop_assert!(asks.iter().map(|a| a.credits).sum::<f64>() <= before + 1e-6);
+        }
+    }
+}

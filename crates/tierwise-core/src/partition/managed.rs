@@ -1,0 +1,45 @@
+//! Nothing but the processor places pages: the machine must have a tier that it manages.
+//!
+//! Parameter: `mode` ("flat", the default, or "2lm").
+
+use std::time::Duration;
+
+use crate::config::{ConfigError, Section};
+use crate::observe::{Observation, Watch};
+use crate::page::PageTable;
+use crate::policy::PlanContext;
+use crate::stage::{Estimator, Partitioner, Shares};
+use crate::units::Timestamp;
+
+/// Writes no shares, and runs on such a machine only.
+#[derive(Debug, Clone, Copy)]
+pub struct Managed {
+    watch: Watch,
+}
+
+impl Managed {
+    /// Reads its parameter.
+    ///
+    /// # Errors
+    /// Another mode.
+    pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
+        let flat = Watch { flat_memory: true, ..Watch::default() };
+        let two_level = Watch { two_level: true, ..Watch::default() };
+        let watch = section.choice_or("mode", flat, &[("flat", flat), ("2lm", two_level)])?;
+        Ok(Self { watch })
+    }
+}
+
+impl Partitioner for Managed {
+    fn watch(&self) -> Watch {
+        self.watch
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        None
+    }
+
+    fn on_observation(&mut self, _: Timestamp, _: &Observation, _: &PageTable) {}
+
+    fn partition(&mut self, _: Timestamp, _: &PlanContext<'_>, _: &dyn Estimator, _: &mut Shares) {}
+}

@@ -1,0 +1,196 @@
+//! Memstrata's dynamic page allocator (Zhong et al., OSDI 2024, section 4.3, listing 1): dedicated pages go to the tenants
+//! that slow memory hurts.
+//!
+//! Every interval the tenants are ranked: outliers (slowed down by more than the classifier's threshold) above the others,
+//! and among alike ones those with more local misses to each managed page above those with fewer. Then the highest
+//! outlier borrows a tenth (`step_ratio`) of its pages from the lowest-ranked, which lends at most a tenth of its own,
+//! then from the next; then the next outlier borrows.
+//!
+//! ```
+//! use tierwise_core::estimate::slowdown::Seen;
+//! use tierwise_core::partition::{Member, lend};
+//! use tierwise_core::units::TenantId;
+//!
+//! let member = |tenant, misses_a_page, is_outlier| Member {
+//!     tenant: TenantId(tenant),
+//!     pages: 1000,
+//!     dedicated: 330,
+//!     seen: Seen { misses_a_page, is_outlier, ..Seen::default() },
+//! };
+//! let mut members = [member(0, 9.0, true), member(1, 0.5, false), member(2, 0.1, false)];
+//! lend(&mut members, 0.1);
+//! // A tenth of its 1,000 pages, from the tenant that misses least.
+//! let dedicated: Vec<(u16, u64)> = members.iter().map(|m| (m.tenant.0, m.dedicated)).collect();
+//! assert_eq!(dedicated, [(2, 230), (1, 330), (0, 430)]); // in the order of their ranks
+//! ```
+//!
+//! Beyond the listing there are two limits that every machine sets: nobody lends a dedicated page that it does not have, and
+//! nobody borrows more than its managed pages.
+//!
+//! Parameters: `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model` ("memstrata-slowdown-5") and `fallback`
+//! ("ratio-only", or "refuse").
+
+use std::time::Duration;
+
+use super::dedicated::{Dedicated, Member};
+use crate::config::{ConfigError, Section};
+use crate::observe::{Observation, Watch};
+use crate::page::PageTable;
+use crate::policy::PlanContext;
+use crate::recipe::BuildContext;
+use crate::stage::{Estimator, Partitioner, Shares};
+use crate::units::Timestamp;
+
+/// Listing 1: ranks the members and lets outliers borrow. Leaves them in the order of their ranks, lowest first.
+pub fn lend(members: &mut [Member], step_ratio: f64) {
+    members.sort_by(|a, b| {
+        let outlier = a.seen.is_outlier.cmp(&b.seen.is_outlier);
+        let misses = a.seen.misses_a_page.total_cmp(&b.seen.misses_a_page);
+        // Of equals the lower number first, so that the order depends on nothing else.
+        outlier.then(misses).then(a.tenant.cmp(&b.tenant))
+    });
+    let step = |pages: u64| (pages as f64 * step_ratio) as u64;
+    let mut donated = vec![0; members.len()];
+    let mut donor = 0;
+    for borrower in (1..members.len()).rev() {
+        if !members[borrower].seen.is_outlier {
+            break;
+        }
+        let managed = members[borrower].pages - members[borrower].dedicated;
+        let mut to_borrow = step(members[borrower].pages).min(managed);
+        while donor < borrower && to_borrow > 0 {
+            let lender = &members[donor];
+            let to_donate = (step(lender.pages) - donated[donor]).min(lender.dedicated);
+            let to_migrate = to_borrow.min(to_donate);
+            members[donor].dedicated -= to_migrate;
+            members[borrower].dedicated += to_migrate;
+            to_borrow -= to_migrate;
+            donated[donor] += to_migrate;
+            if to_donate == to_migrate {
+                donor += 1;
+            }
+        }
+    }
+}
+
+/// The partitioner.
+pub struct Memstrata(Dedicated);
+
+impl Memstrata {
+    /// Reads its parameters.
+    ///
+    /// # Errors
+    /// A parameter outside what is allowed, or a model that cannot be used and may not be replaced.
+    pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        Ok(Self(Dedicated::read(section, ctx)?))
+    }
+}
+
+impl Partitioner for Memstrata {
+    fn watch(&self) -> Watch {
+        Dedicated::watch()
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        Some(self.0.interval)
+    }
+
+    fn on_observation(&mut self, _: Timestamp, obs: &Observation, _: &PageTable) {
+        self.0.on_observation(obs);
+    }
+
+    fn partition(
+        &mut self,
+        now: Timestamp,
+        ctx: &PlanContext<'_>,
+        _: &dyn Estimator,
+        shares: &mut Shares,
+    ) {
+        self.0.begin(ctx);
+        lend(&mut self.0.members, self.0.step_ratio);
+        self.0.end(now, shares, |member| self.0.lent(member));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    use super::*;
+    use crate::estimate::slowdown::Seen;
+    use crate::units::TenantId;
+
+    fn member(tenant: u16, pages: u64, dedicated: u64, misses: f64, is_outlier: bool) -> Member {
+        let seen = Seen { misses_a_page: misses, is_outlier, ..Seen::default() };
+        Member { tenant: TenantId(tenant), pages, dedicated, seen }
+    }
+
+    fn lent(members: &mut [Member]) -> Vec<u64> {
+        lend(members, 0.1);
+        members.sort_by_key(|m| m.tenant);
+        members.iter().map(|m| m.dedicated).collect()
+    }
+
+    #[test]
+    fn an_outlier_borrows_from_one_lender_after_the_other() {
+        // It may borrow 200; the lenders may lend 50, 80 and 100.
+        let mut members = [
+            member(0, 500, 200, 0.0, false),
+            member(1, 800, 200, 1.0, false),
+            member(2, 1000, 200, 2.0, false),
+            member(3, 2000, 200, 9.0, true),
+        ];
+        assert_eq!(lent(&mut members), [150, 120, 130, 400]);
+    }
+
+    #[test]
+    fn an_outlier_that_suffers_less_lends_to_one_that_suffers_more() {
+        let mut members = [member(0, 1000, 300, 1.0, true), member(1, 1000, 300, 2.0, true)];
+        assert_eq!(lent(&mut members), [200, 400]);
+    }
+
+    #[test]
+    fn without_outliers_or_without_others_nothing_moves() {
+        let mut calm = [member(0, 1000, 300, 50.0, false), member(1, 1000, 300, 2.0, false)];
+        assert_eq!(lent(&mut calm), [300, 300]);
+        let mut alone = [member(0, 1000, 300, 50.0, true)];
+        assert_eq!(lent(&mut alone), [300]);
+        assert!(lent(&mut []).is_empty());
+    }
+
+    #[test]
+    fn nobody_lends_what_it_does_not_have_or_borrows_more_than_it_can_use() {
+        let mut poor = [member(0, 1000, 30, 0.0, false), member(1, 1000, 300, 2.0, true)];
+        assert_eq!(lent(&mut poor), [0, 330]);
+        let mut full = [member(0, 1000, 300, 0.0, false), member(1, 1000, 990, 2.0, true)];
+        assert_eq!(lent(&mut full), [290, 1000]);
+    }
+
+    fn any_member() -> impl Strategy<Value = (u64, u64, f64, bool)> {
+        (1u64..5000, 0.0f64..1.0, 0.0f64..10.0, any::<bool>()).prop_map(
+            |(pages, share, misses, outlier)| {
+                (pages, (pages as f64 * share) as u64, misses, outlier)
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+        #[test]
+        fn pages_are_conserved_and_steps_kept(all in prop::collection::vec(any_member(), 0..20)) {
+            let mut members: Vec<Member> = (0u16..)
+                .zip(&all)
+                .map(|(i, &(pages, dedicated, misses, outlier))| member(i, pages, dedicated, misses, outlier))
+                .collect();
+            let after = lent(&mut members);
+            prop_assert_eq!(after.iter().sum::<u64>(), all.iter().map(|m| m.1).sum::<u64>());
+            for (&after, &(pages, before, _, outlier)) in after.iter().zip(&all) {
+                prop_assert!(after <= pages);
+                prop_assert!(after.abs_diff(before) <= pages / 10);
+                prop_assert!(outlier || after <= before, "only outliers receive");
+            }
+        }
+    }
+}

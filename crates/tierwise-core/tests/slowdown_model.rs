@@ -1,0 +1,134 @@
+//! Who says that a tenant suffers: a model that fits the machine, or else the ratio alone, by its name; and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::sync::Arc;
+
+use tierwise_core::engine::{Engine, EngineConfig};
+use tierwise_core::estimate::slowdown::{Classifier, Features, LatencyFit};
+use tierwise_core::learn::{Agent, Learning, Null, Objective};
+use tierwise_core::observe::{
+    Born, Capabilities, Counters, Observation, TenantReading, TierReading,
+};
+use tierwise_core::page::{Attributes, PageKind};
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::{PageId, Pages, TenantId, TierId, Timestamp};
+
+/// A model of one machine, which never sees anybody suffer.
+struct Model(LatencyFit);
+
+impl Classifier for Model {
+    fn name(&self) -> &'static str {
+        "the model"
+    }
+
+    fn fit(&self) -> LatencyFit {
+        self.0
+    }
+
+    fn is_outlier(&self, _: &Features) -> bool {
+        false
+    }
+}
+
+impl Learning for Model {
+    fn agent(&self, model: Option<&str>, seed: u64) -> Result<Box<dyn Agent>, String> {
+        Null.agent(model, seed)
+    }
+
+    fn classifier(&self, _: &str) -> Result<Box<dyn Classifier>, String> {
+        Ok(Box::new(Self(self.0)))
+    }
+
+    fn anneal(&self, _: &dyn Objective, start: &[u64], _: u64) -> Vec<u64> {
+        start.to_vec()
+    }
+}
+
+/// The machine of the tests: memories of 100 and 200 ns.
+const HERE: LatencyFit = LatencyFit { intercept: 100.0, slope: 200.0 };
+/// One with a slower slow memory.
+const ELSEWHERE: LatencyFit = LatencyFit { intercept: 100.0, slope: 300.0 };
+
+fn engine(recipe: Recipe, learning: Option<Arc<dyn Learning>>) -> Result<Engine, String> {
+    let config = EngineConfig { learning, ..EngineConfig::new(recipe) };
+    Engine::new(&config, common::topology(&[1600, 1600]), &Capabilities::ALL, 1)
+        .map_err(|e| e.to_string())
+}
+
+/// Two tenants of 400 base pages, a quarter of them dedicated, of which the second waits for slow memory half of the time.
+fn observation() -> Observation {
+    let mut observation =
+        Observation { tiers: vec![TierReading::default(); 2], ..Observation::default() };
+    for tenant in 0..2u16 {
+        for (first, count, tier) in [(0, 100, 0), (100, 300, 1)] {
+            let (tenant, tier, kind) = (TenantId(tenant), TierId(tier), PageKind::Anon);
+            let first = PageId(u32::from(tenant.0) * 400 + first);
+            let attributes = Attributes { tenant, tier, kind, order: 0 };
+            observation.born.push(Born { first, count, attributes });
+        }
+        let counters = Counters {
+            l3_miss_ns: if tenant == 1 { 200.0 } else { 100.0 },
+            memory_requests: 1e6,
+            instructions: 1e8,
+            ..Counters::default()
+        };
+        observation.tenants.push(TenantReading {
+            usage: vec![Pages(100), Pages(300)],
+            counters: Some(counters),
+            running: true,
+            ..TenantReading::default()
+        });
+    }
+    observation
+}
+
+/// What stands in the second tenant's decision, and what it is to hold.
+fn decided(learning: Option<Arc<dyn Learning>>) -> (String, u64) {
+    let mut engine = engine(Recipe::named("flat-memstrata").unwrap(), learning).unwrap();
+    let now = Timestamp(10_000_000_000);
+    engine.handle_observation(now, &observation());
+    engine.poll_plan(now);
+    let decisions = engine.decisions().iter().rev();
+    let last = decisions.into_iter().find(|d| d.tenant == TenantId(1)).unwrap();
+    (last.rule.to_string(), last.share.floor.0)
+}
+
+#[test]
+fn a_model_of_this_machine_decides() {
+    let (reason, dedicated) = decided(Some(Arc::new(Model(HERE))));
+    assert!(reason.contains("the model says it does not suffer and lends"), "{reason}");
+    assert_eq!(dedicated, 100);
+}
+
+#[test]
+fn where_no_model_can_be_used_the_ratio_decides_and_the_reason_names_it() {
+    let nobody_runs_models: Option<Arc<dyn Learning>> = Some(Arc::new(Null));
+    let others: Option<Arc<dyn Learning>> = Some(Arc::new(Model(ELSEWHERE)));
+    for learning in [None, nobody_runs_models, others] {
+        let (reason, dedicated) = decided(learning);
+        assert!(reason.contains("ratio-only says it suffers and borrows"), "{reason}");
+        assert_eq!(dedicated, 140);
+    }
+}
+
+#[test]
+fn a_recipe_that_may_not_fall_back_refuses_another_machines_model() {
+    let line = "ewma = 0.2";
+    let strict = common::recipe("flat-memstrata", &[(line, "ewma = 0.2\nfallback = \"refuse\"")]);
+    let error = engine(strict, Some(Arc::new(Model(ELSEWHERE)))).err().unwrap();
+    let said = "it was trained where fast memory takes 100 ns and a miss 300 ns more; here it is 100 and 200 ns; train one for \
+                this machine, or set fallback = \"ratio-only\"";
+    assert!(error.ends_with(said), "{error}");
+}
+
+#[test]
+fn a_machine_without_the_counters_is_refused_with_what_would_run() {
+    let config = EngineConfig::new(Recipe::named("flat-memstrata").unwrap());
+    let blind = Capabilities { counters: false, ..Capabilities::ALL };
+    let error = Engine::new(&config, common::topology(&[1600, 1600]), &blind, 1).err().unwrap();
+    let said = error.to_string();
+    assert!(said.contains("needs the processor's counters of each tenant, which this"), "{said}");
+}

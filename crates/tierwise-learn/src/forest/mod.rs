@@ -1,0 +1,91 @@
+//! Random forests out of ONNX files: the slowdown classifier of Memstrata (Zhong et al., OSDI 2024, section 4.2).
+//!
+//! A file as scikit-learn's forests are exported (skl2onnx, without a ZipMap) holds one node `TreeEnsembleClassifier` of the
+//! domain `ai.onnx.ml`: all trees' nodes in lists side by side. It is run here, in a few lines: of the runtimes for
+//! Rust one is a shared library that has to be fetched, and one runs this operator three hundred times slower.
+//!
+//! A tree's inner node sends a row to its true branch if the feature is not above the value. A leaf adds its weight to the
+//! probability of the second class; the forest says yes if the sum is above one half.
+
+mod file;
+
+use tierwise_core::estimate::slowdown::{Classifier, FEATURES, Features, LatencyFit};
+
+pub use file::ForestError;
+
+/// The index of no node.
+const LEAF: u32 = u32::MAX;
+
+/// A node of a tree.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Node {
+    /// The feature that is looked at.
+    feature: u8,
+    /// What it is compared with; of a leaf, the probability that it adds.
+    value: f32,
+    /// Where a row goes whose feature is not above the value, and where the others go; [`LEAF`] of a leaf.
+    branches: [u32; 2],
+}
+
+/// A forest that tells two classes apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forest {
+    nodes: Vec<Node>,
+    /// Where each tree begins.
+    roots: Vec<u32>,
+    fit: LatencyFit,
+    threshold: f64,
+}
+
+impl Forest {
+    /// Reads the bytes of an ONNX file. `name` is for messages.
+    ///
+    /// # Errors
+    /// It is no such file, its trees are broken, or it was trained on other features.
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, ForestError> {
+        file::read(name, bytes)
+    }
+
+    /// The probability that a row belongs to the second class, 0 to 1.
+    pub fn probability(&self, features: &Features) -> f32 {
+        self.roots.iter().map(|&root| self.walk(root, features)).sum()
+    }
+
+    fn walk(&self, root: u32, features: &Features) -> f32 {
+        let mut node = &self.nodes[root as usize];
+        // Branches lead to later nodes only (checked when the file was read), so this comes to an end.
+        while node.branches[0] != LEAF {
+            // A feature that is no number is not above anything: ONNX takes the false branch.
+            let is_below = features[usize::from(node.feature)] <= node.value;
+            node = &self.nodes[node.branches[usize::from(!is_below)] as usize];
+        }
+        node.value
+    }
+
+    /// The slowdown, as a share, that it tells apart.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+}
+
+impl Classifier for Forest {
+    fn name(&self) -> &'static str {
+        "the forest"
+    }
+
+    fn fit(&self) -> LatencyFit {
+        self.fit
+    }
+
+    fn is_outlier(&self, features: &Features) -> bool {
+        self.probability(features) > 0.5
+    }
+}
+
+/// What the features are called, for messages.
+fn feature_names() -> String {
+    FEATURES.join(",")
+}
+
+#[cfg(test)]
+mod tests;

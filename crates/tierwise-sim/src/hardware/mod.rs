@@ -1,0 +1,120 @@
+//! Memory tiers that the processor manages itself, line by line, and blind to whose lines they are.
+//!
+//! Two machines are modelled. [`FlatMemory`] is Intel Flat Memory Mode (Zhong et al., OSDI 2024, section 3.1): fast and
+//! slow memory are one physical address space, each line lies in exactly one of them, and a line that is read from slow
+//! memory changes places with the one that shares its place in fast memory. [`TwoLevel`] is 2LM, Optane's memory mode:
+//! fast memory is an inclusive, direct-mapped cache of the slow memory and adds no capacity.
+//!
+//! Both are exact, line by line. [`PageModel`] is their page-level approximation for long runs, and [`error`] measures what
+//! it costs in accuracy. [`node`] is the approximation inside the simulated host: it says which part of a tenant's misses
+//! the slow memory serves.
+//!
+//! ```
+//! use tierwise_sim::hardware::{FlatMemory, Ratio, Served};
+//!
+//! // Four fast lines and four slow ones: lines 1 and 5 share a place.
+//! let mut memory = FlatMemory::new(4, Ratio::ONE, 1, 1).unwrap();
+//! assert_eq!(memory.read(1), Served::Fast);
+//! assert_eq!(memory.read(5), Served::Slow); // and 5 takes the place of 1
+//! assert_eq!(memory.read(5), Served::Fast);
+//! assert_eq!(memory.read(1), Served::Slow);
+//! ```
+
+pub mod counters;
+pub mod error;
+mod flat;
+pub mod node;
+mod page_model;
+mod ratio;
+pub mod setting;
+pub mod spread;
+mod traffic;
+mod two_level;
+
+pub use flat::{FlatMemory, Location};
+pub use page_model::{Expected, PageModel, expect};
+pub use ratio::Ratio;
+pub use traffic::{Channels, Traffic};
+pub use two_level::TwoLevel;
+
+use crate::machine::LINE;
+
+/// Which memory answered a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Served {
+    /// Fast memory: its tag matched.
+    Fast,
+    /// Slow memory, after fast memory was read in vain.
+    Slow,
+}
+
+/// How the processor manages the last tier of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Flat Memory Mode, with so much slow memory to each byte of fast memory.
+    Flat(Ratio),
+    /// 2LM, with so much slow memory behind each byte of the cache.
+    TwoLevel(Ratio),
+}
+
+/// Who gets the pages that share a place in fast memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Colouring {
+    /// One tenant, always (Memstrata, section 4.1).
+    #[default]
+    Isolated,
+    /// Different tenants, wherever possible: the worst case of section 3.3.
+    Conflicting,
+}
+
+/// What is said of a hardware-managed machine. Its last tier is the managed one; the tiers before it are dedicated
+/// (mixed mode, section 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hardware {
+    /// How lines are placed.
+    pub mode: Mode,
+    /// How pages are.
+    pub colouring: Colouring,
+}
+
+/// A model cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HardwareError {
+    /// Too few or too many lines.
+    #[error(
+        "found {found} fast lines; allowed: 1 to {most} (a line has {LINE} bytes); change the size of fast memory",
+        most = u32::MAX
+    )]
+    Lines {
+        /// What was asked for.
+        found: u64,
+    },
+    /// Not a memory with channels.
+    #[error("found {found} memory channels; allowed: 1 to 1024")]
+    Channels {
+        /// What was asked for.
+        found: u32,
+    },
+    /// The slow memory is too small to be cached, or too large for the tags.
+    #[error(
+        "found {slow} slow lines behind {fast} fast ones; allowed: 1 to {most} times as many",
+        most = TwoLevel::MOST_WAYS
+    )]
+    Slow {
+        /// Lines of slow memory.
+        slow: u64,
+        /// Lines of fast memory.
+        fast: u64,
+    },
+    /// A ratio that no tag bits were built for.
+    #[error("found a ratio of 1:{found}; allowed: 1 (1:1), 2 (1:2), 4 (1:4)")]
+    Ratio {
+        /// What was asked for.
+        found: u64,
+    },
+}
+
+/// Checks a number of fast lines: places are numbered in 32 bits.
+fn check_lines(found: u64) -> Result<u32, HardwareError> {
+    u32::try_from(found).ok().filter(|&lines| lines > 0).ok_or(HardwareError::Lines { found })
+}

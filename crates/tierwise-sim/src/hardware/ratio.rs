@@ -1,0 +1,49 @@
+//! How much slow memory stands behind the fast memory of Flat Memory Mode.
+
+use super::HardwareError;
+
+/// Bytes of slow memory to each byte of fast memory: 1 is what was built (Memstrata, section 3.1), 2 and 4 are what the
+/// paper thinks possible (section 7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ratio(u8);
+
+impl Ratio {
+    /// As much slow memory as fast memory: the default.
+    pub const ONE: Self = Self(1);
+
+    /// Twice as much slow memory as fast memory.
+    pub const TWO: Self = Self(2);
+
+    /// A ratio of one to `slow`.
+    ///
+    /// # Errors
+    /// `slow` is none of 1, 2 and 4.
+    pub fn new(slow: u64) -> Result<Self, HardwareError> {
+        match slow {
+            1 | 2 | 4 => Ok(Self(slow as u8)),
+            found => Err(HardwareError::Ratio { found }),
+        }
+    }
+
+    /// Bytes of slow memory to each byte of fast memory.
+    pub const fn slow(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Lines of the address space that share one place in Flat Memory Mode's fast memory.
+    pub const fn ways(self) -> u32 {
+        self.0 as u32 + 1
+    }
+
+    /// Bits of tag a place needs to say which of them it holds.
+    ///
+    /// ```
+    /// use tierwise_sim::hardware::Ratio;
+    ///
+    /// let bits = [1, 2, 4].map(|slow| Ratio::new(slow).unwrap().tag_bits());
+    /// assert_eq!(bits, [1, 2, 3]); // 2, 3 and 5 lines a place
+    /// ```
+    pub const fn tag_bits(self) -> u32 {
+        self.ways().next_power_of_two().ilog2()
+    }
+}

@@ -1,0 +1,149 @@
+//! 2LM, the memory mode of Optane modules: fast memory as an inclusive, direct-mapped cache of slow memory, by lines of 64
+//! bytes (Memstrata, section 2.4; Izraelevitz et al. 2019, section 2.1). Software sees the slow memory's capacity only.
+//!
+//! A read that misses is fetched from slow memory and kept; the line that was there is written back if it was written to
+//! since. A posted write that misses takes the place in the same way, without a fetch, because the whole line is
+//! written.
+
+use super::{HardwareError, Served, Traffic, check_lines};
+
+/// A place that holds nothing.
+const EMPTY: u16 = 0;
+/// Set in the word of a place whose line was written to.
+const DIRTY: u16 = 1 << 15;
+
+/// A memory controller in 2LM. Lines are those of slow memory, numbered from zero.
+#[derive(Debug, Clone)]
+pub struct TwoLevel {
+    /// By place: which of its lines, plus one, and [`DIRTY`].
+    words: Vec<u16>,
+    slow_lines: u64,
+    traffic: Traffic,
+}
+
+impl TwoLevel {
+    /// Slow lines that may share a place: what the tag has room for beside its two special values.
+    pub const MOST_WAYS: u64 = (DIRTY - 1) as u64;
+
+    /// An empty cache of so many lines in front of so many.
+    ///
+    /// # Errors
+    /// No fast lines or too many, no slow lines or more than the tags can tell apart, or no channels.
+    pub fn new(
+        fast_lines: u64,
+        slow_lines: u64,
+        fast_channels: u32,
+        slow_channels: u32,
+    ) -> Result<Self, HardwareError> {
+        let places = check_lines(fast_lines)?;
+        if slow_lines == 0 || slow_lines.div_ceil(fast_lines) > Self::MOST_WAYS {
+            return Err(HardwareError::Slow { slow: slow_lines, fast: fast_lines });
+        }
+        let traffic = Traffic::new(fast_channels, slow_channels)?;
+        Ok(Self { words: vec![EMPTY; places as usize], slow_lines, traffic })
+    }
+
+    /// Lines that software sees.
+    pub fn lines(&self) -> u64 {
+        self.slow_lines
+    }
+
+    /// What the channels moved so far.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Whether fast memory holds a copy of a line.
+    pub fn holds(&self, line: u64) -> bool {
+        let places = self.words.len() as u64;
+        let word = self.words[(line % places) as usize] & !DIRTY;
+        u64::from(word) == line / places + 1
+    }
+
+    /// A read that missed the processor's caches.
+    #[inline]
+    pub fn read(&mut self, line: u64) -> Served {
+        self.access(line, false)
+    }
+
+    /// A written line that the processor's caches evict.
+    #[inline]
+    pub fn write(&mut self, line: u64) -> Served {
+        self.access(line, true)
+    }
+
+    #[inline]
+    fn access(&mut self, line: u64, is_write: bool) -> Served {
+        let places = self.words.len() as u64;
+        let (place, tag) = ((line % places) as u32, (line / places) as u16 + 1);
+        let word = self.words[place as usize];
+        let dirty = if is_write { DIRTY } else { 0 };
+        self.traffic.fast.read(place);
+        if word & !DIRTY == tag {
+            self.words[place as usize] = word | dirty;
+            if is_write {
+                self.traffic.fast.write(place);
+            }
+            return Served::Fast;
+        }
+        if !is_write {
+            self.traffic.slow.read(line as u32);
+        }
+        if word & DIRTY != 0 {
+            let victim = u64::from(word & !DIRTY) - 1;
+            self.traffic.slow.write((victim * places) as u32 + place);
+        }
+        self.traffic.fast.write(place);
+        self.words[place as usize] = tag | dirty;
+        Served::Slow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two places in front of six lines, by hand.
+    #[test]
+    fn a_tiny_cache_serves_what_was_worked_out_by_hand() {
+        use Served::{Fast, Slow};
+        let mut memory = TwoLevel::new(2, 6, 1, 1).unwrap();
+        let reads = [0, 0, 2, 1].map(|line| memory.read(line));
+        assert_eq!(reads, [Slow, Fast, Slow, Slow]);
+        // Line 2 is written, then pushed out by line 4: written back. Line 1 was only read: dropped.
+        assert_eq!(memory.write(2), Fast);
+        assert_eq!([memory.read(4), memory.read(5), memory.write(3)], [Slow, Slow, Slow]);
+        assert_eq!([4, 3, 5, 1].map(|l| memory.holds(l)), [true, true, false, false]);
+        let Traffic { fast, slow } = memory.traffic();
+        // Eight tag checks; fills by 0, 2, 1, 4, 5 and 3 and the write of 2; fetches of 0, 2, 1, 4 and 5.
+        assert_eq!([fast.reads(), fast.writes(), slow.reads(), slow.writes()], [8, 7, 5, 1]);
+    }
+
+    /// Formula: of independent, uniform reads of `n` times the cache, `1 - 1/n` miss.
+    #[test]
+    fn uniform_access_to_four_times_the_cache_misses_three_quarters() {
+        let lines = 1 << 10;
+        let mut memory = TwoLevel::new(lines, 4 * lines, 6, 2).unwrap();
+        let mut x = 7;
+        let mut step = || {
+            x = crate::look::mix(x);
+            x % (4 * lines)
+        };
+        (0..100_000).for_each(|_| {
+            memory.read(step());
+        });
+        let reads = 1_000_000;
+        let missed = (0..reads).filter(|_| memory.read(step()) == Served::Slow).count();
+        let share = missed as f64 / f64::from(reads);
+        // Four standard deviations of a coin that falls so in three of four throws.
+        assert!((share - 0.75).abs() < 4.0 * (0.1875 / f64::from(reads)).sqrt(), "{share}");
+    }
+
+    #[test]
+    fn impossible_caches_are_refused() {
+        let error = TwoLevel::new(2, 0, 1, 1).unwrap_err();
+        assert_eq!(error, HardwareError::Slow { slow: 0, fast: 2 });
+        assert!(TwoLevel::new(1, TwoLevel::MOST_WAYS + 1, 1, 1).is_err());
+        assert!(TwoLevel::new(1, TwoLevel::MOST_WAYS, 1, 1).is_ok());
+    }
+}

@@ -1,0 +1,124 @@
+//! Where the processor manages the last tier: pages come into and out of its frames, and its counters are all that
+//! software sees.
+
+use tierwise_core::units::{PageId, TierId};
+
+use super::Host;
+use crate::hardware::counters::{Demand, Tally};
+use crate::hardware::node::Node;
+use crate::program::State;
+
+/// The managed tier of a host, and what its processor counted.
+#[derive(Debug)]
+pub(super) struct Managed {
+    node: Node,
+    /// By program: of the window at hand.
+    demand: Vec<Demand>,
+    /// By program: since the last observation.
+    tally: Vec<Tally>,
+}
+
+impl Host {
+    /// Hands the last tier to the processor. Before the first step.
+    pub fn manage(&mut self, node: Node) {
+        let programs = self.programs.len();
+        self.managed = Some(Managed {
+            node,
+            demand: vec![Demand::default(); programs],
+            tally: vec![Tally::default(); programs],
+        });
+    }
+
+    /// The tier that the processor manages.
+    fn managed_tier(&self) -> TierId {
+        self.topology.slowest()
+    }
+
+    /// Where a program's new page goes.
+    pub(super) fn placement_of(&self, i: usize, local: u32) -> tierwise_core::migrate::Placement {
+        match &self.managed {
+            None => self.placement,
+            Some(managed) => managed.node.placement(i, local, self.memory.usage(i)[0].0),
+        }
+    }
+
+    /// Whether a page of a program finds a frame in a tier, beside the room that there must be.
+    pub(super) fn has_frame(&self, program: u16, to: TierId) -> bool {
+        let managed = self.managed.as_ref().filter(|_| to == self.managed_tier());
+        managed.is_none_or(|managed| managed.node.has_room(program))
+    }
+
+    /// A page came to lie in a tier.
+    pub(super) fn enter_tier(&mut self, program: u16, page: PageId, tier: TierId) {
+        let is_managed = tier == self.managed_tier();
+        let Some(managed) = self.managed.as_mut().filter(|_| is_managed) else { return };
+        if let Some(coloured) = managed.node.place(program, page) {
+            self.news.coloured.push(coloured);
+        }
+    }
+
+    /// A page left its tier, for another or for good.
+    pub(super) fn quit_tier(&mut self, program: u16, page: PageId, moved: bool) {
+        if let Some(managed) = &mut self.managed {
+            managed.node.remove(program, page, moved);
+        }
+    }
+
+    /// Works out what slow memory serves of a program's window.
+    pub(super) fn split(&mut self, i: usize) {
+        let Some(managed) = &mut self.managed else { return };
+        let window_ns = |program: usize| self.ledger.recent_window_ns(program);
+        managed.demand[i] = Demand::of(&self.programs[i].window);
+        let slow = managed.node.slow(i, &self.memory, &self.programs, &window_ns);
+        self.programs[i].slow = Some(slow);
+    }
+
+    /// Works it out again for everybody, after pages moved.
+    pub(super) fn split_all(&mut self) {
+        if self.managed.is_none() {
+            return;
+        }
+        for i in 0..self.programs.len() {
+            if self.programs[i].state == State::Running {
+                self.split(i);
+            }
+        }
+    }
+
+    /// A program went through its window: its places hold other lines now.
+    pub(super) fn settle(&mut self, i: usize) {
+        let Some(managed) = &mut self.managed else { return };
+        let window_ns = |program: usize| self.ledger.recent_window_ns(program);
+        managed.node.settle(i, &self.memory, &self.programs, &window_ns);
+    }
+
+    /// A program ended.
+    pub(super) fn quit(&mut self, i: usize) {
+        self.programs[i].slow = None;
+        if let Some(managed) = &mut self.managed {
+            managed.node.end(i as u16);
+        }
+    }
+
+    /// Counts so many passes over a program's window.
+    pub(super) fn count(&mut self, i: usize, passes: f64) {
+        let Some(managed) = &mut self.managed else { return };
+        let program = &self.programs[i];
+        let load = |t: usize| self.machine.tiers[t].load_at(self.utilisation[t]);
+        let (fast, slow) = (program.served(0).0, program.served(1).0);
+        let all = (fast + slow).max(f64::MIN_POSITIVE);
+        let load_ns = load(0) + slow / all * load(1);
+        managed.tally[i].add(&managed.demand[i], load_ns, passes);
+    }
+
+    /// What was counted of a program since it was last asked.
+    pub(super) fn take_counters(&mut self, i: usize) -> Option<tierwise_core::observe::Counters> {
+        let tally = &mut self.managed.as_mut()?.tally[i];
+        Some(std::mem::take(tally).counters())
+    }
+
+    /// Colours never shared.
+    pub(super) fn check_colours(&self) -> Option<String> {
+        self.managed.as_ref().and_then(|managed| managed.node.check(&self.memory))
+    }
+}

@@ -1,0 +1,83 @@
+//! What the processor counted of a program in each interval, beside how much it was slowed down in it: what a slowdown
+//! classifier learns from (Memstrata, section 4.2).
+
+use tierwise_core::engine::{Engine, EngineConfig};
+use tierwise_core::observe::{Counters, Observation};
+use tierwise_core::recipe::Recipe;
+use tierwise_core::world::World;
+use tierwise_driver::{Driver, Observer};
+
+use super::{Prepared, RunOptions};
+use crate::error::SimError;
+use crate::host::Host;
+
+/// One interval of one program.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// What the processor counted.
+    pub counters: Counters,
+    /// The share of its misses that slow memory served, which no counter shows.
+    pub miss_ratio: f64,
+    /// Time taken over the time with everything in fast memory.
+    pub slowdown: f64,
+}
+
+/// The interval of Memstrata's allocator.
+const INTERVAL_NS: u64 = 10_000_000_000;
+
+/// Adds up until an interval is over.
+struct Collector {
+    out: Vec<Sample>,
+    sum: Counters,
+    since: u64,
+    /// Time with everything fast, misses and slow misses, when the interval began.
+    before: (f64, f64, f64),
+}
+
+impl Observer<Host> for Collector {
+    fn observed(&mut self, host: &Host, observation: &Observation) {
+        if let Some(counters) = observation.tenants.first().and_then(|t| t.counters) {
+            self.sum = self.sum.and(&counters);
+        }
+        let now = host.now().0;
+        let account = &host.ledger().accounts[0];
+        let measuring = account.measured_from.is_some();
+        if now - self.since < INTERVAL_NS {
+            return;
+        }
+        let work = &account.total;
+        let slow = work.misses.last().copied().unwrap_or(0.0);
+        let after = (work.all_fast_ns, work.misses.iter().sum::<f64>(), slow);
+        let counters = std::mem::take(&mut self.sum);
+        let all_fast_ns = after.0 - self.before.0;
+        if measuring && all_fast_ns > 0.0 && account.ended.is_none() {
+            self.out.push(Sample {
+                counters,
+                miss_ratio: (after.2 - self.before.2) / (after.1 - self.before.1).max(1.0),
+                slowdown: (now - self.since) as f64 / all_fast_ns,
+            });
+        }
+        (self.since, self.before) = (now, after);
+    }
+}
+
+/// Runs a scenario's first program on its hardware-managed machine, with nothing moved, and gives each interval of its
+/// measured part.
+///
+/// # Errors
+/// As [`super::run`]; the machine has no managed tier.
+pub fn samples(prepared: &Prepared, options: &RunOptions) -> Result<Vec<Sample>, SimError> {
+    // With one tenant nobody lends: the recipe only asks for the counters, every ten seconds.
+    let recipe =
+        Recipe::named("flat-memstrata").map_err(tierwise_core::engine::EngineError::from)?;
+    let mut config = EngineConfig::new(recipe);
+    config.learning = prepared.learning().cloned();
+    let mut host = prepared.host(prepared.machine().clone(), options)?;
+    let mut engine = Engine::new(&config, host.topology(), &host.capabilities(), options.seed)?;
+    let mut collector =
+        Collector { out: Vec::new(), sum: Counters::default(), since: 0, before: (0.0, 0.0, 0.0) };
+    let mut driver = Driver::default();
+    driver.begin(&engine, &mut host)?;
+    while driver.round_with(&mut engine, &mut host, &mut collector)? {}
+    Ok(collector.out)
+}

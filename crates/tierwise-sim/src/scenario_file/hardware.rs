@@ -1,0 +1,52 @@
+//! `[machine.hardware]`: a tier that the processor manages itself.
+//!
+//! ```toml
+//! [machine]
+//! preset = "dram-cxl"        # its latencies; the sizes follow from what is said here
+//! [machine.hardware]
+//! mode = "flat"              # or "2lm"
+//! ratio = 1                  # bytes of slow memory to each of fast memory: 1, 2 or 4
+//! dedicated_share = 0.3333   # of the resident set, in a node of its own (mixed mode)
+//! colouring = "isolated"     # or "conflicting"
+//! ```
+
+use tierwise_core::config::{ConfigError, Section};
+
+use crate::hardware::{Colouring, Hardware, Mode, Ratio};
+use crate::scenario::TierSize;
+
+/// Least of the resident set that is not dedicated: a machine without a managed tier is another machine.
+const LEAST_MANAGED: f64 = 0.05;
+
+/// What the table says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Managed {
+    pub(super) hardware: Hardware,
+    dedicated: f64,
+}
+
+impl Managed {
+    /// Reads it, if it is there.
+    pub(super) fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
+        if !section.is_present() {
+            return Ok(None);
+        }
+        let ratio = Ratio::new(section.whole_or("ratio", 1, 1..=4)?)
+            .map_err(|error| section.error("ratio", error))?;
+        let modes = [("flat", Mode::Flat(ratio)), ("2lm", Mode::TwoLevel(ratio))];
+        let colourings =
+            [("isolated", Colouring::Isolated), ("conflicting", Colouring::Conflicting)];
+        let hardware = Hardware {
+            mode: section.choice_or("mode", modes[0].1, &modes)?,
+            colouring: section.choice_or("colouring", Colouring::Isolated, &colourings)?,
+        };
+        let dedicated = section.number_or("dedicated_share", 0.0, 0.0..=1.0 - LEAST_MANAGED)?;
+        section.finish()?;
+        Ok(Some(Self { hardware, dedicated }))
+    }
+
+    /// Sizes of the dedicated and the managed tier.
+    pub(super) fn sizes(&self) -> Vec<TierSize> {
+        crate::hardware::setting::sizes(self.dedicated)
+    }
+}

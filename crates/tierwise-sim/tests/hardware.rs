@@ -1,0 +1,266 @@
+//! Machines whose processor manages a tier: formulas, isolation, lending, and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{machine, scenario, workload};
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::Bytes;
+use tierwise_sim::hardware::{Colouring, setting};
+use tierwise_sim::host::Injection;
+use tierwise_sim::result::{PolicyResult, TenantResult};
+use tierwise_sim::run::{Prepared, RunOptions, run};
+use tierwise_sim::scenario::{Scenario, Workload};
+use tierwise_trace::generate::GeneratorSpec;
+
+const RECIPES: [&str; 4] = ["flat", "flat-memstrata", "flat-memstrata-hotness", "flat-karma"];
+
+/// A program of so many pages that never ends. A window of it takes half a second.
+fn program(name: &str, pattern: &str, pages: u64) -> Workload {
+    let spec = GeneratorSpec {
+        footprint_pages: pages,
+        accesses_per_window: 3_000,
+        seed: 5,
+        ..GeneratorSpec::default()
+    };
+    Workload { dilation: 1_000, ..workload(name, pattern, spec) }
+}
+
+/// One that misses a hundredth as often, a window of which takes a second and a half.
+fn calm(name: &str, pages: u64) -> Workload {
+    let spec = GeneratorSpec {
+        footprint_pages: pages,
+        accesses_per_window: 3_000,
+        instructions_per_access: 10_000,
+        seed: 5,
+        ..GeneratorSpec::default()
+    };
+    Workload { dilation: 100, ..workload(name, "zipf", spec) }
+}
+
+/// A program that accesses its pages independently, so often in a window that all are accessed nearly alike.
+fn uniform(pages: u64) -> Workload {
+    let spec = GeneratorSpec {
+        footprint_pages: pages,
+        accesses_per_window: 200 * pages as u32,
+        windows: Some(4),
+        seed: 5,
+        ..GeneratorSpec::default()
+    };
+    Workload { dilation: 300, ..workload("uniform", "uniform", spec) }
+}
+
+/// Programs on DRAM and CXL memory of any size: what makes it hardware-managed says the sizes.
+fn programs(workloads: Vec<Workload>) -> Scenario {
+    scenario(machine(1, 1), workloads)
+}
+
+fn result(scenario: Scenario, recipe: &str, options: &RunOptions) -> PolicyResult {
+    let prepared = Prepared::load(scenario).unwrap();
+    run(&prepared, &Recipe::named(recipe).unwrap(), options, &mut |_| ()).unwrap().result
+}
+
+fn checked() -> RunOptions {
+    RunOptions { seed: 3, check: true, ..RunOptions::default() }
+}
+
+/// Formula: all pages of a uniform program share their places with another one: one half of the misses.
+#[test]
+fn a_uniform_program_misses_one_half_in_both_modes() {
+    let uniform = programs(vec![uniform(1000)]);
+    let flat = setting::flat(&uniform, 0.0, Colouring::Isolated);
+    let two_level = setting::two_level(&uniform);
+    for (scenario, recipe) in [(flat, "flat"), (two_level, "2lm")] {
+        let fast = result(scenario, recipe, &checked()).fast_access_ratio;
+        assert!((fast - 0.5).abs() < 0.02, "{recipe}: {fast}");
+    }
+}
+
+/// Formula: with a third dedicated, the other two thirds miss one half.
+#[test]
+fn mixed_mode_serves_two_thirds_of_a_uniform_program() {
+    let uniform = programs(vec![uniform(3000)]);
+    let mixed = setting::flat(&uniform, 1.0 / 3.0, Colouring::Isolated);
+    let fast = result(mixed, "flat", &checked()).fast_access_ratio;
+    assert!((fast - 2.0 / 3.0).abs() < 0.02, "{fast}");
+}
+
+fn lasting(seconds: u64, workloads: Vec<Workload>) -> Scenario {
+    Scenario { duration: Some(Duration::from_secs(seconds)), ..programs(workloads) }
+}
+
+#[test]
+fn a_noisy_neighbour_hurts_only_who_shares_places_with_it() {
+    let victim = || program("victim", "zipf", 1000);
+    let noise = || setting::noisy_neighbour(Bytes(1000 * common::PAGE));
+    let fast_ratio = |workloads, colouring| {
+        let scenario = setting::flat(&lasting(5, workloads), 0.0, colouring);
+        result(scenario, "flat", &checked()).tenants[0].fast_access_ratio
+    };
+    let alone = fast_ratio(vec![victim()], Colouring::Isolated);
+    let isolated = fast_ratio(vec![victim(), noise()], Colouring::Isolated);
+    let conflicting = fast_ratio(vec![victim(), noise()], Colouring::Conflicting);
+    // Which of its own pages share a place differs from memory to memory.
+    assert!((isolated - alone).abs() < 0.05, "{isolated} {alone}");
+    assert!(conflicting < isolated - 0.2, "{conflicting} {isolated}");
+}
+
+/// Mixed mode with a third dedicated: three calm programs and one that misses all the time.
+fn one_outlier() -> Scenario {
+    let outlier = program("outlier", "uniform", 600);
+    let all = vec![calm("a", 600), calm("b", 600), calm("c", 600), outlier];
+    setting::flat(&lasting(95, all), 1.0 / 3.0, Colouring::Isolated)
+}
+
+/// Base pages of the fourth program in dedicated and managed memory, at the end of each interval of ten seconds.
+fn held(recipe: &str) -> Vec<[u64; 2]> {
+    let prepared = Prepared::load(one_outlier()).unwrap();
+    let timeline = Some(Duration::from_secs(10));
+    let options = RunOptions { timeline, ..checked() };
+    let output = run(&prepared, &Recipe::named(recipe).unwrap(), &options, &mut |_| ()).unwrap();
+    let pages = |bytes: &Vec<u64>| [bytes[0] / common::PAGE, bytes[1] / common::PAGE];
+    output.timeline.iter().map(|point| pages(&point.tenants[3].usage_bytes)).collect()
+}
+
+/// Worked by hand: a tenth of its 600 pages each ten seconds, in pairs, until none of its pages is left in the managed tier.
+#[test]
+fn an_outlier_borrows_a_tenth_of_its_pages_each_interval_until_all_are_dedicated() {
+    let held = held("flat-memstrata");
+    assert!(held.iter().all(|[dedicated, managed]| dedicated + managed == 600), "{held:?}");
+    let steps: Vec<u64> = held.windows(2).map(|w| w[1][0] - w[0][0]).collect();
+    assert!(steps.iter().all(|&step| step <= 61), "{held:?}");
+    assert!(steps[..5].iter().all(|&step| step >= 58), "{held:?}");
+    assert!(held.last().unwrap()[1] <= 2, "{held:?}");
+}
+
+#[test]
+fn lending_serves_the_outlier_and_costs_the_others_little() {
+    let run = |recipe| result(one_outlier(), recipe, &checked());
+    let (without, lent, credits) = (run("flat"), run("flat-memstrata"), run("flat-karma"));
+    assert_eq!((without.tenants[3].promotions, without.tenants[3].demotions), (0, 0));
+    for lent in [lent, credits] {
+        let (before, after) = (&without.tenants[3], &lent.tenants[3]);
+        assert!(after.fast_access_ratio > before.fast_access_ratio + 0.1, "{after:?}");
+        assert!(after.slowdown < before.slowdown - 0.1, "{after:?}");
+        let calm = lent.tenants[..3].iter().zip(&without.tenants);
+        calm.for_each(|(after, before)| assert!(after.slowdown < before.slowdown + 0.02));
+        let moved = |f: fn(&TenantResult) -> u64| lent.tenants.iter().map(f).sum::<u64>();
+        // Each promotion has its demotion, but for the last group of a step.
+        assert!(moved(|t| t.promotions).abs_diff(moved(|t| t.demotions)) <= 2, "{lent:?}");
+    }
+}
+
+/// Programs that come and go beside an outlier.
+fn coming_and_going() -> Scenario {
+    let seconds = Duration::from_secs;
+    let late = Workload { start: seconds(22), ..calm("late", 400) };
+    let early = Workload { stop: Some(seconds(31)), ..calm("early", 500) };
+    let all = vec![calm("stays", 600), early, late, program("outlier", "uniform", 600)];
+    setting::flat(&lasting(45, all), 1.0 / 3.0, Colouring::Isolated)
+}
+
+#[test]
+fn every_recipe_keeps_its_rules_is_the_same_twice_and_survives_failing_moves() {
+    let prepared = Prepared::load(coming_and_going()).unwrap();
+    for name in RECIPES {
+        let recipe = Recipe::named(name).unwrap();
+        assert!(prepared.can_run(&recipe), "{name}");
+        for busy_moves in [0.0, 0.3] {
+            let injection = Injection { busy_moves, stale_reports: 0.0 };
+            let options = RunOptions { injection, ..checked() };
+            let once = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
+            let again = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
+            assert_eq!(once, again, "{name}");
+            assert!(once.result.tenants.iter().all(|t| t.failure.is_none()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn recipes_that_need_the_hardware_are_refused_without_it_and_say_why() {
+    let one = || lasting(1, vec![program("p", "zipf", 500)]);
+    let ordinary = Prepared::load(Scenario { machine: machine(300, 3000), ..one() }).unwrap();
+    let flat = Prepared::load(setting::flat(&one(), 0.0, Colouring::Isolated)).unwrap();
+    let refusal = |prepared: &Prepared, recipe: &str| {
+        let recipe = Recipe::named(recipe).unwrap();
+        assert!(!prepared.can_run(&recipe));
+        run(prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap_err().to_string()
+    };
+    for name in RECIPES {
+        let error = refusal(&ordinary, name);
+        assert!(
+            error.starts_with(&format!(
+                "the policy \"{name}\" needs a memory tier in Flat Memory Mode, which this"
+            )),
+            "{error}"
+        );
+    }
+    let error = refusal(&flat, "2lm");
+    assert!(
+        error.contains("needs a memory tier in 2LM (memory mode), which this machine"),
+        "{error}"
+    );
+}
+
+#[test]
+fn programs_that_the_model_does_not_know_are_refused() {
+    let huge = Workload { huge_pages: true, ..uniform(1024) };
+    let scenario = setting::flat(&lasting(1, vec![huge]), 0.0, Colouring::Isolated);
+    let prepared = Prepared::load(scenario).unwrap();
+    let recipe = Recipe::named("flat").unwrap();
+    let error = run(&prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("simulated for programs in base pages; remove huge_pages"),
+        "{error}"
+    );
+}
+
+#[test]
+fn colours_that_do_not_suffice_are_refused_before_anything_runs() {
+    let mut scenario =
+        setting::flat(&lasting(1, vec![program("p", "zipf", 500)]), 0.0, Colouring::Isolated);
+    // Enough pages in all, and too few of them with colours.
+    scenario.sizes = vec![
+        tierwise_sim::scenario::TierSize::ShareOfResident(0.001),
+        tierwise_sim::scenario::TierSize::ShareOfResident(0.999),
+    ];
+    scenario.workloads.push(program("q", "zipf", 501));
+    let prepared = Prepared::load(scenario).unwrap();
+    let recipe = Recipe::named("flat").unwrap();
+    let error =
+        run(&prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("page colours and") && error.contains("are taken"), "{error}");
+}
+
+fn parse(hardware: &str) -> Result<Scenario, String> {
+    let text = format!(
+        "name = \"x\"\nsummary = \"x\"\nduration_s = 1\n[machine]\npreset = \"dram-cxl\"\n[machine.hardware]\n{hardware}\n\
+         [[workload]]\nname = \"z\"\n[workload.generator]\npattern = \"zipf\"\nfootprint = \"4MiB\"\n"
+    );
+    Scenario::parse("x.toml", &text, std::path::Path::new(".")).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_scenario_file_says_how_the_hardware_manages_its_tier() {
+    let scenario =
+        parse("mode = \"flat\"\nratio = 2\ndedicated_share = 0.25\ncolouring = \"conflicting\"")
+            .unwrap();
+    assert!(
+        scenario.machine.capabilities().flat_memory && scenario.machine.capabilities().counters
+    );
+    assert!(parse("mode = \"2lm\"").unwrap().machine.capabilities().two_level);
+    let error = |text| parse(text).unwrap_err();
+    assert_eq!(
+        error("ratio = 3"),
+        "x.toml:7: machine.hardware.ratio: found a ratio of 1:3; allowed: 1 (1:1), 2 (1:2), 4 (1:4)"
+    );
+    assert!(
+        error("mode = \"3lm\"").contains("machine.hardware.mode"),
+        "{}",
+        error("mode = \"3lm\"")
+    );
+    assert!(error("dedicated = 0.3").contains("unknown key"), "{}", error("dedicated = 0.3"));
+}

@@ -44,7 +44,7 @@ fn run(args: Args) -> anyhow::Result<()> {
     let (waker, wake) = bounded(1);
     let stop = Arc::new(AtomicBool::new(false));
     let (views, view) = watch::channel(Arc::new(Snapshot::default()));
-    let socket = config.control.socket.clone();
+    let control = config.control.clone();
     let listen = config.http.listen.clone();
     let lacks = system::privilege::drop_others(&config).context("cannot drop capabilities")?;
     if !lacks.is_empty() {
@@ -53,7 +53,11 @@ fn run(args: Args) -> anyhow::Result<()> {
             "is without {lacks}, and can do little so: start it as root, as its systemd unit does"
         );
     }
-    let _control = control::Server::start(&socket, sender.clone(), waker.clone())?;
+    let _control = control::Server::start(&control.socket, sender.clone(), waker.clone())?;
+    let _queue = match control.queue() {
+        Some(name) => Some(control::Listener::start(name, sender.clone(), waker.clone())?),
+        None => None,
+    };
     let _http = match listen.as_str() {
         "off" => None,
         address => Some(http::Server::start(address.parse()?, view)?),

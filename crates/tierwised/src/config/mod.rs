@@ -212,11 +212,21 @@ pub struct Kernel {
 pub struct Control {
     /// Its path; its mode is 0600.
     pub socket: PathBuf,
+    /// A POSIX message queue, as `/tierwise`, through which a scheduler tells of virtual machines (`add NAME PID` before one
+    /// takes part, `remove NAME` before it is shut down), or `off`. Its mode is 0600.
+    pub queue: String,
+}
+
+impl Control {
+    /// The queue's name, if there is to be one.
+    pub fn queue(&self) -> Option<&str> {
+        (self.queue != "off").then_some(&self.queue)
+    }
 }
 
 impl Default for Control {
     fn default() -> Self {
-        Self { socket: "/run/tierwise/control.sock".into() }
+        Self { socket: "/run/tierwise/control.sock".into(), queue: "off".into() }
     }
 }
 

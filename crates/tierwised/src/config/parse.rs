@@ -125,6 +125,12 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     if config.kernel.numa_balancing.is_some_and(|mode| mode > 3) {
         return at("numa_balancing", "allowed: 0 off, 1 NUMA balancing, 2 tiering, 3 both".into());
     }
+    if config.control.queue().is_some_and(|name| !tierwise_linux::mqueue::is_name(name)) {
+        let found = &config.control.queue;
+        let problem =
+            format!("found {found:?}; allowed: a slash and a name without one (/tierwise), or off");
+        return at("queue", problem);
+    }
     listen(place, &config.http.listen)?;
     tenants(place, config)
 }
@@ -161,4 +167,22 @@ fn tenants(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_without_a_slash_and_a_socket_without_its_whole_path_are_refused_where_they_stand() {
+        let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
+        assert_eq!(
+            said("[control]\nqueue = \"tierwise\"\n"),
+            "t.toml:2: queue: found \"tierwise\"; allowed: a slash and a name without one (/tierwise), or off"
+        );
+        assert_eq!(
+            said("[[tenant]]\nname = \"db\"\nqemu = \"qmp:db.qmp\"\n"),
+            "t.toml:3: tenant[0].qemu: found \"qmp:db.qmp\"; write the socket's whole path: qmp:/run/qemu/db-1.qmp"
+        );
+    }
 }

@@ -21,7 +21,8 @@ pub struct TenantConfig {
     /// Processes by their numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<i32>,
-    /// A QEMU virtual machine: its guest name, or the path of its pid file.
+    /// A QEMU virtual machine: its guest name, the path of its pid file, or `qmp:` and the path of its QMP socket, where it is
+    /// asked for its processors and memory devices as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<String>,
     /// How its success is judged.
@@ -77,6 +78,27 @@ pub enum Latency {
 }
 
 impl TenantConfig {
+    /// A tenant of these processes, with nothing else said of it.
+    pub fn of_processes(name: &str, pids: Vec<i32>) -> Self {
+        Self {
+            name: name.to_owned(),
+            cgroup: None,
+            pids,
+            qemu: None,
+            class: ClassName::default(),
+            slo_ms: None,
+            weight: DEFAULT_WEIGHT,
+            floor: None,
+            cap: None,
+            latency: None,
+        }
+    }
+
+    /// Its QEMU's QMP socket, if it was named by that.
+    pub fn qmp(&self) -> Option<&str> {
+        self.qemu.as_deref()?.strip_prefix("qmp:")
+    }
+
     /// What the engine is told of it.
     pub fn spec(&self) -> TenantSpec {
         let class = match self.class {
@@ -107,6 +129,12 @@ impl TenantConfig {
                 self.name
             );
             return Some(("cgroup", problem));
+        }
+        if let Some(path) = self.qmp().filter(|path| !path.starts_with('/')) {
+            let problem = format!(
+                "found \"qmp:{path}\"; write the socket's whole path: qmp:/run/qemu/db-1.qmp"
+            );
+            return Some(("qemu", problem));
         }
         if let Some(pid) = self.pids.iter().find(|&&pid| pid <= 0) {
             return Some(("pids", format!("found {pid}; allowed: numbers of processes, from 1")));

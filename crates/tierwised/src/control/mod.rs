@@ -1,4 +1,5 @@
-//! Commands over a Unix socket of mode 0600: one JSON object a line in, one a line out.
+//! Commands over a Unix socket of mode 0600: one JSON object a line in, one a line out; and a scheduler's messages from a POSIX
+//! message queue, if one is configured ([`Listener`]).
 //!
 //! ```
 //! use tierwised::control::{Command, Reply};
@@ -11,8 +12,10 @@
 
 mod client;
 mod protocol;
+mod queue;
 mod server;
 
 pub use client::{ClientError, call};
 pub use protocol::{Command, Reply, TenantChange};
+pub use queue::Listener;
 pub use server::{Request, Server};

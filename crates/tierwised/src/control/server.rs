@@ -153,6 +153,11 @@ fn handle(line: &[u8], requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
         Ok(command) => command,
         Err(e) => return Reply::refused(format!("no such command: {e}")),
     };
+    ask(command, requests, wake)
+}
+
+/// Has a command carried out between two rounds, and waits for what came of it.
+pub(super) fn ask(command: Command, requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
     let (reply, answered) = bounded(1);
     let stopping = || Reply::refused("the daemon is stopping");
     if requests.send(Request { command, reply }).is_err() {

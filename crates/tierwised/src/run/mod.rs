@@ -5,10 +5,12 @@
 //! - [`commands`]: what each command changes.
 //! - [`snapshot`]: the view, made once a second.
 //! - [`news`]: what is worth saying, in words.
+//! - `guests`: what virtual machines consist of, asked of their QEMU.
 //! - [`page_cache`]: what the kernel is told to demote by itself.
 //! - [`latency`]: tenants' latency, read where it is told to be.
 
 pub mod commands;
+mod guests;
 pub mod latency;
 pub mod looking;
 pub mod news;
@@ -92,6 +94,7 @@ pub struct Daemon {
     paused: bool,
     observation: Observation,
     latency: latency::Readers,
+    guests: guests::Guests,
     pressure: Vec<Option<f64>>,
     p99: Vec<Option<Duration>>,
     rounds: u64,
@@ -203,6 +206,7 @@ impl Daemon {
             paused: false,
             observation: Observation::default(),
             latency,
+            guests: guests::Guests::new(),
             pressure: Vec::new(),
             p99: Vec::new(),
             rounds: 0,
@@ -258,9 +262,15 @@ impl Daemon {
             if let News::Blind(problem) = &news {
                 self.go_blind(problem);
             }
+            if let News::Tenants(changes) = &news {
+                self.guests.ask(&changes.started, &self.start.config);
+            }
             for text in news::words(&news, &self.world, &self.start.config) {
                 self.history.notice(at, text);
             }
+        }
+        for text in self.guests.answers() {
+            self.history.notice(at, text);
         }
         Ok(())
     }

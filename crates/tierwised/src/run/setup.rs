@@ -182,11 +182,12 @@ pub(super) fn selectors(config: &Config) -> anyhow::Result<Vec<(String, Selector
 
 /// Which processes a tenant is.
 pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<Selector> {
-    let text = match (&tenant.cgroup, &tenant.qemu) {
-        (Some(cgroup), _) => format!("cgroup:{cgroup}"),
-        (None, Some(path)) if path.starts_with('/') => format!("qemu-pidfile:{path}"),
-        (None, Some(name)) => format!("qemu:{name}"),
-        (None, None) => return Ok(Selector::Pids(tenant.pids.clone())),
+    let text = match (&tenant.cgroup, tenant.qmp(), &tenant.qemu) {
+        (Some(cgroup), ..) => format!("cgroup:{cgroup}"),
+        (None, Some(path), _) => format!("qemu-qmp:{path}"),
+        (None, None, Some(path)) if path.starts_with('/') => format!("qemu-pidfile:{path}"),
+        (None, None, Some(name)) => format!("qemu:{name}"),
+        (None, None, None) => return Ok(Selector::Pids(tenant.pids.clone())),
     };
     text.parse().with_context(|| format!("tenant {:?}", tenant.name))
 }

@@ -1,0 +1,275 @@
+//! A POSIX message queue through which a scheduler tells of tenants that start and end, as Memstrata's does (Zhong et al.,
+//! OSDI 2024, section 5).
+//!
+//! A message is a line of text: `add NAME PID` before a virtual machine takes part, `remove NAME` before it is shut down.
+//!
+//! ```
+//! use tierwise_linux::mqueue::Message;
+//!
+//! assert_eq!(Message::parse("add web-1 4711").unwrap(), Message::Add { name: "web-1".into(), pid: 4711 });
+//! assert_eq!(
+//!     Message::parse("start web-1").unwrap_err(),
+//!     "found \"start web-1\"; allowed: \"add NAME PID\" or \"remove NAME\""
+//! );
+//! ```
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock, fstat};
+use rustix::process::geteuid;
+
+use crate::error::{LinuxError, Result};
+
+/// Bytes of a message: a name, a number and a word have room in them.
+const LONGEST: usize = 512;
+
+/// Messages that wait: what an ordinary user may ask for (`fs.mqueue.msg_max`).
+const MOST_WAITING: i64 = 10;
+
+/// What a scheduler says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// A tenant starts.
+    Add {
+        /// What it is called.
+        name: String,
+        /// Its process: a virtual machine's QEMU.
+        pid: i32,
+    },
+    /// A tenant is about to end.
+    Remove {
+        /// What it is called.
+        name: String,
+    },
+}
+
+impl Message {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// It is none; in words.
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words[..] {
+            ["add", name, pid] => match pid.parse::<i32>() {
+                Ok(pid) if pid > 0 => Ok(Self::Add { name: name.to_owned(), pid }),
+                _ => {
+                    Err(format!("found process \"{pid}\" of \"{name}\"; allowed: a number above 0"))
+                }
+            },
+            ["remove", name] => Ok(Self::Remove { name: name.to_owned() }),
+            _ => {
+                // As much as shows what it is.
+                let found: String = text.chars().take(80).collect();
+                Err(format!("found \"{found}\"; allowed: \"add NAME PID\" or \"remove NAME\""))
+            }
+        }
+    }
+}
+
+/// Whether the kernel takes this as the name of a queue: a slash and no other.
+///
+/// ```
+/// assert!(tierwise_linux::mqueue::is_name("/tierwise") && !tierwise_linux::mqueue::is_name("tierwise"));
+/// ```
+pub fn is_name(name: &str) -> bool {
+    name.len() > 1 && name.starts_with('/') && !name[1..].contains(['/', '\0'])
+}
+
+/// A queue that is read from. It is made when it is opened, and removed when it is dropped.
+#[derive(Debug)]
+pub struct Queue {
+    name: CString,
+    descriptor: OwnedFd,
+}
+
+impl Queue {
+    /// Opens a queue of this name ("/tierwise"), to which only this user may write. What a reader that was killed left is
+    /// taken over, with the messages that wait in it.
+    ///
+    /// # Errors
+    /// The name is none ([`is_name`]), somebody else reads the queue or may write to it, or the kernel refuses.
+    pub fn open(name: &str) -> Result<Self> {
+        let made = CString::new(name).ok().filter(|_| is_name(name));
+        let Some(c_name) = made else {
+            return Err(LinuxError::Missing {
+                what: format!("found the message queue name {name:?}"),
+                remedy: "begin it with a slash and have no other, as in \"/tierwise\"".to_owned(),
+            });
+        };
+        let failed = |what, error| LinuxError::file(&path(&c_name), what, error);
+        let descriptor = open(&c_name).map_err(|e| failed("open the message queue", e))?;
+        let found = fstat(&descriptor).map_err(|e| failed("look at", e.into()))?;
+        let private = found.st_uid == geteuid().as_raw() && found.st_mode & 0o077 == 0;
+        if !private || longest(&descriptor) != Some(LONGEST as i64) {
+            return Err(LinuxError::Missing {
+                what: format!("the message queue {name:?} is somebody else's"),
+                remedy: format!("remove {}, or use another name", path(&c_name).display()),
+            });
+        }
+        // A second reader would take messages away from the first.
+        flock(&descriptor, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|e| failed("be the only reader of the message queue", e.into()))?;
+        Ok(Self { name: c_name, descriptor })
+    }
+
+    /// Waits for a message, at most so long.
+    pub fn wait(&self, patience: Duration) {
+        let mut poll =
+            libc::pollfd { fd: self.descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let patience = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
+        // Whatever came of it, the next `receive` says.
+        // SAFETY: it is one structure, which the kernel writes to before the call returns.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::poll(std::ptr::from_mut(&mut poll), 1, patience);
+        }
+    }
+
+    /// The next message, if one waits. A message that is none is given as what is wrong with it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn receive(&mut self) -> Result<Option<std::result::Result<Message, String>>> {
+        let mut bytes = [0u8; LONGEST];
+        // SAFETY: the kernel writes at most as many bytes as the buffer has, and no priority.
+        #[allow(unsafe_code)]
+        let length = unsafe {
+            libc::mq_receive(
+                self.descriptor.as_raw_fd(),
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+                std::ptr::null_mut(),
+            )
+        };
+        if let Ok(length) = usize::try_from(length) {
+            let text = String::from_utf8_lossy(&bytes[..length]);
+            return Ok(Some(Message::parse(text.trim_end_matches('\0'))));
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+            _ => Err(LinuxError::file(&path(&self.name), "receive", error)),
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: the name ends in a zero byte.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::mq_unlink(self.name.as_ptr());
+        }
+    }
+}
+
+/// Where a queue shows, if its file system is mounted there as usual.
+fn path(name: &CStr) -> PathBuf {
+    PathBuf::from(format!("/dev/mqueue{}", name.to_string_lossy()))
+}
+
+fn open(name: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_CREAT | libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    // SAFETY: the name ends in a zero byte, and all zeros are a valid attribute structure, of which the kernel reads the two
+    // fields that are set. On Linux a queue's descriptor is a file's, and this one is nobody else's.
+    #[allow(unsafe_code)]
+    unsafe {
+        let mut attributes: libc::mq_attr = std::mem::zeroed();
+        attributes.mq_maxmsg = MOST_WAITING;
+        attributes.mq_msgsize = LONGEST as i64;
+        let mode: libc::mode_t = 0o600;
+        match libc::mq_open(name.as_ptr(), flags, mode, std::ptr::from_mut(&mut attributes)) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
+        }
+    }
+}
+
+/// The most bytes that a message of a queue may have, if it is one.
+fn longest(queue: &OwnedFd) -> Option<i64> {
+    // SAFETY: all zeros are a valid attribute structure, which the kernel writes to before the call returns.
+    #[allow(unsafe_code)]
+    unsafe {
+        let mut attributes: libc::mq_attr = std::mem::zeroed();
+        let got = libc::mq_getattr(queue.as_raw_fd(), std::ptr::from_mut(&mut attributes));
+        (got == 0).then_some(attributes.mq_msgsize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(queue: &Queue, text: &str) {
+        // SAFETY: the name ends in a zero byte; the kernel reads the text's bytes.
+        #[allow(unsafe_code)]
+        unsafe {
+            let to = libc::mq_open(queue.name.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            assert!(to >= 0);
+            assert_eq!(libc::mq_send(to, text.as_ptr().cast(), text.len(), 0), 0);
+            libc::mq_close(to);
+        }
+    }
+
+    #[test]
+    fn messages_come_in_order_and_bad_ones_do_no_harm() {
+        let name = format!("/tierwise-test-{}", std::process::id());
+        let mut queue = Queue::open(&name).unwrap();
+        assert_eq!(queue.receive().unwrap(), None);
+        for text in ["add vm-1 4711\n", "add vm-2 -3", "", "remove vm-1\0"] {
+            send(&queue, text);
+        }
+        let mut next = || queue.receive().unwrap().unwrap();
+        assert_eq!(next(), Ok(Message::Add { name: "vm-1".into(), pid: 4711 }));
+        assert_eq!(
+            next(),
+            Err("found process \"-3\" of \"vm-2\"; allowed: a number above 0".into())
+        );
+        assert!(next().unwrap_err().starts_with("found \"\"; allowed: \"add NAME PID\""));
+        assert_eq!(next(), Ok(Message::Remove { name: "vm-1".into() }));
+        assert_eq!(queue.receive().unwrap(), None);
+        drop(queue);
+        drop(Queue::open(&name).unwrap());
+    }
+
+    #[test]
+    fn a_second_reader_is_refused_and_a_killed_ones_messages_are_taken_over() {
+        let name = format!("/tierwise-second-{}", std::process::id());
+        let first = Queue::open(&name).unwrap();
+        let error = Queue::open(&name).unwrap_err().to_string();
+        assert!(error.contains("cannot be the only reader of the message queue"), "{error}");
+        send(&first, "remove vm-1");
+        // Killed: its lock is gone, and its name stays.
+        let killed = first.descriptor.try_clone().unwrap();
+        std::mem::forget(first);
+        flock(&killed, FlockOperation::Unlock).unwrap();
+        let mut second = Queue::open(&name).unwrap();
+        second.wait(Duration::from_secs(60));
+        assert_eq!(second.receive().unwrap(), Some(Ok(Message::Remove { name: "vm-1".into() })));
+    }
+
+    #[test]
+    fn a_queue_that_others_may_write_to_is_refused() {
+        let name = format!("/tierwise-open-{}", std::process::id());
+        let queue = Queue::open(&name).unwrap();
+        rustix::fs::fchmod(&queue.descriptor, rustix::fs::Mode::from_raw_mode(0o622)).unwrap();
+        let error = Queue::open(&name).unwrap_err().to_string();
+        assert!(error.contains("is somebody else's; remove /dev/mqueue/tierwise-open"), "{error}");
+    }
+
+    #[test]
+    fn names_that_the_kernel_does_not_take_are_refused_with_what_it_does() {
+        for name in ["", "/", "tierwise", "/a/b", "/a\0b"] {
+            let error = Queue::open(name).unwrap_err().to_string();
+            assert!(
+                error.ends_with("begin it with a slash and have no other, as in \"/tierwise\""),
+                "{error}"
+            );
+        }
+    }
+}

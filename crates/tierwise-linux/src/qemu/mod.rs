@@ -1,0 +1,8 @@
+//! Virtual machines as tenants: what QEMU says of itself through QMP, and the exchange of pages between two of them.
+
+pub mod exchange;
+mod guest;
+mod qmp;
+
+pub use guest::{Guest, MemoryDevice, Vcpu};
+pub use qmp::{Qmp, QmpError};

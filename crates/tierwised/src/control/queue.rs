@@ -1,0 +1,122 @@
+//! A scheduler's messages from a POSIX message queue (`control.queue`), as commands: `add NAME PID` before a virtual machine
+//! takes part, `remove NAME` before it is shut down (Memstrata, section 5). A queue has no way back: what is refused stands in
+//! the log.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+use tierwise_linux::mqueue::{Message, Queue};
+
+use super::protocol::Command;
+use super::server::{Request, ask};
+use crate::config::TenantConfig;
+
+/// How long it takes at most until a daemon that ends has removed its queue.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The thread that reads the queue. The queue is removed when this is dropped.
+pub struct Listener {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listener {
+    /// Reads from the queue of this name.
+    ///
+    /// # Errors
+    /// Another daemon reads it, or the name cannot be used.
+    pub fn start(name: &str, requests: Sender<Request>, wake: Sender<()>) -> anyhow::Result<Self> {
+        let queue = Queue::open(name)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new()
+            .name("queue".into())
+            .spawn(move || read_on(queue, &stopped, &requests, &wake))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has dropped its queue as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read_on(mut queue: Queue, stop: &AtomicBool, requests: &Sender<Request>, wake: &Sender<()>) {
+    while !stop.load(Ordering::Relaxed) {
+        queue.wait(PATIENCE);
+        let problem = match queue.receive() {
+            Ok(None) => continue,
+            Ok(Some(Ok(message))) => {
+                let reply = ask(command(message), requests, wake);
+                reply.error.filter(|_| !reply.ok)
+            }
+            Ok(Some(Err(problem))) => Some(problem),
+            Err(e) => {
+                tracing::error!("{e}: reads no more messages");
+                return;
+            }
+        };
+        if let Some(problem) = problem {
+            tracing::warn!("message queue: {problem}");
+        }
+    }
+}
+
+fn command(message: Message) -> Command {
+    match message {
+        Message::Add { name, pid } => {
+            Command::TenantAdd { tenant: TenantConfig::of_processes(&name, vec![pid]) }
+        }
+        Message::Remove { name } => Command::TenantRemove { name },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::{bounded, unbounded};
+
+    use super::super::protocol::Reply;
+    use super::*;
+
+    fn send(queue: &str, text: &str) {
+        let name = std::ffi::CString::new(queue).unwrap();
+        // SAFETY: the name ends in a zero byte; the kernel reads the text's bytes.
+        #[allow(unsafe_code)]
+        unsafe {
+            let to = libc::mq_open(name.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            assert!(to >= 0);
+            assert_eq!(libc::mq_send(to, text.as_ptr().cast(), text.len(), 0), 0);
+            libc::mq_close(to);
+        }
+    }
+
+    #[test]
+    fn a_schedulers_messages_add_and_remove_tenants_and_refusals_do_no_harm() {
+        let name = format!("/tierwised-test-{}", std::process::id());
+        let (sender, requests) = unbounded::<Request>();
+        let listener = Listener::start(&name, sender.clone(), bounded(1).0).unwrap();
+        assert!(Listener::start(&name, sender, bounded(1).0).is_err());
+        ["add vm-1 4711", "begin vm-2", "add vm-1 4711", "remove vm-1"]
+            .iter()
+            .for_each(|text| send(&name, text));
+        let heard =
+            [Reply::done(), Reply::refused("it stands twice"), Reply::done()].map(|reply| {
+                let request = requests.recv_timeout(Duration::from_secs(60)).unwrap();
+                request.reply.send(reply).unwrap();
+                request.command
+            });
+        let add = || Command::TenantAdd { tenant: TenantConfig::of_processes("vm-1", vec![4711]) };
+        assert_eq!(heard, [add(), add(), Command::TenantRemove { name: "vm-1".into() }]);
+        drop(listener);
+        // Its name is free again.
+        drop(Queue::open(&name).unwrap());
+    }
+}

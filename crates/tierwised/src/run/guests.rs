@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     /// A QEMU with one processor and one memory device, for one client.
-    fn qemu(listener: UnixListener) {
+    fn qemu(listener: &UnixListener) {
         let (stream, _) = listener.accept().unwrap();
         let mut out = stream.try_clone().unwrap();
         writeln!(out, r#"{{"QMP": {{}}}}"#).unwrap();
@@ -93,7 +93,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db.qmp");
         let listener = UnixListener::bind(&path).unwrap();
-        let thread = thread::spawn(move || qemu(listener));
+        let thread = thread::spawn(move || qemu(&listener));
         let gone = folder.path().join("gone.qmp");
         let text = format!(
             "[[tenant]]\nname = \"db\"\nqemu = \"qmp:{}\"\n[[tenant]]\nname = \"gone\"\nqemu = \"qmp:{}\"\n\

@@ -110,6 +110,7 @@ impl Host {
             busy: Duration::from_millis(500),
             processors: 1.0,
             p99: i.is_multiple_of(10).then_some(Duration::from_millis(5)),
+            counters: None,
         };
         self.seen.tenants = self.usage.iter().enumerate().map(reading).collect();
         let all = u32::from(TENANTS) * PAGES;

@@ -55,7 +55,7 @@ fn machine() -> Machine {
 }
 
 impl Machine {
-    fn to_hold(&mut self, tenant: u16, dedicated: u64) {
+    fn should_hold(&mut self, tenant: u16, dedicated: u64) {
         let share = Share { floor: Pages(dedicated), ..Share::FREE };
         self.shares.set(Timestamp(0), TenantId(tenant), TierId(0), share, Rule::Configured);
     }
@@ -87,8 +87,8 @@ fn promoted(moves: &[Move]) -> Vec<u32> {
 #[test]
 fn the_pages_of_a_colour_go_together_and_nobodys_size_changes() {
     let mut machine = machine();
-    machine.to_hold(0, 5);
-    machine.to_hold(1, 3);
+    machine.should_hold(0, 5);
+    machine.should_hold(1, 3);
     let moves = machine.select("", &mut NoEstimate);
     let up = promoted(&moves);
     // One group of two, and no second: three pages are lent, and a group is not torn apart.
@@ -103,14 +103,14 @@ fn the_pages_of_a_colour_go_together_and_nobodys_size_changes() {
 #[test]
 fn a_lender_that_vanished_leaves_nothing_half_moved() {
     let mut machine = machine();
-    machine.to_hold(0, 6);
-    machine.to_hold(1, 2);
+    machine.should_hold(0, 6);
+    machine.should_hold(1, 2);
     (8..16).for_each(|page| machine.pages.remove(PageId(page)));
     assert!(machine.select("", &mut NoEstimate).is_empty());
     // It ended, and its pages are still being freed.
     let mut machine = self::machine();
-    machine.to_hold(0, 6);
-    machine.to_hold(1, 2);
+    machine.should_hold(0, 6);
+    machine.should_hold(1, 2);
     machine.tenants[1].running = false;
     assert!(machine.select("", &mut NoEstimate).is_empty());
 }
@@ -118,8 +118,8 @@ fn a_lender_that_vanished_leaves_nothing_half_moved() {
 #[test]
 fn a_borrower_that_vanished_takes_nothing() {
     let mut machine = machine();
-    machine.to_hold(0, 6);
-    machine.to_hold(1, 2);
+    machine.should_hold(0, 6);
+    machine.should_hold(1, 2);
     (0..8).for_each(|page| machine.pages.remove(PageId(page)));
     assert!(machine.select("", &mut NoEstimate).is_empty());
 }
@@ -147,8 +147,8 @@ fn hot_managed_pages_take_the_place_of_cold_dedicated_ones_of_the_same_tenant() 
 #[test]
 fn only_a_partition_sets_pages_moving() {
     let mut machine = machine();
-    machine.to_hold(0, 6);
-    machine.to_hold(1, 2);
+    machine.should_hold(0, 6);
+    machine.should_hold(1, 2);
     let ctx = BuildContext::new(&machine.topology, 1);
     let document = Document::parse("pairs.toml", "").unwrap();
     let mut pairs = Pairs::build(&document.root(), &ctx).unwrap();

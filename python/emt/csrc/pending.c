@@ -1,5 +1,7 @@
-/* Calls that the main thread makes by itself, between two instructions of whatever it runs. */
+/* A call that is made when os.fork has returned: a hook after the fork runs before that. */
 #include "pending.h"
+
+#include <unistd.h>
 
 static int call(void *callable)
 {
@@ -14,11 +16,16 @@ static int call(void *callable)
     return 0;
 }
 
-PyDoc_STRVAR(call_soon_doc, "call_soon(callable, /)\n--\n\nHave the main thread call it, soon; RuntimeError if too much is waiting already.");
+PyDoc_STRVAR(call_after_fork_doc,
+             "call_after_fork(callable, /)\n--\n\n"
+             "Have the main thread call it before its next instruction. In another thread, whose process has threads in any case: call it now.");
 
-static PyObject *call_soon(PyObject *module, PyObject *callable)
+static PyObject *call_after_fork(PyObject *module, PyObject *callable)
 {
     (void)module;
+    if (gettid() != getpid()) {
+        return PyObject_CallNoArgs(callable);
+    }
     Py_INCREF(callable);
     if (Py_AddPendingCall(call, callable) < 0) {
         Py_DECREF(callable);
@@ -29,7 +36,7 @@ static PyObject *call_soon(PyObject *module, PyObject *callable)
 }
 
 static PyMethodDef methods[] = {
-    {"call_soon", call_soon, METH_O, call_soon_doc},
+    {"call_after_fork", call_after_fork, METH_O, call_after_fork_doc},
     {0},
 };
 

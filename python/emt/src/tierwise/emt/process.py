@@ -5,6 +5,7 @@ import atexit
 import os
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 from .errors import AlreadyTracking, NotTracking
 from .settings import Settings
@@ -76,7 +77,10 @@ class Process:
         if not self._hooked:
             self._hooked = True
             atexit.register(self._at_exit)
-            os.register_at_fork(before=self._before_fork, after_in_parent=self._in_parent, after_in_child=self._in_child)
+            os.register_at_fork(before=self._before_fork, after_in_parent=self._lock.release, after_in_child=self._in_child)
+            # Since 3.12 os.fork counts the process's threads after these and warns of any: the tracking thread comes back when os.fork has
+            # returned. What is called here must not be Python, between whose instructions the interpreter would call already.
+            os.register_at_fork(after_in_parent=partial(extension().call_after_fork, self._resume))
 
     def _at_exit(self) -> None:
         if self._tracking is not None:
@@ -91,31 +95,14 @@ class Process:
             # What is raised here is printed by os.fork, which goes on: the child closes what it inherited in any case.
             self._tracking.pause()
 
-    def _in_parent(self) -> None:
-        tracking = self._tracking
-        self._lock.release()
-        if tracking is None:
-            return
-        # Since 3.12 os.fork counts the process's threads after this and warns of any: the tracking thread comes back when os.fork has
-        # returned. A fork in another thread than the main one has something to be warned of in any case.
-        if _thread.get_native_id() == os.getpid():
-            extension().call_soon(self._resume)
-        else:
-            self._resume()
-
     def _resume(self) -> None:
-        # The main thread may hold the lock itself when it is made to call this.
-        if not self._lock.acquire(blocking=False):
-            extension().call_soon(self._resume)
-            return
-        try:
+        with self._lock:
             if self._tracking is not None:
                 self._tracking.resume()
-        finally:
-            self._lock.release()
 
     def _in_child(self) -> None:
-        self._lock = _thread.allocate_lock()
+        # The hooks know this lock: it is not replaced.
+        self._lock._at_fork_reinit()  # type: ignore[attr-defined]
         if self._tracking is not None:
             self._tracking.leave_to_parent()
             self._tracking = None

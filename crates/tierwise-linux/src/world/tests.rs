@@ -101,9 +101,11 @@ impl Drop for Memory {
 }
 
 fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
-    let (dir, mut roots) = fixture::copy("hmat-two-tier");
+    let (dir, roots) = fixture::copy("hmat-two-tier");
     let host = Host::discover(&roots, None).unwrap();
-    roots.proc = "/proc".into();
+    // The fixture's machine runs this very process.
+    let me = std::process::id().to_string();
+    std::os::unix::fs::symlink(format!("/proc/{me}"), roots.proc.join(me)).unwrap();
     let (waker, wake) = bounded(1);
     let settings = Settings {
         roots,

@@ -98,13 +98,18 @@ class Process:
     def _resume(self) -> None:
         with self._lock:
             if self._tracking is not None:
-                self._tracking.resume()
+                try:
+                    self._tracking.resume()
+                except RuntimeError as error:
+                    # The interpreter is ending, or the system has no more threads: the program goes on without tracking.
+                    self._tracking.give_up(str(error))
+                    self._tracking = None
 
     def _in_child(self) -> None:
         # The hooks know this lock: it is not replaced.
         self._lock._at_fork_reinit()  # type: ignore[attr-defined]
         if self._tracking is not None:
-            self._tracking.leave_to_parent()
+            self._tracking.give_up("tracking goes on in the parent process")
             self._tracking = None
 
 

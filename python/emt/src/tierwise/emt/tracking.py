@@ -127,10 +127,10 @@ class Tracking:
         self._release("ended")
         return self._stats
 
-    def leave_to_parent(self) -> None:
-        """In a child after fork: it has no tracking thread and no protected pages; only descriptors are left to close."""
+    def give_up(self, reason: str) -> None:
+        """Where there is no tracking thread, and none can be begun: in a child after fork, which inherits none, or at the interpreter's end."""
         self._thread = 0
-        self._release("tracking goes on in the parent process")
+        self._release(reason)
 
     def _release(self, reason: str) -> None:
         self._signal.close()

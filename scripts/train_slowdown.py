@@ -7,7 +7,7 @@
 Reads models/memstrata/samples.csv, which
 `cargo run --release -p tierwise-sim --example slowdown_samples scenarios/recorded` writes, and writes
 models/memstrata/slowdown-PERCENT.onnx with slowdown-PERCENT.json (data, seed, fit, confusion matrices). Needs
-scikit-learn, skl2onnx and onnx: `pip install -e python[slowdown]`.
+its libraries: `pip install numpy onnx scikit-learn skl2onnx`.
 
 The programs, not their samples, are divided into two halves: a program whose samples were trained on is never
 validated on.

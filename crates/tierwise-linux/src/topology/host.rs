@@ -189,25 +189,20 @@ impl Host {
         Some(TierId(index as u8))
     }
 
-    /// Free base pages by tier, now. A node that just went offline has none.
+    /// Free base pages by tier, now, those on the processors' own lists included. A node that just went offline has none.
     ///
     /// # Errors
     /// A node's `meminfo` is damaged.
     pub fn free(&self, roots: &Roots) -> Result<Vec<Pages>> {
+        let listed = per_cpu::listed(roots);
         let node = |node: &u32| match nodes::free(roots, *node) {
             Err(e) if e.is_gone() => Ok(Pages(0)),
-            other => other.map(|free| free.in_pages(self.page_size)),
+            other => other.map(|free| {
+                let on_lists = listed.iter().filter(|(known, _)| known == node);
+                free.in_pages(self.page_size) + on_lists.map(|&(_, pages)| pages).sum::<Pages>()
+            }),
         };
         self.tiers.iter().map(|tier| tier.nodes.iter().map(node).sum()).collect()
-    }
-
-    /// Base pages by tier that processors keep on lists of their own: free, and not among [`Host::free`]. Printing them costs the kernel
-    /// more than any other of its files that are read here.
-    pub fn kept_by_processors(&self, roots: &Roots) -> Vec<Pages> {
-        let listed = per_cpu::listed(roots);
-        let of =
-            |node: &u32| listed.iter().find(|(known, _)| known == node).map_or(Pages(0), |k| k.1);
-        self.tiers.iter().map(|tier| tier.nodes.iter().map(of).sum()).collect()
     }
 
     /// Whether there is anything to tier.

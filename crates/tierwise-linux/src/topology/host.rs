@@ -7,7 +7,6 @@ use super::access::{self, Access};
 use super::figures::Figures;
 use super::nodes::{self, Node};
 use super::overrides::{Override, TierOverride};
-use super::per_cpu;
 use super::tiers::{self, KernelTier};
 use super::verdict::{Verdict, numbers};
 use super::zoneinfo;
@@ -189,18 +188,14 @@ impl Host {
         Some(TierId(index as u8))
     }
 
-    /// Free base pages by tier, now, those on the processors' own lists included. A node that just went offline has none.
+    /// Free base pages by tier, now. A node that just went offline has none.
     ///
     /// # Errors
     /// A node's `meminfo` is damaged.
     pub fn free(&self, roots: &Roots) -> Result<Vec<Pages>> {
-        let listed = per_cpu::listed(roots);
         let node = |node: &u32| match nodes::free(roots, *node) {
             Err(e) if e.is_gone() => Ok(Pages(0)),
-            other => other.map(|free| {
-                let on_lists = listed.iter().filter(|(known, _)| known == node);
-                free.in_pages(self.page_size) + on_lists.map(|&(_, pages)| pages).sum::<Pages>()
-            }),
+            other => other.map(|free| free.in_pages(self.page_size)),
         };
         self.tiers.iter().map(|tier| tier.nodes.iter().map(node).sum()).collect()
     }

@@ -192,8 +192,11 @@ pub struct Observation {
     pub supervised: Vec<PageId>,
     /// Hint faults.
     pub hint_faults: Vec<HintFault>,
-    /// Hardware samples.
+    /// Hardware samples, or what stands for them.
     pub samples: Vec<Sample>,
+    /// A sample says that a page was used in a tick of a clock, and not that a load missed: ticks differ by chance where the pages
+    /// are used alike, and what is used more often than there are ticks is all alike.
+    pub samples_are_ticks: bool,
     /// DAMON's regions, if an aggregation interval ended; all of them, ascending.
     pub regions: Vec<Region>,
     /// Exact counts, ascending by page.
@@ -217,6 +220,7 @@ impl Observation {
         self.supervised.clear();
         self.hint_faults.clear();
         self.samples.clear();
+        self.samples_are_ticks = false;
         self.regions.clear();
         self.counts.clear();
         // Readings are overwritten in place by every world, so that their inner lists are kept.

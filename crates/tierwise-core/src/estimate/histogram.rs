@@ -149,10 +149,10 @@ impl Histogram {
         self.warm = if room_for_warm { self.hot - 1 } else { self.hot };
     }
 
-    /// What strangers hold of the fast tier is nobody's to have.
+    /// What strangers hold of the fast tier is nobody's to have. The headroom is the tier's: it is kept free however little they leave.
     fn take_in_capacity(&mut self, obs: &Observation) {
         if let Some(reading) = obs.tiers.get(TierId::FASTEST.index()) {
-            self.capacity = less_headroom(self.fast.saturating_sub(reading.strangers));
+            self.capacity = less_headroom(self.fast).saturating_sub(reading.strangers.0);
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::baseline::testing::Machine;
     use crate::config::Document;
-    use crate::observe::Sample;
+    use crate::observe::{Sample, TierReading};
 
     /// A fast tier of 100 pages, 97 of them without the headroom; adapts every 10 samples, cools every
     /// 1000.
@@ -362,6 +362,19 @@ mod tests {
         assert_eq!(sampled.histogram.thresholds().0, 12);
         sampled.sample(100..101, 500);
         assert_eq!(sampled.histogram.thresholds().0, 12);
+    }
+
+    /// Of 100 pages strangers hold 60, and 3 are kept free: 37 fit, and 38 do not.
+    #[test]
+    fn what_strangers_leave_is_less_the_headroom_of_the_whole_tier() {
+        for (pages, hot) in [(37, 1), (38, 13)] {
+            let mut sampled = Sampled::new();
+            let strangers = TierReading { strangers: Pages(60), ..TierReading::default() };
+            sampled.machine.seen.tiers = vec![strangers];
+            sampled.machine.born(0..pages, 0);
+            sampled.sample(0..pages, 10);
+            assert_eq!(sampled.histogram.thresholds().0, hot, "{pages} pages");
+        }
     }
 
     #[test]

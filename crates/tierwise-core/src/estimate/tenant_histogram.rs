@@ -10,6 +10,10 @@
 //!   demote is found in as many steps as there are pages in the answer, however many pages and tenants there
 //!   are. Ageing is the one pass over all counts.
 //!
+//! Where samples are ticks ([`Observation::samples_are_ticks`]), counts of pages that are used alike differ by chance and by DAMON's regions,
+//! whose bounds wander: a page of the fastest tier then counts as a bin hotter than it is, so that it makes way only for what is at least twice
+//! as hot, and pages do not change places to and fro.
+//!
 //! A page that any sample named deserves promotion, those in the highest bin first; demotion begins in the
 //! lowest bin. There is no threshold between the two: that is the tenant's share.
 //!
@@ -61,6 +65,7 @@ pub struct TenantHistogram {
     ageing: Ticker,
     /// Somebody looked at memory since the last ageing.
     looked: bool,
+    ticks: bool,
     period: SamplePeriod,
     isolated: Isolation,
 }
@@ -84,6 +89,7 @@ impl TenantHistogram {
             interval: section.millis_or("interval_ms", Duration::from_millis(500), 1..=60_000)?,
             ageing: Ticker::new(Some(ageing)),
             looked: false,
+            ticks: false,
             period: SamplePeriod::read(section)?,
             isolated: Isolation::default(),
         })
@@ -227,6 +233,9 @@ impl Estimator for TenantHistogram {
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
         self.looked |= !obs.bits_unread;
+        if !obs.samples.is_empty() {
+            self.ticks = obs.samples_are_ticks;
+        }
         for page in obs.born.iter().flat_map(|born| born.pages()) {
             self.begin(page, pages);
         }
@@ -282,9 +291,10 @@ impl Estimator for TenantHistogram {
         self.collect(scope, 0..BINS, false, most, pages, out);
     }
 
-    /// The page's bin.
+    /// The page's bin, and one more for what ticks cannot tell.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
-        Hotness(self.bin_of(page, pages) as u32)
+        let stays = self.ticks && pages.tier(page) == Some(TierId::FASTEST);
+        Hotness(self.bin_of(page, pages) as u32 + u32::from(stays))
     }
 
     /// By the unified histogram: the middle of each bin, in accesses a base page since the counts began, which
@@ -406,6 +416,17 @@ mod tests {
         sampled.sample(0..0, 0);
         sampled.look_at_seconds(3);
         assert_eq!(sampled.bins(0, 0), [10, 0, 0, 0]);
+    }
+
+    #[test]
+    fn where_samples_are_ticks_a_fast_page_makes_way_for_twice_as_hot_a_one_only() {
+        let mut sampled = two_tenants();
+        let hotness = |s: &Sampled, page| s.histogram.hotness(PageId(page), &s.machine.pages).0;
+        // Page 4 is fast and has three samples; page 10 is slow and has five, a bin more.
+        assert_eq!(hotness(&sampled, 10), hotness(&sampled, 4) + 1);
+        sampled.machine.seen.samples_are_ticks = true;
+        sampled.sample(30..31, 1);
+        assert_eq!(hotness(&sampled, 10), hotness(&sampled, 4));
     }
 
     #[test]

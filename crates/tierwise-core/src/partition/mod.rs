@@ -22,7 +22,7 @@ pub use memstrata::{Memstrata, lend};
 pub use mtat::{Mtat, largest_step, reward};
 pub use need::{Need, Service};
 pub use none::None;
-pub use profit::pays;
+pub use profit::{WORSE, pays};
 pub use thrash::ThrashTable;
 pub use tierwise::Tierwise;
 

@@ -4,13 +4,16 @@
 //! makes the page that it just left look hot, and it is the last that it will come back to. Such a tenant's
 //! promotion is halved each second, and doubled back when the pages that still move are the right ones or too few to tell.
 //!
+//! Where samples are ticks ([`Observation::samples_are_ticks`]) promotion has to bring more than chance does: pages that were exchanged because their
+//! ticks happened to differ are used alike afterwards.
+//!
 //! ```
-//! use tierwise_core::partition::pays;
+//! use tierwise_core::partition::{WORSE, pays};
 //!
 //! // (samples, page-seconds) of the promoted pages and of the demoted ones.
-//! assert_eq!(pays((900.0, 100.0), (100.0, 100.0)), Some(true));
-//! assert_eq!(pays((100.0, 100.0), (240.0, 100.0)), Some(false));
-//! assert_eq!(pays((3.0, 100.0), (1.0, 100.0)), None, "too few to tell");
+//! assert_eq!(pays((900.0, 100.0), (100.0, 100.0), WORSE), Some(true));
+//! assert_eq!(pays((100.0, 100.0), (240.0, 100.0), WORSE), Some(false));
+//! assert_eq!(pays((3.0, 100.0), (1.0, 100.0), WORSE), None, "too few to tell");
 //! ```
 
 use std::time::Duration;
@@ -26,7 +29,10 @@ const SLOTS: usize = 1 << 14;
 /// Promotion does not pay where what was promoted is accessed less than this part as often as what was demoted. Reading in a
 /// circle shows 0.5 to 0.65 in its first rounds and less later; graph traversals, which exchanges serve well, 0.6 to 1 for seconds on
 /// end, because what they promote is accessed in bursts that are over when it is followed.
-const WORSE: f64 = 0.5;
+pub const WORSE: f64 = 0.5;
+
+/// The same of ticks. Used alike is 1; a hot set that moves shows 3 and more on DAMON's counts.
+const NO_BETTER: f64 = 1.5;
 
 /// With fewer samples nothing is judged: their standard deviation is a tenth of them.
 const LEAST_SAMPLES: f64 = 100.0;
@@ -46,11 +52,11 @@ const DARING: f64 = 2.0;
 /// Halvings end here; from there it dares again.
 const LEAST: f64 = 1.0 / 256.0;
 
-/// Whether promotion paid, from samples and page-seconds of promoted and of demoted pages; `None` if there are too
-/// few to tell.
-pub fn pays(promoted: (f64, f64), demoted: (f64, f64)) -> Option<bool> {
+/// Whether promotion paid, from samples and page-seconds of promoted and of demoted pages: the ones have to be sampled more than `least`
+/// times as often as the others. `None` if there are too few to tell.
+pub fn pays(promoted: (f64, f64), demoted: (f64, f64), least: f64) -> Option<bool> {
     let seen = promoted.0 + demoted.0 >= LEAST_SAMPLES && promoted.1 > 0.0 && demoted.1 > 0.0;
-    seen.then(|| promoted.0 / promoted.1 > WORSE * demoted.0 / demoted.1)
+    seen.then(|| promoted.0 / promoted.1 > least * demoted.0 / demoted.1)
 }
 
 /// A page that moved.
@@ -83,12 +89,12 @@ impl Tenant {
     const NEW: Self =
         Self { sides: [Side { followed: 0, samples: 0.0, page_seconds: 0.0 }; 2], promotion: 1.0 };
 
-    fn judge(&mut self, seconds: f64) {
+    fn judge(&mut self, seconds: f64, least: f64) {
         for side in &mut self.sides {
             side.page_seconds += f64::from(side.followed) * seconds;
         }
         let [demoted, promoted] = self.sides.map(|side| (side.samples, side.page_seconds));
-        match pays(promoted, demoted) {
+        match pays(promoted, demoted, least) {
             Some(true) => self.promotion = (self.promotion * 2.0).min(1.0),
             Some(false) => self.promotion = (self.promotion / 2.0).max(LEAST),
             None => self.promotion = (self.promotion * DARING).min(1.0),
@@ -105,12 +111,18 @@ impl Tenant {
 pub(super) struct Profit {
     slots: Vec<Option<Followed>>,
     tenants: Vec<Tenant>,
+    ticks: bool,
     judged: Timestamp,
 }
 
 impl Default for Profit {
     fn default() -> Self {
-        Self { slots: vec![None; SLOTS], tenants: Vec::new(), judged: Timestamp::ZERO }
+        Self {
+            slots: vec![None; SLOTS],
+            tenants: Vec::new(),
+            ticks: false,
+            judged: Timestamp::ZERO,
+        }
     }
 }
 
@@ -130,6 +142,9 @@ impl Profit {
 
     /// Counts the samples of pages that are followed, and forgets those that are gone.
     pub(super) fn on_observation(&mut self, obs: &Observation) {
+        if !obs.samples.is_empty() {
+            self.ticks = obs.samples_are_ticks;
+        }
         for sample in &obs.samples {
             let slot = sample.page.index() % SLOTS;
             if let Some(known) = self.slots[slot].filter(|known| known.page == sample.page) {
@@ -171,7 +186,8 @@ impl Profit {
                 self.forget(slot);
             }
         }
-        self.tenants.iter_mut().for_each(|tenant| tenant.judge(seconds));
+        let least = if self.ticks { NO_BETTER } else { WORSE };
+        self.tenants.iter_mut().for_each(|tenant| tenant.judge(seconds, least));
     }
 
     /// At which part of its rate a tenant promotes.
@@ -191,6 +207,10 @@ mod tests {
 
     /// Promotes pages 0..50, demotes 50..100, and samples each page of the two so often in each of `seconds`.
     fn after(seconds: u64, promoted: usize, demoted: usize) -> Profit {
+        sampled(seconds, promoted, demoted, false)
+    }
+
+    fn sampled(seconds: u64, promoted: usize, demoted: usize, ticks: bool) -> Profit {
         let (mut profit, mut pages) = (Profit::default(), PageTable::default());
         let mut outcomes = Vec::new();
         for page in (0..100).map(PageId) {
@@ -202,7 +222,7 @@ mod tests {
             outcomes.push(MoveOutcome { page, from: Some(TierId(1 - to.0)), to, result: Ok(()) });
         }
         profit.on_outcomes(Timestamp::ZERO, &outcomes, &pages);
-        let mut obs = Observation::default();
+        let mut obs = Observation { samples_are_ticks: ticks, ..Observation::default() };
         for page in 0..100 {
             let times = if page < 50 { promoted } else { demoted };
             let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
@@ -218,6 +238,13 @@ mod tests {
     #[test]
     fn promotion_goes_on_where_the_right_pages_moved() {
         assert_eq!(after(10, 4, 1).promotion(TENANT), 1.0);
+    }
+
+    #[test]
+    fn ticks_have_to_tell_pages_apart() {
+        assert_eq!(after(3, 4, 4).promotion(TENANT), 1.0);
+        assert_eq!(sampled(3, 4, 4, true).promotion(TENANT), 0.125);
+        assert_eq!(sampled(3, 8, 4, true).promotion(TENANT), 1.0);
     }
 
     #[test]

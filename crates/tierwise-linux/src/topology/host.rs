@@ -7,6 +7,7 @@ use super::access::{self, Access};
 use super::figures::Figures;
 use super::nodes::{self, Node};
 use super::overrides::{Override, TierOverride};
+use super::per_cpu;
 use super::tiers::{self, KernelTier};
 use super::verdict::{Verdict, numbers};
 use super::zoneinfo;
@@ -198,6 +199,15 @@ impl Host {
             other => other.map(|free| free.in_pages(self.page_size)),
         };
         self.tiers.iter().map(|tier| tier.nodes.iter().map(node).sum()).collect()
+    }
+
+    /// Base pages by tier that processors keep on lists of their own: free, and not among [`Host::free`]. Printing them costs the kernel
+    /// more than any other of its files that are read here.
+    pub fn kept_by_processors(&self, roots: &Roots) -> Vec<Pages> {
+        let listed = per_cpu::listed(roots);
+        let of =
+            |node: &u32| listed.iter().find(|(known, _)| known == node).map_or(Pages(0), |k| k.1);
+        self.tiers.iter().map(|tier| tier.nodes.iter().map(of).sum()).collect()
     }
 
     /// Whether there is anything to tier.

@@ -5,7 +5,7 @@
 //! - [`access`]: latency and bandwidth where the firmware says them.
 //! - [`overrides`]: the operator's own list, which goes before the kernel's.
 //! - [`figures`]: which latency and bandwidth a tier is taken to have, and who says so.
-//! - [`zoneinfo`]: the kernel's watermarks.
+//! - [`zoneinfo`]: the kernel's watermarks; [`per_cpu`]: free pages that processors keep to themselves.
 //! - [`Host`] puts them together, and [`Verdict`] says whether there is anything to tier.
 
 pub mod access;
@@ -15,6 +15,7 @@ pub(crate) mod fixture;
 mod host;
 pub mod nodes;
 pub mod overrides;
+pub mod per_cpu;
 pub mod tiers;
 mod verdict;
 pub mod zoneinfo;

@@ -113,6 +113,8 @@ pub struct LiveWorld<C: Calls = Kernel> {
     tenants: Vec<TenantReading>,
     /// By tier: pages in use by nobody who is a tenant.
     strangers: Vec<Pages>,
+    /// There was a survey since they were counted.
+    surveyed: bool,
     /// By tenant: what cannot be read of it, as far as that was told.
     problems: Vec<Option<String>>,
     news: Vec<News>,
@@ -145,6 +147,7 @@ impl<C: Calls> LiveWorld<C> {
             next_survey: Timestamp::ZERO,
             tenants: Vec::new(),
             strangers: Vec::new(),
+            surveyed: true,
             problems: Vec::new(),
             news: Vec::new(),
             settings,
@@ -264,6 +267,7 @@ impl<C: Calls> LiveWorld<C> {
             out,
         );
         self.next_survey = now + self.settings.interval.mul_f64(stretch);
+        self.surveyed = true;
         Ok(())
     }
 
@@ -338,13 +342,19 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
-    /// What of each tier is in use by nobody who is a tenant. It changes all the time; shares need not.
+    /// What of each tier is in use by nobody who is a tenant. It changes all the time; shares need not: it is counted once a survey, all of it
+    /// at one time. What processors keep to themselves is in nobody's use: a demotion fills their lists, and if that were a
+    /// stranger's it would make shares smaller and be followed by the next.
     fn count_strangers(&mut self, free: &[Pages]) {
+        if !std::mem::take(&mut self.surveyed) {
+            return;
+        }
+        let kept = self.host.kept_by_processors(&self.settings.roots);
         self.strangers.resize(free.len(), Pages(0));
         for (i, (known, free)) in self.strangers.iter_mut().zip(free).enumerate() {
             let held = self.tenants.iter().filter_map(|t| t.usage.get(i)).copied().sum::<Pages>();
             let capacity = self.host.tiers[i].capacity;
-            let now = capacity.saturating_sub(*free + held);
+            let now = capacity.saturating_sub(*free + kept[i] + held);
             if now.0.abs_diff(known.0) > capacity.0 / STEPS {
                 *known = now;
             }

@@ -53,6 +53,8 @@ impl Sight {
                 self.add(page, 1.0);
             }
         }
+        // Only a sampling processor names loads.
+        out.samples_are_ticks = seen.samples.is_empty();
         self.hand_over(blocks, tenants, out);
         for range in &seen.written {
             for &(_, page) in blocks.within(range.process, range.start, range.end) {

@@ -38,6 +38,9 @@ fn hmat_gives_two_tiers_with_their_figures() {
     assert_eq!((host.tier_of(1), host.tier_of(9)), (Some(TierId(1)), None));
     let free = host.free(&fixture::machine("hmat-two-tier")).unwrap();
     assert_eq!(free, [Pages(412_340 / 4), Pages(1_019_204 / 4)]);
+    // The lists of two processors in each zone.
+    let kept = host.kept_by_processors(&fixture::machine("hmat-two-tier"));
+    assert_eq!(kept, [Pages(4 * 63), Pages(2 * 63)]);
 }
 
 #[test]

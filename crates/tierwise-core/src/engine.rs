@@ -311,7 +311,10 @@ impl Engine {
             *watch != plan.watch || *placement != plan.placement || *caps != plan.caps
         });
         if news {
-            self.ordered = Some((plan.watch, plan.placement, plan.caps.clone()));
+            let ordered =
+                self.ordered.get_or_insert_with(|| (plan.watch, plan.placement, Vec::new()));
+            (ordered.0, ordered.1) = (plan.watch, plan.placement);
+            ordered.2.clone_from(&plan.caps);
         }
         let something = news
             || !plan.moves.is_empty()

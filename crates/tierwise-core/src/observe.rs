@@ -149,7 +149,7 @@ impl Counters {
 }
 
 /// One tenant, now.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, PartialEq, Default)]
 pub struct TenantReading {
     /// Base pages resident, by tier.
     pub usage: Vec<Pages>,
@@ -169,6 +169,34 @@ pub struct TenantReading {
     pub counters: Option<Counters>,
     /// False once it has ended.
     pub running: bool,
+}
+
+/// By hand for [`Clone::clone_from`], which is called each second and keeps the lists' memory.
+impl Clone for TenantReading {
+    fn clone(&self) -> Self {
+        let mut fresh = Self::default();
+        fresh.clone_from(self);
+        fresh
+    }
+
+    fn clone_from(&mut self, from: &Self) {
+        let Self {
+            usage,
+            misses,
+            operations,
+            instructions,
+            busy,
+            processors,
+            p99,
+            counters,
+            running,
+        } = from;
+        self.usage.clone_from(usage);
+        self.misses.clone_from(misses);
+        (self.operations, self.instructions) = (*operations, *instructions);
+        (self.busy, self.processors, self.p99) = (*busy, *processors, *p99);
+        (self.counters, self.running) = (*counters, *running);
+    }
 }
 
 /// Everything a world saw since it was last asked. Lists are in the order of the events.

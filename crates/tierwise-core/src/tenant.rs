@@ -11,9 +11,12 @@
 //!
 //! // 150 GB of 200 GB are fast: a tenant of 20 GB has 15 GB protected, wherever else the memory is.
 //! let gb = |n: u64| Pages(n * 1000);
-//! assert_eq!(auto_floors(&[(gb(20), 100)], gb(150), gb(200)), [gb(15)]);
+//! let mut floors = Vec::new();
+//! auto_floors(&[(gb(20), 100)], gb(150), gb(200), &mut floors);
+//! assert_eq!(floors, [gb(15)]);
 //! // Twice the weight protects twice as much; together no more than the ratio gives both.
-//! assert_eq!(auto_floors(&[(gb(20), 100), (gb(20), 200)], gb(150), gb(200)), [gb(10), gb(20)]);
+//! auto_floors(&[(gb(20), 100), (gb(20), 200)], gb(150), gb(200), &mut floors);
+//! assert_eq!(floors, [gb(10), gb(20)]);
 //!
 //! let page = Bytes(4096);
 //! assert_eq!(Limit::Bytes(Bytes(8192)).pages(Pages(10), page), Some(Pages(2)));
@@ -144,22 +147,24 @@ impl TenantSpec {
 
 /// The floors of tenants that leave them to the machine: the part of a tenant's memory that the tier is of
 /// all memory (`tier / machine`), times its weight over the tenants' mean weight (each counted with its
-/// memory), but never more than it has. `tenants` gives resident pages and weight of each.
+/// memory), but never more than it has. `tenants` gives resident pages and weight of each; `floors` is replaced.
 ///
 /// Together they are at most the ratio's part of all resident memory, so they fit into the tier whenever
 /// the memory fits into the machine.
-pub fn auto_floors(tenants: &[(Pages, u32)], tier: Pages, machine: Pages) -> Vec<Pages> {
+pub fn auto_floors(tenants: &[(Pages, u32)], tier: Pages, machine: Pages, floors: &mut Vec<Pages>) {
+    floors.clear();
     let resident: f64 = tenants.iter().map(|(pages, _)| pages.0 as f64).sum();
     let weighted: f64 = tenants.iter().map(|&(pages, w)| pages.0 as f64 * f64::from(w)).sum();
     if machine == Pages(0) || weighted <= 0.0 {
-        return vec![Pages(0); tenants.len()];
+        floors.resize(tenants.len(), Pages(0));
+        return;
     }
     let ratio = (tier.0 as f64 / machine.0 as f64).min(1.0);
     let floor = |&(pages, weight): &(Pages, u32)| {
         let by_weight = f64::from(weight) * resident / weighted;
         Pages((pages.0 as f64 * (ratio * by_weight).min(1.0)) as u64)
     };
-    tenants.iter().map(floor).collect()
+    floors.extend(tenants.iter().map(floor));
 }
 
 /// What is said of the tenants does not fit the machine.
@@ -245,8 +250,12 @@ mod tests {
 
     #[test]
     fn auto_floors_of_nobody_or_on_nothing_are_none() {
-        assert_eq!(auto_floors(&[], Pages(10), Pages(20)), []);
-        assert_eq!(auto_floors(&[(Pages(0), 100)], Pages(10), Pages(20)), [Pages(0)]);
-        assert_eq!(auto_floors(&[(Pages(5), 100)], Pages(0), Pages(0)), [Pages(0)]);
+        let mut floors = vec![Pages(7)];
+        auto_floors(&[], Pages(10), Pages(20), &mut floors);
+        assert_eq!(floors, []);
+        auto_floors(&[(Pages(0), 100)], Pages(10), Pages(20), &mut floors);
+        assert_eq!(floors, [Pages(0)]);
+        auto_floors(&[(Pages(5), 100)], Pages(0), Pages(0), &mut floors);
+        assert_eq!(floors, [Pages(0)]);
     }
 }

@@ -59,9 +59,14 @@ impl LinuxError {
     /// that is news and not a failure.
     pub fn is_gone(&self) -> bool {
         let (Self::File { source, .. } | Self::Process { source, .. }) = self else { return false };
-        source.kind() == io::ErrorKind::NotFound
-            || matches!(source.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
+        says_gone(source)
     }
+}
+
+/// Whether this is the kernel's way to say that something is not there (any more).
+pub(crate) fn says_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
 }
 
 /// A result with this crate's error.

@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod damon;
 pub mod error;
 pub mod file;
+pub mod folders;
 pub mod look;
 pub mod migrate;
 pub mod mqueue;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tierwise_linux::cgroup::{self, Pattern};
+use tierwise_linux::cgroup::{self, Buffers, Pattern};
 use tierwise_linux::file;
 use tierwise_linux::roots::Roots;
 use tierwised::config::{Config, TenantConfig};
@@ -75,10 +75,12 @@ fn absent(roots: &Roots, tenant: &TenantConfig) -> Option<Check> {
     const NAME: &str = "tenant";
     let name = &tenant.name;
     if let Some(written) = &tenant.cgroup {
-        let groups = match Pattern::parse(written).and_then(|pattern| pattern.groups(roots)) {
-            Ok(groups) => groups,
-            Err(error) => return Some(Check::failed(NAME, &error).stopping(Stops::Everything)),
-        };
+        let mut groups = Vec::new();
+        let found = Pattern::parse(written)
+            .and_then(|pattern| pattern.groups(roots, &mut Buffers::default(), &mut groups));
+        if let Err(error) = found {
+            return Some(Check::failed(NAME, &error).stopping(Stops::Everything));
+        }
         let found = format!("{name}: no cgroup fits {written:?} now");
         return groups
             .is_empty()

@@ -10,9 +10,9 @@
 //!   demote is found in as many steps as there are pages in the answer, however many pages and tenants there
 //!   are. Ageing is the one pass over all counts.
 //!
-//! Where samples are ticks ([`Observation::samples_are_ticks`]), counts of pages that are used alike differ by chance and by DAMON's regions,
-//! whose bounds wander: a page of the fastest tier then counts as a bin hotter than it is, so that it makes way only for what is at least twice
-//! as hot, and pages do not change places to and fro.
+//! Where samples are ticks ([`Observation::samples_are_ticks`]), counts of pages that are used alike differ by chance, and a page would change places
+//! with another to and fro. A count's square root has the same standard deviation, a half, whatever the count is (Poisson). There
+//! pages are compared by it, and a page of the fastest tier makes way only for one whose root is [`BEYOND_CHANCE`] more.
 //!
 //! A page that any sample named deserves promotion, those in the highest bin first; demotion begins in the
 //! lowest bin. There is no threshold between the two: that is the tenant's share.
@@ -53,6 +53,13 @@ const HUGE_ORDER: u8 = 9;
 /// Bins: one for pages without samples, one for each power of two that a count can reach, and as many below
 /// them for the base pages of a huge page.
 const BINS: usize = 1 + u16::BITS as usize + HUGE_ORDER as usize;
+
+/// By how much the square roots of two counts of ticks have to differ: five standard deviations of a root. The hottest of some hundred slow pages
+/// and the coldest of as many fast ones that are used alike are each two and a half from what they have in common.
+const BEYOND_CHANCE: f64 = 2.5;
+
+/// Steps of a root: fine enough to tell 18 from 17.
+const ROOT_STEPS: f64 = 64.0;
 
 /// The estimator.
 #[derive(Debug, Clone)]
@@ -291,10 +298,14 @@ impl Estimator for TenantHistogram {
         self.collect(scope, 0..BINS, false, most, pages, out);
     }
 
-    /// The page's bin, and one more for what ticks cannot tell.
+    /// The page's bin; of ticks, the root of its count, and in the fastest tier what ticks cannot tell beside.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
-        let stays = self.ticks && pages.tier(page) == Some(TierId::FASTEST);
-        Hotness(self.bin_of(page, pages) as u32 + u32::from(stays))
+        if !self.ticks {
+            return Hotness(self.bin_of(page, pages) as u32);
+        }
+        let stays = pages.tier(page) == Some(TierId::FASTEST);
+        let beyond = if stays { BEYOND_CHANCE } else { 0.0 };
+        Hotness(((f64::from(self.count(page)).sqrt() + beyond) * ROOT_STEPS) as u32)
     }
 
     /// By the unified histogram: the middle of each bin, in accesses a base page since the counts began, which
@@ -419,14 +430,18 @@ mod tests {
     }
 
     #[test]
-    fn where_samples_are_ticks_a_fast_page_makes_way_for_twice_as_hot_a_one_only() {
+    fn where_samples_are_ticks_a_fast_page_makes_way_for_what_is_no_chance() {
         let mut sampled = two_tenants();
-        let hotness = |s: &Sampled, page| s.histogram.hotness(PageId(page), &s.machine.pages).0;
+        let hotness = |s: &Sampled, page| s.histogram.hotness(PageId(page), &s.machine.pages);
         // Page 4 is fast and has three samples; page 10 is slow and has five, a bin more.
-        assert_eq!(hotness(&sampled, 10), hotness(&sampled, 4) + 1);
+        assert!(hotness(&sampled, 10) > hotness(&sampled, 4));
         sampled.machine.seen.samples_are_ticks = true;
-        sampled.sample(30..31, 1);
-        assert_eq!(hotness(&sampled, 10), hotness(&sampled, 4));
+        sampled.sample(10..11, 12);
+        // The root of 17 is less than that of 3 and 2.5; that of 18 is more.
+        assert!(hotness(&sampled, 10) < hotness(&sampled, 4));
+        sampled.machine.seen.samples_are_ticks = true;
+        sampled.sample(10..11, 1);
+        assert!(hotness(&sampled, 10) > hotness(&sampled, 4));
     }
 
     #[test]

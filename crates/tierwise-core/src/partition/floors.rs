@@ -26,6 +26,7 @@ pub(super) struct Floors {
     default: Default,
     pages: Vec<Pages>,
     by_weight: Vec<(Pages, u32)>,
+    auto: Vec<Pages>,
     overcommitted: Option<(Pages, Pages)>,
 }
 
@@ -41,7 +42,13 @@ impl Floors {
             Some(Some(Limit::Auto)) => Default::Auto,
             Some(Some(limit)) => Default::Limit(limit),
         };
-        Ok(Self { default, pages: Vec::new(), by_weight: Vec::new(), overcommitted: None })
+        Ok(Self {
+            default,
+            pages: Vec::new(),
+            by_weight: Vec::new(),
+            auto: Vec::new(),
+            overcommitted: None,
+        })
     }
 
     /// Works out every tenant's floor in a tier.
@@ -53,7 +60,8 @@ impl Floors {
         let weight = |t: TenantId| ctx.specs.get(t.index()).map_or(DEFAULT_WEIGHT, |s| s.weight);
         self.by_weight.clear();
         self.by_weight.extend(tenants.clone().map(|t| (ctx.resident(t), weight(t))));
-        let auto = auto_floors(&self.by_weight, size.capacity, machine);
+        let mut auto = std::mem::take(&mut self.auto);
+        auto_floors(&self.by_weight, size.capacity, machine, &mut auto);
         self.pages.clear();
         let mut left = capacity;
         for tenant in tenants.clone() {
@@ -65,11 +73,13 @@ impl Floors {
             self.pages.push(explicit);
         }
         let is_auto = |t: &TenantId| self.limit(*t, tier, ctx) == Some(Limit::Auto);
-        let autos: Vec<TenantId> = tenants.filter(is_auto).collect();
-        let wanted: Pages = autos.iter().map(|t| auto[t.index()]).sum();
-        for tenant in autos {
-            self.pages[tenant.index()] = part(auto[tenant.index()], wanted, left);
+        let wanted: Pages = tenants.clone().filter(is_auto).map(|t| auto[t.index()]).sum();
+        for tenant in tenants {
+            if self.limit(tenant, tier, ctx) == Some(Limit::Auto) {
+                self.pages[tenant.index()] = part(auto[tenant.index()], wanted, left);
+            }
         }
+        self.auto = auto;
         self.fit(capacity);
     }
 

@@ -1,7 +1,5 @@
 //! One cgroup v2: its processes, its memory by node, its counters.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +10,17 @@ use super::stat::{self, Counters, Events};
 use super::{cpu, numa_stat};
 use crate::error::{LinuxError, Result};
 use crate::file;
+use crate::folders::{Folders, Visit};
+use crate::process::Reader;
+
+/// What reading groups again and again needs.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    /// For files.
+    pub reader: Reader,
+    /// For folders.
+    pub folders: Folders,
+}
 
 /// A control group. It may vanish at any time: errors of what is gone answer [`LinuxError::is_gone`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,50 +40,22 @@ impl Group {
         self.path.join("cgroup.procs").exists()
     }
 
-    /// Adds the processes in it and in the groups below it. Those of a process namespace that this one does not see
+    /// Adds the processes in it and in the groups below it, ascending, each once. Those of a process namespace that this one does not see
     /// (listed as 0) are left out.
     ///
     /// # Errors
     /// The group is gone, or `cgroup.procs` holds something else than numbers. Groups below it may vanish meanwhile.
-    pub fn processes(&self, out: &mut BTreeSet<i32>) -> Result<()> {
-        self.own_processes(out)?;
-        let list = |e| LinuxError::file(&self.path, "list", e);
-        for entry in fs::read_dir(&self.path).map_err(list)? {
-            // A group that vanished between the listing and now.
-            let Ok(entry) = entry else { continue };
-            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                continue;
-            }
-            match Self::new(entry.path()).processes(out) {
-                Err(e) if e.is_gone() => {}
+    pub fn processes(&self, buffers: &mut Buffers, out: &mut Vec<i32>) -> Result<()> {
+        let Buffers { reader, folders } = buffers;
+        folders.walk(&self.path, |folder| {
+            match own_processes(folder, reader, out) {
+                Err(e) if e.is_gone() && folder != self.path => {}
                 other => other?,
             }
-        }
-        Ok(())
-    }
-
-    fn own_processes(&self, out: &mut BTreeSet<i32>) -> Result<()> {
-        let path = self.path.join("cgroup.procs");
-        let text = match file::text(&path) {
-            // A threaded group has threads and no processes; the domain above it lists those.
-            Err(LinuxError::File { source, .. })
-                if source.raw_os_error() == Some(libc::EOPNOTSUPP) =>
-            {
-                return Ok(());
-            }
-            other => other?,
-        };
-        for (index, line) in text.lines().enumerate() {
-            let pid: i32 = line.parse().map_err(|_| LinuxError::Format {
-                path: path.clone(),
-                line: Some(index + 1),
-                found: format!("{line:?}"),
-                expected: "the number of a process",
-            })?;
-            if pid > 0 {
-                out.insert(pid);
-            }
-        }
+            Ok(Visit::Enter)
+        })?;
+        out.sort_unstable();
+        out.dedup();
         Ok(())
     }
 
@@ -83,9 +64,10 @@ impl Group {
     /// # Errors
     /// The group is gone or the memory controller is not enabled for it ([`LinuxError::is_gone`] for both), or the file
     /// is not what it should be.
-    pub fn usage(&self, out: &mut Vec<(u32, Bytes)>) -> Result<()> {
-        let path = self.path.join("memory.numa_stat");
-        numa_stat::usage(&path, &file::text(&path)?, out)
+    pub fn usage(&self, reader: &mut Reader, out: &mut Vec<(u32, Bytes)>) -> Result<()> {
+        reader.text(&self.path, format_args!("memory.numa_stat"))?;
+        let (path, text) = reader.last();
+        numa_stat::usage(path, text, out)
     }
 
     /// All memory charged to it, kernel memory too.
@@ -118,27 +100,29 @@ impl Group {
     ///
     /// # Errors
     /// The file is not what it should be.
-    pub fn pressure(&self) -> Result<Option<Pressure>> {
-        let path = self.path.join("memory.pressure");
-        let text = match file::text_if_there(&path) {
+    pub fn pressure(&self, reader: &mut Reader) -> Result<Option<Pressure>> {
+        match reader.text_if_there(&self.path, format_args!("memory.pressure")) {
             // `psi=0`, or cgroup.pressure of this group switched off.
             Err(LinuxError::File { source, .. })
                 if source.raw_os_error() == Some(libc::EOPNOTSUPP) =>
             {
-                None
+                return Ok(None);
             }
-            other => other?,
-        };
-        text.map(|text| Pressure::parse(&path, &text)).transpose()
+            Ok(None) => return Ok(None),
+            other => other.map(drop)?,
+        }
+        let (path, text) = reader.last();
+        Pressure::parse(path, text).map(Some)
     }
 
     /// Processor time since it was made, of all groups below it too. Every group has it, with or without the controller.
     ///
     /// # Errors
     /// The group is gone, or the file is not what it should be.
-    pub fn cpu_usage(&self) -> Result<Duration> {
-        let path = self.path.join("cpu.stat");
-        stat::cpu_usage(&path, &file::text(&path)?)
+    pub fn cpu_usage(&self, reader: &mut Reader) -> Result<Duration> {
+        reader.text(&self.path, format_args!("cpu.stat"))?;
+        let (path, text) = reader.last();
+        stat::cpu_usage(path, text)
     }
 
     /// Processors that it may use: its effective cpuset, and the tightest quota of its own and of the groups above it up to
@@ -146,22 +130,21 @@ impl Group {
     ///
     /// # Errors
     /// A file is not what it should be.
-    pub fn processors(&self, root: &Path) -> Result<Option<f64>> {
+    pub fn processors(&self, root: &Path, reader: &mut Reader) -> Result<Option<f64>> {
         let mut fewest = None;
         // A group without the controller lives by the nearest one above that has it.
         let mut cpuset = None;
         for folder in self.path.ancestors().take_while(|p| p.starts_with(root)) {
-            let path = folder.join("cpu.max");
-            if let Some(text) = file::text_if_there(&path)?
-                && let Some(quota) = cpu::quota(&path, &text)?
-            {
-                fewest = Some(fewest.unwrap_or(f64::INFINITY).min(quota));
+            if reader.text_if_there(folder, format_args!("cpu.max"))?.is_some() {
+                let (path, text) = reader.last();
+                if let Some(quota) = cpu::quota(path, text)? {
+                    fewest = Some(fewest.unwrap_or(f64::INFINITY).min(quota));
+                }
             }
-            let path = folder.join("cpuset.cpus.effective");
-            if cpuset.is_none()
-                && let Some(text) = file::text_if_there(&path)?
-            {
-                cpuset = Some(file::list(&path, &text)?.len() as f64);
+            let name = format_args!("cpuset.cpus.effective");
+            if cpuset.is_none() && reader.text_if_there(folder, name)?.is_some() {
+                let (path, text) = reader.last();
+                cpuset = Some(file::count(path, text)? as f64);
             }
         }
         Ok(match (fewest, cpuset) {
@@ -169,6 +152,27 @@ impl Group {
             (quota, set) => quota.or(set),
         })
     }
+}
+
+/// Adds the processes of one folder.
+fn own_processes(folder: &Path, reader: &mut Reader, out: &mut Vec<i32>) -> Result<()> {
+    match reader.text(folder, format_args!("cgroup.procs")) {
+        // A threaded group has threads and no processes; the domain above it lists those.
+        Err(LinuxError::File { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            return Ok(());
+        }
+        other => other.map(drop)?,
+    }
+    for (index, line) in reader.last().1.lines().enumerate() {
+        let Ok(pid) = line.parse::<i32>() else {
+            let found = format!("{line:?}");
+            return Err(reader.format(Some(index + 1), found, "the number of a process"));
+        };
+        if pid > 0 {
+            out.push(pid);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -188,35 +192,35 @@ mod tests {
     fn memory_by_node_without_what_cannot_move() {
         let (_, redis) = service("system.slice/redis-server.service");
         let mut usage = Vec::new();
-        redis.usage(&mut usage).unwrap();
+        redis.usage(&mut Reader::default(), &mut usage).unwrap();
         assert_eq!(usage, [(0, Bytes(72 * MIB)), (1, Bytes(16 * MIB))]);
         // The kernel's own memory for it is on top.
         assert!(redis.current().unwrap() > Bytes(88 * MIB));
         let counters = redis.counters().unwrap();
         assert_eq!((counters.pgpromote_success, counters.demoted()), (Some(560), Some(1234)));
         assert_eq!(redis.events().unwrap().high, 3);
-        assert_eq!(redis.pressure().unwrap().unwrap().some.avg10, 1.53);
-        assert_eq!(redis.cpu_usage().unwrap(), Duration::from_secs(4));
+        assert_eq!(redis.pressure(&mut Reader::default()).unwrap().unwrap().some.avg10, 1.53);
+        assert_eq!(redis.cpu_usage(&mut Reader::default()).unwrap(), Duration::from_secs(4));
     }
 
     #[test]
     fn processes_of_the_groups_below_are_its_processes() {
         let (_, pods) = service("kubepods.slice");
-        let mut pids = BTreeSet::new();
-        pods.processes(&mut pids).unwrap();
-        assert_eq!(pids, BTreeSet::from([201, 202]));
+        let mut pids = vec![202];
+        pods.processes(&mut Buffers::default(), &mut pids).unwrap();
+        assert_eq!(pids, [201, 202]);
     }
 
     #[test]
     fn the_tightest_of_quotas_and_cpuset_holds() {
         let (roots, memcached) = service("system.slice/memcached.service");
-        assert_eq!(memcached.processors(&roots.cgroup).unwrap(), Some(0.5));
+        assert_eq!(memcached.processors(&roots.cgroup, &mut Reader::default()).unwrap(), Some(0.5));
         // Its own quota is none, the pods' slice above it has one and a half.
         let (_, pods) =
             service("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7d1f.slice");
-        assert_eq!(pods.processors(&roots.cgroup).unwrap(), Some(1.5));
+        assert_eq!(pods.processors(&roots.cgroup, &mut Reader::default()).unwrap(), Some(1.5));
         let (_, redis) = service("system.slice/redis-server.service");
-        assert_eq!(redis.processors(&roots.cgroup).unwrap(), Some(2.0));
+        assert_eq!(redis.processors(&roots.cgroup, &mut Reader::default()).unwrap(), Some(2.0));
     }
 
     #[test]
@@ -224,16 +228,17 @@ mod tests {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
         let gone = Group::new(roots.cgroup.join("system.slice/none.service"));
         assert!(!gone.exists());
-        assert!(gone.usage(&mut Vec::new()).unwrap_err().is_gone());
-        assert!(gone.processes(&mut BTreeSet::new()).unwrap_err().is_gone());
-        assert_eq!(gone.pressure().unwrap(), None);
+        let (mut buffers, mut pids) = (Buffers::default(), Vec::new());
+        assert!(gone.usage(&mut buffers.reader, &mut Vec::new()).unwrap_err().is_gone());
+        assert!(gone.processes(&mut buffers, &mut pids).unwrap_err().is_gone());
+        assert_eq!(gone.pressure(&mut buffers.reader).unwrap(), None);
         let redis = Group::new(roots.cgroup.join("system.slice/redis-server.service"));
         fixture::put(&redis.path.join("cgroup.procs"), "101\n0\nmany\n");
-        let said = redis.processes(&mut BTreeSet::new()).unwrap_err().to_string();
+        let said = redis.processes(&mut buffers, &mut pids).unwrap_err().to_string();
         assert!(said.contains("cgroup.procs:3: found \"many\""), "{said}");
         fixture::put(&redis.path.join("cgroup.procs"), "0\n101\n");
-        let mut pids = BTreeSet::new();
-        redis.processes(&mut pids).unwrap();
-        assert_eq!(pids, BTreeSet::from([101]));
+        pids.clear();
+        redis.processes(&mut buffers, &mut pids).unwrap();
+        assert_eq!(pids, [101]);
     }
 }

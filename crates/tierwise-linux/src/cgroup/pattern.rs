@@ -10,13 +10,13 @@
 //! A backslash is an ordinary character, because systemd writes `\x2d` into names.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::group::Group;
+use super::group::{Buffers, Group};
 use crate::error::{LinuxError, Result};
+use crate::folders::{Folders, Visit};
 use crate::roots::Roots;
 
 /// Where cgroup v2 is mounted for everyone; a path may be written with it.
@@ -78,52 +78,53 @@ impl Pattern {
         &self.written
     }
 
-    /// The groups that fit and exist now, in the order of their paths. A group below one that fits is part of it and not
+    /// Replaces `out` by the groups that fit and exist now, in the order of their paths. A group below one that fits is part of it and not
     /// listed.
     ///
     /// # Errors
     /// A folder of the cgroup file system cannot be listed.
-    pub fn groups(&self, roots: &Roots) -> Result<Vec<Group>> {
-        let start = roots.cgroup.join(&self.prefix);
-        let mut found = Vec::new();
-        if !start.is_dir() {
-            return Ok(found);
+    pub fn groups(&self, roots: &Roots, buffers: &mut Buffers, out: &mut Vec<Group>) -> Result<()> {
+        let mut count = 0;
+        // The paths that are there keep their memory.
+        let mut add = |path: &Path| {
+            match out.get_mut(count) {
+                Some(Group { path: known }) => {
+                    known.clear();
+                    known.push(path);
+                }
+                None => out.push(Group::new(path)),
+            }
+            count += 1;
+        };
+        let start = buffers.reader.below(&roots.cgroup, &self.prefix);
+        if start.is_dir() {
+            match &self.glob {
+                None => add(start),
+                Some(glob) => self.walk(glob, roots, start, &mut buffers.folders, add)?,
+            }
         }
-        match &self.glob {
-            None => found.push(Group::new(start)),
-            Some(glob) => self.walk(glob, &roots.cgroup, &start, &mut found)?,
-        }
-        found.sort_unstable();
-        Ok(found)
+        out.truncate(count);
+        out.sort_unstable();
+        Ok(())
     }
 
     fn walk(
         &self,
         glob: &GlobMatcher,
-        root: &Path,
-        folder: &Path,
-        found: &mut Vec<Group>,
+        roots: &Roots,
+        start: &Path,
+        folders: &mut Folders,
+        mut add: impl FnMut(&Path),
     ) -> Result<()> {
-        let below = folder.strip_prefix(root).unwrap_or(folder);
-        if folder != root && glob.is_match(below) {
-            found.push(Group::new(folder));
-            return Ok(());
-        }
-        if self.depth.is_some_and(|depth| below.components().count() >= depth) {
-            return Ok(());
-        }
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            // Groups come and go while they are walked.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(e) => return Err(LinuxError::file(folder, "list", e)),
-        };
-        for entry in entries.flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.walk(glob, root, &entry.path(), found)?;
+        folders.walk(start, |folder| {
+            let below = folder.strip_prefix(&roots.cgroup).unwrap_or(folder);
+            if folder != roots.cgroup && glob.is_match(below) {
+                add(folder);
+                return Ok(Visit::Pass);
             }
-        }
-        Ok(())
+            let deep = self.depth.is_some_and(|depth| below.components().count() >= depth);
+            Ok(if deep { Visit::Pass } else { Visit::Enter })
+        })
     }
 }
 
@@ -155,7 +156,10 @@ mod tests {
     use crate::topology::fixture;
 
     fn names(pattern: &str, roots: &Roots) -> Vec<String> {
-        let groups = Pattern::parse(pattern).unwrap().groups(roots).unwrap();
+        // What was there before is replaced.
+        let mut groups = vec![Group::new("/of/another/pattern"); 5];
+        let mut buffers = Buffers::default();
+        Pattern::parse(pattern).unwrap().groups(roots, &mut buffers, &mut groups).unwrap();
         let below = |g: &Group| g.path.strip_prefix(&roots.cgroup).unwrap().display().to_string();
         groups.iter().map(below).collect()
     }
@@ -215,7 +219,8 @@ mod tests {
         fn nothing_panics(text in "([a-z./*?]|\\[|\\]|\\{|\\}|,|\\\\|.){0,12}") {
             if let Ok(pattern) = Pattern::parse(&text) {
                 let roots = fixture::machine("one-node");
-                let groups = pattern.groups(&roots).unwrap();
+                let mut groups = Vec::new();
+                pattern.groups(&roots, &mut Buffers::default(), &mut groups).unwrap();
                 prop_assert!(groups.iter().all(|g| g.path.starts_with(&roots.cgroup) && g.path != roots.cgroup));
             }
         }

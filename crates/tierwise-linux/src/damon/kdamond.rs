@@ -51,6 +51,10 @@ const UPDATE_AGGREGATIONS: u32 = 10;
 #[derive(Debug)]
 pub struct Kdamond {
     folder: PathBuf,
+    /// `state` in it, and what is read of the first scheme: written and read all the time.
+    state: PathBuf,
+    pid: PathBuf,
+    tried: PathBuf,
     index: u32,
     schemes: Vec<Scheme>,
     given_back: bool,
@@ -60,7 +64,9 @@ impl Kdamond {
     /// Takes a place that [`super::Admin`] found to be nobody's, or that a record says is ours.
     pub(super) fn at(kdamonds: &Path, index: u32) -> Self {
         let folder = kdamonds.join(index.to_string());
-        Self { folder, index, schemes: Vec::new(), given_back: false }
+        let (state, pid) = (folder.join("state"), folder.join("pid"));
+        let tried = folder.join("contexts/0/schemes/0/tried_regions");
+        Self { folder, state, pid, tried, index, schemes: Vec::new(), given_back: false }
     }
 
     /// Its number below `kdamonds/`.
@@ -81,9 +87,7 @@ impl Kdamond {
     /// # Errors
     /// Its files are gone.
     pub fn is_on(&self) -> Result<bool> {
-        let path = self.folder.join("state");
-        let state: String = patience::patiently(|| file::value(&path, "on or off"))?;
-        Ok(state == "on")
+        patience::patiently(|| file::holds(&self.state, "on"))
     }
 
     /// Its kernel thread while it runs.
@@ -91,7 +95,7 @@ impl Kdamond {
     /// # Errors
     /// Its files are gone.
     pub fn thread(&self, roots: &Roots, reader: &mut Reader) -> Result<Option<Process>> {
-        let pid: i32 = patience::number(&self.folder.join("pid"))?;
+        let pid: i32 = patience::number(&self.pid)?;
         // The kernel writes -1 for none.
         Ok(if pid > 0 { Process::read(roots, pid, reader).ok() } else { None })
     }
@@ -143,7 +147,7 @@ impl Kdamond {
     /// `EBUSY` after all patience: the module `damon_stat` holds DAMON for itself, or another such user does.
     /// `EINVAL`: the process is gone.
     pub fn on(&self, roots: &Roots) -> Result<()> {
-        let answer = patience::write(&self.folder.join("state"), "on");
+        let answer = patience::write(&self.state, "on");
         if patience::was_busy(&answer) { Err(held(roots)) } else { answer }
     }
 
@@ -152,7 +156,7 @@ impl Kdamond {
     /// # Errors
     /// It does not run, or the kernel refuses a value.
     pub fn commit(&self) -> Result<()> {
-        patience::write(&self.folder.join("state"), "commit")
+        patience::write(&self.state, "commit")
     }
 
     /// Gives new intervals and bounds to a kdamond that may be running.
@@ -187,7 +191,7 @@ impl Kdamond {
         if !self.is_on()? {
             return Ok(());
         }
-        let answer = patience::write(&self.folder.join("state"), "off");
+        let answer = patience::write(&self.state, "off");
         // A process that ended in the meantime has stopped it already.
         if answer.is_err() && !self.is_on()? { Ok(()) } else { answer }
     }
@@ -200,12 +204,12 @@ impl Kdamond {
     /// The kernel refuses, or its files are not as documented.
     pub fn regions(&self, reader: &mut Reader, out: &mut Vec<HostRegion>) -> Result<bool> {
         out.clear();
-        let updated = patience::write(&self.folder.join("state"), "update_schemes_tried_regions");
+        let updated = patience::write(&self.state, "update_schemes_tried_regions");
         if !self.is_on()? {
             return Ok(false);
         }
         updated?;
-        regions::read(&self.scheme_folder(0).join("tried_regions"), reader, out)?;
+        regions::read(&self.tried, reader, out)?;
         Ok(true)
     }
 
@@ -214,7 +218,7 @@ impl Kdamond {
     /// # Errors
     /// It does not run, or there is no such scheme.
     pub fn stats(&self, scheme: usize) -> Result<SchemeStats> {
-        patience::write(&self.folder.join("state"), "update_schemes_stats")?;
+        patience::write(&self.state, "update_schemes_stats")?;
         SchemeStats::read(&self.scheme_folder(scheme))
     }
 

@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Write};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::error::{LinuxError, Result};
+use crate::error::{LinuxError, Result, says_gone};
 
 /// A path and a text that are used again for every file read.
 #[derive(Debug, Default)]
@@ -27,17 +27,44 @@ impl Reader {
         self.path.push(&self.name);
     }
 
+    /// A path below a folder, of which nothing is read.
+    pub fn below(&mut self, folder: &Path, name: &Path) -> &Path {
+        self.path.clear();
+        self.path.push(folder);
+        self.path.push(name);
+        &self.path
+    }
+
     /// The whole text of a file below a folder.
     ///
     /// # Errors
     /// It cannot be read. [`LinuxError::is_gone`] tells whether it was not there.
     pub fn text(&mut self, folder: &Path, name: fmt::Arguments<'_>) -> Result<&str> {
         self.point(folder, name);
-        self.text.clear();
-        File::open(&self.path)
-            .and_then(|mut file| file.read_to_string(&mut self.text))
-            .map_err(|e| LinuxError::file(&self.path, "read", e))?;
+        self.read().map_err(|e| LinuxError::file(&self.path, "read", e))?;
         Ok(&self.text)
+    }
+
+    /// The whole text of a file below a folder, if the file is there. That it is not costs no error.
+    ///
+    /// # Errors
+    /// It is there and cannot be read.
+    pub fn text_if_there(
+        &mut self,
+        folder: &Path,
+        name: fmt::Arguments<'_>,
+    ) -> Result<Option<&str>> {
+        self.point(folder, name);
+        match self.read() {
+            Ok(()) => Ok(Some(&self.text)),
+            Err(e) if says_gone(&e) => Ok(None),
+            Err(e) => Err(LinuxError::file(&self.path, "read", e)),
+        }
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        self.text.clear();
+        File::open(&self.path)?.read_to_string(&mut self.text).map(drop)
     }
 
     /// A file that holds one value.
@@ -83,6 +110,8 @@ mod tests {
         let value: u32 = reader.value(folder.path(), format_args!("a{}", 1), "a number").unwrap();
         assert_eq!(value, 42);
         assert!(reader.text(folder.path(), format_args!("a2")).unwrap_err().is_gone());
+        assert_eq!(reader.text_if_there(folder.path(), format_args!("a2")).unwrap(), None);
+        assert_eq!(reader.text_if_there(folder.path(), format_args!("a1")).unwrap(), Some("42\n"));
         std::fs::write(folder.path().join("a1"), "x").unwrap();
         let said = reader.value::<u32>(folder.path(), format_args!("a1"), "a number").unwrap_err();
         assert!(said.to_string().ends_with("a1: found \"x\"; expected a number"), "{said}");

@@ -3,15 +3,15 @@
 //! A process is its number and when it was started, so a number that was given out again is another process. One that fits
 //! two tenants belongs to the one listed first, and that is said once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tierwise_core::units::TenantId;
 
 use super::qemu;
 use super::selector::Selector;
-use crate::cgroup::Group;
+use crate::cgroup::{Buffers, Group};
 use crate::error::Result;
-use crate::process::{Process, Reader};
+use crate::process::Process;
 use crate::roots::Roots;
 
 /// Where a tenant is in its life.
@@ -56,8 +56,12 @@ struct Tenant {
     name: String,
     selector: Selector,
     state: State,
-    members: BTreeSet<Process>,
+    /// Ascending.
+    members: Vec<Process>,
     groups: Vec<Group>,
+    /// What the refresh at hand finds, and after it what the one before had: its memory is kept.
+    found: Vec<Process>,
+    found_groups: Vec<Group>,
     /// For a list of pids: who had the number when it was first seen.
     first_seen: BTreeMap<i32, Process>,
 }
@@ -78,8 +82,12 @@ struct Tenant {
 #[derive(Debug, Default)]
 pub struct Follower {
     tenants: Vec<Tenant>,
-    said: BTreeSet<Double>,
-    reader: Reader,
+    /// Ascending.
+    said: Vec<Double>,
+    buffers: Buffers,
+    pids: Vec<i32>,
+    owners: Vec<(Process, TenantId)>,
+    doubles: Vec<Double>,
 }
 
 impl Follower {
@@ -142,35 +150,39 @@ impl Follower {
     /// A file is damaged, or a folder cannot be listed. What was known before stays then. Processes and groups that vanish
     /// are no errors.
     pub fn refresh(&mut self, roots: &Roots) -> Result<Changes> {
-        let mut owner: BTreeMap<Process, TenantId> = BTreeMap::new();
-        let mut found = Vec::with_capacity(self.tenants.len());
-        let mut doubles = BTreeSet::new();
-        for (index, tenant) in self.tenants.iter().enumerate() {
+        self.owners.clear();
+        for (index, tenant) in self.tenants.iter_mut().enumerate() {
+            tenant.find(roots, &mut self.buffers, &mut self.pids)?;
             // More tenants than u16 can number are refused with the configuration.
             let id = TenantId(index as u16);
-            let (groups, mut members) = tenant.find(roots, &mut self.reader)?;
-            members.retain(|&process| match owner.get(&process) {
-                Some(&kept) => {
-                    doubles.insert(Double { process, kept, also: id });
-                    false
-                }
-                None => {
-                    owner.insert(process, id);
-                    true
-                }
-            });
-            found.push((groups, members));
+            self.owners.extend(tenant.found.iter().map(|&process| (process, id)));
         }
-        let mut changes = Changes {
-            doubles: doubles.difference(&self.said).copied().collect(),
-            ..Changes::default()
-        };
+        self.part_doubles();
+        let new = self.doubles.iter().filter(|double| self.said.binary_search(double).is_err());
+        let mut changes = Changes { doubles: new.copied().collect(), ..Changes::default() };
         // Only pairs that are there now: a process that ended is forgotten.
-        self.said = doubles;
-        for (index, (tenant, (groups, members))) in self.tenants.iter_mut().zip(found).enumerate() {
-            tenant.take(TenantId(index as u16), groups, members, &mut changes);
+        std::mem::swap(&mut self.said, &mut self.doubles);
+        for (index, tenant) in self.tenants.iter_mut().enumerate() {
+            tenant.take(TenantId(index as u16), &mut changes);
         }
         Ok(changes)
+    }
+
+    /// Leaves a process that fits several tenants to the one listed first.
+    fn part_doubles(&mut self) {
+        self.doubles.clear();
+        self.owners.sort_unstable();
+        let mut first = None;
+        for &(process, id) in &self.owners {
+            match first {
+                Some((known, kept)) if known == process => {
+                    self.doubles.push(Double { process, kept, also: id });
+                    let found = &mut self.tenants[id.index()].found;
+                    found.retain(|other| *other != process);
+                }
+                _ => first = Some((process, id)),
+            }
+        }
     }
 }
 
@@ -180,48 +192,53 @@ impl Tenant {
             name,
             selector,
             state: State::Waiting,
-            members: BTreeSet::new(),
+            members: Vec::new(),
             groups: Vec::new(),
+            found: Vec::new(),
+            found_groups: Vec::new(),
             first_seen: BTreeMap::new(),
         }
     }
 
-    /// The groups and the live processes that fit now.
-    fn find(&self, roots: &Roots, reader: &mut Reader) -> Result<(Vec<Group>, BTreeSet<Process>)> {
-        let mut groups = Vec::new();
-        let mut pids = BTreeSet::new();
+    /// Finds the groups and the live processes that fit now.
+    fn find(&mut self, roots: &Roots, buffers: &mut Buffers, pids: &mut Vec<i32>) -> Result<()> {
+        pids.clear();
         match &self.selector {
             Selector::Cgroup(pattern) => {
-                for group in pattern.groups(roots)? {
-                    match group.processes(&mut pids) {
-                        Err(e) if e.is_gone() => {}
-                        other => {
-                            other?;
-                            groups.push(group);
+                pattern.groups(roots, buffers, &mut self.found_groups)?;
+                let mut outcome = Ok(());
+                self.found_groups.retain(|group| match group.processes(buffers, pids) {
+                    Ok(()) => true,
+                    Err(e) => {
+                        if !e.is_gone() && outcome.is_ok() {
+                            outcome = Err(e);
                         }
+                        false
                     }
-                }
+                });
+                outcome?;
             }
             Selector::Pids(list) => pids.extend(list),
             Selector::Qemu(guest) => {
                 // Finding it reads every command line; as long as it lives there is no need to.
+                let reader = &mut buffers.reader;
                 match self.members.first().filter(|p| p.is_alive_with(roots, reader)) {
-                    Some(process) => pids.extend([process.pid]),
+                    Some(process) => pids.push(process.pid),
                     None => pids.extend(qemu::find(roots, guest, reader)?),
                 }
             }
         }
-        let mut members = BTreeSet::new();
-        for pid in pids {
-            match Process::read(roots, pid, reader) {
+        pids.sort_unstable();
+        pids.dedup();
+        self.found.clear();
+        for &pid in &*pids {
+            match Process::read(roots, pid, &mut buffers.reader) {
                 Ok(process) if self.is_stranger(process) => {}
                 Err(e) if e.is_gone() => {}
-                other => {
-                    members.insert(other?);
-                }
+                other => self.found.push(other?),
             }
         }
-        Ok((groups, members))
+        Ok(())
     }
 
     /// Whether a process has a listed number but is not the one that had it when it was listed: nobody asked for it.
@@ -229,21 +246,20 @@ impl Tenant {
         self.first_seen.get(&process.pid).is_some_and(|&first| first != process)
     }
 
-    fn take(
-        &mut self,
-        id: TenantId,
-        groups: Vec<Group>,
-        members: BTreeSet<Process>,
-        changes: &mut Changes,
-    ) {
+    /// What was found is what it has now.
+    fn take(&mut self, id: TenantId, changes: &mut Changes) {
         if matches!(self.selector, Selector::Pids(_)) {
-            for process in &members {
+            for process in &self.found {
                 self.first_seen.entry(process.pid).or_insert(*process);
             }
         }
-        changes.joined.extend(members.difference(&self.members).map(|&p| (id, p)));
-        changes.left.extend(self.members.difference(&members).map(|&p| (id, p)));
-        let state = match (self.state, members.is_empty()) {
+        // Both lists ascend.
+        let missing = |from: &[Process], p: &Process| from.binary_search(p).is_err();
+        let joined = self.found.iter().filter(|p| missing(&self.members, p));
+        changes.joined.extend(joined.map(|&p| (id, p)));
+        let left = self.members.iter().filter(|p| missing(&self.found, p));
+        changes.left.extend(left.map(|&p| (id, p)));
+        let state = match (self.state, self.found.is_empty()) {
             (_, false) => State::Running,
             (State::Running, true) => State::Ended,
             (before, true) => before,
@@ -253,7 +269,9 @@ impl Tenant {
             (State::Waiting | State::Ended, State::Running) => changes.started.push(id),
             _ => {}
         }
-        (self.state, self.members, self.groups) = (state, members, groups);
+        self.state = state;
+        std::mem::swap(&mut self.members, &mut self.found);
+        std::mem::swap(&mut self.groups, &mut self.found_groups);
     }
 }
 

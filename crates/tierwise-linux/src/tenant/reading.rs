@@ -4,6 +4,7 @@
 //! guests, and for groups without the memory controller, pages by node are only in [`super::numa_maps`], which walks page
 //! tables: they are read at an interval that the caller chooses, and the last figure is given meanwhile.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,11 +20,46 @@ use crate::process::{Process, Reader, Stat};
 use crate::roots::Roots;
 use crate::topology::Host;
 
-/// Whose processor time was read.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Metered {
-    Group(PathBuf),
-    Process(Process),
+/// How many processors a tenant may use is asked again after so long: operators change it, programs do not.
+const PROCESSORS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The processor time of everything of one kind that a tenant has.
+#[derive(Debug)]
+struct Used<K> {
+    /// Ascending; true if it was read in the reading at hand.
+    known: Vec<(K, Duration, bool)>,
+}
+
+impl<K> Default for Used<K> {
+    fn default() -> Self {
+        Self { known: Vec::new() }
+    }
+}
+
+impl<K: Ord> Used<K> {
+    /// Somebody has used so much in all. Returns what of it is new; nothing at the first reading.
+    fn read<Q>(&mut self, who: &Q, now: Duration) -> Duration
+    where
+        K: Borrow<Q>,
+        Q: Ord + ToOwned<Owned = K> + ?Sized,
+    {
+        match self.known.binary_search_by(|(known, ..)| known.borrow().cmp(who)) {
+            Ok(at) => {
+                let (_, before, read) = &mut self.known[at];
+                *read = true;
+                now.saturating_sub(std::mem::replace(before, now))
+            }
+            Err(at) => {
+                self.known.insert(at, (who.to_owned(), now, true));
+                Duration::ZERO
+            }
+        }
+    }
+
+    /// Forgets who was not read.
+    fn end(&mut self) {
+        self.known.retain_mut(|(_, _, read)| std::mem::take(read));
+    }
 }
 
 /// What is remembered of a tenant between two readings.
@@ -31,7 +67,10 @@ enum Metered {
 struct Last {
     walked: Option<Timestamp>,
     walked_usage: Vec<(u32, Bytes)>,
-    cpu: BTreeMap<Metered, Duration>,
+    groups: Used<PathBuf>,
+    processes: Used<Process>,
+    /// When processors were asked for, and how many there were.
+    processors: Option<(Timestamp, f64)>,
 }
 
 /// Reads tenants again and again.
@@ -81,7 +120,7 @@ impl Readings {
             }
         }
         out.busy = self.busy(roots, follower, tenant)?;
-        out.processors = self.processors(roots, follower, tenant)?;
+        out.processors = self.processors(roots, follower, tenant, now)?;
         Ok(())
     }
 
@@ -96,7 +135,7 @@ impl Readings {
         let groups = follower.groups(tenant);
         let mut counted = 0;
         for group in groups {
-            match group.usage(&mut self.usage) {
+            match group.usage(&mut self.reader, &mut self.usage) {
                 Err(e) if e.is_gone() => {}
                 other => {
                     other?;
@@ -140,13 +179,12 @@ impl Readings {
 
     /// Processor time since the last reading.
     fn busy(&mut self, roots: &Roots, follower: &Follower, tenant: TenantId) -> Result<Duration> {
-        let mut cpu = BTreeMap::new();
+        let last = self.last.entry(tenant).or_default();
+        let mut busy = Duration::ZERO;
         for group in follower.groups(tenant) {
-            match group.cpu_usage() {
+            match group.cpu_usage(&mut self.reader) {
                 Err(e) if e.is_gone() => {}
-                other => {
-                    cpu.insert(Metered::Group(group.path.clone()), other?);
-                }
+                other => busy += last.groups.read(group.path.as_path(), other?),
             }
         }
         if follower.groups(tenant).is_empty() {
@@ -156,32 +194,52 @@ impl Readings {
                     other => {
                         let stat = other?;
                         if stat.start_time == process.start_time {
-                            cpu.insert(Metered::Process(process), stat.cpu_time());
+                            busy += last.processes.read(&process, stat.cpu_time());
                         }
                     }
                 }
             }
         }
-        let last = self.last.entry(tenant).or_default();
-        let since = |(who, now): (&Metered, &Duration)| {
-            last.cpu.get(who).map_or(Duration::ZERO, |before| now.saturating_sub(*before))
-        };
-        let busy = cpu.iter().map(since).fold(Duration::ZERO, Duration::saturating_add);
-        last.cpu = cpu;
+        last.groups.end();
+        last.processes.end();
         Ok(busy)
+    }
+
+    /// [`Readings::count_processors`], or what it said a short while ago.
+    fn processors(
+        &mut self,
+        roots: &Roots,
+        follower: &Follower,
+        tenant: TenantId,
+        now: Timestamp,
+    ) -> Result<f64> {
+        let known = self.last.get(&tenant).and_then(|last| last.processors);
+        if let Some((_, count)) = known.filter(|(at, _)| now.since(*at) < PROCESSORS_INTERVAL) {
+            return Ok(count);
+        }
+        let count = self.count_processors(roots, follower, tenant)?;
+        self.last.entry(tenant).or_default().processors = Some((now, count));
+        Ok(count)
     }
 
     /// Processors that a tenant may use: the sum over its groups, or the most that one of its processes may use; never more
     /// than are online. Zero where nothing says so.
-    fn processors(&mut self, roots: &Roots, follower: &Follower, tenant: TenantId) -> Result<f64> {
-        let path = roots.sys.join("devices/system/cpu/online");
-        let online = match file::text_if_there(&path)? {
-            Some(text) => Some(file::list(&path, &text)?.len() as f64),
-            None => None,
-        };
+    fn count_processors(
+        &mut self,
+        roots: &Roots,
+        follower: &Follower,
+        tenant: TenantId,
+    ) -> Result<f64> {
+        let name = format_args!("devices/system/cpu/online");
+        let mut online = None;
+        if self.reader.text_if_there(&roots.sys, name)?.is_some() {
+            let (path, text) = self.reader.last();
+            online = Some(file::count(path, text)? as f64);
+        }
         let mut allowed = 0.0_f64;
         for group in follower.groups(tenant) {
-            allowed += group.processors(&roots.cgroup)?.or(online).unwrap_or(0.0);
+            let processors = group.processors(&roots.cgroup, &mut self.reader)?;
+            allowed += processors.or(online).unwrap_or(0.0);
         }
         if follower.groups(tenant).is_empty() {
             for process in follower.members(tenant) {
@@ -200,7 +258,7 @@ impl Readings {
         }
         let (path, text) = self.reader.last();
         let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        list.map(|list| Ok(file::list(path, list)?.len() as f64)).transpose()
+        list.map(|list| Ok(file::count(path, list)? as f64)).transpose()
     }
 }
 

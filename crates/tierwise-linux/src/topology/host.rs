@@ -5,6 +5,7 @@ use tierwise_core::units::{Bytes, Pages, TierId};
 
 use super::access::{self, Access};
 use super::figures::Figures;
+use super::fingerprint::Fingerprint;
 use super::nodes::{self, Node};
 use super::overrides::{Override, TierOverride};
 use super::per_cpu;
@@ -13,6 +14,7 @@ use super::verdict::{Verdict, numbers};
 use super::zoneinfo;
 use crate::error::{LinuxError, Result};
 use crate::file;
+use crate::process::Reader;
 use crate::roots::Roots;
 
 /// One tier of this host.
@@ -189,25 +191,70 @@ impl Host {
         Some(TierId(index as u8))
     }
 
-    /// Free base pages by tier, now. A node that just went offline has none.
+    /// Replaces `out` by the free base pages of each tier, now. A node that just went offline has none.
     ///
     /// # Errors
     /// A node's `meminfo` is damaged.
-    pub fn free(&self, roots: &Roots) -> Result<Vec<Pages>> {
-        let node = |node: &u32| match nodes::free(roots, *node) {
-            Err(e) if e.is_gone() => Ok(Pages(0)),
-            other => other.map(|free| free.in_pages(self.page_size)),
-        };
-        self.tiers.iter().map(|tier| tier.nodes.iter().map(node).sum()).collect()
+    pub fn free(&self, roots: &Roots, reader: &mut Reader, out: &mut Vec<Pages>) -> Result<()> {
+        out.clear();
+        for tier in &self.tiers {
+            let mut free = Pages(0);
+            for &node in &tier.nodes {
+                match nodes::free(roots, reader, node) {
+                    Err(e) if e.is_gone() => {}
+                    other => free += other?.in_pages(self.page_size),
+                }
+            }
+            out.push(free);
+        }
+        Ok(())
     }
 
-    /// Base pages by tier that processors keep on lists of their own: free, and not among [`Host::free`]. Printing them costs the kernel
-    /// more than any other of its files that are read here.
-    pub fn kept_by_processors(&self, roots: &Roots) -> Vec<Pages> {
-        let listed = per_cpu::listed(roots);
-        let of =
-            |node: &u32| listed.iter().find(|(known, _)| known == node).map_or(Pages(0), |k| k.1);
-        self.tiers.iter().map(|tier| tier.nodes.iter().map(of).sum()).collect()
+    /// Replaces `out` by the base pages of each tier that processors keep on lists of their own: free, and not among [`Host::free`]. Printing
+    /// them costs the kernel more than any other of its files that are read here.
+    pub fn kept_by_processors(&self, roots: &Roots, reader: &mut Reader, out: &mut Vec<Pages>) {
+        out.clear();
+        out.resize(self.tiers.len(), Pages(0));
+        per_cpu::listed(roots, reader, |node, pages| {
+            if let Some(tier) = self.tier_of(node) {
+                out[tier.index()] += pages;
+            }
+        });
+    }
+
+    /// Whether anything that [`Host::refresh`] reads has changed, as far as a few small files tell: which nodes are there, in which tiers, how large,
+    /// and what the kernel keeps free. `seen` is what they said the last time.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn has_changed(
+        &self,
+        roots: &Roots,
+        reader: &mut Reader,
+        seen: &mut Fingerprint,
+    ) -> Result<bool> {
+        seen.begin();
+        for list in ["online", "has_memory"] {
+            seen.add(reader.text(&roots.sys, format_args!("devices/system/node/{list}"))?);
+        }
+        for tier in &self.tiers {
+            if let Belongs::Rank(rank) = tier.belongs {
+                let name =
+                    format_args!("devices/virtual/memory_tiering/memory_tier{rank}/nodelist");
+                seen.add(reader.text_if_there(&roots.sys, name)?.unwrap_or_default());
+            }
+        }
+        for mark in ["min_free_kbytes", "watermark_scale_factor"] {
+            let name = format_args!("sys/vm/{mark}");
+            seen.add(reader.text_if_there(&roots.proc, name)?.unwrap_or_default());
+        }
+        for node in &self.nodes {
+            match nodes::total(roots, reader, node.id) {
+                Err(e) if e.is_gone() => seen.add("gone"),
+                other => seen.add_number(other?.0),
+            }
+        }
+        Ok(seen.turn())
     }
 
     /// Whether there is anything to tier.

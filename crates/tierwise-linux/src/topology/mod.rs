@@ -6,10 +6,11 @@
 //! - [`overrides`]: the operator's own list, which goes before the kernel's.
 //! - [`figures`]: which latency and bandwidth a tier is taken to have, and who says so.
 //! - [`zoneinfo`]: the kernel's watermarks; [`per_cpu`]: free pages that processors keep to themselves.
-//! - [`Host`] puts them together, and [`Verdict`] says whether there is anything to tier.
+//! - [`Host`] puts them together; [`Fingerprint`] tells cheaply whether it would come out otherwise, and [`Verdict`] says whether there is anything to tier.
 
 pub mod access;
 pub mod figures;
+mod fingerprint;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod host;
@@ -22,6 +23,7 @@ pub mod zoneinfo;
 
 pub use access::Access;
 pub use figures::{Figure, Figures, Source};
+pub use fingerprint::Fingerprint;
 pub use host::{Change, Host, HostTier};
 pub use nodes::Node;
 pub use overrides::{Override, TierOverride};

@@ -6,6 +6,7 @@ use tierwise_core::units::Bytes;
 
 use crate::error::{LinuxError, Result};
 use crate::file;
+use crate::process::Reader;
 use crate::roots::Roots;
 
 /// A node that is online and has memory.
@@ -61,9 +62,22 @@ pub fn read(roots: &Roots) -> Result<Vec<Node>> {
 ///
 /// # Errors
 /// The node went offline ([`LinuxError::is_gone`]), or its `meminfo` is not what it should be.
-pub fn free(roots: &Roots, node: u32) -> Result<Bytes> {
-    let path = folder(roots).join(format!("node{node}/meminfo"));
-    meminfo(&path, &file::text(&path)?, "MemFree")
+pub fn free(roots: &Roots, reader: &mut Reader, node: u32) -> Result<Bytes> {
+    of_meminfo(roots, reader, node, "MemFree")
+}
+
+/// Memory of one node that the kernel's allocator manages.
+///
+/// # Errors
+/// As [`free`].
+pub fn total(roots: &Roots, reader: &mut Reader, node: u32) -> Result<Bytes> {
+    of_meminfo(roots, reader, node, "MemTotal")
+}
+
+fn of_meminfo(roots: &Roots, reader: &mut Reader, node: u32, key: &'static str) -> Result<Bytes> {
+    reader.text(&roots.sys, format_args!("devices/system/node/node{node}/meminfo"))?;
+    let (path, text) = reader.last();
+    meminfo(path, text, key)
 }
 
 pub(super) fn folder(roots: &Roots) -> PathBuf {
@@ -153,7 +167,7 @@ mod tests {
         std::fs::remove_file(folder(&roots).join("node1/meminfo")).unwrap();
         let nodes = read(&roots).unwrap();
         assert_eq!(nodes.iter().map(|n| n.id).collect::<Vec<_>>(), [0]);
-        assert!(free(&roots, 1).unwrap_err().is_gone());
+        assert!(free(&roots, &mut Reader::default(), 1).unwrap_err().is_gone());
     }
 
     #[test]

@@ -4,44 +4,37 @@
 
 use tierwise_core::units::Pages;
 
-use crate::file;
+use crate::process::Reader;
 use crate::roots::Roots;
 
-/// Base pages by node, ascending by node; empty if the kernel does not say. That costs nothing but accuracy.
-pub fn listed(roots: &Roots) -> Vec<(u32, Pages)> {
-    file::text(&roots.proc.join("zoneinfo")).map_or_else(|_| Vec::new(), |text| sum(&text))
+/// Calls with each list: its node, and its base pages. With none if the kernel does not say; that costs nothing but accuracy.
+pub fn listed(roots: &Roots, reader: &mut Reader, list: impl FnMut(u32, Pages)) {
+    if let Ok(text) = reader.text(&roots.proc, format_args!("zoneinfo")) {
+        each(text, list);
+    }
 }
 
-/// Adds up the lists of each node's zones.
+/// Reads the text.
 ///
 /// ```
-/// use tierwise_core::units::Pages;
-/// use tierwise_linux::topology::per_cpu::sum;
+/// use tierwise_linux::topology::per_cpu::each;
 ///
 /// let text = "Node 0, zone   Normal\n  pages free     9\n  pagesets\n    cpu: 0\n              count:    40\n              high:     60\n    \
 ///             cpu: 1\n              count:    2\nNode 1, zone  Movable\n    cpu: 0\n              count:    7\n";
-/// assert_eq!(sum(text), [(0, Pages(42)), (1, Pages(7))]);
-/// assert_eq!(sum("Node x, zone DMA\n count: 3\n"), []);
+/// let mut lists = Vec::new();
+/// each(text, |node, pages| lists.push((node, pages.0)));
+/// assert_eq!(lists, [(0, 40), (0, 2), (1, 7)]);
+/// each("Node x, zone DMA\n count: 3\n", |_, _| panic!("of no node"));
 /// ```
-pub fn sum(text: &str) -> Vec<(u32, Pages)> {
-    let mut nodes: Vec<(u32, Pages)> = Vec::new();
-    let mut at = None;
+pub fn each(text: &str, mut list: impl FnMut(u32, Pages)) {
+    let mut node = None;
     for line in text.lines() {
         if let Some(zone) = line.strip_prefix("Node ") {
-            let node = zone.split(',').next().and_then(|number| number.parse().ok());
-            at = node.map(|node| match nodes.binary_search_by_key(&node, |&(known, _)| known) {
-                Ok(found) => found,
-                Err(place) => {
-                    nodes.insert(place, (node, Pages(0)));
-                    place
-                }
-            });
+            node = zone.split(',').next().and_then(|number| number.parse().ok());
         } else if let Some(count) = line.trim_start().strip_prefix("count:")
-            && let (Some(at), Ok(pages)) = (at, count.trim().parse())
+            && let (Some(node), Ok(pages)) = (node, count.trim().parse())
         {
-            let (_, known) = &mut nodes[at];
-            *known = Pages(known.0.saturating_add(pages));
+            list(node, Pages(pages));
         }
     }
-    nodes
 }

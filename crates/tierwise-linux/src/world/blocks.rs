@@ -145,7 +145,7 @@ impl Blocks {
         gone: &mut Vec<PageId>,
         strays: &mut Vec<Stray>,
     ) {
-        let old = self.processes.remove(&process).unwrap_or_default();
+        let old = std::mem::take(self.processes.entry(process).or_default());
         let mut merged = std::mem::take(&mut self.merged);
         merged.clear();
         let mut before = old.iter().copied().peekable();

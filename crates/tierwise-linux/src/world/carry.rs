@@ -16,6 +16,7 @@ use super::survey::Survey;
 use crate::error::Result;
 use crate::migrate::mover::Moved;
 use crate::migrate::{Calls, Limits, Mover, Request};
+use crate::process::Reader;
 use crate::process::resident::PAGE_SIZE;
 use crate::roots::Roots;
 use crate::topology::{Host, nodes};
@@ -47,6 +48,7 @@ pub struct Carrier<C> {
     firsts: Vec<usize>,
     moved: Vec<Moved>,
     targets: Vec<Option<u32>>,
+    reader: Reader,
     /// Blocks that moved in part, and where to.
     rest: BTreeMap<PageId, TierId>,
     finishing: Vec<(PageId, TierId)>,
@@ -65,6 +67,7 @@ impl<C: Calls> Carrier<C> {
             firsts: Vec::new(),
             moved: Vec::new(),
             targets: Vec::new(),
+            reader: Reader::default(),
             rest: BTreeMap::new(),
             finishing: Vec::new(),
             portion: PORTION,
@@ -165,10 +168,12 @@ impl<C: Calls> Carrier<C> {
 
     /// For each tier the node with the most room.
     fn aim(&mut self, roots: &Roots, host: &Host) {
-        let room = |node: &u32| nodes::free(roots, *node).map_or(0, |free| free.0);
-        let target = |tier: &crate::topology::HostTier| tier.nodes.iter().copied().max_by_key(room);
+        let reader = &mut self.reader;
+        let mut room = |node: &u32| nodes::free(roots, reader, *node).map_or(0, |free| free.0);
         self.targets.clear();
-        self.targets.extend(host.tiers.iter().map(target));
+        for tier in &host.tiers {
+            self.targets.push(tier.nodes.iter().copied().max_by_key(&mut room));
+        }
     }
 
     /// Makes requests of as many moves as fit into a portion; at least of one. Returns how many.

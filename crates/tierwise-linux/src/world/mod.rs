@@ -32,9 +32,10 @@ use tierwise_core::world::World;
 use crate::error::{LinuxError, Result};
 use crate::look::Look;
 use crate::migrate::{Calls, Kernel};
+use crate::process::Reader;
 use crate::roots::Roots;
 use crate::tenant::{Changes, Follower, Readings, Selector, State};
-use crate::topology::{Change, Host};
+use crate::topology::{Change, Fingerprint, Host};
 use blocks::Blocks;
 use carry::Carrier;
 use looker::Looker;
@@ -111,12 +112,19 @@ pub struct LiveWorld<C: Calls = Kernel> {
     next_survey: Timestamp,
     /// By tenant: the last reading, with what was reported and seen since the last observation.
     tenants: Vec<TenantReading>,
-    /// By tier: pages in use by nobody who is a tenant.
+    reader: Reader,
+    /// What the machine looked like when it was last read.
+    machine: Fingerprint,
+    /// By tier: pages that are free, pages that processors keep to themselves, and pages in use by nobody who is a tenant.
+    free: Vec<Pages>,
+    kept: Vec<Pages>,
     strangers: Vec<Pages>,
     /// There was a survey since they were counted.
     surveyed: bool,
     /// By tenant: what cannot be read of it, as far as that was told.
     problems: Vec<Option<String>>,
+    /// The list before it, for its memory.
+    found_problems: Vec<Option<String>>,
     news: Vec<News>,
 }
 
@@ -146,9 +154,14 @@ impl<C: Calls> LiveWorld<C> {
             meter,
             next_survey: Timestamp::ZERO,
             tenants: Vec::new(),
+            reader: Reader::default(),
+            machine: Fingerprint::default(),
+            free: Vec::new(),
+            kept: Vec::new(),
             strangers: Vec::new(),
             surveyed: true,
             problems: Vec::new(),
+            found_problems: Vec::new(),
             news: Vec::new(),
             settings,
         }
@@ -219,6 +232,11 @@ impl<C: Calls> LiveWorld<C> {
         self.carrier.moved_bytes()
     }
 
+    /// Free base pages by tier when the world was last observed.
+    pub fn free(&self) -> &[Pages] {
+        &self.free
+    }
+
     /// Base pages that a tenant held of each tier when it was last read, page cache included if it is control groups.
     pub fn usage(&self, tenant: TenantId) -> &[Pages] {
         self.tenants.get(tenant.index()).map_or(&[], |reading| &reading.usage)
@@ -252,8 +270,9 @@ impl<C: Calls> LiveWorld<C> {
         if changes != Changes::default() {
             self.news.push(News::Tenants(changes));
         }
-        for change in self.host.refresh(&self.settings.roots)? {
-            self.news.push(News::Machine(change));
+        if self.host.has_changed(&self.settings.roots, &mut self.reader, &mut self.machine)? {
+            let changes = self.host.refresh(&self.settings.roots)?;
+            self.news.extend(changes.into_iter().map(News::Machine));
         }
         let stretch = self.meter.stretch();
         self.survey.run(
@@ -304,7 +323,9 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     fn read_tenants(&mut self, now: Timestamp) {
-        let mut problems: Vec<Option<String>> = vec![None; self.tenants.len()];
+        let mut problems = std::mem::take(&mut self.found_problems);
+        problems.clear();
+        problems.resize(self.tenants.len(), None);
         for (tenant, problem) in self.survey.problems() {
             problems[tenant.index()] = Some(problem.clone());
         }
@@ -328,33 +349,34 @@ impl<C: Calls> LiveWorld<C> {
                 problems[index] = Some(e.to_string());
             }
         }
-        self.tell_problems(problems);
+        self.tell_problems(&problems);
+        self.found_problems = std::mem::replace(&mut self.problems, problems);
     }
 
     /// A problem is news once, and not every second.
-    fn tell_problems(&mut self, problems: Vec<Option<String>>) {
-        self.problems.resize(problems.len(), None);
-        for (i, (told, problem)) in self.problems.iter_mut().zip(problems).enumerate() {
-            if let Some(new) = problem.clone().filter(|_| told.is_none()) {
-                self.news.push(News::Unreadable { tenant: TenantId(i as u16), problem: new });
+    fn tell_problems(&mut self, problems: &[Option<String>]) {
+        for (i, problem) in problems.iter().enumerate() {
+            let told = self.problems.get(i).is_some_and(Option::is_some);
+            if let Some(problem) = problem.clone().filter(|_| !told) {
+                self.news.push(News::Unreadable { tenant: TenantId(i as u16), problem });
             }
-            *told = problem;
         }
     }
 
     /// What of each tier is in use by nobody who is a tenant. It changes all the time; shares need not: it is counted once a survey, all of it
     /// at one time. What processors keep to themselves is in nobody's use: a demotion fills their lists, and if that were a
     /// stranger's it would make shares smaller and be followed by the next.
-    fn count_strangers(&mut self, free: &[Pages]) {
+    fn count_strangers(&mut self) {
         if !std::mem::take(&mut self.surveyed) {
             return;
         }
-        let kept = self.host.kept_by_processors(&self.settings.roots);
-        self.strangers.resize(free.len(), Pages(0));
-        for (i, (known, free)) in self.strangers.iter_mut().zip(free).enumerate() {
+        let roots = &self.settings.roots;
+        self.host.kept_by_processors(roots, &mut self.reader, &mut self.kept);
+        self.strangers.resize(self.free.len(), Pages(0));
+        for (i, (known, free)) in self.strangers.iter_mut().zip(&self.free).enumerate() {
             let held = self.tenants.iter().filter_map(|t| t.usage.get(i)).copied().sum::<Pages>();
             let capacity = self.host.tiers[i].capacity;
-            let now = capacity.saturating_sub(*free + kept[i] + held);
+            let now = capacity.saturating_sub(*free + self.kept[i] + held);
             if now.0.abs_diff(known.0) > capacity.0 / STEPS {
                 *known = now;
             }
@@ -364,11 +386,11 @@ impl<C: Calls> LiveWorld<C> {
     /// Hands the readings over; what is counted since the last observation begins anew.
     fn hand_over(&mut self, out: &mut Observation) -> Result<()> {
         out.tiers.clear();
-        let free = self.host.free(&self.settings.roots)?;
-        self.count_strangers(&free);
-        let strangers = self.strangers.iter().copied();
-        let reading = |(free, strangers)| TierReading { free, utilisation: 0.0, strangers };
-        out.tiers.extend(free.into_iter().zip(strangers).map(reading));
+        self.host.free(&self.settings.roots, &mut self.reader, &mut self.free)?;
+        self.count_strangers();
+        let of_tiers = self.free.iter().zip(&self.strangers);
+        let reading = |(&free, &strangers)| TierReading { free, utilisation: 0.0, strangers };
+        out.tiers.extend(of_tiers.map(reading));
         out.tenants.clone_from(&self.tenants);
         for reading in &mut self.tenants {
             reading.misses.iter_mut().for_each(|m| *m = 0);

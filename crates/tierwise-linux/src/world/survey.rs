@@ -8,6 +8,7 @@
 //! hundred times as long as its last survey took.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use tierwise_core::observe::Observation;
 use tierwise_core::units::{Bytes, TenantId, Timestamp};
@@ -58,6 +59,8 @@ pub struct Survey {
     addresses: Vec<usize>,
     status: Vec<i32>,
     watched: Vec<Watched>,
+    /// Everybody's processes, ascending.
+    members: Vec<Process>,
     /// What could not be read of a tenant in the last survey, and why.
     problems: Vec<(TenantId, String)>,
 }
@@ -139,12 +142,18 @@ impl Survey {
     }
 
     fn drop_strangers(&mut self, follower: &Follower, blocks: &mut Blocks, out: &mut Observation) {
-        let members = |process: &Process| {
-            (0..follower.len()).any(|i| follower.members(TenantId(i as u16)).any(|p| p == *process))
-        };
-        let strangers: Vec<Process> =
-            self.processes.keys().filter(|process| !members(process)).copied().collect();
-        strangers.into_iter().for_each(|process| self.forget_one(process, blocks, out));
+        let tenants = (0..follower.len()).map(|i| TenantId(i as u16));
+        self.members.clear();
+        self.members.extend(tenants.flat_map(|tenant| follower.members(tenant)));
+        self.members.sort_unstable();
+        let members = &self.members;
+        self.processes.retain(|process, _| {
+            let stays = members.binary_search(process).is_ok();
+            if !stays {
+                blocks.leave(*process, &mut out.gone);
+            }
+            stays
+        });
     }
 
     fn forget_one(&mut self, process: Process, blocks: &mut Blocks, out: &mut Observation) {
@@ -163,13 +172,13 @@ impl Survey {
         calls: &mut impl Calls,
         out: &mut Observation,
     ) -> Result<()> {
-        let mut known = match self.processes.remove(&process) {
-            Some(known) => known,
-            None => {
+        let known = match self.processes.entry(process) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
                 let mut mounts = Mounts::default();
                 mounts.read(roots, process.pid, &mut self.reader)?;
                 let pagemap = Pagemap::open(roots, process.pid)?;
-                Surveyed { pagemap, mounts, due: Timestamp::ZERO, resident: Bytes(0) }
+                new.insert(Surveyed { pagemap, mounts, due: Timestamp::ZERO, resident: Bytes(0) })
             }
         };
         self.maps.read(roots, process.pid, &known.mounts, &mut self.reader)?;
@@ -181,7 +190,6 @@ impl Survey {
         self.divide(blocks.size());
         self.locate(process, host, calls)?;
         blocks.update(process, tenant, &self.found, &mut out.born, &mut out.gone, &mut out.strays);
-        self.processes.insert(process, known);
         Ok(())
     }
 

@@ -19,6 +19,7 @@ pub mod setup;
 pub mod snapshot;
 
 use std::collections::VecDeque;
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,7 @@ use tierwise_core::stage::Share;
 use tierwise_core::units::{TenantId, TierId};
 use tierwise_core::world::World;
 use tierwise_driver::{Driver, Observer};
+use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Settings;
 use tierwise_linux::topology::Host;
@@ -95,6 +97,7 @@ pub struct Daemon {
     observation: Observation,
     latency: latency::Readers,
     guests: guests::Guests,
+    reader: Reader,
     pressure: Vec<Option<f64>>,
     p99: Vec<Option<Duration>>,
     rounds: u64,
@@ -140,17 +143,20 @@ impl History {
             if tiers.len() <= tier {
                 tiers.resize_with(tier + 1, || None);
             }
-            let because = decision.rule.to_string();
+            let (share, because) = tiers[tier].get_or_insert_with(|| (Share::FREE, String::new()));
             // The same rule with other numbers each second is no news; another share is.
-            let same = tiers[tier].as_ref().is_some_and(|(share, _)| *share == decision.share);
-            tiers[tier] = Some((decision.share, because.clone()));
+            let same = *share == decision.share && !because.is_empty();
+            *share = decision.share;
+            because.clear();
+            // Writing to a String does not fail.
+            let _ = write!(because, "{}", decision.rule);
             if same {
                 continue;
             }
             if self.decisions.len() == KEPT {
                 self.decisions.pop_front();
             }
-            self.decisions.push_back(snapshot::decision(decision, because, world));
+            self.decisions.push_back(snapshot::decision(decision, because.clone(), world));
         }
         self.fresh = fresh;
         self.fresh.clear();
@@ -207,6 +213,7 @@ impl Daemon {
             observation: Observation::default(),
             latency,
             guests: guests::Guests::new(),
+            reader: Reader::default(),
             pressure: Vec::new(),
             p99: Vec::new(),
             rounds: 0,

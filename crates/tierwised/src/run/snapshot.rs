@@ -40,7 +40,7 @@ impl Daemon {
 
     fn tier_views(&self) -> Vec<TierView> {
         let host = self.world.host();
-        let free = host.free(&self.start.roots).unwrap_or_default();
+        let free = self.world.free();
         let view = |(i, tier): (usize, &tierwise_linux::topology::HostTier)| TierView {
             name: tier.name.clone(),
             nodes: tier.nodes.clone(),
@@ -145,10 +145,10 @@ impl Daemon {
         for index in 0..self.start.config.tenants.len() {
             let groups = self.world.follower().groups(TenantId(index as u16));
             // The worst of several groups: that is where somebody waits.
-            let some = |group: &tierwise_linux::cgroup::Group| {
-                group.pressure().ok().flatten().map(|pressure| pressure.some.avg10)
+            let mut some = |group: &tierwise_linux::cgroup::Group| {
+                group.pressure(&mut self.reader).ok().flatten().map(|pressure| pressure.some.avg10)
             };
-            self.pressure.push(groups.iter().filter_map(some).reduce(f64::max));
+            self.pressure.push(groups.iter().filter_map(&mut some).reduce(f64::max));
         }
     }
 }

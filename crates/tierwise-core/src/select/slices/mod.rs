@@ -16,7 +16,8 @@
 //! A share's promotion rate slows its tenant's exchanges down: to that part of the pages that it exchanged in its
 //! busiest recent slice at the full rate. What a share grows or shrinks by goes on at the slices' pace.
 //!
-//! A tier short of its low watermark is relieved at any time, by whoever holds more than its share first.
+//! A tier short of its low watermark is relieved at any time, by whoever holds more than its share first, and no share grows into
+//! what is kept free: up to the high watermark.
 //! Deltas are worked out anew at each slice, so that moves that failed, births and ends are made good.
 //!
 //! Parameters: `slice_ms` (100), and `p_max`, the most base pages that a slice demotes and the most that it
@@ -196,8 +197,12 @@ impl Slices {
         taken
     }
 
+    /// Down to the high watermark only: what a share promises beyond it is not there now, and would be relieved again by the next
+    /// slice.
     fn promote(&mut self, change: Change, turn: &mut Turn<'_, '_>) -> Pages {
-        let wanted = Pages(change.step.unsigned_abs());
+        let high = turn.ctx.topology.tier(TierId::FASTEST).watermarks.high;
+        let room = turn.books.room.free(TierId::FASTEST).saturating_sub(high);
+        let wanted = Pages(change.step.unsigned_abs()).min(room);
         let cause = match change.tenant {
             Some(tenant) => {
                 let member = [Member::alone(tenant, wanted)];

@@ -36,11 +36,13 @@ fn hmat_gives_two_tiers_with_their_figures() {
     assert_eq!(topology.tiers[1].load_latency, Duration::from_nanos(250));
     assert_eq!(topology.tiers[0].watermarks.low, Pages(1772));
     assert_eq!((host.tier_of(1), host.tier_of(9)), (Some(TierId(1)), None));
-    let free = host.free(&fixture::machine("hmat-two-tier")).unwrap();
-    assert_eq!(free, [Pages(412_340 / 4), Pages(1_019_204 / 4)]);
+    let (roots, mut reader, mut pages) =
+        (fixture::machine("hmat-two-tier"), Reader::default(), vec![Pages(1); 5]);
+    host.free(&roots, &mut reader, &mut pages).unwrap();
+    assert_eq!(pages, [Pages(412_340 / 4), Pages(1_019_204 / 4)]);
     // The lists of two processors in each zone.
-    let kept = host.kept_by_processors(&fixture::machine("hmat-two-tier"));
-    assert_eq!(kept, [Pages(4 * 63), Pages(2 * 63)]);
+    host.kept_by_processors(&roots, &mut reader, &mut pages);
+    assert_eq!(pages, [Pages(4 * 63), Pages(2 * 63)]);
 }
 
 #[test]
@@ -106,7 +108,9 @@ fn a_node_that_goes_offline_leaves_its_tier_in_place_and_comes_back() {
     assert_eq!((host.tiers.len(), host.tiers[1].capacity), (3, Pages(0)));
     assert_eq!(host.tiers[1].figures, before.tiers[1].figures);
     assert_eq!(host.tiers[2].figures, before.tiers[2].figures);
-    assert_eq!(host.free(&roots).unwrap()[1], Pages(0));
+    let mut free = Vec::new();
+    host.free(&roots, &mut Reader::default(), &mut free).unwrap();
+    assert_eq!(free[1], Pages(0));
 
     let (_other, whole) = fixture::copy("cxl-three-tier");
     let changes = host.refresh(&whole).unwrap();
@@ -161,4 +165,30 @@ fn a_machine_without_memory_nodes_or_with_too_many_tiers_is_refused() {
     fixture::put(&nodes::folder(&roots).join("has_memory"), "\n");
     let said = Host::discover(&roots, None).unwrap_err().to_string();
     assert!(said.contains("no NUMA node with memory is online"), "{said}");
+}
+
+#[test]
+fn a_fingerprint_changes_with_nodes_their_size_their_tier_and_what_is_kept_free() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let host = Host::discover(&roots, None).unwrap();
+    let (mut reader, mut seen) = (Reader::default(), Fingerprint::default());
+    let mut changed = || host.has_changed(&roots, &mut reader, &mut seen).unwrap();
+    assert!(changed(), "nothing was known");
+    assert!(!changed());
+    let nodes = roots.sys.join("devices/system/node");
+    let tiers = roots.sys.join("devices/virtual/memory_tiering");
+    let meminfo = "Node 1 MemTotal:  512 kB\nNode 1 MemFree:  12 kB\n";
+    for (file, text) in [
+        (nodes.join("node1/meminfo"), meminfo),
+        (tiers.join("memory_tier62/nodelist"), "\n"),
+        (roots.proc.join("sys/vm/min_free_kbytes"), "90000\n"),
+        (nodes.join("online"), "0\n"),
+    ] {
+        fixture::put(&file, text);
+        assert!(changed(), "{}", file.display());
+        assert!(!changed());
+    }
+    // Free memory changes all the time.
+    fixture::put(&nodes.join("node1/meminfo"), &meminfo.replace(" 12 kB", " 13 kB"));
+    assert!(!changed());
 }

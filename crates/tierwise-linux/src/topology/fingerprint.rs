@@ -1,0 +1,35 @@
+//! Whether the machine is as it was when it was last read as a whole, which costs some dozens of files.
+
+use std::fmt::Write;
+
+/// What the files said that [`super::Host::has_changed`] reads.
+#[derive(Debug, Default)]
+pub struct Fingerprint {
+    before: String,
+    now: String,
+}
+
+impl Fingerprint {
+    /// Another reading begins.
+    pub(super) fn begin(&mut self) {
+        self.now.clear();
+    }
+
+    /// Something that may change.
+    pub(super) fn add(&mut self, text: &str) {
+        self.now.push_str(text);
+        self.now.push('\n');
+    }
+
+    /// A number that may change.
+    pub(super) fn add_number(&mut self, number: u64) {
+        // Writing to a String does not fail.
+        let _ = writeln!(self.now, "{number}");
+    }
+
+    /// Whether it is another than before, which it is the next time.
+    pub(super) fn turn(&mut self) -> bool {
+        std::mem::swap(&mut self.before, &mut self.now);
+        self.before != self.now
+    }
+}

@@ -30,7 +30,8 @@ fn main() -> anyhow::Result<()> {
     let step = arguments.next().unwrap_or_else(|| "1000".into());
     let step = step.parse().with_context(|| format!("{step}: no number of milliseconds"))?;
     let (views, seen) = watch::channel(Arc::new(made_up(AGE)));
-    let server = Server::start(listen, seen)?;
+    let (waker, _asked) = crossbeam_channel::bounded(1);
+    let server = Server::start(listen, seen, waker)?;
     println!("http://{}/", server.address());
     for second in AGE + 1.. {
         std::thread::sleep(Duration::from_millis(step));
@@ -69,6 +70,7 @@ fn made_up(second: u64) -> Snapshot {
             },
         ],
         tenants,
+        made: None,
     }
 }
 

@@ -60,7 +60,7 @@ fn run(args: Args) -> anyhow::Result<()> {
     };
     let _http = match listen.as_str() {
         "off" => None,
-        address => Some(http::Server::start(address.parse()?, view)?),
+        address => Some(http::Server::start(address.parse()?, view, waker.clone())?),
     };
     system::signal::start(sender.clone(), waker.clone(), Arc::clone(&stop))?;
     let roots = args.root.map_or_else(Roots::default, Roots::under);

@@ -1,8 +1,13 @@
-//! What the outside may see of a running daemon, as data: made once a round, read by the control socket, the API, the
+//! What the outside may see of a running daemon, as data: made while somebody reads it, for the control socket, the API, the
 //! metrics and the dashboard alike. Sizes are in bytes, times in seconds unless a name says otherwise.
+
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+/// How often it is made anew while somebody reads it.
+pub const VIEW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Everything, at one time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -31,6 +36,17 @@ pub struct Snapshot {
     pub decisions: Vec<DecisionView>,
     /// What the operator should know, newest last.
     pub notices: Vec<Notice>,
+    /// When it was made, as far as a daemon made it.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub made: Option<Instant>,
+}
+
+impl Snapshot {
+    /// Whether there should be another by now.
+    pub fn is_old(&self) -> bool {
+        self.made.is_some_and(|made| made.elapsed() >= VIEW_INTERVAL)
+    }
 }
 
 /// What the daemon does.

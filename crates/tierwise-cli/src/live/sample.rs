@@ -47,6 +47,7 @@ pub fn snapshot() -> Snapshot {
             decision(3_720.0, "batch", "a neighbour is below its floor"),
         ],
         notices: vec![Notice { at: 3_600.0, text: "paused by the operator and resumed".into() }],
+        made: None,
     }
 }
 

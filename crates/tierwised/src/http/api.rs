@@ -27,7 +27,7 @@ const JSON: &str = "application/json";
     responses((status = 200, description = "The view of the last round", body = Snapshot))
 )]
 pub(super) async fn snapshot(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Problem> {
-    let json = app.json(&app.snapshot())?;
+    let json = app.json(&app.snapshot().await)?;
     Ok(([(CONTENT_TYPE, JSON)], json.to_string()))
 }
 
@@ -39,7 +39,7 @@ pub(super) async fn snapshot(State(app): State<Arc<App>>) -> Result<impl IntoRes
     responses((status = 200, description = "Each tenant's use, entitlement and latency", body = Vec<TenantView>))
 )]
 pub(super) async fn tenants(State(app): State<Arc<App>>) -> Json<Vec<TenantView>> {
-    Json(app.snapshot().tenants.clone())
+    Json(app.snapshot().await.tenants.clone())
 }
 
 /// One tenant.
@@ -59,7 +59,7 @@ pub(super) async fn tenant(
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<TenantView>, Problem> {
     let Path(name) = name.map_err(Problem::bad_request)?;
-    let snapshot = app.snapshot();
+    let snapshot = app.snapshot().await;
     let found = snapshot.tenants.iter().find(|tenant| tenant.name == name);
     found.map(|tenant| Json(tenant.clone())).ok_or_else(|| no_tenant(&snapshot, &name))
 }
@@ -72,7 +72,7 @@ pub(super) async fn tenant(
     responses((status = 200, description = "Each tier's nodes, size and latency", body = Vec<TierView>))
 )]
 pub(super) async fn tiers(State(app): State<Arc<App>>) -> Json<Vec<TierView>> {
-    Json(app.snapshot().tiers.clone())
+    Json(app.snapshot().await.tiers.clone())
 }
 
 /// Which decisions are wanted.
@@ -105,7 +105,7 @@ pub(super) async fn decisions(
     let Query(wanted) = wanted.map_err(|error| {
         Problem::bad_request(format!("{error}; allowed: tenant (a name), limit (a number)"))
     })?;
-    let snapshot = app.snapshot();
+    let snapshot = app.snapshot().await;
     let all = snapshot.decisions.iter();
     let Some(name) = &wanted.tenant else {
         return Ok(Json(newest(all, wanted.limit)));
@@ -140,7 +140,7 @@ fn no_tenant(snapshot: &Snapshot, name: &str) -> Problem {
                content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Problem> {
-    let text = openmetrics::encode(app.snapshot()).map_err(|e| Problem::internal(&e))?;
+    let text = openmetrics::encode(app.snapshot().await).map_err(|e| Problem::internal(&e))?;
     Ok(([(CONTENT_TYPE, openmetrics::MEDIA_TYPE)], text))
 }
 

@@ -1,7 +1,9 @@
 //! What the handlers share.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use crossbeam_channel::Sender;
 use tokio::sync::{Semaphore, watch};
 
 use super::problem::Problem;
@@ -11,10 +13,15 @@ use crate::view::Snapshot;
 /// API.
 pub(super) const MOST_STREAMS: usize = 16;
 
+/// How long a reader waits for a new view: a round that looks and moves takes half a second, or twice that.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What the handlers share.
 pub(super) struct App {
     /// The view that changes once a round.
     pub(super) views: watch::Receiver<Arc<Snapshot>>,
+    /// Wakes the daemon.
+    waker: Sender<()>,
     /// Changes, or is gone, when the server stops.
     pub(super) stopping: watch::Receiver<()>,
     /// Places for event streams.
@@ -31,17 +38,25 @@ impl App {
     /// With a document and the paths in it.
     pub(super) fn new(
         views: watch::Receiver<Arc<Snapshot>>,
+        waker: Sender<()>,
         stopping: watch::Receiver<()>,
         document: String,
         paths: Vec<String>,
     ) -> Self {
         let streams = Arc::new(Semaphore::new(MOST_STREAMS));
-        Self { views, stopping, streams, document, paths, written: Mutex::new(None) }
+        Self { views, waker, stopping, streams, document, paths, written: Mutex::new(None) }
     }
 
-    /// The view now.
-    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.views.borrow())
+    /// The view now. It is made while somebody holds a receiver of his own, as a stream does; one that is older is asked for.
+    pub(super) async fn snapshot(&self) -> Arc<Snapshot> {
+        let mut views = self.views.clone();
+        if views.borrow_and_update().is_old() {
+            // A daemon that is awake already looks for whoever waits.
+            let _ = self.waker.try_send(());
+            // The last view is better than none.
+            let _ = tokio::time::timeout(PATIENCE, views.changed()).await;
+        }
+        Arc::clone(&views.borrow())
     }
 
     /// A view as JSON on one line.

@@ -15,7 +15,8 @@
 //! use tokio::sync::watch;
 //!
 //! let (_views, seen) = watch::channel(Arc::new(Snapshot { policy: "tpp".into(), ..Snapshot::default() }));
-//! let server = Server::start("127.0.0.1:0".parse().unwrap(), seen).unwrap();
+//! let (waker, _asked) = crossbeam_channel::bounded(1);
+//! let server = Server::start("127.0.0.1:0".parse().unwrap(), seen, waker).unwrap();
 //!
 //! let mut stream = TcpStream::connect(server.address()).unwrap();
 //! stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();

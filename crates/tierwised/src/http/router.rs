@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::{Router, middleware};
+use crossbeam_channel::Sender;
 use tierwise_core::config::nearest;
 use tokio::sync::watch;
 use utoipa::openapi::tag::TagBuilder;
@@ -21,6 +22,7 @@ use crate::view::Snapshot;
 /// Everything that is served.
 pub(super) fn build(
     views: watch::Receiver<Arc<Snapshot>>,
+    waker: Sender<()>,
     stopping: watch::Receiver<()>,
 ) -> anyhow::Result<Router> {
     let (described, document) = OpenApiRouter::with_openapi(description())
@@ -34,7 +36,7 @@ pub(super) fn build(
         .routes(routes!(api::metrics))
         .split_for_parts();
     let paths = document.paths.paths.keys().cloned().chain(["/".into()]).collect();
-    let app = App::new(views, stopping, document.to_pretty_json()?, paths);
+    let app = App::new(views, waker, stopping, document.to_pretty_json()?, paths);
     Ok(described
         .merge(page::router())
         .fallback(no_path)

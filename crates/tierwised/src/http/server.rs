@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use axum::Router;
+use crossbeam_channel::Sender;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::watch;
 
@@ -27,13 +28,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and shows whatever was put into `views` last.
+    /// Listens, and shows whatever was put into `views` last. Who wants a newer one says so by a message to `waker`, and holds a receiver
+    /// of the views beside the server's own meanwhile.
     ///
     /// # Errors
     /// The address is not loopback, is in use, or cannot be listened on.
     pub fn start(
         listen: SocketAddr,
         views: watch::Receiver<Arc<Snapshot>>,
+        waker: Sender<()>,
     ) -> anyhow::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let listener = {
@@ -42,7 +45,7 @@ impl Server {
         };
         let address = listener.local_addr()?;
         let (stop, stopping) = watch::channel(());
-        let app = router::build(views, stopping.clone())?;
+        let app = router::build(views, waker, stopping.clone())?;
         let thread = thread::Builder::new()
             .name("http".into())
             .spawn(move || run(&runtime, listener, app, stopping))?;

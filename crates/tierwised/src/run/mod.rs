@@ -3,7 +3,7 @@
 //! - [`setup`]: from the configuration to a world and an engine.
 //! - [`looking`]: what it does while it cannot look.
 //! - [`commands`]: what each command changes.
-//! - [`snapshot`]: the view, made once a second.
+//! - [`snapshot`]: the view, made once a second while somebody reads it.
 //! - [`news`]: what is worth saying, in words.
 //! - `guests`: what virtual machines consist of, asked of their QEMU.
 //! - [`page_cache`]: what the kernel is told to demote by itself.
@@ -48,8 +48,11 @@ use crate::view::{DecisionView, Mode, Notice, Snapshot};
 /// Decisions and notices kept for the view: a screen of each, a few times over.
 const KEPT: usize = 200;
 
-/// How often the view is made anew.
-const VIEW_INTERVAL: Duration = Duration::from_secs(1);
+/// How often page cache above caps is shed.
+const SHED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Receivers of the view while nobody reads it: the server's own.
+const UNREAD: usize = 1;
 
 /// What a daemon is started with.
 pub struct Start {
@@ -101,7 +104,7 @@ pub struct Daemon {
     pressure: Vec<Option<f64>>,
     p99: Vec<Option<Duration>>,
     rounds: u64,
-    viewed: Option<Instant>,
+    shed: Instant,
     /// The kernel cannot demote page cache: that was said.
     page_cache_refused: bool,
 }
@@ -217,7 +220,7 @@ impl Daemon {
             pressure: Vec::new(),
             p99: Vec::new(),
             rounds: 0,
-            viewed: None,
+            shed: Instant::now(),
             page_cache_refused: false,
             world,
             start,
@@ -240,8 +243,12 @@ impl Daemon {
             }
             self.answer_all();
             self.look_again();
-            if self.viewed.is_none_or(|at| at.elapsed() >= VIEW_INTERVAL) {
+            if self.shed.elapsed() >= SHED_INTERVAL {
+                self.shed = Instant::now();
                 self.shed_page_cache();
+            }
+            let old = self.lines.views.borrow().is_old();
+            if old && self.lines.views.receiver_count() > UNREAD {
                 self.publish();
             }
         }
@@ -294,7 +301,6 @@ impl Daemon {
     }
 
     fn publish(&mut self) {
-        self.viewed = Some(Instant::now());
         let snapshot = self.snapshot();
         self.lines.views.send_replace(Arc::new(snapshot));
     }

@@ -35,6 +35,7 @@ impl Daemon {
             cost: self.cost(),
             decisions: self.history.decisions.iter().cloned().collect(),
             notices: self.history.notices.iter().cloned().collect(),
+            made: Some(std::time::Instant::now()),
         }
     }
 

@@ -85,7 +85,9 @@ fn every_answer_tells_browsers_to_keep_to_themselves() {
 #[test]
 fn an_address_in_use_or_open_to_others_is_refused() {
     let (server, views) = start();
-    let refused = |listen| Server::start(listen, views.subscribe()).err().unwrap().to_string();
+    let (waker, _asked) = crossbeam_channel::bounded(1);
+    let refused =
+        |listen| Server::start(listen, views.subscribe(), waker.clone()).err().unwrap().to_string();
     let said = refused(server.address());
     assert!(said.contains(&format!("http.listen: {} is in use", server.address())), "{said}");
     assert!(said.contains("write another port"), "{said}");

@@ -9,6 +9,7 @@ mod parts;
 
 use std::sync::Arc;
 
+use crossbeam_channel::{Receiver, bounded};
 use tokio::sync::watch;
 
 use super::Server;
@@ -18,8 +19,15 @@ use crate::view::{
 
 /// A server with a snapshot, and the sender of further ones.
 fn start() -> (Server, watch::Sender<Arc<Snapshot>>) {
+    let (server, views, _) = start_asking();
+    (server, views)
+}
+
+/// The same, with the other end of its questions for newer ones.
+fn start_asking() -> (Server, watch::Sender<Arc<Snapshot>>, Receiver<()>) {
     let (views, seen) = watch::channel(Arc::new(snapshot()));
-    (Server::start("127.0.0.1:0".parse().unwrap(), seen).unwrap(), views)
+    let (waker, asked) = bounded(1);
+    (Server::start("127.0.0.1:0".parse().unwrap(), seen, waker).unwrap(), views, asked)
 }
 
 /// A name that every format has to escape.

@@ -1,9 +1,13 @@
 //! The view whole and in parts, and the page.
 
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::client::get;
-use super::{AWKWARD, snapshot, start};
+use super::{AWKWARD, snapshot, start, start_asking};
 use crate::view::Snapshot;
 
 #[test]
@@ -21,6 +25,33 @@ fn a_new_view_is_shown_from_then_on() {
     assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 12.5);
     views.send_modify(|view| std::sync::Arc::make_mut(view).uptime = 13.5);
     assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 13.5);
+}
+
+#[test]
+fn an_old_view_is_asked_for_anew_by_one_who_is_seen_to_wait() {
+    let (server, views, asked) = start_asking();
+    let made = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
+    let set = |uptime, seconds| {
+        views.send_modify(|view| {
+            let view = Arc::make_mut(view);
+            (view.uptime, view.made) = (uptime, made(seconds));
+        });
+    };
+    set(20.0, 0);
+    assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 20.0);
+    assert!(asked.try_recv().is_err() && views.receiver_count() == 1, "a fresh one is given");
+    set(20.0, 60);
+    let waiting = thread::scope(|scope| {
+        let answer = scope.spawn(|| get(&server, "/api/v1/snapshot").json()["uptime"].clone());
+        asked.recv().unwrap();
+        assert!(views.receiver_count() > 1);
+        set(21.0, 0);
+        answer.join().unwrap()
+    });
+    assert_eq!(waiting, 21.0);
+    // A daemon that does not answer is shown as it was.
+    set(22.0, 60);
+    assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 22.0);
 }
 
 #[test]

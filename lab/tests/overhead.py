@@ -52,7 +52,10 @@ def cost_of_tenants(guest: Guest) -> None:
 
 
 PAGE_BYTES = 4096
-MOVED_MIB = 320
+# Fewer than the daemon needs to find the size of its batches would be of nothing but that.
+MOVED_MIB = 192
+# Boot's kernel workers share the one processor for the first seconds.
+SETTLED_S = 10
 # What one call of the mover names at the most, as it settles at when calls are quick.
 BATCH_PAGES = 512
 
@@ -68,9 +71,13 @@ def _bare(guest: Guest, stairs: Stairs) -> float:
     return float(rates[len(rates) // 2])
 
 
-@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=300)
+@test(boot="timed", needs=("tierwised", "tierwise"), timeout_s=600)
 def pages_a_second(guest: Guest) -> None:
-    """What the daemon moves in a second of its processor time, against a bare move_pages loop over the same program's pages."""
+    """What the daemon moves in a second of its processor time, against a bare move_pages loop over the same program's pages.
+
+    Timed, because processor time of the other kind of guest is what the host's other programs leave it.
+    """
+    time.sleep(SETTLED_S)
     # The loop ends with everything on the slow node.
     stairs = guest.stairs(guest.cgroup("shop"), mib=MOVED_MIB, hot_mib=MOVED_MIB, pattern="fixed", node=1)
     # Blocks as shipped.

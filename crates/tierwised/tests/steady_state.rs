@@ -2,6 +2,8 @@
 //!
 //! A fake host with two dozen control groups, whose hot memory changes all the time; every allocation of this process is counted.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@
 //! - [`survey`]: which blocks are there, and in which tier they lie.
 //! - [`sight`]: what was seen of them, from a thread that looks ([`looker`]).
 //! - [`carry`]: how a plan becomes system calls.
+//! - [`room`]: what is free, and what strangers hold.
 //! - [`meter`]: what all that costs, and what is done less often when it costs too much.
 //!
 //! Nothing here decides anything. A process that ends, a control group that is removed, memory that is unmapped while it is
@@ -14,6 +15,7 @@ pub mod blocks;
 pub mod carry;
 pub mod looker;
 pub mod meter;
+pub mod room;
 pub mod sight;
 pub mod survey;
 #[cfg(test)]
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tierwise_core::migrate::{MigrationPlan, MoveOutcome};
-use tierwise_core::observe::{Capabilities, Observation, TenantReading, TierReading};
+use tierwise_core::observe::{Capabilities, Observation, TenantReading};
 use tierwise_core::topology::Topology;
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_core::world::World;
@@ -40,6 +42,7 @@ use blocks::Blocks;
 use carry::Carrier;
 use looker::Looker;
 use meter::Meter;
+use room::Room;
 use sight::Sight;
 use survey::Survey;
 
@@ -49,10 +52,6 @@ const WALK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A world that nobody wakes looks again after so long at the latest.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-
-/// What strangers hold is told anew when it has changed by one in so many parts of the tier: shares follow it, and would
-/// otherwise change with every page that anybody allocates.
-const STEPS: u64 = 256;
 
 /// What a live world is made from.
 #[derive(Debug, Clone)]
@@ -115,11 +114,8 @@ pub struct LiveWorld<C: Calls = Kernel> {
     reader: Reader,
     /// What the machine looked like when it was last read.
     machine: Fingerprint,
-    /// By tier: pages that are free, pages that processors keep to themselves, and pages in use by nobody who is a tenant.
-    free: Vec<Pages>,
-    kept: Vec<Pages>,
-    strangers: Vec<Pages>,
-    /// There was a survey since they were counted.
+    room: Room,
+    /// There was a survey since strangers were counted.
     surveyed: bool,
     /// By tenant: what cannot be read of it, as far as that was told.
     problems: Vec<Option<String>>,
@@ -156,9 +152,7 @@ impl<C: Calls> LiveWorld<C> {
             tenants: Vec::new(),
             reader: Reader::default(),
             machine: Fingerprint::default(),
-            free: Vec::new(),
-            kept: Vec::new(),
-            strangers: Vec::new(),
+            room: Room::default(),
             surveyed: true,
             problems: Vec::new(),
             found_problems: Vec::new(),
@@ -234,7 +228,7 @@ impl<C: Calls> LiveWorld<C> {
 
     /// Free base pages by tier when the world was last observed.
     pub fn free(&self) -> &[Pages] {
-        &self.free
+        self.room.free()
     }
 
     /// Base pages that a tenant held of each tier when it was last read, page cache included if it is control groups.
@@ -363,34 +357,14 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
-    /// What of each tier is in use by nobody who is a tenant. It changes all the time; shares need not: it is counted once a survey, all of it
-    /// at one time. What processors keep to themselves is in nobody's use: a demotion fills their lists, and if that were a
-    /// stranger's it would make shares smaller and be followed by the next.
-    fn count_strangers(&mut self) {
-        if !std::mem::take(&mut self.surveyed) {
-            return;
-        }
-        let roots = &self.settings.roots;
-        self.host.kept_by_processors(roots, &mut self.reader, &mut self.kept);
-        self.strangers.resize(self.free.len(), Pages(0));
-        for (i, (known, free)) in self.strangers.iter_mut().zip(&self.free).enumerate() {
-            let held = self.tenants.iter().filter_map(|t| t.usage.get(i)).copied().sum::<Pages>();
-            let capacity = self.host.tiers[i].capacity;
-            let now = capacity.saturating_sub(*free + self.kept[i] + held);
-            if now.0.abs_diff(known.0) > capacity.0 / STEPS {
-                *known = now;
-            }
-        }
-    }
-
     /// Hands the readings over; what is counted since the last observation begins anew.
     fn hand_over(&mut self, out: &mut Observation) -> Result<()> {
-        out.tiers.clear();
-        self.host.free(&self.settings.roots, &mut self.reader, &mut self.free)?;
-        self.count_strangers();
-        let of_tiers = self.free.iter().zip(&self.strangers);
-        let reading = |(&free, &strangers)| TierReading { free, utilisation: 0.0, strangers };
-        out.tiers.extend(of_tiers.map(reading));
+        let (roots, host) = (&self.settings.roots, &self.host);
+        match std::mem::take(&mut self.surveyed) {
+            true => self.room.survey(roots, host, &self.tenants)?,
+            false => self.room.read(roots, host)?,
+        }
+        self.room.tell(&mut out.tiers);
         out.tenants.clone_from(&self.tenants);
         for reading in &mut self.tenants {
             reading.misses.iter_mut().for_each(|m| *m = 0);
@@ -441,6 +415,7 @@ impl<C: Calls> World for LiveWorld<C> {
     /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it, and what it has too much
     /// of is demoted afterwards.
     fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Result<()> {
+        let first = out.len();
         let carried = self.carrier.carry(
             &plan.moves,
             self.settings.dry_run,
@@ -451,6 +426,8 @@ impl<C: Calls> World for LiveWorld<C> {
             out,
         );
         self.meter.moving(self.carrier.take_cpu());
+        let frames = self.settings.block.in_pages(self.host.page_size);
+        out[first..].iter().for_each(|outcome| self.room.moved(outcome, frames));
         if let Err(e) = carried {
             // Tomorrow's plan may be carried out: a capability that is missing is said, not died of.
             self.news.push(News::Refused(e.to_string()));

@@ -230,6 +230,18 @@ fn a_tier_that_is_short_is_relieved_between_slices_by_who_holds_more_than_its_sh
     assert!(moves.iter().all(|m| m.0 >= 100 && m.2 == Cause::Pressure));
 }
 
+/// A live machine's shares may promise what somebody else has taken by now. 100 pages, of which six are to stay free.
+#[test]
+fn no_share_grows_into_what_is_kept_free_to_be_relieved_again() {
+    let mut enforced = Enforced::new(1, "");
+    enforced.machine.born_of(0, 0..90, 0).born_of(0, 90..120, 1);
+    enforced.share(0, Share::exactly(Pages(99)));
+    enforced.sample(0..120, 1);
+    (0..5).for_each(|_| drop(enforced.slice()));
+    assert_eq!(enforced.machine.free[0], Pages(6));
+    assert_eq!(enforced.slice(), []);
+}
+
 #[test]
 fn a_slice_is_half_of_what_the_slower_tier_copies_in_it() {
     let enforced = Enforced::new(1, "slice_ms = 10");

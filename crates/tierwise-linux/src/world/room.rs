@@ -84,9 +84,11 @@ impl Room {
     /// Hands the readings over.
     pub fn tell(&self, out: &mut Vec<TierReading>) {
         out.clear();
-        let of_tiers = self.free.iter().zip(&self.strangers);
-        let reading = |(&free, &strangers)| TierReading { free, utilisation: 0.0, strangers };
-        out.extend(of_tiers.map(reading));
+        out.extend((0..self.free.len()).map(|i| {
+            let free = self.unlisted[i].min(self.free[i]);
+            let kept = self.free[i] - free;
+            TierReading { free, kept, utilisation: 0.0, strangers: self.strangers[i] }
+        }));
     }
 }
 
@@ -118,7 +120,8 @@ mod tests {
         let strangers = host.tiers[0].capacity - before - Pages(256);
         let mut told = Vec::new();
         room.tell(&mut told);
-        assert_eq!((told[0].free, told[0].strangers), (before, strangers));
+        assert_eq!((told[0].free, told[0].kept), (Pages(40 * 256), listed));
+        assert_eq!(told[0].strangers, strangers);
         // A promotion that processors' lists served: MemFree is what it was.
         let (from, to) = (Some(TierId(1)), TierId(0));
         let outcome = MoveOutcome { page: PageId(0), from, to, result: Ok(()) };

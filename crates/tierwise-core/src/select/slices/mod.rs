@@ -106,7 +106,7 @@ impl Slices {
     fn relieve(&mut self, turn: &mut Turn<'_, '_>) {
         for tier in turn.ctx.topology.ids().rev().skip(1) {
             let marks = turn.ctx.topology.tier(tier).watermarks;
-            let free = turn.books.room.free(tier);
+            let free = turn.unused(tier);
             if free >= marks.low {
                 continue;
             }
@@ -150,7 +150,7 @@ impl Slices {
         }
         if !self.competing.is_empty() {
             let high = turn.ctx.topology.tier(fast).watermarks.high;
-            let left = signed(turn.books.room.free(fast)) - signed(high) - claimed;
+            let left = signed(turn.unused(fast)) - signed(high) - claimed;
             self.changes.push(Change::new(None, false, left));
         }
     }
@@ -201,7 +201,7 @@ impl Slices {
     /// slice.
     fn promote(&mut self, change: Change, turn: &mut Turn<'_, '_>) -> Pages {
         let high = turn.ctx.topology.tier(TierId::FASTEST).watermarks.high;
-        let room = turn.books.room.free(TierId::FASTEST).saturating_sub(high);
+        let room = turn.unused(TierId::FASTEST).saturating_sub(high);
         let wanted = Pages(change.step.unsigned_abs()).min(room);
         let cause = match change.tenant {
             Some(tenant) => {

@@ -12,6 +12,8 @@ from tierguest.ballast import free_mib, low_watermark_mib
 from tierguest.cgroup import Cgroup
 from tierguest.configuration import configuration
 from tierguest.daemon import Tierwised
+from tierguest.files import write
+from tierguest.settings import PER_CPU_LISTS
 from tierguest.stairs import Stairs
 
 MIB = 1 << 20
@@ -36,6 +38,8 @@ class Sharing:
         self.groups: dict[str, Cgroup] = {}
         self.stairs: dict[str, Stairs] = {}
         self.daemon: Tierwised | None = None
+        # A hundredth: of up to an eighth on processors' own lists the tenants would have what no reading of free memory promised.
+        write(PER_CPU_LISTS, 100)
         guest.ballast(FAST_MIB + KEPT_MIB)
 
     def begin(self, name: str, mib: int) -> None:

@@ -91,14 +91,8 @@ fn look(b: &mut Bencher<'_>, name: &str, size: u32) {
     let routine = |()| {
         let free = [Pages(0); 2];
         let pages = &mut *pages.borrow_mut();
-        let mut ctx = PlanContext {
-            topology: &topology,
-            pages,
-            free: &free,
-            kept: &[],
-            tenants: &[],
-            specs: &[],
-        };
+        let mut ctx =
+            PlanContext { topology: &topology, pages, free: &free, tenants: &[], specs: &[] };
         estimator.look(Timestamp::ZERO, &mut ctx);
     };
     b.iter_batched(mark, routine, BatchSize::PerIteration);

@@ -114,7 +114,6 @@ pub struct Engine {
     planner: Planner,
     pages: PageTable,
     free: Vec<Pages>,
-    kept: Vec<Pages>,
     tenants: Vec<TenantReading>,
     specs: Vec<TenantSpec>,
     plan: MigrationPlan,
@@ -157,7 +156,6 @@ impl Engine {
     pub fn with_policy(policy: Box<dyn Policy>, topology: Topology, budget: Budget) -> Self {
         Self {
             free: vec![Pages(0); topology.tiers.len()],
-            kept: vec![Pages(0); topology.tiers.len()],
             shared: topology.clone(),
             topology,
             policy,
@@ -214,7 +212,7 @@ impl Engine {
 
     fn take_in_tiers(&mut self, obs: &Observation) {
         for (i, reading) in obs.tiers.iter().enumerate().take(self.free.len()) {
-            (self.free[i], self.kept[i]) = (reading.free, reading.kept);
+            self.free[i] = reading.free;
             let whole = self.topology.tiers[i].capacity;
             self.shared.tiers[i].capacity = whole.saturating_sub(reading.strangers);
         }
@@ -271,7 +269,6 @@ impl Engine {
             topology: &self.shared,
             pages: &mut self.pages,
             free: &self.free,
-            kept: &self.kept,
             tenants: &self.tenants,
             specs: &self.specs,
         };

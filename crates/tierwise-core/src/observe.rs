@@ -101,10 +101,8 @@ pub struct PageCount {
 /// One tier, now.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TierReading {
-    /// Pages not in use, which the next allocation finds.
+    /// Pages not in use.
     pub free: Pages,
-    /// Pages not in use beside these, on lists of a processor's own: it alone allocates from them. Zero where nobody keeps such lists.
-    pub kept: Pages,
     /// Share of the peak bandwidth in use since the last observation, 0 to 1.
     pub utilisation: f64,
     /// Pages in use by nobody who is managed: the kernel, and processes of no tenant. What tenants share is the rest of

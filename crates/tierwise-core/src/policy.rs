@@ -18,8 +18,6 @@ pub struct PlanContext<'a> {
     pub pages: &'a mut PageTable,
     /// Free base pages of each tier, fastest first, as last reported.
     pub free: &'a [Pages],
-    /// Base pages of each tier that are free beside these, on processors' own lists; shorter where nothing is said.
-    pub kept: &'a [Pages],
     /// The tenants, by [`crate::units::TenantId`], as last reported.
     pub tenants: &'a [TenantReading],
     /// What the operator says of the tenants, by [`TenantId`]; shorter if of some nothing is said.
@@ -30,11 +28,6 @@ impl PlanContext<'_> {
     /// Free base pages of a tier.
     pub fn free(&self, tier: TierId) -> Pages {
         self.free.get(tier.index()).copied().unwrap_or_default()
-    }
-
-    /// Base pages of a tier that nobody uses and that are not [`PlanContext::free`].
-    pub fn kept(&self, tier: TierId) -> Pages {
-        self.kept.get(tier.index()).copied().unwrap_or_default()
     }
 
     /// Base pages that a tenant holds in a tier, as last reported.

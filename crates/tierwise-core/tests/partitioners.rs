@@ -77,7 +77,6 @@ fn partitioned(name: &str, tenants: &[Tenant]) -> Vec<Share> {
             topology: &topology,
             pages: &mut pages,
             free: &free,
-            kept: &[],
             tenants: &readings,
             specs: &specs,
         };

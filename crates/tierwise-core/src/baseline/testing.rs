@@ -33,7 +33,6 @@ pub(crate) struct Machine {
     pub(crate) topology: Topology,
     pub(crate) pages: PageTable,
     pub(crate) free: Vec<Pages>,
-    pub(crate) kept: Vec<Pages>,
     pub(crate) tenants: Vec<TenantReading>,
     pub(crate) specs: Vec<TenantSpec>,
     pub(crate) seen: Observation,
@@ -45,7 +44,6 @@ impl Machine {
             topology: topology(tiers),
             pages: PageTable::default(),
             free: vec![Pages(100); tiers],
-            kept: Vec::new(),
             tenants: Vec::new(),
             specs: Vec::new(),
             seen: Observation::default(),
@@ -90,7 +88,6 @@ impl Machine {
             topology: &self.topology,
             pages: &mut self.pages,
             free: &self.free,
-            kept: &self.kept,
             tenants: &self.tenants,
             specs: &self.specs,
         }

@@ -66,12 +66,6 @@ impl<'a, 'b> Turn<'a, 'b> {
         to.is_some_and(|to| self.move_to(page, to, cause))
     }
 
-    /// Base pages of a tier that nobody will use: what is free, and what processors keep, to which a demotion adds first and of which the next
-    /// promotion is served.
-    pub(super) fn unused(&self, tier: TierId) -> Pages {
-        self.books.room.free(tier) + self.ctx.kept(tier)
-    }
-
     /// Base pages that a tier can still take from migrations: down to its min watermark.
     pub(super) fn takes(&self, tier: TierId) -> Pages {
         self.books.room.free(tier).saturating_sub(self.ctx.topology.tier(tier).watermarks.min)

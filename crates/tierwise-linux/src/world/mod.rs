@@ -415,7 +415,6 @@ impl<C: Calls> World for LiveWorld<C> {
     /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it, and what it has too much
     /// of is demoted afterwards.
     fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Result<()> {
-        let first = out.len();
         let carried = self.carrier.carry(
             &plan.moves,
             self.settings.dry_run,
@@ -426,8 +425,6 @@ impl<C: Calls> World for LiveWorld<C> {
             out,
         );
         self.meter.moving(self.carrier.take_cpu());
-        let frames = self.settings.block.in_pages(self.host.page_size);
-        out[first..].iter().for_each(|outcome| self.room.moved(outcome, frames));
         if let Err(e) = carried {
             // Tomorrow's plan may be carried out: a capability that is missing is said, not died of.
             self.news.push(News::Refused(e.to_string()));

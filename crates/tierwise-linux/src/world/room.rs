@@ -1,10 +1,9 @@
 //! What of each tier is free, and what strangers hold of it.
 //!
-//! Free is `MemFree` and what processors keep on lists of their own ([`crate::topology::per_cpu`]): a demotion fills those lists first, and the next
-//! promotion is served from them. The lists are read with each survey only, because printing them costs the kernel much; in between, what is
-//! moved is counted, and what `MemFree` says is believed where it is less.
+//! What processors keep on lists of their own ([`crate::topology::per_cpu`]) is in nobody's use, and the next allocation does not find it either: the
+//! engine is told `MemFree` as what is free, and of strangers only what is neither. The lists are read with each survey only, because printing
+//! them costs the kernel much.
 
-use tierwise_core::migrate::MoveOutcome;
 use tierwise_core::observe::{TenantReading, TierReading};
 use tierwise_core::units::Pages;
 
@@ -30,7 +29,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Free pages of each tier, as of the last reading and what was moved since.
+    /// Unused pages of each tier, as of the last reading.
     pub fn free(&self) -> &[Pages] {
         &self.free
     }
@@ -62,40 +61,22 @@ impl Room {
     /// As [`Room::survey`].
     pub fn read(&mut self, roots: &Roots, host: &Host) -> Result<()> {
         host.free(roots, &mut self.reader, &mut self.unlisted)?;
-        for (i, free) in self.free.iter_mut().enumerate() {
-            *free = (*free).min(self.unlisted[i] + self.listed[i]);
-        }
+        self.free.clear();
+        self.free.extend(self.unlisted.iter().zip(&self.listed).map(|(&a, &b)| a + b));
         Ok(())
     }
 
-    /// So many pages lie elsewhere now.
-    pub fn moved(&mut self, outcome: &MoveOutcome, frames: Pages) {
-        if outcome.result.is_err() {
-            return;
-        }
-        if let Some(free) = outcome.from.and_then(|from| self.free.get_mut(from.index())) {
-            *free += frames;
-        }
-        if let Some(free) = self.free.get_mut(outcome.to.index()) {
-            *free = free.saturating_sub(frames);
-        }
-    }
-
-    /// Hands the readings over.
+    /// Hands the readings over: what the next allocation finds, which processors' lists are not.
     pub fn tell(&self, out: &mut Vec<TierReading>) {
         out.clear();
-        out.extend((0..self.free.len()).map(|i| {
-            let free = self.unlisted[i].min(self.free[i]);
-            let kept = self.free[i] - free;
-            TierReading { free, kept, utilisation: 0.0, strangers: self.strangers[i] }
-        }));
+        let of_tiers = self.unlisted.iter().zip(&self.strangers);
+        let reading = |(&free, &strangers)| TierReading { free, utilisation: 0.0, strangers };
+        out.extend(of_tiers.map(reading));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tierwise_core::units::{PageId, TierId};
-
     use super::*;
     use crate::topology::fixture;
 
@@ -106,37 +87,29 @@ mod tests {
         fixture::put(&roots.sys.join("devices/system/node/node0/meminfo"), &text);
     }
 
-    /// Processors keep 2 x 2 x 63 pages of node 0, a mebibyte, on their lists, and 40 are free beside.
+    /// Processors keep 2 x 2 x 63 pages of node 0, a mebibyte, on their lists, and 40 mebibytes are free beside.
     #[test]
-    fn what_moves_is_counted_until_the_lists_are_read_again() {
+    fn what_processors_keep_is_no_strangers_and_not_told_as_free() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
         let host = Host::discover(&roots, None).unwrap();
         let (mut room, listed) = (Room::default(), Pages(4 * 63));
         meminfo(&roots, 40 * KIB);
         let tenant = TenantReading { usage: vec![Pages(256)], ..TenantReading::default() };
         room.survey(&roots, &host, &[tenant]).unwrap();
-        let before = Pages(40 * 256) + listed;
-        assert_eq!(room.free()[0], before);
-        let strangers = host.tiers[0].capacity - before - Pages(256);
+        let unused = Pages(40 * 256) + listed;
+        assert_eq!(room.free()[0], unused);
         let mut told = Vec::new();
         room.tell(&mut told);
-        assert_eq!((told[0].free, told[0].kept), (Pages(40 * 256), listed));
-        assert_eq!(told[0].strangers, strangers);
-        // A promotion that processors' lists served: MemFree is what it was.
-        let (from, to) = (Some(TierId(1)), TierId(0));
-        let outcome = MoveOutcome { page: PageId(0), from, to, result: Ok(()) };
-        room.moved(&outcome, Pages(64));
-        room.read(&roots, &host).unwrap();
-        assert_eq!(room.free()[0], before - Pages(64));
-        // A stranger allocates meanwhile.
+        let strangers = host.tiers[0].capacity - unused - Pages(256);
+        assert_eq!((told[0].free, told[0].strangers), (Pages(40 * 256), strangers));
+        // A stranger allocates: shares follow with the next survey.
         meminfo(&roots, 30 * KIB);
         room.read(&roots, &host).unwrap();
-        assert_eq!(room.free()[0], Pages(30 * 256) + listed);
-        // Nobody knows that he freed it, before the next survey.
-        meminfo(&roots, 50 * KIB);
-        room.read(&roots, &host).unwrap();
+        room.tell(&mut told);
+        assert_eq!((told[0].free, told[0].strangers), (Pages(30 * 256), strangers));
         assert_eq!(room.free()[0], Pages(30 * 256) + listed);
         room.survey(&roots, &host, &[]).unwrap();
-        assert_eq!(room.free()[0], Pages(50 * 256) + listed);
+        room.tell(&mut told);
+        assert_eq!(told[0].strangers, strangers + Pages(11 * 256));
     }
 }

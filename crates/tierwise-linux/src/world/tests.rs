@@ -149,7 +149,7 @@ fn memory_is_born_moves_is_found_elsewhere_and_goes() {
     assert!(seen.tenants[0].running);
     assert_eq!(seen.tiers.len(), 2);
     for (i, tier) in seen.tiers.iter().enumerate() {
-        let known = tier.free + tier.kept + tier.strangers + seen.tenants[0].usage[i];
+        let known = world.room.free()[i] + tier.strangers + seen.tenants[0].usage[i];
         let off = known.0.abs_diff(world.host.tiers[i].capacity.0);
         assert!(
             off <= world.host.tiers[i].capacity.0 / room::STEPS,

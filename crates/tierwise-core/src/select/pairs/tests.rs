@@ -68,7 +68,6 @@ impl Machine {
             topology: &self.topology,
             pages: &mut self.pages,
             free: &[Pages(4), Pages(4)],
-            kept: &[],
             tenants: &self.tenants,
             specs: &[],
         };
@@ -157,7 +156,6 @@ fn only_a_partition_sets_pages_moving() {
         topology: &machine.topology,
         pages: &mut machine.pages,
         free: &[Pages(4), Pages(4)],
-        kept: &[],
         tenants: &machine.tenants,
         specs: &[],
     };

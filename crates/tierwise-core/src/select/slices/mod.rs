@@ -16,8 +16,9 @@
 //! A share's promotion rate slows its tenant's exchanges down: to that part of the pages that it exchanged in its
 //! busiest recent slice at the full rate. What a share grows or shrinks by goes on at the slices' pace.
 //!
-//! A tier short of its low watermark is relieved at any time, by whoever holds more than its share first, and no share grows into
-//! what is kept free: up to the high watermark.
+//! A tier short of its low watermark is relieved at any time, by whoever holds more than its share first. If that follows at once on the growth
+//! of shares, they promised more than there is, as a live machine's may; best-effort shares then wait with growing, a second at first and
+//! twice as long each time, or the same pages would be promoted and relieved by every slice.
 //! Deltas are worked out anew at each slice, so that moves that failed, births and ends are made good.
 //!
 //! Parameters: `slice_ms` (100), and `p_max`, the most base pages that a slice demotes and the most that it
@@ -26,6 +27,7 @@
 //! pages that were not accessed; with "latency-critical" the others' leave room for what they will allocate.
 
 mod candidates;
+mod growth;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,7 @@ use std::time::Duration;
 pub use schedule::{Change, plan_slice};
 
 use candidates::{Candidates, Member};
+use growth::Growth;
 
 use super::books::Books;
 use super::pressure::{Need, Pressure};
@@ -75,6 +78,7 @@ pub struct Slices {
     changes: Vec<Change>,
     competing: Vec<Member>,
     found: Candidates,
+    growth: Growth,
 }
 
 impl Slices {
@@ -99,14 +103,15 @@ impl Slices {
             changes: Vec::new(),
             competing: Vec::new(),
             found: Candidates::default(),
+            growth: Growth::default(),
         })
     }
 
     /// Demotes from tiers that are short of memory, slowest first.
-    fn relieve(&mut self, turn: &mut Turn<'_, '_>) {
+    fn relieve(&mut self, now: Timestamp, turn: &mut Turn<'_, '_>) {
         for tier in turn.ctx.topology.ids().rev().skip(1) {
             let marks = turn.ctx.topology.tier(tier).watermarks;
-            let free = turn.unused(tier);
+            let free = turn.books.room.free(tier);
             if free >= marks.low {
                 continue;
             }
@@ -115,6 +120,9 @@ impl Slices {
             self.pressure.find(tier, wanted, Need::Pressure, turn, found);
             for &page in &self.found.cold {
                 turn.demote(page, tier, Cause::Pressure);
+            }
+            if tier == TierId::FASTEST {
+                self.growth.relieved(now, self.length);
             }
         }
     }
@@ -150,7 +158,7 @@ impl Slices {
         }
         if !self.competing.is_empty() {
             let high = turn.ctx.topology.tier(fast).watermarks.high;
-            let left = signed(turn.unused(fast)) - signed(high) - claimed;
+            let left = signed(turn.books.room.free(fast)) - signed(high) - claimed;
             self.changes.push(Change::new(None, false, left));
         }
     }
@@ -184,25 +192,25 @@ impl Slices {
     }
 
     /// Promotes what the slice adds, latency-critical tenants first. Returns how much.
-    fn take(&mut self, turn: &mut Turn<'_, '_>) -> Pages {
+    fn take(&mut self, now: Timestamp, turn: &mut Turn<'_, '_>) -> Pages {
         let mut taken = Pages(0);
+        self.growth.began(now, self.length);
         for critical in [true, false] {
             for i in 0..self.changes.len() {
                 let change = self.changes[i];
-                if change.critical == critical && change.step > 0 {
-                    taken += self.promote(change, turn);
+                let waits = !critical && self.growth.waits(now);
+                if change.critical == critical && change.step > 0 && !waits {
+                    let moved = self.promote(change, turn);
+                    self.growth.grew(now, moved);
+                    taken += moved;
                 }
             }
         }
         taken
     }
 
-    /// Down to the high watermark only: what a share promises beyond it is not there now, and would be relieved again by the next
-    /// slice.
     fn promote(&mut self, change: Change, turn: &mut Turn<'_, '_>) -> Pages {
-        let high = turn.ctx.topology.tier(TierId::FASTEST).watermarks.high;
-        let room = turn.unused(TierId::FASTEST).saturating_sub(high);
-        let wanted = Pages(change.step.unsigned_abs()).min(room);
+        let wanted = Pages(change.step.unsigned_abs());
         let cause = match change.tenant {
             Some(tenant) => {
                 let member = [Member::alone(tenant, wanted)];
@@ -403,7 +411,7 @@ impl Selector for Slices {
     ) {
         let books = std::mem::take(&mut self.books);
         let mut turn = Turn::open(books, ctx, estimator, shares, plan);
-        self.relieve(&mut turn);
+        self.relieve(tick.now, &mut turn);
         let due = self.slice.take(tick.now);
         if tick.partitioned {
             // The first slice of a partition begins with it.
@@ -412,7 +420,7 @@ impl Selector for Slices {
         if due || tick.partitioned {
             self.survey(&turn);
             plan_slice(&mut self.changes, self.most);
-            let moved = self.give(&mut turn).max(self.take(&mut turn));
+            let moved = self.give(&mut turn).max(self.take(tick.now, &mut turn));
             self.refine(self.most.saturating_sub(moved), &mut turn);
         }
         self.books = turn.books;

@@ -230,16 +230,16 @@ fn a_tier_that_is_short_is_relieved_between_slices_by_who_holds_more_than_its_sh
     assert!(moves.iter().all(|m| m.0 >= 100 && m.2 == Cause::Pressure));
 }
 
-/// A live machine's shares may promise what somebody else has taken by now. 100 pages, of which six are to stay free.
+/// A live machine's shares may promise what somebody else has taken by now. 100 pages, of which four are to stay free.
 #[test]
-fn no_share_grows_into_what_is_kept_free_to_be_relieved_again() {
-    let mut enforced = Enforced::new(1, "");
-    enforced.machine.born_of(0, 0..90, 0).born_of(0, 90..120, 1);
-    enforced.share(0, Share::exactly(Pages(99)));
+fn shares_that_promise_too_much_do_not_grow_and_shrink_with_every_slice() {
+    let mut enforced = Enforced::new(2, "");
+    enforced.machine.born_of(1, 0..90, 0).born_of(1, 90..120, 1);
+    enforced.partition(&[0, 99]);
     enforced.sample(0..120, 1);
-    (0..5).for_each(|_| drop(enforced.slice()));
-    assert_eq!(enforced.machine.free[0], Pages(6));
-    assert_eq!(enforced.slice(), []);
+    let moved: usize = (0..100).map(|_| enforced.slice().len()).sum();
+    // Some eight up and some four down each of the four times in ten seconds, and not a hundred times.
+    assert!((8..80).contains(&moved), "{moved} moves");
 }
 
 #[test]

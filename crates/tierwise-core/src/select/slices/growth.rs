@@ -1,0 +1,82 @@
+//! Whether shares may grow now, or wait because what they promised was not there.
+
+use std::time::Duration;
+
+use crate::units::{Pages, Timestamp};
+
+/// The first wait: a partition interval of a second, in which a live world tells anew what there is to share.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// The longest: somebody who frees memory is found within a minute.
+const LONGEST: Duration = Duration::from_secs(64);
+
+/// A tier that is short so many slices after a growth is short because of it.
+const CAUSED: u32 = 2;
+
+/// What followed on growth so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Growth {
+    grew: Option<Timestamp>,
+    wait: Duration,
+    resumes: Timestamp,
+}
+
+impl Growth {
+    /// A slice begins. Growth that nothing followed on was right.
+    pub(super) fn began(&mut self, now: Timestamp, slice: Duration) {
+        if self.grew.is_some_and(|grew| now.since(grew) > slice * CAUSED) {
+            (self.grew, self.wait) = (None, Duration::ZERO);
+        }
+    }
+
+    /// Whether growth has to wait.
+    pub(super) fn waits(&self, now: Timestamp) -> bool {
+        now < self.resumes
+    }
+
+    /// Shares grew by so much.
+    pub(super) fn grew(&mut self, now: Timestamp, pages: Pages) {
+        if pages > Pages(0) {
+            self.grew = Some(now);
+        }
+    }
+
+    /// The tier was short and was relieved.
+    pub(super) fn relieved(&mut self, now: Timestamp, slice: Duration) {
+        if self.grew.take().is_some_and(|grew| now.since(grew) <= slice * CAUSED) {
+            self.wait = (self.wait * 2).clamp(SHORTEST, LONGEST);
+            self.resumes = now + self.wait;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLICE: Duration = Duration::from_millis(100);
+
+    fn at(milliseconds: u64) -> Timestamp {
+        Timestamp(milliseconds * 1_000_000)
+    }
+
+    #[test]
+    fn growth_that_is_relieved_at_once_waits_twice_as_long_each_time() {
+        let mut growth = Growth::default();
+        growth.relieved(at(0), SLICE);
+        assert!(!growth.waits(at(0)), "nobody grew");
+        for (now, wait) in [(100, 1000), (1200, 2000), (3300, 4000)] {
+            growth.began(at(now), SLICE);
+            growth.grew(at(now), Pages(4));
+            growth.relieved(at(now + 100), SLICE);
+            assert!(growth.waits(at(now + 99 + wait)));
+            assert!(!growth.waits(at(now + 100 + wait)));
+        }
+        // Growth that is left alone begins anew.
+        growth.grew(at(8000), Pages(4));
+        growth.began(at(8300), SLICE);
+        growth.grew(at(8300), Pages(4));
+        growth.relieved(at(8400), SLICE);
+        assert!(!growth.waits(at(9400)));
+    }
+}

@@ -78,7 +78,7 @@ def memtis_places(guest: Guest) -> None:
         recipe = recipe.replace(shipped, here)
     file = guest.folder / "memtis.toml"
     file.write_text(recipe)
-    _converges(guest, "memtis", str(file), forget=1)
+    _converges(guest, "memtis", str(file), forget=1, left_mib=LEFT_TO_SHARE_MIB)
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 from tierguest import Guest, Lack, test
+from tierguest.files import write
+from tierguest.settings import PER_CPU_LISTS
 
 SITE = "/lab/bin/emt-site"
 # A guest is emulated: what is judged is where pages are, not what it costs.
@@ -73,6 +75,8 @@ def _run(guest: Guest, node: int, signal: str, slow: str, spare_mib: int, interv
     assert Path(SITE).is_dir(), f"{SITE} is not in the guest: run python/emt/lab.sh on the host"
     file = guest.folder / "program.py"
     file.write_text(PROGRAM)
+    # A hundredth: with an eighth on processors' lists, which nobody's pressure is, nobody would know how much is left.
+    write(PER_CPU_LISTS, 100)
     # The C library returns small buffers' memory to the system only from its own mappings: one arena keeps addresses steady.
     words = ("env", f"PYTHONPATH={SITE}", "MALLOC_ARENA_MAX=1", "numactl", f"--preferred={node}", "python3", str(file))
     try:

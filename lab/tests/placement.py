@@ -16,8 +16,8 @@ ALL_MIB = 608
 # is cold has to go where it belongs. tierwise shares what the kernel's high watermark leaves, and the kernel's low one is what others go down to.
 LEFT_MIB = 90
 LEFT_TO_SHARE_MIB = 110
-# As long as those get that are only measured; the programs do not change meanwhile.
-CONVERGENCE_S = 30
+# As long as those get that are only measured, twice what they need; the programs do not change meanwhile.
+CONVERGENCE_S = 20
 # What nobody moves does not move later either.
 STILL_S = 5
 # An idle host needs half a minute, and a busy one ten times as long: its guests have the time of day and not the processor.

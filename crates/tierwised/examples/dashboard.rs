@@ -209,6 +209,7 @@ fn counters(second: u64) -> Counters {
         demote_fail: vec![failed("gone", 2)],
         // A block is a huge page.
         moved_bytes: (promote_success + demote_success) << 21,
+        promoted_cache_bytes: 0,
         strays: 17,
         samples: second * 850,
         blocks: 99_000,

@@ -144,6 +144,9 @@ pub struct Counters {
     pub demote_fail: Vec<Failed>,
     /// Bytes moved.
     pub moved_bytes: u64,
+    /// Bytes of page cache that the kernel was told to promote and did, as it last counted.
+    #[serde(default)]
+    pub promoted_cache_bytes: u64,
     /// Pages that somebody else moved, the kernel most likely.
     pub strays: u64,
     /// Samples of accesses handled.

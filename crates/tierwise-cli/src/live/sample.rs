@@ -29,6 +29,7 @@ pub fn snapshot() -> Snapshot {
             demote_success: 3500,
             demote_fail: Vec::new(),
             moved_bytes: 15 * GIB,
+            promoted_cache_bytes: 0,
             strays: 2,
             samples: 0,
             blocks: 65_536,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tierwise_linux::damon::admin;
+use tierwise_linux::migrate::cache_promoter::cache_record;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings;
 use tierwise_linux::world::damon_record;
@@ -54,33 +55,32 @@ impl Restore {
                 "{folder}: there is no such folder; --state names the one of the configuration's key state"
             )));
         }
-        let daemon = (folder.join("settings.json"), damon_record(&folder));
-        let recording = record_live::state_files(&folder);
         let mut lines = Vec::new();
-        for (settings, damon) in [daemon, recording] {
-            lines.extend(give_back(roots, &settings, &damon)?);
-        }
+        let daemon = [damon_record(&folder), cache_record(&folder)];
+        lines.extend(give_back(roots, &folder.join("settings.json"), &daemon)?);
+        let (settings, damon) = record_live::state_files(&folder);
+        lines.extend(give_back(roots, &settings, &[damon])?);
         Ok(lines)
     }
 }
 
 /// Turns DAMON's threads off first: the kernel's own use of DAMON cannot be switched on while they run. Nothing is touched while the
 /// owner of the state file runs.
-fn give_back(roots: &Roots, state: &Path, damon: &Path) -> Result<Vec<String>, Failure> {
-    if !state.exists() && !damon.exists() {
+fn give_back(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    if !state.exists() && !damon.iter().any(|record| record.exists()) {
         return Ok(Vec::new());
     }
     let mut lines = Vec::new();
     let report = settings::restore_after(roots, state, || {
-        let was_there = damon.exists();
-        let places = admin::clean_up_recorded(roots, damon)?;
-        lines.extend(
-            places
-                .iter()
-                .map(|place| format!("kdamond {place}: off, unless somebody else has it by now")),
-        );
-        if was_there && places.is_empty() {
-            lines.push(format!("{}: of an earlier boot: nothing to turn off", damon.display()));
+        for record in damon.iter().filter(|record| record.exists()) {
+            let places = admin::clean_up_recorded(roots, record)?;
+            let off =
+                |place: &u32| format!("kdamond {place}: off, unless somebody else has it by now");
+            lines.extend(places.iter().map(off));
+            if places.is_empty() {
+                let record = record.display();
+                lines.push(format!("{record}: of an earlier boot: nothing to turn off"));
+            }
         }
         Ok(())
     });

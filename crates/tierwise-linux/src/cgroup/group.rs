@@ -70,6 +70,16 @@ impl Group {
         numa_stat::usage(path, text, out)
     }
 
+    /// Adds its page cache by node, of all groups below it too.
+    ///
+    /// # Errors
+    /// As [`Group::usage`].
+    pub fn page_cache(&self, reader: &mut Reader, out: &mut Vec<(u32, Bytes)>) -> Result<()> {
+        reader.text(&self.path, format_args!("memory.numa_stat"))?;
+        let (path, text) = reader.last();
+        numa_stat::page_cache(path, text, out)
+    }
+
     /// All memory charged to it, kernel memory too.
     ///
     /// # Errors

@@ -30,18 +30,32 @@ use tierwise_core::units::Bytes;
 
 use crate::error::{LinuxError, Result};
 
-/// The rows that are added up: the LRU lists.
+/// The LRU lists.
 const LISTS: [&str; 5] =
     ["inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable"];
+/// Those of them that page cache is on.
+const FILE_LISTS: [&str; 2] = ["inactive_file", "active_file"];
 
 /// Adds a group's memory to the nodes of `usage`, which is kept ascending by node.
 ///
 /// # Errors
 /// A row that is not as the kernel documents it.
 pub fn usage(path: &Path, text: &str, usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
+    rows(path, text, &LISTS, usage)
+}
+
+/// Adds a group's page cache to the nodes of `usage`, which is kept ascending by node.
+///
+/// # Errors
+/// As [`usage`].
+pub fn page_cache(path: &Path, text: &str, usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
+    rows(path, text, &FILE_LISTS, usage)
+}
+
+fn rows(path: &Path, text: &str, wanted: &[&str], usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
     for (index, line) in text.lines().enumerate() {
         let mut words = line.split_whitespace();
-        if !words.next().is_some_and(|row| LISTS.contains(&row)) {
+        if !words.next().is_some_and(|row| wanted.contains(&row)) {
             continue;
         }
         for word in words {

@@ -84,6 +84,8 @@ impl Fake {
             "filters/0/type",
             "filters/0/memcg_path",
             "filters/0/matching",
+            "filters/1/type",
+            "filters/1/matching",
         ] {
             put(&self.file(index, &format!("contexts/0/schemes/{scheme}/{name}")), "");
         }

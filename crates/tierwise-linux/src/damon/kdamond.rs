@@ -168,19 +168,18 @@ impl Kdamond {
         if self.is_on()? { self.commit() } else { Ok(()) }
     }
 
-    /// Gives a scheme another quota while it runs.
+    /// Gives a scheme another quota, from the next [`Kdamond::commit`] on if it runs.
     ///
     /// # Errors
     /// There is no such scheme, or the kernel refuses the value.
-    pub fn set_quota(&mut self, scheme: usize, quota: super::Quota) -> Result<()> {
+    pub fn write_quota(&mut self, scheme: usize, quota: super::Quota) -> Result<()> {
         let folder = self.scheme_folder(scheme);
         let found = self.schemes.get_mut(scheme);
         let found = found.ok_or_else(|| {
             LinuxError::file(&folder, "write", std::io::ErrorKind::NotFound.into())
         })?;
         found.quota = quota;
-        found.write_quota(&folder)?;
-        if self.is_on()? { self.commit() } else { Ok(()) }
+        found.write_quota(&folder)
     }
 
     /// Turns it off if it runs.
@@ -205,7 +204,7 @@ impl Kdamond {
     pub fn regions(&self, reader: &mut Reader, out: &mut Vec<HostRegion>) -> Result<bool> {
         out.clear();
         let updated = patience::write(&self.state, "update_schemes_tried_regions");
-        if !self.is_on()? {
+        if !self.is_on()? || patience::was_cancelled(&updated) {
             return Ok(false);
         }
         updated?;
@@ -213,12 +212,19 @@ impl Kdamond {
         Ok(true)
     }
 
-    /// What a scheme did since the kdamond was turned on.
+    /// Has the kernel tell what its schemes did, for [`Kdamond::stats`].
     ///
     /// # Errors
-    /// It does not run, or there is no such scheme.
+    /// It does not run.
+    pub fn update_stats(&self) -> Result<()> {
+        patience::write(&self.state, "update_schemes_stats")
+    }
+
+    /// What a scheme had done by the last [`Kdamond::update_stats`], since the kdamond was turned on.
+    ///
+    /// # Errors
+    /// There is no such scheme.
     pub fn stats(&self, scheme: usize) -> Result<SchemeStats> {
-        patience::write(&self.state, "update_schemes_stats")?;
         SchemeStats::read(&self.scheme_folder(scheme))
     }
 

@@ -15,7 +15,11 @@ const PAUSE: Duration = Duration::from_millis(5);
 const TRIES: u32 = 400;
 
 fn is_busy(error: &LinuxError) -> bool {
-    matches!(error, LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EBUSY))
+    is(error, libc::EBUSY)
+}
+
+fn is(error: &LinuxError, number: i32) -> bool {
+    matches!(error, LinuxError::File { source, .. } if source.raw_os_error() == Some(number))
 }
 
 /// Tries until the answer is something else than `EBUSY`, or the patience is at an end.
@@ -47,6 +51,11 @@ pub(super) fn number<T: std::str::FromStr>(path: &Path) -> Result<T> {
     patiently(|| file::value(path, "a number"))
 }
 
+/// Whether the kdamond ended while it was asked (`damon_call`): its process has, and it says so before it is off.
+pub(super) fn was_cancelled<T>(answer: &Result<T>) -> bool {
+    answer.as_ref().err().is_some_and(|e| is(e, libc::ECANCELED))
+}
+
 /// Whether the last answer was that the lock, or DAMON itself, is taken.
 pub(super) fn was_busy<T>(answer: &Result<T>) -> bool {
     answer.as_ref().err().is_some_and(is_busy)
@@ -70,6 +79,7 @@ mod tests {
         assert!(was_busy(&patiently_with(3, Duration::ZERO, &mut never)));
         let mut refused = answers(vec![Err(error(libc::EINVAL)), Ok(3)]);
         let refused = patiently_with(5, Duration::ZERO, &mut refused);
-        assert!(refused.is_err() && !was_busy(&refused));
+        assert!(refused.is_err() && !was_busy(&refused) && !was_cancelled(&refused));
+        assert!(was_cancelled(&Err::<u32, _>(error(libc::ECANCELED))));
     }
 }

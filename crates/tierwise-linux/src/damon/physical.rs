@@ -50,6 +50,19 @@ pub fn ranges(roots: &Roots, node: u32) -> Result<Vec<(u64, u64)>> {
     Ok(ranges)
 }
 
+/// As [`ranges`], of several nodes.
+///
+/// # Errors
+/// As [`ranges`].
+pub fn of_nodes(roots: &Roots, nodes: &[u32]) -> Result<Vec<(u64, u64)>> {
+    let mut all = Vec::new();
+    for &node in nodes {
+        all.extend(ranges(roots, node)?);
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

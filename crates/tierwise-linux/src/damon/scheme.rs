@@ -67,7 +67,7 @@ impl Default for Pattern {
 pub struct Quota {
     /// Time of the kdamond, in whole milliseconds.
     pub time: Duration,
-    /// Bytes tried.
+    /// Bytes tried. Less than a page lets nothing through.
     pub bytes: Bytes,
     /// The interval, in whole milliseconds.
     pub interval: Duration,
@@ -80,6 +80,35 @@ impl Default for Quota {
     }
 }
 
+/// Which pages of a region: those that no filter rejects. Physical addresses only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filter {
+    /// Only those charged to a memory cgroup itself, not its children: its path from the cgroup mount, as in
+    /// "/system.slice/redis.service".
+    Memcg(String),
+    /// Only those of files.
+    Files,
+}
+
+impl Filter {
+    /// Writes it into its folder: it rejects. Since Linux 6.14 one could also allow.
+    fn write(&self, folder: &Path) -> Result<()> {
+        let (kind, matching) = match self {
+            Self::Memcg(_) => ("memcg", "N"),
+            Self::Files => ("anon", "Y"),
+        };
+        patience::write(&folder.join("type"), kind)?;
+        if let Self::Memcg(path) = self {
+            patience::write(&folder.join("memcg_path"), path)?;
+        }
+        patience::write(&folder.join("matching"), matching)?;
+        match patience::write(&folder.join("allow"), "N") {
+            Err(e) if e.is_gone() => Ok(()),
+            other => other,
+        }
+    }
+}
+
 /// A scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scheme {
@@ -89,16 +118,15 @@ pub struct Scheme {
     pub pattern: Pattern,
     /// How much at most.
     pub quota: Quota,
-    /// Only pages charged to this memory cgroup itself, not its children: its path from the cgroup mount, as in
-    /// "/system.slice/redis.service". Physical addresses only.
-    pub memcg: Option<String>,
+    /// Which of their pages.
+    pub filters: Vec<Filter>,
 }
 
 impl Scheme {
     /// Reports every region.
     pub fn stat() -> Self {
         let (pattern, quota) = (Pattern::default(), Quota::default());
-        Self { action: Action::Stat, pattern, quota, memcg: None }
+        Self { action: Action::Stat, pattern, quota, filters: Vec::new() }
     }
 
     /// Writes it into its folder, `schemes/<n>`. It counts from the next `on` or `commit`.
@@ -116,7 +144,7 @@ impl Scheme {
         bounds(&pattern.join("nr_accesses"), &self.pattern.nr_accesses)?;
         bounds(&pattern.join("age"), &self.pattern.age)?;
         self.write_quota(folder)?;
-        self.write_filter(folder)
+        self.write_filters(folder)
     }
 
     /// Writes its quota alone, for a running scheme that is given another.
@@ -131,24 +159,15 @@ impl Scheme {
         patience::write(&quotas.join("reset_interval_ms"), &interval.as_millis().to_string())
     }
 
-    /// One filter that rejects what does not belong to the cgroup.
-    fn write_filter(&self, folder: &Path) -> Result<()> {
+    fn write_filters(&self, folder: &Path) -> Result<()> {
         // Since Linux 6.15 filters that pages are asked for have a folder of their own, and the old one is going.
         let newer = folder.join("ops_filters");
         let filters = if newer.is_dir() { newer } else { folder.join("filters") };
-        let Some(memcg) = &self.memcg else {
-            return patience::write(&filters.join("nr_filters"), "0");
-        };
-        patience::write(&filters.join("nr_filters"), "1")?;
-        let filter = filters.join("0");
-        patience::write(&filter.join("type"), "memcg")?;
-        patience::write(&filter.join("memcg_path"), memcg)?;
-        patience::write(&filter.join("matching"), "N")?;
-        // Before Linux 6.14 a filter could only reject, and there is no file to say so.
-        match patience::write(&filter.join("allow"), "N") {
-            Err(e) if e.is_gone() => Ok(()),
-            other => other,
+        patience::write(&filters.join("nr_filters"), &self.filters.len().to_string())?;
+        for (i, filter) in self.filters.iter().enumerate() {
+            filter.write(&filters.join(i.to_string()))?;
         }
+        Ok(())
     }
 }
 

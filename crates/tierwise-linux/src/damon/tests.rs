@@ -55,7 +55,7 @@ fn schemes_that_move_name_node_quota_and_cgroup() {
         action: Action::MigrateHot { node: 3 },
         pattern: Pattern { nr_accesses: 1..=20, ..Pattern::default() },
         quota: Quota { bytes: Bytes(1 << 20), ..Quota::default() },
-        memcg: Some("/a/b".into()),
+        filters: vec![Filter::Memcg("/a/b".into()), Filter::Files],
     };
     let physical = Target::Physical(vec![(0, 1 << 30)]);
     taken[0].configure(&monitoring(physical, vec![scheme])).unwrap();
@@ -66,13 +66,20 @@ fn schemes_that_move_name_node_quota_and_cgroup() {
         (scheme("filters/0/type"), scheme("filters/0/memcg_path")),
         ("memcg".into(), "/a/b".into())
     );
-    assert_eq!(scheme("filters/0/matching"), "N");
+    assert_eq!(
+        (scheme("filters/nr_filters"), scheme("filters/0/matching")),
+        ("2".into(), "N".into())
+    );
+    assert_eq!(
+        (scheme("filters/1/type"), scheme("filters/1/matching")),
+        ("anon".into(), "Y".into())
+    );
     assert_eq!(fake.text(0, "contexts/0/targets/0/regions/0/end"), (1u64 << 30).to_string());
 
     let quota = Quota { time: Duration::from_millis(7), ..Quota::default() };
-    taken[0].set_quota(0, quota).unwrap();
+    taken[0].write_quota(0, quota).unwrap();
     assert_eq!((scheme("quotas/ms"), scheme("quotas/bytes")), ("7".into(), "0".into()));
-    assert!(taken[0].set_quota(5, quota).is_err());
+    assert!(taken[0].write_quota(5, quota).is_err());
     for (name, value) in [("sz_tried", 9), ("sz_applied", 4), ("qt_exceeds", 1)] {
         put(&fake.file(0, &format!("contexts/0/schemes/0/stats/{name}")), &value.to_string());
     }

@@ -1,8 +1,8 @@
 //! DAMON on physical memory: one kdamond for all processes, whatever their number. It says how hot ranges of frames are, not
 //! whose they are; [`super::frames`] finds that out through `/proc/PID/pagemap`, which shows frames to `CAP_SYS_ADMIN` only.
 //!
-//! With a memory cgroup the scheme's filter counts only its pages; which regions are reported does not change, because
-//! the kernel asks the filter when it acts on a region's pages.
+//! The kernel's memory cgroup filters are of no use here: it asks them when it acts on a region's pages, and a filter does not
+//! change which regions there are. Where it moves pages itself they are ([`crate::migrate::damos`]).
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tierwise_core::observe::RegionWatch;
 use super::frames::Frames;
 use super::{Look, Seen, Watched, thread_cpu};
 use crate::damon::operations;
-use crate::damon::{Admin, Kdamond, Monitoring, Scheme, SchemeStats, Target};
+use crate::damon::{Admin, Kdamond, Monitoring, Scheme, Target};
 use crate::error::Result;
 use crate::process::Reader;
 use crate::roots::Roots;
@@ -39,8 +39,7 @@ pub struct DamonPaddr {
 }
 
 impl DamonPaddr {
-    /// Over ranges of physical addresses ([`crate::damon::physical::ranges`]), ascending; with a cgroup's path from the
-    /// cgroup mount, counting its pages only.
+    /// Over ranges of physical addresses ([`crate::damon::physical::ranges`]), ascending.
     ///
     /// # Errors
     /// There is no DAMON, all of it is somebody else's, or the record cannot be read.
@@ -49,9 +48,8 @@ impl DamonPaddr {
         record: Option<&Path>,
         watch: RegionWatch,
         ranges: Vec<(u64, u64)>,
-        memcg: Option<String>,
     ) -> Result<Self> {
-        let schemes = vec![Scheme { memcg, ..Scheme::stat() }];
+        let schemes = vec![Scheme::stat()];
         let admin = Admin::open(roots, record)?;
         admin.has_room()?;
         Ok(Self {
@@ -63,14 +61,6 @@ impl DamonPaddr {
             reader: Reader::default(),
             spent: Duration::ZERO,
         })
-    }
-
-    /// What the scheme counted since it was turned on: with a cgroup, `applied` are its bytes.
-    ///
-    /// # Errors
-    /// It was not started, or does not run any more.
-    pub fn stats(&self) -> Result<SchemeStats> {
-        self.kdamonds.first().map_or(Ok(SchemeStats::default()), |k| k.stats(0))
     }
 }
 

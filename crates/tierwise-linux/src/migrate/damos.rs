@@ -1,4 +1,4 @@
-//! DAMON moves by itself: `migrate_hot` and `migrate_cold` schemes over a node's physical memory, for one cgroup, within a quota.
+//! DAMON moves by itself: `migrate_hot` and `migrate_cold` schemes over nodes' physical memory, for one cgroup, within a quota.
 //! Cheaper than moving page by page where the whole of a region goes, because nothing crosses into user space; blind to
 //! what the engine knows of single pages.
 
@@ -8,7 +8,7 @@ use tierwise_core::observe::RegionWatch;
 use tierwise_core::units::Bytes;
 
 use crate::damon::{
-    Action, Admin, Kdamond, Monitoring, Pattern, Quota, Scheme, SchemeStats, Target, physical,
+    Action, Admin, Filter, Kdamond, Monitoring, Pattern, Quota, Scheme, Target, physical,
 };
 use crate::error::{LinuxError, Result};
 use crate::process::Reader;
@@ -17,16 +17,36 @@ use crate::roots::Roots;
 /// What is moved, from where to where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// The node whose memory is watched.
-    pub from: u32,
+    /// The nodes whose memory is watched, ascending.
+    pub from: Vec<u32>,
     /// Where to.
     pub to: u32,
     /// Which pages.
     pub which: Which,
-    /// Only this memory cgroup's, by its path from the cgroup mount; everybody's without one.
-    pub memcg: Option<String>,
-    /// Bytes a second; zero is no limit.
-    pub bytes_per_second: Bytes,
+    /// Of whom; everybody's without a filter.
+    pub filters: Vec<Filter>,
+    /// Bytes a second that are tried.
+    pub rate: Rate,
+}
+
+/// Bytes a second that a rule may try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// As many as there are.
+    Unlimited,
+    /// At most so many; of none nothing is moved.
+    Bytes(u64),
+}
+
+impl Rate {
+    fn quota(self) -> Quota {
+        // The kernel takes zero for no limit; below a page nothing gets through.
+        let bytes = match self {
+            Self::Unlimited => 0,
+            Self::Bytes(bytes) => bytes.max(1),
+        };
+        Quota { time: Duration::ZERO, bytes: Bytes(bytes), interval: Duration::from_secs(1) }
+    }
 }
 
 /// Hot or cold pages.
@@ -63,15 +83,11 @@ impl Rule {
                 (Action::MigrateCold { node: self.to }, pattern)
             }
         };
-        Scheme { action, pattern, quota: quota(self.bytes_per_second), memcg: self.memcg.clone() }
+        Scheme { action, pattern, quota: self.rate.quota(), filters: self.filters.clone() }
     }
 }
 
-fn quota(bytes: Bytes) -> Quota {
-    Quota { time: Duration::ZERO, bytes, interval: Duration::from_secs(1) }
-}
-
-/// Kdamonds that move: one for each node that is watched, because each has its own physical ranges.
+/// Kdamonds that move: one for each set of nodes that is watched together.
 #[derive(Debug)]
 pub struct Damos {
     kdamonds: Vec<Kdamond>,
@@ -90,12 +106,12 @@ impl Damos {
         rules: &[Rule],
         watch: &RegionWatch,
     ) -> Result<Self> {
-        let mut nodes: Vec<u32> = rules.iter().map(|r| r.from).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
+        let mut sets: Vec<&[u32]> = rules.iter().map(|r| r.from.as_slice()).collect();
+        sets.sort_unstable();
+        sets.dedup();
         let mut damos = Self { kdamonds: Vec::new(), places: Vec::new() };
-        damos.kdamonds = admin.take(nodes.len() as u32)?;
-        let answer = damos.turn_on(roots, admin, rules, &nodes, watch);
+        damos.kdamonds = admin.take(sets.len() as u32)?;
+        let answer = damos.turn_on(roots, admin, rules, &sets, watch);
         if let Err(e) = answer {
             // The first failure is the one to report.
             let _ = damos.stop(admin);
@@ -109,14 +125,14 @@ impl Damos {
         roots: &Roots,
         admin: &mut Admin,
         rules: &[Rule],
-        nodes: &[u32],
+        sets: &[&[u32]],
         watch: &RegionWatch,
     ) -> Result<()> {
-        if self.kdamonds.len() < nodes.len() {
+        if self.kdamonds.len() < sets.len() {
             return Err(LinuxError::Missing {
                 what: format!(
-                    "{} nodes are to be watched, {} kdamonds are free",
-                    nodes.len(),
+                    "{} kdamonds are needed, {} are free",
+                    sets.len(),
                     self.kdamonds.len()
                 ),
                 remedy: "stop another user of DAMON, or let Tierwise move pages by move_pages"
@@ -124,13 +140,13 @@ impl Damos {
             });
         }
         self.places.resize(rules.len(), (0, 0));
-        for (k, &node) in nodes.iter().enumerate() {
+        for (k, &nodes) in sets.iter().enumerate() {
             let mut schemes = Vec::new();
-            for (i, rule) in rules.iter().enumerate().filter(|(_, r)| r.from == node) {
+            for (i, rule) in rules.iter().enumerate().filter(|(_, r)| r.from == nodes) {
                 self.places[i] = (k, schemes.len());
                 schemes.push(rule.scheme());
             }
-            let target = Target::Physical(physical::ranges(roots, node)?);
+            let target = Target::Physical(physical::of_nodes(roots, nodes)?);
             self.kdamonds[k].configure(&Monitoring { target, watch: *watch, schemes })?;
             self.kdamonds[k].on(roots)?;
         }
@@ -144,22 +160,48 @@ impl Damos {
         })
     }
 
-    /// What a rule moved since it was turned on.
+    /// What all rules moved since they were turned on.
     ///
     /// # Errors
-    /// Its kdamond does not run any more; there is no such rule.
-    pub fn stats(&self, rule: usize) -> Result<SchemeStats> {
-        let (kdamond, scheme) = self.place(rule)?;
-        self.kdamonds[kdamond].stats(scheme)
+    /// A kdamond does not run any more.
+    pub fn moved(&self) -> Result<Bytes> {
+        let mut moved = 0;
+        for (k, kdamond) in self.kdamonds.iter().enumerate() {
+            kdamond.update_stats()?;
+            for &(_, scheme) in self.places.iter().filter(|place| place.0 == k) {
+                moved += kdamond.stats(scheme)?.applied.0;
+            }
+        }
+        Ok(Bytes(moved))
     }
 
-    /// Gives a rule another rate while it runs.
+    /// Gives rules other rates while they run, all at one time: the kernel takes up to an aggregation interval to answer.
     ///
     /// # Errors
-    /// Its kdamond does not run any more; there is no such rule.
-    pub fn set_rate(&mut self, rule: usize, bytes_per_second: Bytes) -> Result<()> {
-        let (kdamond, scheme) = self.place(rule)?;
-        self.kdamonds[kdamond].set_quota(scheme, quota(bytes_per_second))
+    /// A kdamond does not run any more, or a control group is gone; there is no such rule.
+    pub fn set_rates(&mut self, rates: &[(usize, Rate)]) -> Result<()> {
+        let mut concerned = Vec::new();
+        for &(rule, rate) in rates {
+            let (kdamond, scheme) = self.place(rule)?;
+            self.kdamonds[kdamond].write_quota(scheme, rate.quota())?;
+            concerned.push(kdamond);
+        }
+        concerned.sort_unstable();
+        concerned.dedup();
+        concerned.into_iter().try_for_each(|kdamond| self.kdamonds[kdamond].commit())
+    }
+
+    /// Whether all of it runs.
+    ///
+    /// # Errors
+    /// DAMON's files are gone.
+    pub fn is_on(&self) -> Result<bool> {
+        for kdamond in &self.kdamonds {
+            if !kdamond.is_on()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Processor time of the kernel's threads.
@@ -186,16 +228,18 @@ mod tests {
     #[test]
     fn rules_become_schemes() {
         let mut rule = Rule {
-            from: 0,
+            from: vec![0],
             to: 1,
             which: Which::Cold { for_at_least: 5 },
-            memcg: Some("/a".into()),
-            bytes_per_second: Bytes(1 << 20),
+            filters: vec![Filter::Memcg("/a".into())],
+            rate: Rate::Bytes(1 << 20),
         };
         let cold = rule.scheme();
         assert_eq!(cold.action, Action::MigrateCold { node: 1 });
         assert_eq!((cold.pattern.nr_accesses, cold.pattern.age), (0..=0, 5..=u32::MAX));
-        assert_eq!((cold.quota.bytes, cold.memcg.as_deref()), (Bytes(1 << 20), Some("/a")));
+        assert_eq!((cold.quota.bytes, cold.filters), (Bytes(1 << 20), rule.filters.clone()));
+        let quotas = [Rate::Unlimited, Rate::Bytes(0)].map(|rate| rate.quota().bytes);
+        assert_eq!(quotas, [Bytes(0), Bytes(1)], "the kernel's zero is no limit");
         // Zero samples would be every region, which is not hot.
         rule.which = Which::Hot { at_least: 0 };
         assert_eq!(rule.scheme().pattern.nr_accesses, 1..=u32::MAX);

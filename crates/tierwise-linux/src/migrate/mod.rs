@@ -4,12 +4,13 @@
 //! - [`calls`]: the system calls that it needs, as a trait, so that tests drive it with a kernel of their own.
 //! - [`pace`]: how large a batch may be so that one call does not hold the process's mappings for long.
 //! - [`allowance`]: how much may be moved and how much processor time spent; [`backoff`]: when a full node is asked again.
-//! - [`page_cache`]: what no process maps, demoted by the kernel.
+//! - [`page_cache`]: what no process maps, demoted by the kernel; [`cache_promoter`]: promoted by it.
 //! - Kernel-side ways: [`reclaim`] (`memory.reclaim`), [`mglru`] (eviction by generation), [`damos`] (DAMON moves by itself).
 
 pub mod allowance;
 pub mod backoff;
 mod batch;
+pub mod cache_promoter;
 pub mod calls;
 pub mod damos;
 pub mod mglru;

@@ -10,6 +10,11 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
+    /// What was seen was not acted upon: the next reading is another whatever it says.
+    pub fn forget(&mut self) {
+        self.before.clear();
+    }
+
     /// Another reading begins.
     pub(super) fn begin(&mut self) {
         self.now.clear();

@@ -49,6 +49,8 @@ pub struct Meter {
     seconds: [(Timestamp, Duration); WINDOW + 1],
     filled: usize,
     looking: Duration,
+    /// Of the kernel's threads that look for page cache.
+    caching: Duration,
     moving: Duration,
     total: Duration,
     stretch: f64,
@@ -66,6 +68,7 @@ impl Meter {
             seconds: [(Timestamp::ZERO, Duration::ZERO); WINDOW + 1],
             filled: 0,
             looking: Duration::ZERO,
+            caching: Duration::ZERO,
             moving: Duration::ZERO,
             total: Duration::ZERO,
             stretch: 1.0,
@@ -77,6 +80,11 @@ impl Meter {
     /// The kernel's threads that look have used so much since they began.
     pub fn looking(&mut self, total: Duration) {
         self.looking = self.looking.max(total);
+    }
+
+    /// The kernel's threads that look for page cache have used so much since they began.
+    pub fn caching(&mut self, total: Duration) {
+        self.caching = self.caching.max(total);
     }
 
     /// So much more was spent on moving.
@@ -91,7 +99,7 @@ impl Meter {
     pub fn read(&mut self, now: Timestamp) -> Result<()> {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-        self.total = Duration::new(time.tv_sec.unsigned_abs(), nanos) + self.looking;
+        self.total = Duration::new(time.tv_sec.unsigned_abs(), nanos) + self.kernel();
         self.spent(now, self.total.saturating_sub(self.moving));
         Ok(())
     }
@@ -150,7 +158,7 @@ impl Meter {
 
     /// What of it the kernel's threads used.
     pub fn kernel(&self) -> Duration {
-        self.looking
+        self.looking + self.caching
     }
 
     /// Intervals are to be so many times as long as configured.

@@ -226,7 +226,7 @@ impl<C: Calls> LiveWorld<C> {
         self.carrier.moved_bytes()
     }
 
-    /// Free base pages by tier when the world was last observed.
+    /// Free base pages by tier when the world was last observed, those on the processors' lists included.
     pub fn free(&self) -> &[Pages] {
         self.room.free()
     }
@@ -239,6 +239,11 @@ impl<C: Calls> LiveWorld<C> {
     /// What of a tenant's accesses seen lay in the fastest tier since the engine was last told, 0 to 1.
     pub fn fast_access_ratio(&self, tenant: TenantId) -> Option<f64> {
         self.sight.fast_access_ratio(tenant)
+    }
+
+    /// The kernel's threads that promote page cache have used so much since they began.
+    pub fn promoting(&mut self, total: Duration) {
+        self.meter.caching(total);
     }
 
     /// Takes what happened since the last call.
@@ -265,7 +270,8 @@ impl<C: Calls> LiveWorld<C> {
             self.news.push(News::Tenants(changes));
         }
         if self.host.has_changed(&self.settings.roots, &mut self.reader, &mut self.machine)? {
-            let changes = self.host.refresh(&self.settings.roots)?;
+            let changes = self.host.refresh(&self.settings.roots);
+            let changes = changes.inspect_err(|_| self.machine.forget())?;
             self.news.extend(changes.into_iter().map(News::Machine));
         }
         let stretch = self.meter.stretch();

@@ -167,12 +167,22 @@ pub struct Moving {
     /// What a tenant that is a control group holds of the fastest tier above its cap: have the kernel demote page cache of it, which
     /// no process has to map and which therefore cannot be moved page by page. Needs `kernel.demotion`, MGLRU and debugfs.
     pub page_cache: bool,
+    /// What a tenant that is a control group holds of slower tiers and reads again and again: have the kernel promote page cache of it, up to
+    /// its share and its `cap`. Needs DAMON on physical memory, of which it takes one place, and that MGLRU is off: under it reading leaves no
+    /// mark that DAMON could see.
+    pub promote_page_cache: bool,
 }
 
 impl Default for Moving {
     fn default() -> Self {
         // A tenth of what one channel of slow memory copies; 20 ms as katalyst's memory migration has it.
-        Self { rate: Amount::new("1GB"), call_p99_ms: 20, shared: false, page_cache: false }
+        Self {
+            rate: Amount::new("1GB"),
+            call_p99_ms: 20,
+            shared: false,
+            page_cache: false,
+            promote_page_cache: false,
+        }
     }
 }
 

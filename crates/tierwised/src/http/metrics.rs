@@ -48,6 +48,15 @@ pub(super) const METRICS: &[Metric] = &[
         out.one(s.counters.moved_bytes);
     }),
     counter(
+        "promoted_cache",
+        "bytes",
+        &[],
+        "Page cache that the kernel was told to promote and did.",
+        |s, out| {
+            out.one(s.counters.promoted_cache_bytes);
+        },
+    ),
+    counter(
         "strays",
         "",
         &[],

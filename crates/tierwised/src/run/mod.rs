@@ -6,9 +6,10 @@
 //! - [`snapshot`]: the view, made once a second while somebody reads it.
 //! - [`news`]: what is worth saying, in words.
 //! - `guests`: what virtual machines consist of, asked of their QEMU.
-//! - [`page_cache`]: what the kernel is told to demote by itself.
+//! - [`page_cache`]: what the kernel is told to demote by itself; [`cache_promotion`]: what to promote.
 //! - [`latency`]: tenants' latency, read where it is told to be.
 
+pub mod cache_promotion;
 pub mod commands;
 mod guests;
 pub mod latency;
@@ -107,6 +108,7 @@ pub struct Daemon {
     shed: Instant,
     /// The kernel cannot demote page cache: that was said.
     page_cache_refused: bool,
+    cache_promotion: cache_promotion::CachePromotion,
 }
 
 /// What was decided and what happened, as far as it is shown.
@@ -222,6 +224,7 @@ impl Daemon {
             rounds: 0,
             shed: Instant::now(),
             page_cache_refused: false,
+            cache_promotion: cache_promotion::CachePromotion::new(),
             world,
             start,
             lines,
@@ -247,6 +250,7 @@ impl Daemon {
                 self.shed = Instant::now();
                 self.shed_page_cache();
             }
+            self.promote_page_cache();
             let old = self.lines.views.borrow().is_old();
             if old && self.lines.views.receiver_count() > UNREAD {
                 self.publish();
@@ -307,8 +311,10 @@ impl Daemon {
 
     fn end(&mut self) {
         self.latency.stop();
-        if let Err(e) = self.world.stop() {
-            tracing::warn!("{e}");
+        for stopped in [self.cache_promotion.stop(), self.world.stop()] {
+            if let Err(e) = stopped {
+                tracing::warn!("{e}");
+            }
         }
         match self.settings.give_back() {
             Ok(report) => report.to_string().lines().for_each(|line| tracing::info!("{line}")),

@@ -1,5 +1,5 @@
 //! Page cache above a cap. The engine moves what processes map; the rest of what a control group holds of the fastest tier is the
-//! kernel's to demote, and it is told to as long as the group has more there than its cap.
+//! kernel's to demote, and it is told to as long as the group has more there than its cap. [`super::cache_promotion`] is the other way.
 
 use tierwise_core::units::{Bytes, Pages, TenantId};
 use tierwise_linux::error::Result;

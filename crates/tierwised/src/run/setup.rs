@@ -20,7 +20,7 @@ use tierwise_linux::look::pagemap_scan::PagemapScan;
 use tierwise_linux::look::perf_samples::PerfSamples;
 use tierwise_linux::look::soft_dirty::SoftDirty;
 use tierwise_linux::migrate::Limits;
-use tierwise_linux::roots::Roots;
+use tierwise_linux::migrate::cache_promoter::cache_record;
 use tierwise_linux::settings::{Knob, Settings};
 use tierwise_linux::tenant::Selector;
 use tierwise_linux::topology::{Host, Verdict};
@@ -65,7 +65,8 @@ pub(super) fn open_settings(
     })?;
     let (mut settings, report) =
         Settings::open_after(&start.roots, &state.join("settings.json"), || {
-            admin::clean_up_recorded(&start.roots, &damon_record(state)).map(drop)
+            admin::clean_up_recorded(&start.roots, &damon_record(state))?;
+            admin::clean_up_recorded(&start.roots, &cache_record(state)).map(drop)
         })?;
     report
         .to_string()
@@ -144,8 +145,9 @@ fn make(way: Chosen, start: &Start, host: &Host) -> anyhow::Result<Box<dyn Look>
         Chosen::SoftDirty => Box::new(SoftDirty::new(roots)?),
         Chosen::DamonPaddr => {
             let (watch, record) = (region_watch(look), damon_record(&start.config.state));
-            let memory = physical_memory(roots, host)?;
-            Box::new(DamonPaddr::new(roots, Some(&record), watch, memory, None)?)
+            let nodes: Vec<u32> = host.tiers.iter().flat_map(|tier| &tier.nodes).copied().collect();
+            let memory = physical::of_nodes(roots, &nodes)?;
+            Box::new(DamonPaddr::new(roots, Some(&record), watch, memory)?)
         }
         // Nobody can choose it yet: it sees only programs that take part.
         Chosen::PagemapScan => Box::new(PagemapScan::new(roots)?),
@@ -163,16 +165,6 @@ fn region_watch(look: &crate::config::Look) -> RegionWatch {
         min_regions: LEAST_REGIONS,
         max_regions: look.regions as u32,
     }
-}
-
-/// The physical addresses of every node that is in a tier, ascending.
-fn physical_memory(roots: &Roots, host: &Host) -> anyhow::Result<Vec<(u64, u64)>> {
-    let mut ranges = Vec::new();
-    for node in host.tiers.iter().flat_map(|tier| &tier.nodes) {
-        ranges.extend(physical::ranges(roots, *node)?);
-    }
-    ranges.sort_unstable();
-    Ok(ranges)
 }
 
 /// Who the tenants are.

@@ -121,6 +121,7 @@ impl Daemon {
             demote_success: metrics.demote.success,
             demote_fail: failed(&metrics.demote),
             moved_bytes: self.world.moved_bytes(),
+            promoted_cache_bytes: self.cache_promotion.moved().0,
             strays: metrics.strays,
             samples: metrics.samples,
             blocks: self.world.blocks() as u64,

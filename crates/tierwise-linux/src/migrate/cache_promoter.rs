@@ -1,0 +1,391 @@
+//! Promotion of page cache by the kernel: DAMON watches the slow nodes' physical memory, and moves up what of it is a control group's
+//! page cache and is accessed again and again ([`super::damos`]).
+//!
+//! What no process maps has no address that move_pages(2) could be told. DAMON sees that it was read by a mark that reading clears
+//! (`folio_test_idle`), which reading does not do under MGLRU (`folio_mark_accessed`, mm/swap.c, 6.1 to 7.3 at least). The kernel takes up to an aggregation interval to
+//! answer anything about DAMON, so this has a thread of its own.
+
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use tierwise_core::observe::RegionWatch;
+use tierwise_core::units::Bytes;
+
+use super::damos::{Damos, Rate, Rule, Which};
+use crate::damon::{Admin, Filter};
+use crate::error::{LinuxError, Result};
+use crate::file;
+use crate::process::Reader;
+use crate::roots::Roots;
+
+/// The longest aggregation that others who ask DAMON something wait for; twenty checks in it.
+const SAMPLING: Duration = Duration::from_millis(50);
+const AGGREGATION: Duration = Duration::from_secs(1);
+
+/// Found accessed in so many checks of an aggregation. Whoever reads a file once is found once.
+const HOT: u32 = 2;
+
+/// Most control groups: the kernel goes through all regions for each.
+pub const MOST_GROUPS: usize = 32;
+
+/// How often the kernel is asked how much it moved: others who ask DAMON something wait meanwhile.
+const COUNTED: Duration = Duration::from_secs(30);
+
+/// What is to be promoted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Order {
+    /// The slow nodes, ascending.
+    pub from: Vec<u32>,
+    /// The fast node.
+    pub to: u32,
+    /// Control groups, by their paths from the cgroup mount, and bytes a second. Without any, DAMON is given back.
+    pub groups: Vec<(String, u64)>,
+}
+
+/// What came of it so far.
+#[derive(Debug)]
+struct Answer {
+    moved: Bytes,
+    cpu: Duration,
+    result: Result<()>,
+}
+
+/// Whether DAMON sees that page cache is read.
+///
+/// # Errors
+/// It does not, and what to do.
+pub fn probe(roots: &Roots) -> Result<()> {
+    let enabled = roots.sys.join("kernel/mm/lru_gen/enabled");
+    match file::text_if_there(&enabled)?.as_deref().map(str::trim) {
+        None | Some("0x0000") => Ok(()),
+        Some(_) => Err(LinuxError::Missing {
+            what: "under MGLRU reading page cache leaves no mark that DAMON could see".into(),
+            remedy: format!("write 0 to {}, or set promote_page_cache = false", enabled.display()),
+        }),
+    }
+}
+
+/// Where the record of DAMON's thread is kept: another than the look's, because both are there at the same time.
+pub fn cache_record(state: &Path) -> PathBuf {
+    state.join("damon-page-cache.json")
+}
+
+/// The thread.
+#[derive(Debug)]
+pub struct CachePromoter {
+    orders: Option<Sender<Order>>,
+    answers: Receiver<Answer>,
+    thread: Option<JoinHandle<Result<()>>>,
+    waits: bool,
+    moved: Bytes,
+    cpu: Duration,
+}
+
+impl CachePromoter {
+    /// Starts the thread. It does nothing before the first order.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(roots: &Roots, record: PathBuf, regions: u32) -> Result<Self> {
+        let (orders, ordered) = bounded::<Order>(1);
+        let (answer, answers) = bounded::<Answer>(1);
+        let mut work = Work::new(roots, record, regions);
+        let body = move || {
+            for order in ordered {
+                let result = work.carry_out(order);
+                let (moved, cpu) = (work.moved(), work.cpu());
+                if answer.send(Answer { moved, cpu, result }).is_err() {
+                    break;
+                }
+            }
+            work.stop()
+        };
+        let thread = thread::Builder::new().name("page-cache".into()).spawn(body);
+        let thread = thread.map_err(|source| LinuxError::Missing {
+            what: format!("no thread can be started ({source})"),
+            remedy: "raise the limit of tasks (TasksMax= of the unit)".into(),
+        })?;
+        let (orders, thread) = (Some(orders), Some(thread));
+        let (moved, cpu) = (Bytes(0), Duration::ZERO);
+        Ok(Self { orders, answers, thread, waits: false, moved, cpu })
+    }
+
+    /// Gives an order, unless the last one is still being carried out.
+    ///
+    /// # Errors
+    /// What came of the last one.
+    pub fn order(&mut self, order: Order) -> Result<()> {
+        if self.waits {
+            let Ok(answer) = self.answers.try_recv() else { return Ok(()) };
+            self.waits = false;
+            (self.moved, self.cpu) = (answer.moved, answer.cpu);
+            answer.result?;
+        }
+        if let Some(orders) = &self.orders {
+            self.waits = orders.try_send(order).is_ok();
+        }
+        Ok(())
+    }
+
+    /// Bytes promoted, as last counted.
+    pub fn moved(&self) -> Bytes {
+        self.moved
+    }
+
+    /// Processor time of the kernel's thread, as last read.
+    pub fn cpu(&self) -> Duration {
+        self.cpu
+    }
+
+    /// Ends the thread and gives DAMON back.
+    ///
+    /// # Errors
+    /// It could not be given back.
+    pub fn stop(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.orders = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            // It does not panic; if it did, its kdamond turned itself off when it was dropped.
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+}
+
+impl Drop for CachePromoter {
+    fn drop(&mut self) {
+        // Whoever wants to know calls stop.
+        let _ = self.end();
+    }
+}
+
+/// What the thread has.
+#[derive(Debug)]
+struct Work {
+    roots: Roots,
+    record: PathBuf,
+    watch: RegionWatch,
+    reader: Reader,
+    at_work: Option<AtWork>,
+    /// By kdamonds that were given back.
+    moved: Bytes,
+    cpu: Duration,
+}
+
+/// While DAMON runs.
+#[derive(Debug)]
+struct AtWork {
+    admin: Admin,
+    damos: Damos,
+    rules: Vec<Rule>,
+    counted: Instant,
+    moved: Bytes,
+    cpu: Duration,
+}
+
+impl Work {
+    fn new(roots: &Roots, record: PathBuf, regions: u32) -> Self {
+        let watch = RegionWatch {
+            sampling: SAMPLING,
+            aggregation: AGGREGATION,
+            max_regions: regions,
+            ..RegionWatch::default()
+        };
+        Self {
+            roots: roots.clone(),
+            record,
+            watch,
+            reader: Reader::default(),
+            at_work: None,
+            moved: Bytes(0),
+            cpu: Duration::ZERO,
+        }
+    }
+
+    fn moved(&self) -> Bytes {
+        Bytes(self.moved.0 + self.at_work.as_ref().map_or(0, |work| work.moved.0))
+    }
+
+    fn cpu(&self) -> Duration {
+        self.cpu + self.at_work.as_ref().map_or(Duration::ZERO, |work| work.cpu)
+    }
+
+    fn carry_out(&mut self, mut order: Order) -> Result<()> {
+        order.groups.truncate(MOST_GROUPS);
+        if order.groups.is_empty() {
+            return self.stop();
+        }
+        let goes_on = match &mut self.at_work {
+            // A group that is gone makes the kernel refuse all of it: those that are there begin anew.
+            Some(work) => work.fits(&order) && work.adapt(&order).is_ok(),
+            None => false,
+        };
+        if !goes_on {
+            self.stop()?;
+            probe(&self.roots)?;
+            self.begin(&order)?;
+        }
+        self.count();
+        Ok(())
+    }
+
+    fn begin(&mut self, order: &Order) -> Result<()> {
+        let rules: Vec<Rule> = order.groups.iter().map(|group| rule(order, group)).collect();
+        let mut admin = Admin::open(&self.roots, Some(&self.record))?;
+        let damos = Damos::start(&self.roots, &mut admin, &rules, &self.watch)?;
+        let (moved, cpu) = (Bytes(0), Duration::ZERO);
+        self.at_work = Some(AtWork { admin, damos, rules, counted: Instant::now(), moved, cpu });
+        Ok(())
+    }
+
+    /// What it did and what it costs. That it cannot be read now is no reason to stop.
+    fn count(&mut self) {
+        let Some(work) = &mut self.at_work else { return };
+        if let Ok(cpu) = work.damos.cpu_time(&self.roots, &mut self.reader) {
+            work.cpu = work.cpu.max(cpu);
+        }
+        if work.counted.elapsed() >= COUNTED {
+            work.counted = Instant::now();
+            work.moved = work.damos.moved().unwrap_or(work.moved);
+        }
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let Some(mut work) = self.at_work.take() else { return Ok(()) };
+        self.moved.0 += work.damos.moved().unwrap_or(work.moved).0;
+        self.cpu += work.damos.cpu_time(&self.roots, &mut self.reader).unwrap_or(work.cpu);
+        work.damos.stop(&mut work.admin)
+    }
+}
+
+impl AtWork {
+    /// Whether other rates are all that it takes.
+    fn fits(&self, order: &Order) -> bool {
+        let knows = |group: &String| self.rules.iter().any(|rule| is_of(rule, group));
+        let same = |rule: &Rule| (&rule.from, rule.to) == (&order.from, order.to);
+        self.damos.is_on().unwrap_or(false)
+            && self.rules.iter().all(same)
+            && order.groups.iter().all(|(group, _)| knows(group))
+    }
+
+    /// Gives each group its rate, and none to those that are not named.
+    fn adapt(&mut self, order: &Order) -> Result<()> {
+        let mut changed = Vec::new();
+        for (i, rule) in self.rules.iter_mut().enumerate() {
+            let wish = order.groups.iter().find(|(group, _)| is_of(rule, group));
+            let rate = Rate::Bytes(wish.map_or(0, |(_, bytes)| *bytes));
+            if rate != rule.rate {
+                rule.rate = rate;
+                changed.push((i, rate));
+            }
+        }
+        self.damos.set_rates(&changed)
+    }
+}
+
+fn rule(order: &Order, (group, bytes): &(String, u64)) -> Rule {
+    Rule {
+        from: order.from.clone(),
+        to: order.to,
+        which: Which::Hot { at_least: HOT },
+        filters: vec![Filter::Memcg(group.clone()), Filter::Files],
+        rate: Rate::Bytes(*bytes),
+    }
+}
+
+fn is_of(rule: &Rule, group: &str) -> bool {
+    rule.filters.iter().any(|filter| matches!(filter, Filter::Memcg(path) if path == group))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::damon::fake::{Fake, put};
+
+    fn machine() -> Fake {
+        let fake = Fake::new(2);
+        put(&fake.roots.sys.join("devices/system/memory/block_size_bytes"), "8000000\n");
+        put(&fake.roots.sys.join("devices/system/node/node1/memory9/state"), "online\n");
+        fake
+    }
+
+    fn order(groups: &[(&str, u64)]) -> Order {
+        let groups = groups.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
+        Order { from: vec![1], to: 0, groups }
+    }
+
+    /// The kernel carries out what is written to `state`; a plain file keeps it.
+    fn runs(fake: &Fake) -> bool {
+        let was = fake.text(0, "state");
+        put(&fake.file(0, "state"), "on\n");
+        was == "on" || was == "commit"
+    }
+
+    #[test]
+    fn groups_get_rates_and_others_begin_anew() {
+        let fake = machine();
+        let mut work = Work::new(&fake.roots, fake.record.clone(), 500);
+        let scheme = |n: u32, name: &str| fake.text(0, &format!("contexts/0/schemes/{n}/{name}"));
+        work.carry_out(order(&[("/a", 1 << 20), ("/b", 1 << 22)])).unwrap();
+        assert!(runs(&fake));
+        assert_eq!(
+            (scheme(1, "action"), scheme(1, "target_nid")),
+            ("migrate_hot".into(), "0".into())
+        );
+        assert_eq!(scheme(1, "filters/0/memcg_path"), "/b");
+        assert_eq!(scheme(1, "filters/1/type"), "anon");
+        assert_eq!(scheme(1, "quotas/bytes"), (1 << 22).to_string());
+        assert_eq!(fake.text(0, "contexts/0/targets/0/regions/0/start"), (9u64 << 27).to_string());
+
+        // Another rate is told to the running thread, and who is not named any more has none.
+        work.carry_out(order(&[("/b", 1 << 21)])).unwrap();
+        assert_eq!(fake.text(0, "state"), "commit");
+        assert!(runs(&fake));
+        assert_eq!(
+            (scheme(0, "quotas/bytes"), scheme(1, "quotas/bytes")),
+            ("1".into(), (1 << 21).to_string())
+        );
+        work.carry_out(order(&[("/b", 1 << 21)])).unwrap();
+        assert_eq!(fake.text(0, "state"), "on", "nothing changed");
+
+        work.carry_out(order(&[("/c", 1 << 20)])).unwrap();
+        assert_eq!(
+            (scheme(0, "filters/0/memcg_path"), fake.text(0, "contexts/0/schemes/nr_schemes")),
+            ("/c".into(), "1".into())
+        );
+        work.carry_out(order(&[])).unwrap();
+        assert_eq!(fake.text(0, "contexts/nr_contexts"), "0", "its place is empty");
+        assert!(!fake.record.exists());
+    }
+
+    #[test]
+    fn under_mglru_it_says_that_nothing_would_be_seen() {
+        let fake = machine();
+        let enabled = fake.roots.sys.join("kernel/mm/lru_gen/enabled");
+        put(&enabled, "0x0007\n");
+        let said = probe(&fake.roots).unwrap_err().to_string();
+        assert!(said.contains("MGLRU") && said.contains("lru_gen/enabled"), "{said}");
+        put(&enabled, "0x0000\n");
+        probe(&fake.roots).unwrap();
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_told_with_the_next_order() {
+        let fake = machine();
+        put(&fake.file(0, "contexts/0/avail_operations"), "vaddr\n");
+        let mut promoter = CachePromoter::start(&fake.roots, fake.record.clone(), 500).unwrap();
+        promoter.order(order(&[("/a", 1)])).unwrap();
+        let mut said = String::new();
+        while said.is_empty() {
+            said = promoter.order(order(&[])).map_or_else(|e| e.to_string(), |()| String::new());
+        }
+        assert!(said.contains("paddr"), "{said}");
+        promoter.stop().unwrap();
+        assert_eq!(fake.text(0, "state"), "off");
+    }
+}

@@ -1,0 +1,227 @@
+//! Page cache that is used again and again and lies in slow memory: the kernel promotes it, as far as its tenant's share and what is
+//! free of the fastest tier allow.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
+use tierwise_linux::cgroup::{Buffers, Group};
+use tierwise_linux::error::Result;
+use tierwise_linux::folders::Visit;
+use tierwise_linux::migrate::cache_promoter::{CachePromoter, MOST_GROUPS, Order, cache_record};
+use tierwise_linux::topology::nodes;
+use tierwise_linux::world::LiveWorld;
+
+use super::Daemon;
+use crate::config::LimitText;
+use crate::view::Mode;
+
+/// How often rates are set anew: several of DAMON's aggregation intervals, so that what they did shows in the groups' use.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Looking by DAMON takes its places first, as many as it needs; it has begun by then.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// Page cache and room below this are not worth a scheme of the kernel's.
+const LEAST: Bytes = Bytes(1 << 20);
+
+/// The promoter, and what is kept between two orders.
+#[derive(Debug)]
+pub(super) struct CachePromotion {
+    promoter: Option<CachePromoter>,
+    due: Instant,
+    buffers: Buffers,
+    /// Each group's page cache in slow memory with that of the groups below it.
+    held: Vec<(PathBuf, u64)>,
+    /// Where it goes.
+    node: Option<u32>,
+    /// What stood in the way, as it was told.
+    problem: String,
+}
+
+impl CachePromotion {
+    pub(super) fn new() -> Self {
+        Self {
+            promoter: None,
+            due: Instant::now() + FIRST,
+            buffers: Buffers::default(),
+            held: Vec::new(),
+            node: None,
+            problem: String::new(),
+        }
+    }
+
+    /// Bytes promoted, as last counted.
+    pub(super) fn moved(&self) -> Bytes {
+        self.promoter.as_ref().map_or(Bytes(0), CachePromoter::moved)
+    }
+
+    /// Gives DAMON back.
+    pub(super) fn stop(&mut self) -> Result<()> {
+        self.promoter.take().map_or(Ok(()), CachePromoter::stop)
+    }
+
+    /// Page cache of a tenant's groups in slow memory, each group's own.
+    fn find(&mut self, world: &LiveWorld, tenant: TenantId, out: &mut Vec<(PathBuf, u64)>) {
+        let slow =
+            |node: u32| world.host().tiers[1..].iter().any(|tier| tier.nodes.contains(&node));
+        self.held.clear();
+        for group in world.follower().groups(tenant) {
+            let Buffers { reader, folders } = &mut self.buffers;
+            let mut usage = Vec::new();
+            let held = &mut self.held;
+            let walked = folders.walk(&group.path, |path| {
+                usage.clear();
+                // A group that is gone, or without the controller, holds none of its own.
+                if Group::new(path).page_cache(reader, &mut usage).is_ok() {
+                    let bytes =
+                        usage.iter().filter(|(node, _)| slow(*node)).map(|(_, b)| b.0).sum();
+                    held.push((path.to_owned(), bytes));
+                }
+                Ok(Visit::Enter)
+            });
+            if let Err(e) = walked {
+                tracing::debug!("page cache of {}: {e}", group.path.display());
+            }
+        }
+        out.extend(own(&self.held).filter(|(_, bytes)| *bytes >= LEAST.0));
+    }
+}
+
+/// What each group holds without the groups right below it.
+fn own(held: &[(PathBuf, u64)]) -> impl Iterator<Item = (PathBuf, u64)> + '_ {
+    held.iter().map(|(path, bytes)| {
+        let below = held.iter().filter(|(other, _)| other.parent() == Some(path));
+        (path.clone(), bytes.saturating_sub(below.map(|(_, bytes)| bytes).sum()))
+    })
+}
+
+impl Daemon {
+    /// Tells the kernel what to promote, every few seconds. A problem is told once.
+    pub(super) fn promote_page_cache(&mut self) {
+        if Instant::now() < self.cache_promotion.due {
+            return;
+        }
+        self.cache_promotion.due = Instant::now() + INTERVAL;
+        let wanted = self.start.config.moving.promote_page_cache
+            && !self.paused
+            && self.mode == Mode::Manage
+            && !self.world.meter().suspended();
+        let order = if wanted { self.cache_order() } else { Order::default() };
+        if let Err(e) = self.tell_promoter(order) {
+            let problem = e.to_string();
+            if problem != self.cache_promotion.problem {
+                let at = self.uptime();
+                self.history.notice(at, format!("page cache is not promoted: {problem}"));
+                self.cache_promotion.problem = problem;
+            }
+        }
+    }
+
+    fn tell_promoter(&mut self, order: Order) -> Result<()> {
+        let (promotion, config) = (&mut self.cache_promotion, &self.start.config);
+        if promotion.promoter.is_none() {
+            if order.groups.is_empty() {
+                return Ok(());
+            }
+            let record = cache_record(&config.state);
+            let regions = config.look.regions as u32;
+            promotion.promoter = Some(CachePromoter::start(&self.start.roots, record, regions)?);
+        }
+        let Some(promoter) = &mut promotion.promoter else { return Ok(()) };
+        let answer = promoter.order(order);
+        self.world.promoting(promoter.cpu());
+        answer
+    }
+
+    /// Which groups, and how many bytes a second of each.
+    fn cache_order(&mut self) -> Order {
+        let host = self.world.host();
+        let (Some(fastest), Some(_)) = (host.tiers.first(), host.tiers.get(1)) else {
+            return Order::default();
+        };
+        let page = host.page_size;
+        let mut from: Vec<u32> = host.tiers[1..].iter().flat_map(|t| &t.nodes).copied().collect();
+        from.sort_unstable();
+        let free = self.world.free().first().copied().unwrap_or(Pages(0));
+        let mut left = free.saturating_sub(fastest.watermarks.high).in_bytes(page).0;
+        let (mut groups, mut found) = (Vec::new(), Vec::new());
+        for index in 0..self.start.config.tenants.len() {
+            let tenant = TenantId(index as u16);
+            let room = self.room_for_cache(tenant, index).min(left);
+            if room < LEAST.0 {
+                continue;
+            }
+            found.clear();
+            self.cache_promotion.find(&self.world, tenant, &mut found);
+            let rate = room / INTERVAL.as_secs().max(1);
+            let rate = rate.min(self.start.config.moving.rate.bytes().0);
+            if !found.is_empty() {
+                left -= room;
+            }
+            shares(&self.start.roots.cgroup, &found, rate, &mut groups);
+        }
+        groups.sort_unstable_by_key(|(_, bytes): &(String, u64)| std::cmp::Reverse(*bytes));
+        groups.truncate(MOST_GROUPS);
+        Order { from, to: self.roomiest_fast_node(), groups }
+    }
+
+    /// Bytes that a tenant may still take of the fastest tier: to its cap, and to its share.
+    fn room_for_cache(&self, tenant: TenantId, index: usize) -> u64 {
+        let page = self.world.host().page_size;
+        let usage = self.world.usage(tenant);
+        let resident = usage.iter().copied().sum();
+        let limit = self.start.config.tenants[index].cap.as_ref().map(LimitText::limit);
+        let cap = limit.and_then(|limit| limit.pages(resident, page)).unwrap_or(Pages(u64::MAX));
+        let share = self.history.share(tenant, TierId(0)).map_or(Pages(u64::MAX), |s| s.0.cap);
+        let most = cap.min(share);
+        let held = usage.first().copied().unwrap_or(Pages(0));
+        Pages(most.saturating_sub(held).0.min(u64::MAX / page.0)).in_bytes(page).0
+    }
+
+    /// The one that promotion goes to: kept as long as it is in the tier, because another begins the kernel's work anew.
+    fn roomiest_fast_node(&mut self) -> u32 {
+        let nodes = &self.world.host().tiers[0].nodes;
+        if let Some(node) = self.cache_promotion.node.filter(|node| nodes.contains(node)) {
+            return node;
+        }
+        let reader = &mut self.reader;
+        let free = |node: &u32| nodes::free(&self.start.roots, reader, *node).map_or(0, |f| f.0);
+        let node = nodes.iter().copied().max_by_key(free).unwrap_or(0);
+        self.cache_promotion.node = Some(node);
+        node
+    }
+}
+
+/// Divides a rate by how much there is, in powers of two: each change of a rate is a question that others who use DAMON wait for.
+fn shares(root: &Path, found: &[(PathBuf, u64)], rate: u64, out: &mut Vec<(String, u64)>) {
+    let all: u64 = found.iter().map(|(_, bytes)| bytes).sum();
+    for (path, bytes) in found {
+        let Ok(below) = path.strip_prefix(root) else { continue };
+        let part = (u128::from(rate) * u128::from(*bytes) / u128::from(all.max(1))) as u64;
+        let rate = part.checked_ilog2().map_or(0, |power| 1 << power);
+        out.push((format!("/{}", below.display()), rate));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_holds_what_those_below_it_do_not() {
+        let held = [("/c/a", 100), ("/c/a/b", 30), ("/c/a/b/d", 30), ("/c/a/e", 20)];
+        let held = held.map(|(path, bytes)| (PathBuf::from(path), bytes));
+        let own: Vec<u64> = own(&held).map(|(_, bytes)| bytes).collect();
+        assert_eq!(own, [50, 0, 30, 20]);
+    }
+
+    #[test]
+    fn rates_are_by_how_much_there_is() {
+        let found = [("/c/a", 3 << 20), ("/c/b", 1 << 20)];
+        let found = found.map(|(path, bytes)| (PathBuf::from(path), bytes));
+        let mut out = Vec::new();
+        shares(Path::new("/c"), &found, 1000, &mut out);
+        assert_eq!(out, [("/a".to_owned(), 512), ("/b".to_owned(), 128)]);
+    }
+}

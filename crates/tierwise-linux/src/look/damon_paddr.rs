@@ -69,9 +69,12 @@ impl Look for DamonPaddr {
         "damon_paddr"
     }
 
-    /// Starts at the first call; physical memory is everybody's.
+    /// Starts with the first process, and stops with the last: physical memory is everybody's.
     fn watch(&mut self, processes: &[Watched]) -> Result<()> {
         self.frames.set(processes)?;
+        if processes.is_empty() {
+            return self.stop();
+        }
         if self.kdamonds.is_empty() {
             self.kdamonds = self.admin.take(1)?;
             self.kdamonds[0].configure(&self.monitoring)?;

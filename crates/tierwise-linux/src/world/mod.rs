@@ -53,6 +53,12 @@ const WALK_INTERVAL: Duration = Duration::from_secs(5);
 /// A world that nobody wakes looks again after so long at the latest.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
+/// While nothing is looked at there is nothing to decide: rounds are so far apart, which cost something too. A service's latency is then as old.
+const SUSPENDED_WAIT: Duration = Duration::from_secs(5);
+
+/// Looks that are stretched more than so many times stretch rounds too: fewer of them find anything new.
+const ROUNDS_A_LOOK: f64 = 16.0;
+
 /// What a live world is made from.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -263,6 +269,15 @@ impl<C: Calls> LiveWorld<C> {
         Timestamp::ZERO + self.began.elapsed()
     }
 
+    /// Between two rounds that nobody asks for, by what processor time is left.
+    fn shortest_wait(&self) -> Duration {
+        if self.meter.suspended() {
+            return SUSPENDED_WAIT;
+        }
+        let times = self.meter.stretch() / ROUNDS_A_LOOK;
+        if times > 1.0 { self.settings.interval.mul_f64(times) } else { Duration::ZERO }
+    }
+
     /// Who is there, which of their blocks, and where these lie.
     fn survey(&mut self, now: Timestamp, out: &mut Observation) -> Result<()> {
         let changes = self.follower.refresh(&self.settings.roots)?;
@@ -312,7 +327,9 @@ impl<C: Calls> LiveWorld<C> {
                 self.sight.project(&seen, &self.blocks, &mut self.tenants, out);
                 let cpu = looker.cpu_time();
                 self.meter.looking(cpu);
-                looker.again(seen, self.survey.watched(), self.meter.stretch());
+                // Nobody is watched while it is suspended: DAMON's threads would go on otherwise.
+                let watched = if self.meter.suspended() { &[] } else { self.survey.watched() };
+                looker.again(seen, watched, self.meter.stretch());
             }
             Ok(None) => {}
             Err(problem) => {
@@ -412,9 +429,7 @@ impl<C: Calls> World for LiveWorld<C> {
             self.read_tenants(now);
         }
         out.bits_unread = true;
-        if !self.meter.suspended() {
-            self.look(out);
-        }
+        self.look(out);
         self.hand_over(out)
     }
 
@@ -441,6 +456,7 @@ impl<C: Calls> World for LiveWorld<C> {
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> Result<bool> {
         let now = self.time();
         let until = deadline.map_or(LONGEST_WAIT, |d| d.since(now)).min(LONGEST_WAIT);
+        let until = until.max(self.shortest_wait());
         match self.wake.recv_timeout(until) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(true),
             Err(RecvTimeoutError::Disconnected) => Ok(false),

@@ -122,6 +122,59 @@ fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
     (dir, waker, world)
 }
 
+/// Tells how many processes it is to watch.
+#[derive(Debug)]
+struct Listener(Sender<usize>);
+
+impl Look for Listener {
+    fn name(&self) -> &'static str {
+        "listener"
+    }
+
+    fn watch(&mut self, processes: &[crate::look::Watched]) -> Result<()> {
+        // The test may have ended.
+        let _ = self.0.send(processes.len());
+        Ok(())
+    }
+
+    fn collect(&mut self, _: &mut crate::look::Seen) -> Result<()> {
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn cpu_time(&mut self) -> Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+}
+
+/// DAMON's threads would go on using what there is too little of, and so the daemon would never look again.
+#[test]
+fn nobody_is_watched_and_rounds_are_rare_while_it_is_suspended() {
+    let (_dir, _waker, mut world) = world();
+    let (sender, watched) = crossbeam_channel::unbounded();
+    world.look_with(Box::new(Listener(sender))).unwrap();
+    let mut seen = Observation::default();
+    let mut told = |world: &mut LiveWorld<Pretender>, wanted: usize| {
+        // The thread comes back in its own time.
+        while watched.recv_timeout(Duration::from_millis(1)) != Ok(wanted) {
+            world.observe(&mut seen).unwrap();
+        }
+    };
+    told(&mut world, 1);
+    assert_eq!(world.shortest_wait(), Duration::ZERO);
+    world.meter = Meter::new(0.01, 0.03);
+    let second = |n: u64| Duration::from_secs(n);
+    (0..6).for_each(|n| world.meter.spent(Timestamp::ZERO + second(n), second(n)));
+    assert!(world.meter.suspended());
+    assert_eq!(world.shortest_wait(), SUSPENDED_WAIT);
+    told(&mut world, 0);
+    world.meter = Meter::new(f64::MAX, f64::MAX);
+    told(&mut world, 1);
+}
+
 /// The page of the n-th whole block of some memory.
 fn page(world: &LiveWorld<Pretender>, memory: &Memory, n: u64) -> Option<PageId> {
     let process = world.follower.members(TenantId(0)).next()?;

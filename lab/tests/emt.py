@@ -13,7 +13,7 @@ BUDGET = 1.0
 # For a busy host: an interval is a tenth of a second where there is nothing else to do.
 LIMIT_S = 160
 # Several rounds of migration.
-INTERVALS = 200
+INTERVALS = 120
 
 # A program whose hot objects are known: a tenth of them is used. It prints where pages of both parts are, and what tracking says.
 PROGRAM = """

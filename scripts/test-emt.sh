@@ -4,14 +4,19 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
-version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+# Of what kind it is: a free-threaded build has the version of another.
+kind='import sysconfig; print(sysconfig.get_config_var("SOABI"))'
+version=$("$python" -c "$kind")
+# mypy does not run on free-threaded builds; what it says does not depend on the build.
+tools="matplotlib pytest setuptools typing_extensions"
+case $version in cpython-*t-*) ;; *) tools="$tools mypy" ;; esac
 venv=$PWD/target/emt-venv
-if [ "$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" != "$version" ] ||
-    ! "$venv/bin/python" -c "import matplotlib, mypy, pytest, setuptools, typing_extensions" 2>/dev/null; then
-    echo "test-emt: setting up target/emt-venv for Python $version"
+if [ "$("$venv/bin/python" -c "$kind" 2>/dev/null)" != "$version" ] ||
+    ! "$venv/bin/python" -c "import ${tools// /, }" 2>/dev/null; then
+    echo "test-emt: setting up target/emt-venv for $version"
     rm -rf "$venv"
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install --quiet "setuptools>=77" wheel matplotlib mypy pytest typing_extensions
+    "$venv/bin/pip" install --quiet --only-binary=:all: "setuptools>=77" wheel $tools
 fi
 
 # Built from a copy, so that nothing is left in the sources.
@@ -29,7 +34,7 @@ build plain
 cd python/emt
 # Nothing of the tools' own is left in the sources either.
 export PYTHONDONTWRITEBYTECODE=1
-"$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierwise/emt tests bench
+case $tools in *mypy*) "$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierwise/emt tests bench ;; esac
 "$venv/bin/pytest" -q -p no:cacheprovider
 (cd src && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules tierwise/emt/policy tierwise/emt/representation \
     tierwise/emt/demotion tierwise/emt/budget.py tierwise/emt/history.py tierwise/emt/metrics.py tierwise/emt/report.py \
@@ -50,9 +55,10 @@ else
     exit 1
 fi
 
-# CPython's own tests, where the interpreter has them, with every signal that works on a stock interpreter.
+# CPython's own tests, where the interpreter has them, with every signal that works on it: without the lock there are pages only.
+signals=$("$venv/bin/python" -c 'import sys; print("uffd-wp", "refdelta" if getattr(sys, "_is_gil_enabled", lambda: True)() else "")')
 if "$venv/bin/python" -c "import test.test_gc, test.test_dict, test.test_threading" 2>/dev/null; then
-    for signal in uffd-wp refdelta; do
+    for signal in $signals; do
         TIERWISE_EMT=1 TIERWISE_EMT_SIGNAL=$signal TIERWISE_EMT_SAMPLE_INTERVAL=0.01 TIERWISE_EMT_OVERHEAD_BUDGET=1.0 \
             "$venv/bin/python" python/emt/tests/cpython_suite.py
     done

@@ -1,48 +1,18 @@
-"""Run times with a part of the resident set fast, in the lab's timed guest: `lab_times.py [WORKLOAD...]`, a table in Markdown.
+"""Run times with a part of the resident set fast, in the lab's timed guest: `lab_times.py [WORKLOAD[:TIMES[:SHARE]]...]`, a table in Markdown.
 
-No tiering, the kernel's tiering and tierwise.emt, each with 25, 50 and 75 % fast, over the run time with everything fast. It needs `make lab` and
-python/emt/lab.sh first, and an hour of an idle machine.
+No tiering, the kernel's tiering and tierwise.emt, each with 25, 50 and 75 % fast, over the run time with everything fast; with TIMES the work is so
+many times as long, with SHARE only that part is fast. It needs `make lab` and python/emt/lab.sh first, and half an hour of an idle machine.
 """
 
 from __future__ import annotations
 
-import json
-import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[2] / "lab"))
+import timed_guest
 
-from tierlab.bench import NODE_MIB, PROCESSOR
-from tierlab.boots import BOOTS
-from tierlab.guest import Guest
-from tierlab.job import Job
-from tierlab.paths import LAB, Paths
-
-KERNEL = "7"
-TIMEOUT_S = 7200.0
 WORKLOADS = ("hotspot", "search")
-
-
-def measure(workloads: Sequence[str]) -> list[dict[str, Any]]:
-    """All runs, in one guest."""
-    boot = BOOTS["timed"]
-    runs: list[dict[str, Any]] = []
-
-    def on_event(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-        runs.append(json.loads(line))
-
-    guest = Guest(Paths.default(), KERNEL, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode)
-    command = f"PYTHONPATH=/lab/python exec python3 -m emtbench {KERNEL} {' '.join(workloads)}"
-    outcome = guest.run(Job(command, files={"bench": LAB / "bench", "emtbench": HERE / "lab"}), TIMEOUT_S, on_event)
-    if outcome.exit_code != 0:
-        sys.exit(f"lab_times: {outcome.reason or outcome.exit_code}\n{outcome.console_tail()}")
-    return runs
 
 
 def table(runs: Sequence[dict[str, Any]]) -> str:
@@ -61,6 +31,4 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    # Guests are ended on the way out, which the signal's default would not do.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    print(table(measure(sys.argv[1:] or WORKLOADS)))
+    print(table(timed_guest.run("emtbench", sys.argv[1:] or WORKLOADS)))

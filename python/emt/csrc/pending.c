@@ -3,10 +3,37 @@
 
 #include <unistd.h>
 
-static int call(void *callable)
+/* What is to be called, and how many frames of Python were there when os.fork called its hooks. */
+struct pending {
+    PyObject *callable;
+    size_t depth;
+};
+
+static size_t depth_of_python(void)
 {
-    PyObject *result = PyObject_CallNoArgs(callable);
-    Py_DECREF((PyObject *)callable);
+    size_t depth = 0;
+    PyFrameObject *frame = PyEval_GetFrame();
+    Py_XINCREF(frame);
+    while (frame != NULL) {
+        PyFrameObject *back = PyFrame_GetBack(frame);
+        Py_DECREF(frame);
+        frame = back;
+        depth++;
+    }
+    return depth;
+}
+
+static int call(void *what)
+{
+    struct pending *pending = what;
+    /* Another hook, written in Python and called after ours, is not the end of os.fork yet: what is pending is called at its first
+     * instruction. */
+    if (depth_of_python() > pending->depth && Py_AddPendingCall(call, pending) == 0) {
+        return 0;
+    }
+    PyObject *result = PyObject_CallNoArgs(pending->callable);
+    Py_DECREF(pending->callable);
+    PyMem_RawFree(pending);
     if (result == NULL) {
         /* Whatever the main thread happens to run has nothing to do with it. */
         PyErr_WriteUnraisable(NULL);
@@ -18,7 +45,7 @@ static int call(void *callable)
 
 PyDoc_STRVAR(call_after_fork_doc,
              "call_after_fork(callable, /)\n--\n\n"
-             "Have the main thread call it before its next instruction. In another thread, whose process has threads in any case: call it now.");
+             "Have the main thread call it before the next instruction of whoever called os.fork. In another thread, whose process has threads in any case: call it now.");
 
 static PyObject *call_after_fork(PyObject *module, PyObject *callable)
 {
@@ -26,9 +53,14 @@ static PyObject *call_after_fork(PyObject *module, PyObject *callable)
     if (gettid() != getpid()) {
         return PyObject_CallNoArgs(callable);
     }
-    Py_INCREF(callable);
-    if (Py_AddPendingCall(call, callable) < 0) {
+    struct pending *pending = PyMem_RawMalloc(sizeof(*pending));
+    if (pending == NULL) {
+        return PyErr_NoMemory();
+    }
+    *pending = (struct pending){Py_NewRef(callable), depth_of_python()};
+    if (Py_AddPendingCall(call, pending) < 0) {
         Py_DECREF(callable);
+        PyMem_RawFree(pending);
         PyErr_SetString(PyExc_RuntimeError, "the interpreter has no place for another pending call");
         return NULL;
     }

@@ -1,4 +1,7 @@
-"""In the guest: `python3 -m emtbench KERNEL WORKLOAD...` runs each under all policies and shares, a JSON line a run."""
+"""In the guest: `python3 -m emtbench KERNEL WORKLOAD[:TIMES[:SHARE]]...` runs each under all policies and shares, a JSON line a run.
+
+With TIMES its work is so many times as long; with SHARE only that share of it is fast.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ PROGRAM = Path(__file__).parent / "placed.py"
 
 
 def fill(guest: Guest, workload: str, placing: str) -> tuple[Program, Path]:
-    """A program that waits with its memory filled, and the file that it waits for."""
+    """A program that waits with its memory filled, and the file that it waits for; a workload is NAME:TIMES."""
+    name, times = workload.split(":")
     report, go = guest.folder / "filled", guest.folder / "go"
-    words = ("env", "PYTHONPATH=/lab/bin/emt-site", "python3", str(PROGRAM), workload, placing, str(report), str(go))
+    words = ("env", "PYTHONPATH=/lab/bin/emt-site", "python3", str(PROGRAM), name, times, placing, str(report), str(go))
     program = guest.start(*words, cgroup=guest.cgroup("emtbench"))
     wait_for_file(report, program, FILL_S)
     return program, go
@@ -49,14 +53,16 @@ def main(kernel: str, workloads: list[str]) -> None:
     """Runs them all."""
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
         settle()
-        for workload in workloads:
+        for wanted in workloads:
+            name, times, share = (*wanted.split(":"), "", "")[:3]
+            workload, shares = f"{name}:{times or 1}", (float(share),) if share else SHARES
             bound = run(kernel, workload, "all-fast", 1.0, 0.0)
             print(json.dumps(bound), file=events, flush=True)
             resident_mib = bound["resident_mib"]
             assert isinstance(resident_mib, float)
-            for share in SHARES:
+            for part in shares:
                 for placing in PLACINGS:
-                    found = run(kernel, workload, placing, share, resident_mib)
+                    found = run(kernel, workload, placing, part, resident_mib)
                     assert found["result"] == bound["result"], f"another result than with everything fast: {found}"
                     print(json.dumps(found), file=events, flush=True)
 

@@ -1,6 +1,6 @@
-"""In the guest: the program whose run time is measured. `placed.py WORKLOAD none|emt REPORT GO`
+"""In the guest: the program whose run time is measured. `placed.py WORKLOAD TIMES none|emt REPORT GO`
 
-It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work, whose seconds and result it prints. Objects that the work uses
+It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work so many times, whose seconds and result it prints. Objects that the work uses
 most are made last: where the fast node is filled by first touch, they begin on the slow one.
 """
 
@@ -14,13 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-#: A guest's run takes seconds where programs take minutes: as the lab's daemon is, tracking is given ten times its default budget, and looks
-#: more often (lab/bench/policies.py).
-BUDGET, INTERVAL_S = 0.2, 0.05
 #: Of the fast node; the kernel keeps about as much of it for itself.
 KEPT_FREE = "12MiB"
-OBJECTS, HOT_PART, USES = 300_000, 5, 4_000_000
-NODES, EDGES_OF_NODE, SEARCHES = 60_000, 6, 12
+OBJECTS, HOT_PART, USES = 300_000, 5, 8_000_000
+NODES, EDGES_OF_NODE, SEARCHES = 60_000, 6, 60
 
 Work = Callable[[], int]
 
@@ -74,13 +71,13 @@ def tiered(policy: str) -> Iterator[dict[str, object]]:
         return
     import tierwise.emt as emt
 
-    with emt.tiering([1], mem_pressure=KEPT_FREE, sample_interval=INTERVAL_S, overhead_budget=BUDGET) as tiering:
+    with emt.tiering([1], mem_pressure=KEPT_FREE) as tiering:
         yield told
     stats = tiering.stats()
     told.update(promoted=stats.promoted, demoted=stats.demoted, failed=stats.failed, overhead=stats.overhead, rested=stats.rested)
 
 
-def main(workload: str, policy: str, report: Path, go: Path) -> None:
+def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None:
     """Prints a JSON line."""
     work = WORKLOADS[workload]()
     report.write_text("filled\n", encoding="ascii")
@@ -88,9 +85,9 @@ def main(workload: str, policy: str, report: Path, go: Path) -> None:
         time.sleep(0.01)
     began = time.monotonic()
     with tiered(policy) as told:
-        result = work()
+        result = sum(work() for _ in range(times))
     print(json.dumps({"seconds": time.monotonic() - began, "result": result, **told}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]), Path(sys.argv[5]))

@@ -1,0 +1,69 @@
+"""Chooses the threshold T of adaptive lazy demotion from profiles (EMT, section 6.2): `profile_t.py [WORKLOAD...]`.
+
+Every workload of table 3, at a twentieth of its size here, runs in the lab's timed guest with half of its resident set fast: with lazy demotion, and with
+eager; its eagerness is recorded. It needs `make lab` and python/emt/lab.sh first, a network for the packages of the guest's Python, and half an
+hour. Prints a table in Markdown and T.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import timed_guest
+from workloads import WORKLOADS
+
+from tierwise.emt.policy.choose_t import Profile, choose_t
+
+#: Debian 13's Python, which is the guest's.
+GUEST_PYTHON = "3.13"
+PACKAGES = ("networkx", "sqlalchemy", "typing_extensions")
+
+
+def install(folder: Path) -> None:
+    """Puts what the workloads import into a folder."""
+    options = ["--quiet", "--target", str(folder), "--python-version", GUEST_PYTHON, "--only-binary=:all:", "--no-deps"]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, *PACKAGES], check=True)
+
+
+def profiles(runs: Sequence[dict[str, Any]]) -> list[Profile]:
+    """One for each workload, of its lazy and its eager run; the eagerness of both."""
+    by_way = {(run["workload"], run["demotion"]): run for run in runs}
+    found = []
+    for name in dict.fromkeys(run["workload"] for run in runs):
+        lazy, eager = by_way[name, "lazy"], by_way[name, "eager"]
+        found.append(Profile(name, lazy["seconds"], eager["seconds"], (*lazy["eagerness"], *eager["eagerness"])))
+    return found
+
+
+def table(found: Sequence[Profile], t: float) -> str:
+    """Run times, and what each would take with T."""
+    lines = ["| workload | lazy | eager | eagerness: lowest, middle, highest | with T |", "|---|---|---|---|---|"]
+    for profile in found:
+        values = sorted(profile.eagerness)
+        middle = values[len(values) // 2]
+        lines.append(
+            f"| {profile.name} | {profile.lazy_s:.2f} s | {profile.eager_s:.2f} s | "
+            f"{values[0]:.3f}, {middle:.3f}, {values[-1]:.3f} | {profile.seconds(t):.2f} s |"
+        )
+    return "\n".join(lines)
+
+
+def main(workloads: Sequence[str]) -> None:
+    """Prints both."""
+    here = Path(__file__).resolve().parent
+    with tempfile.TemporaryDirectory() as scratch:
+        packages = Path(scratch) / "packages"
+        install(packages)
+        files = {"packages": packages, "workloads.py": here / "workloads.py"}
+        found = profiles(timed_guest.run("emtbench.profiles", workloads, files))
+    t = choose_t(found)
+    print(f"{table(found, t)}\n\nT = {t:.4f}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or tuple(WORKLOADS))

@@ -1,8 +1,8 @@
-"""What tracking costs and finds on one workload: `measure.py WORKLOAD SIGNAL [SECONDS]`, a JSON line on standard output.
+"""What tracking costs and finds on one workload: `measure.py WORKLOAD SIGNAL [SECONDS [BUDGET]]`, a JSON line on standard output.
 
 The program goes on without a pause through three phases of as many seconds of its own processor time each:
 
-1. the signal tracks within a budget of 2 %; its cost is what it accounts for;
+1. the signal tracks within a budget, of 2 % if no other is named; its cost is what it accounts for;
 2. history: every page is protected in windows of 20 ms, and the windows in which it was touched are counted;
 3. the same again: the accesses that are scored.
 
@@ -100,7 +100,7 @@ def sampling_speed() -> dict[str, float]:
     }
 
 
-def main(workload: str, signal: str, seconds: float) -> dict[str, object]:
+def main(workload: str, signal: str, seconds: float = 20.0, budget: float = 0.02) -> dict[str, object]:
     """All phases."""
     began = time.process_time()
     step = WORKLOADS[workload]()
@@ -108,7 +108,7 @@ def main(workload: str, signal: str, seconds: float) -> dict[str, object]:
     gc.collect()
     build_s = time.process_time() - began
     plain = [work(step, seconds / 2)]
-    with emt.tiering(signal=signal):
+    with emt.tiering(signal=signal, overhead_budget=budget):
         tracked = work(step, seconds)
         found = PROCESS.last()
         assert found is not None
@@ -121,6 +121,7 @@ def main(workload: str, signal: str, seconds: float) -> dict[str, object]:
     return {
         "workload": workload,
         "signal": signal,
+        "budget": budget,
         "python": platform.python_version(),
         "resident_mb": resident / 1e6,
         "build_cpu_s": build_s,
@@ -147,4 +148,4 @@ def main(workload: str, signal: str, seconds: float) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], sys.argv[2], float(sys.argv[3]) if len(sys.argv) > 3 else 20.0)))
+    print(json.dumps(main(sys.argv[1], sys.argv[2], *map(float, sys.argv[3:]))))

@@ -69,8 +69,13 @@ static uint8_t find_object(const char *block, uint32_t block_bytes, const struct
 
 static void find_in_pool(struct objects *objects, const struct pool *pool, const struct types *types)
 {
-    char copy[POOL_BYTES];
+    _Alignas(struct pool_header) char copy[POOL_BYTES];
     const char *memory = enter_pool(pool, copy);
+    /* Since it was found it may have been emptied and given to another size of objects. */
+    if (memory != NULL && ((const struct pool_header *)(const void *)memory)->size_class != pool->size_class) {
+        leave_pool(memory, copy);
+        memory = NULL;
+    }
     struct object *object = &objects->all[pool->first];
     uint32_t bytes = pool_block_bytes(pool), blocks = pool_blocks(pool);
     uint8_t likely = 0;
@@ -105,7 +110,9 @@ static void choose_pools(struct objects *objects, size_t most)
 
 int objects_turn(struct objects *objects, const struct types *types, size_t most)
 {
-    int error = pools_find(&objects->pools);
+    /* Once a rotation: going through the address space costs as much as looking at a million objects. What became a pool meanwhile has its
+     * turn in the next. */
+    int error = objects->next == 0 ? pools_find(&objects->pools) : 0;
     if (error != 0) {
         return error;
     }

@@ -3,9 +3,10 @@
 from .eager import Eager
 from .lazy import Lazy
 
-#: Eagerness is a z-score times a share: above 0 the slow tier is used more than it lately was. `policy.choose_t` chooses another
-#: from profiles, as section 6.2 does; the paper does not print its own.
-DEFAULT_T = 0.0
+#: Chosen from profiles of six of the workloads of table 3 with half of their memory fast (bench/profile_t.py; docs/emt.md has the table), as section 6.2
+#: does; the paper does not print its own. Eagerness is a z-score times a share: this is the lowest that was seen, so that demotion is eager nearly
+#: always, which was the faster way of five of the six. Where little is fast lazy demotion does better in the paper: `demotion="lazy"`.
+DEFAULT_T = -2.76
 
 
 class Adaptive:

@@ -19,4 +19,5 @@ pub mod roots;
 pub mod settings;
 pub mod tenant;
 pub mod topology;
+mod worker;
 pub mod world;

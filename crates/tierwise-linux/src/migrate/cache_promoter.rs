@@ -6,7 +6,7 @@
 //! answer anything about DAMON, so this has a thread of its own.
 
 use std::path::{Path, PathBuf};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -19,6 +19,7 @@ use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::process::Reader;
 use crate::roots::Roots;
+use crate::worker;
 
 /// The longest aggregation that others who ask DAMON something wait for; twenty checks in it.
 const SAMPLING: Duration = Duration::from_millis(50);
@@ -102,11 +103,7 @@ impl CachePromoter {
             }
             work.stop()
         };
-        let thread = thread::Builder::new().name("page-cache".into()).spawn(body);
-        let thread = thread.map_err(|source| LinuxError::Missing {
-            what: format!("no thread can be started ({source})"),
-            remedy: "raise the limit of tasks (TasksMax= of the unit)".into(),
-        })?;
+        let thread = worker::spawn("page-cache", body)?;
         let (orders, thread) = (Some(orders), Some(thread));
         let (moved, cpu) = (Bytes(0), Duration::ZERO);
         Ok(Self { orders, answers, thread, waits: false, moved, cpu })

@@ -3,13 +3,14 @@
 //!
 //! What was seen goes to and fro in one buffer, so that looking allocates nothing once it has grown.
 
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
 use crate::error::{LinuxError, Result};
 use crate::look::{Look, Seen, Watched, thread_cpu};
+use crate::worker;
 
 /// What the thread is told.
 struct Order {
@@ -64,12 +65,7 @@ impl Looker {
             }
             look.stop()
         };
-        let thread = thread::Builder::new().name("look".into()).spawn(body).map_err(|source| {
-            LinuxError::Missing {
-                what: format!("no thread can be started ({source})"),
-                remedy: "raise the limit of tasks (TasksMax= of the unit)".into(),
-            }
-        })?;
+        let thread = worker::spawn("look", body)?;
         let (thread, watched) = (Some(thread), Vec::new());
         let (orders, cpu) = (Some(orders), Duration::ZERO);
         Ok(Self { orders, answers, thread, watched, cpu, idle: true })

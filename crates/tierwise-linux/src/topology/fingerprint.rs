@@ -38,3 +38,23 @@ impl Fingerprint {
         self.before != self.now
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_acted_upon_is_a_change_again() {
+        let mut machine = Fingerprint::default();
+        let mut read = |forget: bool| {
+            if forget {
+                machine.forget();
+            }
+            machine.begin();
+            machine.add("0-1");
+            machine.add_number(4096);
+            machine.turn()
+        };
+        assert_eq!([read(false), read(false), read(true), read(false)], [true, false, true, false]);
+    }
+}

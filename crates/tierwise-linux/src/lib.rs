@@ -10,6 +10,9 @@ pub mod damon;
 pub mod error;
 pub mod file;
 pub mod folders;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod look;
 pub mod migrate;
 pub mod mqueue;

@@ -173,11 +173,19 @@ fn own_processes(folder: &Path, reader: &mut Reader, out: &mut Vec<i32>) -> Resu
         }
         other => other.map(drop)?,
     }
-    for (index, line) in reader.last().1.lines().enumerate() {
-        let Ok(pid) = line.parse::<i32>() else {
-            let found = format!("{line:?}");
-            return Err(reader.format(Some(index + 1), found, "the number of a process"));
-        };
+    let (path, text) = reader.last();
+    pids(path, text, out)
+}
+
+/// Adds the processes that `cgroup.procs` lists.
+pub(crate) fn pids(path: &Path, text: &str, out: &mut Vec<i32>) -> Result<()> {
+    for (index, line) in text.lines().enumerate() {
+        let pid = line.parse::<i32>().map_err(|_| LinuxError::Format {
+            path: path.to_owned(),
+            line: Some(index + 1),
+            found: format!("{line:?}"),
+            expected: "the number of a process",
+        })?;
         if pid > 0 {
             out.push(pid);
         }

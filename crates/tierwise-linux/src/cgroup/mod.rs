@@ -6,7 +6,7 @@
 //! - [`numa_stat`], [`stat`], [`pressure`], [`cpu`]: the files' formats.
 
 pub mod cpu;
-mod group;
+pub(crate) mod group;
 mod mounts;
 pub mod numa_stat;
 mod pattern;

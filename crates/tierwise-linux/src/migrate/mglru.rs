@@ -1,7 +1,7 @@
 //! The multi-generational LRU's generations of a memory cgroup, and eviction of the oldest, through debugfs
 //! (`Documentation/admin-guide/mm/multigen_lru.rst`). Eviction demotes where the kernel demotes ([`super::reclaim`]).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::reclaim;
@@ -67,8 +67,19 @@ pub fn generations(
     out: &mut Vec<Generation>,
 ) -> Result<()> {
     out.clear();
+    reader.text(&roots.sys, format_args!("kernel/debug/lru_gen"))?;
+    let (path, text) = reader.last();
+    parse(path, text, cgroup, out)
+}
+
+/// Reads the text.
+pub(crate) fn parse(
+    path: &Path,
+    text: &str,
+    cgroup: &str,
+    out: &mut Vec<Generation>,
+) -> Result<()> {
     let (mut memcg, mut node) = (None, None::<u32>);
-    let text = reader.text(&roots.sys, format_args!("kernel/debug/lru_gen"))?;
     for (i, line) in text.lines().enumerate() {
         let mut fields = line.split_whitespace();
         let read = match fields.next() {
@@ -87,8 +98,12 @@ pub fn generations(
             None => Some(()),
         };
         if read.is_none() {
-            let found = format!("{line:?}");
-            return Err(reader.format(Some(i + 1), found, EXPECTED));
+            return Err(LinuxError::Format {
+                path: path.to_owned(),
+                line: Some(i + 1),
+                found: format!("{line:?}"),
+                expected: EXPECTED,
+            });
         }
     }
     Ok(())

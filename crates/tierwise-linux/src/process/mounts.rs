@@ -65,7 +65,7 @@ pub(super) fn device(text: &str, radix: u32) -> Option<Device> {
 }
 
 /// Device (field 3) and file system type (first field after the lone hyphen).
-fn parse(line: &str) -> Option<(Device, &str)> {
+pub(crate) fn parse(line: &str) -> Option<(Device, &str)> {
     let (left, right) = line.split_once(" - ")?;
     let device = device(left.split(' ').nth(2)?, 10)?;
     Some((device, right.split(' ').next()?))

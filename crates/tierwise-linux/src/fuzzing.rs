@@ -1,0 +1,172 @@
+//! Every parser of text that a tenant can influence, as a function of bytes: what the fuzz targets call.
+//!
+//! Each parses, and asserts what holds whatever the bytes are.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use tierwise_core::units::Bytes;
+
+use crate::cgroup::{Counters, Events, Pressure, cpu, group, numa_stat, stat};
+use crate::damon::record::Record;
+use crate::migrate::mglru;
+use crate::process::{Mounts, Stat, maps, mounts};
+use crate::tenant::numa_maps;
+use crate::topology::{per_cpu, zoneinfo};
+
+/// A parser of bytes.
+pub type Target = fn(&[u8]);
+
+/// Every parser, by name.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("stat", stat),
+    ("maps", maps),
+    ("mountinfo", mountinfo),
+    ("numa_maps", numa_maps),
+    ("numa_stat", numa_stat),
+    ("cgroup_procs", cgroup_procs),
+    ("memory_stat", memory_stat),
+    ("cpu_max", cpu_max),
+    ("cpu_list", cpu_list),
+    ("pressure", pressure),
+    ("zoneinfo", zoneinfo),
+    ("lru_gen", lru_gen),
+    ("damon_record", damon_record),
+];
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+fn path() -> &'static Path {
+    Path::new("fuzzed")
+}
+
+/// `/proc/PID/stat`.
+pub fn stat(bytes: &[u8]) {
+    if let Some(stat) = Stat::parse(&text(bytes)) {
+        // Processor time of any count of ticks can be told.
+        let _ = (stat.cpu_time(), stat.is_dead());
+    }
+}
+
+/// `/proc/PID/maps`.
+pub fn maps(bytes: &[u8]) {
+    for line in text(bytes).lines() {
+        if let Some(mapping) = maps::parse(line, &Mounts::default()) {
+            assert!(mapping.start < mapping.end && mapping.bytes() > 0);
+        }
+    }
+}
+
+/// `/proc/PID/mountinfo`.
+pub fn mountinfo(bytes: &[u8]) {
+    for line in text(bytes).lines() {
+        if let Some((_, kind)) = mounts::parse(line) {
+            assert!(kind.len() < line.len() && !kind.contains(' '));
+        }
+    }
+}
+
+/// `/proc/PID/numa_maps`.
+pub fn numa_maps(bytes: &[u8]) {
+    let mut usage = Vec::new();
+    let _ = numa_maps::usage(path(), &text(bytes), &mut usage);
+    assert_ascending(&usage);
+}
+
+/// `memory.numa_stat`. Page cache is a part of all.
+pub fn numa_stat(bytes: &[u8]) {
+    let (mut all, mut cache) = (Vec::new(), Vec::new());
+    let answer = numa_stat::usage(path(), &text(bytes), &mut all);
+    assert_ascending(&all);
+    if answer.is_ok() && numa_stat::page_cache(path(), &text(bytes), &mut cache).is_ok() {
+        let held = |node: u32| all.iter().find(|(n, _)| *n == node).map_or(0, |(_, b)| b.0);
+        assert!(cache.iter().all(|(node, bytes)| bytes.0 <= held(*node)));
+    }
+}
+
+/// `cgroup.procs`.
+pub fn cgroup_procs(bytes: &[u8]) {
+    let mut pids = Vec::new();
+    let _ = group::pids(path(), &text(bytes), &mut pids);
+    assert!(pids.iter().all(|pid| *pid > 0));
+}
+
+/// `memory.stat`, `memory.events` and `cpu.stat`, which have one format.
+pub fn memory_stat(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Ok(counters) = Counters::parse(path(), &text) {
+        assert!(counters.pgdemote_kswapd <= counters.demoted());
+    }
+    let _ = (Events::parse(path(), &text), stat::cpu_usage(path(), &text));
+}
+
+/// `cpu.max`.
+pub fn cpu_max(bytes: &[u8]) {
+    if let Ok(Some(processors)) = cpu::quota(path(), &text(bytes)) {
+        assert!(processors.is_finite() && processors >= 0.0);
+    }
+}
+
+/// A list of processors or nodes.
+pub fn cpu_list(bytes: &[u8]) {
+    let text = text(bytes);
+    // Only what is counted before it is made into a list is sure to be small.
+    if let Ok(count) = crate::file::count(path(), &text)
+        && count <= 1 << 20
+    {
+        assert_eq!(crate::file::list(path(), &text).map_or(0, |list| list.len()), count);
+    }
+}
+
+/// `memory.pressure`.
+pub fn pressure(bytes: &[u8]) {
+    let _ = Pressure::parse(path(), &text(bytes));
+}
+
+/// `/proc/zoneinfo`.
+pub fn zoneinfo(bytes: &[u8]) {
+    let text = text(bytes);
+    if let Ok(nodes) = zoneinfo::watermarks(path(), &text) {
+        assert!(nodes.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+    per_cpu::each(&text, |_, _| {});
+}
+
+/// `lru_gen`. What is found of one group is found of the root too.
+pub fn lru_gen(bytes: &[u8]) {
+    let (mut of_one, mut all) = (Vec::new(), Vec::new());
+    let one = mglru::parse(path(), &text(bytes), "/a", &mut of_one);
+    let whole = mglru::parse(path(), &text(bytes), "/", &mut all);
+    assert_eq!(one.is_ok(), whole.is_ok());
+    assert!(of_one.len() <= all.len());
+}
+
+/// The record of DAMON's threads, and that what was read is written the same.
+pub fn damon_record(bytes: &[u8]) {
+    if let Ok(record) = serde_json::from_slice::<Record>(bytes) {
+        let written = serde_json::to_vec(&record).unwrap_or_default();
+        assert_eq!(serde_json::from_slice::<Record>(&written).ok(), Some(record));
+    }
+}
+
+fn assert_ascending(usage: &[(u32, Bytes)]) {
+    assert!(usage.windows(2).all(|pair| pair[0].0 < pair[1].0));
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_a_parser(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(&b"0123456789 \n=-:N/,()"[..])], 0..200),
+        ) {
+            TARGETS.iter().for_each(|(_, target)| target(&bytes));
+        }
+    }
+}

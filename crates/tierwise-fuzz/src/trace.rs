@@ -2,11 +2,8 @@
 //!
 //! Bytes taken as a whole file seldom get past the checksums, so they are also given as the content of
 //! frames whose checksums are right: the first byte says how the rest is cut into windows.
-#![no_main]
-
 use std::io::{Cursor, Write};
 
-use libfuzzer_sys::fuzz_target;
 use tierwise_trace::cut::{Cut, Merge, Selection};
 use tierwise_trace::format::frame::{Head, Kind};
 use tierwise_trace::format::{MAGIC, VERSION};
@@ -58,7 +55,8 @@ fn read(file: &[u8]) {
     }
 }
 
-fuzz_target!(|bytes: &[u8]| {
+/// Reads, summarises and cuts the bytes as a file and as the content of well-formed frames.
+pub fn reader(bytes: &[u8]) {
     read(bytes);
     read(&framed(bytes));
-});
+}

@@ -1,0 +1,45 @@
+//! The fuzz targets: one table of functions that take any bytes.
+//!
+//! A target parses what a stranger can send or name, and panics when a promise is broken. Two
+//! harnesses run the same table:
+//!
+//! - `tests/mutated_seeds.rs`, in `make test`: mutates the seeds of `seeds/TARGET/` for seconds,
+//!   with the stable toolchain.
+//! - `fuzz/`, by `make fuzz`: libFuzzer with coverage feedback, a minute per target, with a nightly
+//!   toolchain.
+//!
+//! A parser is added to the table in the crate that owns it (`fuzzing.rs`), with a folder of seeds
+//! here.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod configuration;
+mod trace;
+
+use std::path::{Path, PathBuf};
+
+/// A function that takes any bytes, under the name of its folder of seeds.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// What this crate fuzzes itself, because it takes parts of several crates.
+const OWN: &[Target] = &[
+    ("recipe", configuration::recipe),
+    ("scenario", configuration::scenario),
+    ("daemon_config", configuration::daemon),
+    ("trace_reader", trace::reader),
+];
+
+/// Every target of the workspace.
+pub fn targets() -> impl Iterator<Item = Target> {
+    [OWN, tierwise_linux::fuzzing::TARGETS].into_iter().flatten().copied()
+}
+
+/// The target of that name.
+pub fn find(name: &str) -> Option<Target> {
+    targets().find(|target| target.0 == name)
+}
+
+/// Where the seeds of all targets are, one folder per target.
+pub fn seeds() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds")
+}

@@ -4,11 +4,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::bytes::shown_path;
+
 /// A refusal of the kernel's, or something in one of its files that is not what it should be.
 #[derive(Debug, thiserror::Error)]
 pub enum LinuxError {
     /// A file could not be read, written or listed.
-    #[error("{}: cannot {what}: {source}", path.display())]
+    #[error("{}: cannot {what}: {source}", shown_path(path))]
     File {
         /// The file.
         path: PathBuf,
@@ -18,7 +20,7 @@ pub enum LinuxError {
         source: io::Error,
     },
     /// A file's content is not what the kernel documents.
-    #[error("{}{}: found {found}; expected {expected}", path.display(), line.map_or(String::new(), |n| format!(":{n}")))]
+    #[error("{}{}: found {found}; expected {expected}", shown_path(path), line.map_or(String::new(), |n| format!(":{n}")))]
     Format {
         /// The file.
         path: PathBuf,
@@ -60,6 +62,17 @@ impl LinuxError {
     pub fn is_gone(&self) -> bool {
         let (Self::File { source, .. } | Self::Process { source, .. }) = self else { return false };
         says_gone(source)
+    }
+
+    /// Whether it is the machine that lacks something, whatever was being read: descriptors, memory, or what [`LinuxError::Missing`] says.
+    pub fn is_of_machine(&self) -> bool {
+        match self {
+            Self::File { source, .. } | Self::Process { source, .. } => {
+                matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+            }
+            Self::Missing { .. } => true,
+            Self::Format { .. } => false,
+        }
     }
 }
 

@@ -1,22 +1,70 @@
 //! The kernel's small text files: read, parsed and written with an error that names them.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::{self, FromStr};
 
+use bstr::ByteSlice;
+
+use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 
 /// A file of one value is shorter: the longest is an identity of 36 letters.
 const LONGEST_VALUE: usize = 128;
 
-/// The whole text of a file.
+/// Most bytes that are read of a file as a whole: a machine with a thousand processors and eight nodes has some megabytes of `zoneinfo`,
+/// the longest that is read so.
+const LONGEST: usize = 16 << 20;
+
+/// Opens a file to read it. One that is no file of the kernel's, such as a pipe that nobody writes to, must not keep the daemon waiting.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    #[cfg(test)]
+    injected::answer(path)?;
+    fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+/// Replaces `out` by the content of a file, which is not longer than [`LONGEST`].
+pub(crate) fn read_whole(path: &Path, out: &mut Vec<u8>) -> Result<()> {
+    out.clear();
+    let failed = |e| LinuxError::file(path, "read", e);
+    let file = open(path).map_err(failed)?;
+    file.take(LONGEST as u64 + 1).read_to_end(out).map_err(failed)?;
+    if out.len() <= LONGEST {
+        return Ok(());
+    }
+    out.clear();
+    Err(LinuxError::Format {
+        path: path.to_owned(),
+        line: None,
+        found: format!("more than {LONGEST} bytes"),
+        expected: "a file of the kernel's, which are shorter",
+    })
+}
+
+/// The whole content of a file.
 ///
 /// # Errors
 /// It cannot be read.
+pub fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    read_whole(path, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The whole text of a file whose every word is the kernel's or the operator's.
+///
+/// # Errors
+/// It cannot be read, or is no text.
 pub fn text(path: &Path) -> Result<String> {
-    fs::read_to_string(path).map_err(|e| LinuxError::file(path, "read", e))
+    String::from_utf8(bytes(path)?).map_err(|e| LinuxError::Format {
+        path: path.to_owned(),
+        line: None,
+        found: format!("{:?}", shown(e.as_bytes())),
+        expected: "text",
+    })
 }
 
 /// A file's text if the file is there.
@@ -35,14 +83,13 @@ pub fn text_if_there(path: &Path) -> Result<Option<String>> {
 /// # Errors
 /// It cannot be read, or it holds something else.
 pub fn value<T: FromStr>(path: &Path, expected: &'static str) -> Result<T> {
-    with_value(path, |found| match found.parse() {
-        Ok(value) => Ok(value),
-        Err(_) => Err(LinuxError::Format {
+    with_value(path, |found| {
+        parsed(found).ok_or_else(|| LinuxError::Format {
             path: path.to_owned(),
             line: None,
-            found: format!("{found:?}"),
+            found: format!("{:?}", shown(found)),
             expected,
-        }),
+        })
     })
 }
 
@@ -51,26 +98,23 @@ pub fn value<T: FromStr>(path: &Path, expected: &'static str) -> Result<T> {
 /// # Errors
 /// It cannot be read.
 pub fn holds(path: &Path, word: &str) -> Result<bool> {
-    with_value(path, |found| Ok(found == word))
+    with_value(path, |found| Ok(found == word.as_bytes()))
 }
 
-/// A value is read without allocating; a text that is longer than any value is read to its end all the same, to be named.
-fn with_value<T>(path: &Path, take: impl FnOnce(&str) -> Result<T>) -> Result<T> {
-    let mut bytes = [0; LONGEST_VALUE];
-    let mut file = fs::File::open(path).map_err(|e| LinuxError::file(path, "read", e))?;
+/// A value is read without allocating; what is longer than any value is read to its end all the same, to be named.
+fn with_value<T>(path: &Path, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+    let mut start = [0; LONGEST_VALUE];
+    let mut file = open(path).map_err(|e| LinuxError::file(path, "read", e))?;
     let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read(&mut bytes[filled..]) {
-            Ok(0) => break,
+    while filled < start.len() {
+        match file.read(&mut start[filled..]) {
+            Ok(0) => return take(start[..filled].trim_ascii()),
             Ok(read) => filled += read,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(LinuxError::file(path, "read", e)),
         }
     }
-    match str::from_utf8(&bytes[..filled]) {
-        Ok(found) if filled < bytes.len() => take(found.trim()),
-        _ => take(text(path)?.trim()),
-    }
+    take(bytes(path)?.trim_ascii())
 }
 
 /// Writes a value as the kernel wants it: in one write, into a file that exists.
@@ -87,9 +131,9 @@ pub fn write(path: &Path, value: &str) -> Result<()> {
 ///
 /// # Errors
 /// Something else is written there.
-pub fn list(path: &Path, text: &str) -> Result<Vec<u32>> {
+pub fn list(path: &Path, text: impl AsRef<[u8]>) -> Result<Vec<u32>> {
     let mut numbers = Vec::new();
-    each_range(path, text, |range| numbers.extend(range))?;
+    each_range(path, text.as_ref(), |range| numbers.extend(range))?;
     Ok(numbers)
 }
 
@@ -97,30 +141,62 @@ pub fn list(path: &Path, text: &str) -> Result<Vec<u32>> {
 ///
 /// # Errors
 /// As [`list`].
-pub fn count(path: &Path, text: &str) -> Result<usize> {
+pub fn count(path: &Path, text: impl AsRef<[u8]>) -> Result<usize> {
     let mut count = 0;
-    each_range(path, text, |range| count += range.count())?;
+    each_range(path, text.as_ref(), |range| count += range.count())?;
     Ok(count)
 }
 
-fn each_range(path: &Path, text: &str, mut take: impl FnMut(RangeInclusive<u32>)) -> Result<()> {
+fn each_range(path: &Path, text: &[u8], mut take: impl FnMut(RangeInclusive<u32>)) -> Result<()> {
     let bad = || LinuxError::Format {
         path: path.to_owned(),
         line: None,
-        found: format!("{:?}", text.trim()),
+        found: format!("{:?}", shown(text.trim_ascii())),
         expected: "a list such as 0-3,8",
     };
-    for part in text.trim().split(',').filter(|p| !p.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let first: u32 = first.parse().map_err(|_| bad())?;
-        let last: u32 = last.parse().map_err(|_| bad())?;
+    // The kernel writes them ascending; so there are never more than it has numbers.
+    let mut least = 0;
+    for part in text.trim_ascii().split_str(b",").filter(|p| !p.is_empty()) {
+        let (first, last) = part.split_once_str(b"-").unwrap_or((part, part));
+        let first: u32 = parsed(first).ok_or_else(bad)?;
+        let last: u32 = parsed(last).ok_or_else(bad)?;
         // A list of more than this is a damaged file, not a machine (MAX_NUMNODES is 1024, NR_CPUS 8192).
-        if last < first || last > 65_535 {
+        if first < least || last < first || last > 65_535 {
             return Err(bad());
         }
+        least = last + 1;
         take(first..=last);
     }
     Ok(())
+}
+
+/// Failures that a test puts in the place of the kernel's answers, on its own thread.
+#[cfg(test)]
+pub(crate) mod injected {
+    use std::cell::RefCell;
+    use std::io;
+    use std::path::Path;
+
+    type Answers = dyn Fn(&Path) -> Option<i32>;
+
+    thread_local! {
+        static ANSWERS: RefCell<Option<Box<Answers>>> = const { RefCell::new(None) };
+    }
+
+    /// From now on files answer these error numbers.
+    pub fn set(answers: impl Fn(&Path) -> Option<i32> + 'static) {
+        ANSWERS.set(Some(Box::new(answers)));
+    }
+
+    /// From now on files answer what they hold.
+    pub fn end() {
+        ANSWERS.set(None);
+    }
+
+    pub fn answer(path: &Path) -> io::Result<()> {
+        let number = ANSWERS.with_borrow(|answers| answers.as_ref().and_then(|a| a(path)));
+        number.map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +209,7 @@ mod tests {
         assert_eq!(list(path, "0-2,5\n").unwrap(), [0, 1, 2, 5]);
         assert_eq!(count(path, "0-2,5\n").unwrap(), 4);
         assert_eq!(list(path, "\n").unwrap(), Vec::<u32>::new());
-        for bad in ["3-1", "a", "0-", "0-4000000000"] {
+        for bad in ["3-1", "a", "0-", "0-4000000000", "5,0-2", "0-65535,0-65535"] {
             let said = list(path, bad).unwrap_err().to_string();
             assert!(said.starts_with("cpulist: found"), "{said}");
         }
@@ -148,6 +224,22 @@ mod tests {
         fs::write(file.path(), &long).unwrap();
         assert_eq!(value::<String>(file.path(), "a number").unwrap(), long);
         assert!(value::<u64>(file.path(), "a number").unwrap_err().to_string().contains(&long));
+        fs::write(file.path(), b"4\xff").unwrap();
+        let said = value::<u64>(file.path(), "a number").unwrap_err().to_string();
+        assert!(said.ends_with("found \"4\\xff\"; expected a number"), "{said}");
+        assert!(text(file.path()).unwrap_err().to_string().ends_with("expected text"));
+    }
+
+    #[test]
+    fn a_file_without_end_and_a_pipe_without_a_writer_keep_nobody() {
+        let said = value::<u64>(Path::new("/dev/zero"), "a number").unwrap_err().to_string();
+        assert!(said.contains("found more than 16777216 bytes"), "{said}");
+        let tree = tempfile::tempdir().unwrap();
+        let pipe = tree.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let said = value::<u64>(&pipe, "a number").unwrap_err().to_string();
+        assert!(said.ends_with("found \"\"; expected a number"), "{said}");
     }
 
     #[test]

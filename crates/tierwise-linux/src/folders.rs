@@ -1,14 +1,16 @@
 //! Walks over folders without allocating once its buffers have grown: control groups are walked each second.
 
-use std::ffi::CStr;
+use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, openat};
+use rustix::io::Errno;
 
 use crate::error::{LinuxError, Result};
+use crate::fault::Faults;
 
 /// Bytes of directory entries read at once: a control group has some hundred files with names of twenty letters. One entry takes at most 280.
 const ENTRIES: usize = 8192;
@@ -26,10 +28,15 @@ pub enum Visit {
 #[derive(Debug, Default)]
 pub struct Folders {
     entries: Vec<u8>,
-    /// Paths that are still to be visited, each ended by a NUL; the last is the next.
+    /// Folders that are still to be visited, the last first: each its name, and [`LENGTH`] bytes that say how much of the path at hand is the one
+    /// above it.
     pending: Vec<u8>,
     path: Vec<u8>,
+    faults: Faults,
 }
+
+/// Bytes of the length of a path and of that of a name.
+const LENGTH: usize = 2 * size_of::<u32>();
 
 impl Folders {
     /// Visits a folder and those below it as far as `visit` says so, each before those in it, in no other order. What is gone by the time it is
@@ -50,63 +57,92 @@ impl Folders {
     /// assert_eq!(seen, ["", "web", "web/blue"].map(std::path::PathBuf::from));
     /// ```
     ///
+    /// A folder that cannot be listed is passed over, and is a fault of its own ([`Folders::faults`]).
+    ///
     /// # Errors
-    /// A folder cannot be listed, or `visit` fails.
+    /// The machine lacks what it takes to list folders, or `visit` fails.
     pub fn walk(
         &mut self,
         top: &Path,
         mut visit: impl FnMut(&Path) -> Result<Visit>,
     ) -> Result<()> {
         self.pending.clear();
-        self.pending.extend_from_slice(top.as_os_str().as_bytes());
-        self.pending.push(0);
+        self.path.clear();
+        self.push(top.as_os_str().as_bytes());
         while self.next() {
-            let path = Path::new(std::ffi::OsStr::from_bytes(&self.path[..self.path.len() - 1]));
-            if visit(path)? == Visit::Enter {
-                self.enter()?;
+            let path = Path::new(OsStr::from_bytes(&self.path));
+            if visit(path)? == Visit::Enter
+                && let Err(e) = self.enter()
+            {
+                if e.is_of_machine() {
+                    return Err(e);
+                }
+                self.faults.group(Path::new(OsStr::from_bytes(&self.path)), &e);
             }
         }
         Ok(())
     }
 
-    /// Takes the next path, with its NUL.
+    /// What could not be listed in the walks since this list was last taken.
+    pub fn faults(&mut self) -> &mut Faults {
+        &mut self.faults
+    }
+
+    /// A folder below the one at hand is to be visited.
+    fn push(&mut self, name: &[u8]) {
+        self.pending.extend_from_slice(name);
+        // Paths and names are shorter than 4 GiB by far.
+        for length in [self.path.len(), name.len()] {
+            self.pending.extend_from_slice(&(length as u32).to_le_bytes());
+        }
+    }
+
+    /// Goes to the next folder. The one above it is still the beginning of the path, because a folder is visited right before those in it.
     fn next(&mut self) -> bool {
-        let Some(end) = self.pending.len().checked_sub(1) else { return false };
-        let start = self.pending[..end].iter().rposition(|&byte| byte == 0).map_or(0, |at| at + 1);
-        self.path.clear();
-        self.path.extend_from_slice(&self.pending[start..]);
+        let Some((names, lengths)) = self.pending.split_last_chunk::<LENGTH>() else {
+            return false;
+        };
+        let ([above, name], _) = lengths.as_chunks::<{ LENGTH / 2 }>() else { return false };
+        let (above, name) = (u32::from_le_bytes(*above), u32::from_le_bytes(*name));
+        let start = names.len() - name as usize;
+        self.path.truncate(above as usize);
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(&names[start..]);
         self.pending.truncate(start);
         true
     }
 
     /// Puts the folders in the one at hand to those that are to be visited.
     fn enter(&mut self) -> Result<()> {
-        let failed = |path: &[u8], e: rustix::io::Errno| {
-            let path = Path::new(std::ffi::OsStr::from_bytes(&path[..path.len() - 1]));
-            LinuxError::file(path, "list", io::Error::from(e))
-        };
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.clear();
+        entries.reserve(ENTRIES);
+        let listed = self.list(entries.spare_capacity_mut());
+        self.entries = entries;
+        let path = Path::new(OsStr::from_bytes(&self.path));
+        listed.map_err(|e| LinuxError::file(path, "list", e))
+    }
+
+    fn list(&mut self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<()> {
+        #[cfg(test)]
+        crate::file::injected::answer(Path::new(OsStr::from_bytes(&self.path)))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // A path with a NUL inside is no path of a file: it is not there.
-        let Ok(path) = CStr::from_bytes_with_nul(&self.path) else { return Ok(()) };
-        let folder = match openat(CWD, path, flags, Mode::empty()) {
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV) => return Ok(()),
-            other => other.map_err(|e| failed(&self.path, e))?,
+        let folder = match openat(CWD, &*self.path, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NODEV) => return Ok(()),
+            other => other?,
         };
-        self.entries.clear();
-        self.entries.reserve(ENTRIES);
-        let buffer: &mut [MaybeUninit<u8>] = self.entries.spare_capacity_mut();
         let mut entries = RawDir::new(&folder, buffer);
         while let Some(entry) = entries.next() {
             let entry = match entry {
                 // A group that was removed while it is listed.
-                Err(rustix::io::Errno::NOENT | rustix::io::Errno::NODEV) => break,
-                other => other.map_err(|e| failed(&self.path, e))?,
+                Err(Errno::NOENT | Errno::NODEV) => break,
+                other => other?,
             };
-            let name = entry.file_name().to_bytes_with_nul();
-            if entry.file_type() == FileType::Directory && name != b".\0" && name != b"..\0" {
-                self.pending.extend_from_slice(&self.path[..self.path.len() - 1]);
-                self.pending.push(b'/');
-                self.pending.extend_from_slice(name);
+            let name = entry.file_name().to_bytes();
+            if entry.file_type() == FileType::Directory && name != b"." && name != b".." {
+                self.push(name);
             }
         }
         Ok(())
@@ -116,6 +152,7 @@ impl Folders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::injected;
 
     #[test]
     fn what_is_not_there_is_passed_over_and_what_fails_is_named() {
@@ -128,8 +165,51 @@ mod tests {
         folders.walk(Path::new("/nowhere/at/all"), &mut count).unwrap();
         assert_eq!(seen, 1);
         let file = tempfile::NamedTempFile::new().unwrap();
-        let said = folders.walk(file.path(), |_| Ok(Visit::Enter)).unwrap_err().to_string();
+        folders.walk(file.path(), |_| Ok(Visit::Enter)).unwrap();
+        let said = &folders.faults().kept()[0].problem;
         assert!(said.contains("cannot list: Not a directory"), "{said}");
+    }
+
+    /// A group may be made below any other, so a path may be longer than the kernel takes one.
+    #[test]
+    fn a_tree_deeper_than_a_path_can_be_ends_there_and_the_rest_is_visited() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("near/by")).unwrap();
+        deep::make(tree.path(), 40);
+        let mut folders = Folders::default();
+        let mut seen = Vec::new();
+        let visit = |path: &Path| {
+            seen.push(path.to_owned());
+            Ok(Visit::Enter)
+        };
+        folders.walk(tree.path(), visit).unwrap();
+        assert!(seen.contains(&tree.path().join("near/by")));
+        let said = &folders.faults().kept()[0].problem;
+        assert!(said.contains("cannot list: File name too long"), "{said}");
+        deep::remove(tree.path(), 40);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_listed_is_passed_over_unless_nobody_can_list_any() {
+        let tree = tempfile::tempdir().unwrap();
+        for name in ["a", "bad", "c"] {
+            std::fs::create_dir_all(tree.path().join(name).join("below")).unwrap();
+        }
+        let mut folders = Folders::default();
+        let mut walk = |number| {
+            injected::set(move |path| path.ends_with("bad").then_some(number));
+            let mut seen = 0;
+            let visit = |_: &Path| {
+                seen += 1;
+                Ok(Visit::Enter)
+            };
+            let answer = folders.walk(tree.path(), visit).map(|()| seen);
+            injected::end();
+            answer
+        };
+        assert_eq!(walk(libc::EIO).unwrap(), 6);
+        assert!(walk(libc::EMFILE).unwrap_err().is_of_machine());
+        assert_eq!(folders.faults().counts(), [0, 1, 0, 0]);
     }
 
     #[test]
@@ -146,5 +226,38 @@ mod tests {
         };
         Folders::default().walk(tree.path(), visit).unwrap();
         assert_eq!(seen, 801);
+    }
+}
+
+/// Folders whose paths are longer than the kernel takes one, made and removed step by step.
+#[cfg(test)]
+pub(crate) mod deep {
+    use std::os::fd::OwnedFd;
+    use std::path::Path;
+
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, unlinkat};
+
+    /// A level's name: twenty of them are a path that is too long.
+    const NAME: [u8; 250] = [b'd'; 250];
+
+    fn open(above: &OwnedFd) -> OwnedFd {
+        openat(above, &NAME[..], OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap()
+    }
+
+    pub fn make(top: &Path, levels: usize) {
+        let mut folder = openat(CWD, top, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..levels {
+            mkdirat(&folder, &NAME[..], Mode::RWXU).unwrap();
+            folder = open(&folder);
+        }
+    }
+
+    pub fn remove(top: &Path, levels: usize) {
+        let mut chain =
+            vec![openat(CWD, top, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap()];
+        (1..levels).for_each(|i| chain.push(open(&chain[i - 1])));
+        for folder in chain.iter().rev() {
+            unlinkat(folder, &NAME[..], AtFlags::REMOVEDIR).unwrap();
+        }
     }
 }

@@ -5,9 +5,11 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod bytes;
 pub mod cgroup;
 pub mod damon;
 pub mod error;
+pub mod fault;
 pub mod file;
 pub mod folders;
 #[cfg(any(test, feature = "fuzzing"))]

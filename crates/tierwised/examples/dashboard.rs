@@ -210,6 +210,7 @@ fn counters(second: u64) -> Counters {
         // A block is a huge page.
         moved_bytes: (promote_success + demote_success) << 21,
         promoted_cache_bytes: 0,
+        faults: Vec::new(),
         strays: 17,
         samples: second * 850,
         blocks: 99_000,

@@ -69,7 +69,7 @@ fn run(args: Args) -> anyhow::Result<()> {
     let daemon = Daemon::new(start, lines)?;
     // Outside systemd nobody listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let outcome = daemon.run();
+    daemon.run();
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    outcome
+    Ok(())
 }

@@ -147,6 +147,9 @@ pub struct Counters {
     /// Bytes of page cache that the kernel was told to promote and did, as it last counted.
     #[serde(default)]
     pub promoted_cache_bytes: u64,
+    /// Readings that failed, by what they concern.
+    #[serde(default)]
+    pub faults: Vec<FaultCount>,
     /// Pages that somebody else moved, the kernel most likely.
     pub strays: u64,
     /// Samples of accesses handled.
@@ -160,6 +163,15 @@ pub struct Counters {
 pub struct Failed {
     /// `busy`, `target_full`, `gone`, `budget`, `already`.
     pub reason: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// Readings that failed and concern the same kind of thing. Of a thing that fails again and again only the first failure is a notice.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FaultCount {
+    /// `process`, `group`, `guest`, `machine`.
+    pub scope: String,
     /// How many.
     pub count: u64,
 }

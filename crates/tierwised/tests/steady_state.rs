@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::convert::Infallible;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use tierwise_core::units::{Bytes, Timestamp};
 use tierwise_core::world::World;
 use tierwise_driver::Driver;
 use tierwise_linux::damon::HostRegion;
-use tierwise_linux::error::{LinuxError, Result};
+use tierwise_linux::error::Result;
 use tierwise_linux::look::{Look, ProcessRegion, Seen, Watched};
 use tierwise_linux::migrate::{Calls, Limits};
 use tierwise_linux::process::Process;
@@ -171,7 +172,7 @@ impl Fast {
 }
 
 impl World for Fast {
-    type Error = LinuxError;
+    type Error = Infallible;
 
     fn topology(&self) -> Topology {
         self.world.topology()
@@ -185,18 +186,22 @@ impl World for Fast {
         self.now
     }
 
-    fn observe(&mut self, out: &mut Observation) -> Result<()> {
+    fn observe(&mut self, out: &mut Observation) -> std::result::Result<(), Infallible> {
         self.world.observe(out)
     }
 
-    fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Result<()> {
+    fn migrate(
+        &mut self,
+        plan: &MigrationPlan,
+        out: &mut Vec<MoveOutcome>,
+    ) -> std::result::Result<(), Infallible> {
         self.world.migrate(plan, out)?;
         self.moved += out.iter().filter(|outcome| outcome.result.is_ok()).count();
         self.tell_free();
         Ok(())
     }
 
-    fn wait_until(&mut self, deadline: Option<Timestamp>) -> Result<bool> {
+    fn wait_until(&mut self, deadline: Option<Timestamp>) -> std::result::Result<bool, Infallible> {
         self.now = deadline.unwrap_or(self.now + Duration::from_millis(500)).max(self.now);
         // The thread that looks has its time: nothing is seen by a world that never waits.
         std::thread::sleep(Duration::from_micros(200));

@@ -1,5 +1,6 @@
 //! Ways of looking at pages.
 
+use tierwise_linux::bytes::shown;
 use tierwise_linux::damon::admin::Place;
 use tierwise_linux::damon::{Admin, damon_stat};
 use tierwise_linux::file;
@@ -67,8 +68,8 @@ fn users(roots: &Roots) -> Option<Check> {
         Place::Empty => None,
         Place::Taken(None) => Some(format!("{index} (configured, off)")),
         Place::Taken(Some(pid)) => {
-            let name = file::text(&roots.proc.join(format!("{pid}/comm"))).unwrap_or_default();
-            Some(format!("{index} (on, thread {pid} {})", name.trim()))
+            let name = file::bytes(&roots.proc.join(format!("{pid}/comm"))).unwrap_or_default();
+            Some(format!("{index} (on, thread {pid} {})", shown(name.trim_ascii())))
         }
     };
     let users: Vec<String> = places.iter().enumerate().filter_map(user).collect();

@@ -30,6 +30,7 @@ pub fn snapshot() -> Snapshot {
             demote_fail: Vec::new(),
             moved_bytes: 15 * GIB,
             promoted_cache_bytes: 0,
+            faults: Vec::new(),
             strays: 2,
             samples: 0,
             blocks: 65_536,

@@ -2,28 +2,32 @@
 
 use std::path::Path;
 
+use bstr::ByteSlice;
+
+use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 
 /// `cpu.max`: quota and period in microseconds, `max 100000` for no quota. In processors; `None` for no quota.
 ///
 /// # Errors
 /// Something else is written there.
-pub fn quota(path: &Path, text: &str) -> Result<Option<f64>> {
+pub fn quota(path: &Path, text: impl AsRef<[u8]>) -> Result<Option<f64>> {
+    let text = text.as_ref().trim_ascii();
     let bad = || LinuxError::Format {
         path: path.to_owned(),
         line: None,
-        found: format!("{:?}", text.trim()),
+        found: format!("{:?}", shown(text)),
         expected: "quota and period in microseconds, such as \"max 100000\" or \"50000 100000\"",
     };
-    let (quota, period) = text.trim().split_once(' ').ok_or_else(bad)?;
-    let period: u64 = period.parse().map_err(|_| bad())?;
+    let (quota, period) = text.split_once_str(b" ").ok_or_else(bad)?;
+    let period: u64 = parsed(period).ok_or_else(bad)?;
     if period == 0 {
         return Err(bad());
     }
-    if quota == "max" {
+    if quota == b"max" {
         return Ok(None);
     }
-    let quota: u64 = quota.parse().map_err(|_| bad())?;
+    let quota: u64 = parsed(quota).ok_or_else(bad)?;
     Ok(Some(quota as f64 / period as f64))
 }
 

@@ -8,7 +8,9 @@ use tierwise_core::units::Bytes;
 use super::pressure::Pressure;
 use super::stat::{self, Counters, Events};
 use super::{cpu, numa_stat};
+use crate::bytes::parsed;
 use crate::error::{LinuxError, Result};
+use crate::fault::Faults;
 use crate::file;
 use crate::folders::{Folders, Visit};
 use crate::process::Reader;
@@ -20,6 +22,8 @@ pub struct Buffers {
     pub reader: Reader,
     /// For folders.
     pub folders: Folders,
+    /// What could not be read.
+    pub faults: Faults,
 }
 
 /// A control group. It may vanish at any time: errors of what is gone answer [`LinuxError::is_gone`].
@@ -41,22 +45,25 @@ impl Group {
     }
 
     /// Adds the processes in it and in the groups below it, ascending, each once. Those of a process namespace that this one does not see
-    /// (listed as 0) are left out.
+    /// (listed as 0) are left out. What cannot be read of it or of a group below it is a fault of its own, in the buffers.
     ///
     /// # Errors
-    /// The group is gone, or `cgroup.procs` holds something else than numbers. Groups below it may vanish meanwhile.
+    /// The group is gone, or the machine lacks what it takes to read it. Groups below it may vanish meanwhile.
     pub fn processes(&self, buffers: &mut Buffers, out: &mut Vec<i32>) -> Result<()> {
-        let Buffers { reader, folders } = buffers;
-        folders.walk(&self.path, |folder| {
+        let Buffers { reader, folders, faults } = buffers;
+        let walked = folders.walk(&self.path, |folder| {
             match own_processes(folder, reader, out) {
+                Ok(None) => {}
                 Err(e) if e.is_gone() && folder != self.path => {}
-                other => other?,
+                Err(e) if e.is_gone() || e.is_of_machine() => return Err(e),
+                Ok(Some(e)) | Err(e) => faults.group(&self.path, &e),
             }
             Ok(Visit::Enter)
-        })?;
+        });
+        faults.take(folders.faults(), None);
         out.sort_unstable();
         out.dedup();
-        Ok(())
+        walked
     }
 
     /// Adds its movable memory by node, of all groups below it too: [`numa_stat`] says which rows count.
@@ -65,7 +72,7 @@ impl Group {
     /// The group is gone or the memory controller is not enabled for it ([`LinuxError::is_gone`] for both), or the file
     /// is not what it should be.
     pub fn usage(&self, reader: &mut Reader, out: &mut Vec<(u32, Bytes)>) -> Result<()> {
-        reader.text(&self.path, format_args!("memory.numa_stat"))?;
+        reader.bytes(&self.path, format_args!("memory.numa_stat"))?;
         let (path, text) = reader.last();
         numa_stat::usage(path, text, out)
     }
@@ -75,7 +82,7 @@ impl Group {
     /// # Errors
     /// As [`Group::usage`].
     pub fn page_cache(&self, reader: &mut Reader, out: &mut Vec<(u32, Bytes)>) -> Result<()> {
-        reader.text(&self.path, format_args!("memory.numa_stat"))?;
+        reader.bytes(&self.path, format_args!("memory.numa_stat"))?;
         let (path, text) = reader.last();
         numa_stat::page_cache(path, text, out)
     }
@@ -94,7 +101,7 @@ impl Group {
     /// As [`Group::usage`].
     pub fn counters(&self) -> Result<Counters> {
         let path = self.path.join("memory.stat");
-        Counters::parse(&path, &file::text(&path)?)
+        Counters::parse(&path, file::bytes(&path)?)
     }
 
     /// How often it met its limits.
@@ -103,7 +110,7 @@ impl Group {
     /// As [`Group::usage`].
     pub fn events(&self) -> Result<Events> {
         let path = self.path.join("memory.events");
-        Events::parse(&path, &file::text(&path)?)
+        Events::parse(&path, file::bytes(&path)?)
     }
 
     /// Time that its tasks waited for memory; `None` where the kernel does not measure it (booted with `psi=0`).
@@ -111,7 +118,7 @@ impl Group {
     /// # Errors
     /// The file is not what it should be.
     pub fn pressure(&self, reader: &mut Reader) -> Result<Option<Pressure>> {
-        match reader.text_if_there(&self.path, format_args!("memory.pressure")) {
+        match reader.bytes_if_there(&self.path, format_args!("memory.pressure")) {
             // `psi=0`, or cgroup.pressure of this group switched off.
             Err(LinuxError::File { source, .. })
                 if source.raw_os_error() == Some(libc::EOPNOTSUPP) =>
@@ -130,7 +137,7 @@ impl Group {
     /// # Errors
     /// The group is gone, or the file is not what it should be.
     pub fn cpu_usage(&self, reader: &mut Reader) -> Result<Duration> {
-        reader.text(&self.path, format_args!("cpu.stat"))?;
+        reader.bytes(&self.path, format_args!("cpu.stat"))?;
         let (path, text) = reader.last();
         stat::cpu_usage(path, text)
     }
@@ -145,14 +152,14 @@ impl Group {
         // A group without the controller lives by the nearest one above that has it.
         let mut cpuset = None;
         for folder in self.path.ancestors().take_while(|p| p.starts_with(root)) {
-            if reader.text_if_there(folder, format_args!("cpu.max"))?.is_some() {
+            if reader.bytes_if_there(folder, format_args!("cpu.max"))?.is_some() {
                 let (path, text) = reader.last();
                 if let Some(quota) = cpu::quota(path, text)? {
                     fewest = Some(fewest.unwrap_or(f64::INFINITY).min(quota));
                 }
             }
             let name = format_args!("cpuset.cpus.effective");
-            if cpuset.is_none() && reader.text_if_there(folder, name)?.is_some() {
+            if cpuset.is_none() && reader.bytes_if_there(folder, name)?.is_some() {
                 let (path, text) = reader.last();
                 cpuset = Some(file::count(path, text)? as f64);
             }
@@ -164,33 +171,26 @@ impl Group {
     }
 }
 
-/// Adds the processes of one folder.
-fn own_processes(folder: &Path, reader: &mut Reader, out: &mut Vec<i32>) -> Result<()> {
-    match reader.text(folder, format_args!("cgroup.procs")) {
+/// Adds the processes of one folder. Returns what is wrong with the first line that holds something else than a number.
+fn own_processes(
+    folder: &Path,
+    reader: &mut Reader,
+    out: &mut Vec<i32>,
+) -> Result<Option<LinuxError>> {
+    let take = |line: &[u8]| pid(line).map(|pid| out.extend(pid)).is_some();
+    match reader.lines(folder, format_args!("cgroup.procs"), "the number of a process", take) {
         // A threaded group has threads and no processes; the domain above it lists those.
         Err(LinuxError::File { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            return Ok(());
+            Ok(None)
         }
-        other => other.map(drop)?,
+        other => other,
     }
-    let (path, text) = reader.last();
-    pids(path, text, out)
 }
 
-/// Adds the processes that `cgroup.procs` lists.
-pub(crate) fn pids(path: &Path, text: &str, out: &mut Vec<i32>) -> Result<()> {
-    for (index, line) in text.lines().enumerate() {
-        let pid = line.parse::<i32>().map_err(|_| LinuxError::Format {
-            path: path.to_owned(),
-            line: Some(index + 1),
-            found: format!("{line:?}"),
-            expected: "the number of a process",
-        })?;
-        if pid > 0 {
-            out.push(pid);
-        }
-    }
-    Ok(())
+/// A line of `cgroup.procs`; none of a process that is in another namespace.
+pub(crate) fn pid(line: &[u8]) -> Option<Option<i32>> {
+    let pid: i32 = parsed(line)?;
+    (pid >= 0).then_some((pid > 0).then_some(pid))
 }
 
 #[cfg(test)]
@@ -251,8 +251,10 @@ mod tests {
         assert!(gone.processes(&mut buffers, &mut pids).unwrap_err().is_gone());
         assert_eq!(gone.pressure(&mut buffers.reader).unwrap(), None);
         let redis = Group::new(roots.cgroup.join("system.slice/redis-server.service"));
-        fixture::put(&redis.path.join("cgroup.procs"), "101\n0\nmany\n");
-        let said = redis.processes(&mut buffers, &mut pids).unwrap_err().to_string();
+        fixture::put(&redis.path.join("cgroup.procs"), "101\n0\nmany\n105\n");
+        redis.processes(&mut buffers, &mut pids).unwrap();
+        assert_eq!(pids, [101, 105]);
+        let said = &buffers.faults.kept()[0].problem;
         assert!(said.contains("cgroup.procs:3: found \"many\""), "{said}");
         fixture::put(&redis.path.join("cgroup.procs"), "0\n101\n");
         pids.clear();

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use bstr::ByteSlice;
+
+use crate::bytes::shown;
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
@@ -26,7 +29,7 @@ pub fn check(roots: &Roots) -> Result<Vec<String>> {
 }
 
 fn not_v2(roots: &Roots) -> LinuxError {
-    let what = match file::text(&roots.proc.join("self/mounts")) {
+    let what = match file::bytes(&roots.proc.join("self/mounts")) {
         Ok(mounts) => describe(&mounts, &roots.cgroup),
         Err(_) => format!("cgroup v2 is not mounted on {}", roots.cgroup.display()),
     };
@@ -37,13 +40,13 @@ fn not_v2(roots: &Roots) -> LinuxError {
 }
 
 /// What is mounted instead.
-fn describe(mounts: &str, cgroup: &Path) -> String {
+fn describe(mounts: impl AsRef<[u8]>, cgroup: &Path) -> String {
     let mounted = |kind: &str, option: &str| {
-        mounts.lines().find_map(|line| {
-            let fields: Vec<&str> = line.split(' ').collect();
-            let [_, path, of, options, ..] = fields[..] else { return None };
-            let has = option.is_empty() || options.split(',').any(|o| o == option);
-            (of == kind && has).then(|| path.to_owned())
+        mounts.as_ref().lines().find_map(|line| {
+            let mut fields = line.split_str(b" ").skip(1);
+            let (path, of, options) = (fields.next()?, fields.next()?, fields.next()?);
+            let has = option.is_empty() || options.split_str(b",").any(|o| o == option.as_bytes());
+            (of == kind.as_bytes() && has).then(|| shown(path).to_string())
         })
     };
     match (mounted("cgroup", "memory"), mounted("cgroup2", "")) {

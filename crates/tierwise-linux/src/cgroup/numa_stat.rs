@@ -26,8 +26,10 @@
 
 use std::path::Path;
 
+use bstr::ByteSlice;
 use tierwise_core::units::Bytes;
 
+use crate::bytes::{parsed, shown, words};
 use crate::error::{LinuxError, Result};
 
 /// The LRU lists.
@@ -40,29 +42,33 @@ const FILE_LISTS: [&str; 2] = ["inactive_file", "active_file"];
 ///
 /// # Errors
 /// A row that is not as the kernel documents it.
-pub fn usage(path: &Path, text: &str, usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
-    rows(path, text, &LISTS, usage)
+pub fn usage(path: &Path, text: impl AsRef<[u8]>, usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
+    rows(path, text.as_ref(), &LISTS, usage)
 }
 
 /// Adds a group's page cache to the nodes of `usage`, which is kept ascending by node.
 ///
 /// # Errors
 /// As [`usage`].
-pub fn page_cache(path: &Path, text: &str, usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
-    rows(path, text, &FILE_LISTS, usage)
+pub fn page_cache(
+    path: &Path,
+    text: impl AsRef<[u8]>,
+    usage: &mut Vec<(u32, Bytes)>,
+) -> Result<()> {
+    rows(path, text.as_ref(), &FILE_LISTS, usage)
 }
 
-fn rows(path: &Path, text: &str, wanted: &[&str], usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
+fn rows(path: &Path, text: &[u8], wanted: &[&str], usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
     for (index, line) in text.lines().enumerate() {
-        let mut words = line.split_whitespace();
-        if !words.next().is_some_and(|row| wanted.contains(&row)) {
+        let mut row = words(line);
+        if !row.next().is_some_and(|key| wanted.iter().any(|name| name.as_bytes() == key)) {
             continue;
         }
-        for word in words {
+        for word in row {
             let (node, bytes) = of_node(word).ok_or_else(|| LinuxError::Format {
                 path: path.to_owned(),
                 line: Some(index + 1),
-                found: format!("{word:?}"),
+                found: format!("{:?}", shown(word)),
                 expected: "bytes of a node, such as N0=4096",
             })?;
             add(usage, node, Bytes(bytes));
@@ -71,10 +77,13 @@ fn rows(path: &Path, text: &str, wanted: &[&str], usage: &mut Vec<(u32, Bytes)>)
     Ok(())
 }
 
+/// No kernel has more nodes (`MAX_NUMNODES`): a list of them stays short.
+const NODES: u32 = 1024;
+
 /// Reads `N0=4096`.
-pub(crate) fn of_node(word: &str) -> Option<(u32, u64)> {
-    let (node, amount) = word.strip_prefix('N')?.split_once('=')?;
-    Some((node.parse().ok()?, amount.parse().ok()?))
+pub(crate) fn of_node(word: &[u8]) -> Option<(u32, u64)> {
+    let (node, amount) = word.strip_prefix(b"N")?.split_once_str(b"=")?;
+    Some((parsed(node).filter(|node| *node < NODES)?, parsed(amount)?))
 }
 
 /// Adds to one node of a list that is ascending by node.

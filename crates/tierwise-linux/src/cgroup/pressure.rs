@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bstr::ByteSlice;
+
+use crate::bytes::{parsed, shown, words};
 use crate::error::{LinuxError, Result};
 
 /// Shares of time, in percent, and the time in all.
@@ -32,18 +35,18 @@ impl Pressure {
     ///
     /// # Errors
     /// A line that is not as the kernel documents it.
-    pub fn parse(path: &Path, text: &str) -> Result<Self> {
+    pub fn parse(path: &Path, text: impl AsRef<[u8]>) -> Result<Self> {
         let mut pressure = Self::default();
-        for (index, line) in text.lines().enumerate() {
+        for (index, line) in text.as_ref().lines().enumerate() {
             let (kind, stall) = parse_line(line).ok_or_else(|| LinuxError::Format {
                 path: path.to_owned(),
                 line: Some(index + 1),
-                found: format!("{line:?}"),
+                found: format!("{:?}", shown(line)),
                 expected: "\"some avg10=0.00 avg60=0.00 avg300=0.00 total=0\"",
             })?;
             match kind {
-                "some" => pressure.some = stall,
-                "full" => pressure.full = stall,
+                b"some" => pressure.some = stall,
+                b"full" => pressure.full = stall,
                 _ => {}
             }
         }
@@ -51,17 +54,17 @@ impl Pressure {
     }
 }
 
-fn parse_line(line: &str) -> Option<(&str, Stall)> {
-    let mut words = line.split_whitespace();
+fn parse_line(line: &[u8]) -> Option<(&[u8], Stall)> {
+    let mut words = words(line);
     let kind = words.next()?;
     let mut stall = Stall::default();
     for word in words {
-        let (key, value) = word.split_once('=')?;
+        let (key, value) = word.split_once_str(b"=")?;
         match key {
-            "avg10" => stall.avg10 = value.parse().ok()?,
-            "avg60" => stall.avg60 = value.parse().ok()?,
-            "avg300" => stall.avg300 = value.parse().ok()?,
-            "total" => stall.total = Duration::from_micros(value.parse().ok()?),
+            b"avg10" => stall.avg10 = parsed(value)?,
+            b"avg60" => stall.avg60 = parsed(value)?,
+            b"avg300" => stall.avg300 = parsed(value)?,
+            b"total" => stall.total = Duration::from_micros(parsed(value)?),
             _ => {}
         }
     }

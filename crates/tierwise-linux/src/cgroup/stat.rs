@@ -4,20 +4,23 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bstr::ByteSlice;
+
+use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 
 /// Every line as key and value, in the file's order.
 ///
 /// # Errors
 /// A line that is something else.
-pub fn flat<'a>(path: &Path, text: &'a str, mut take: impl FnMut(&'a str, u64)) -> Result<()> {
+pub fn flat<'a>(path: &Path, text: &'a [u8], mut take: impl FnMut(&'a [u8], u64)) -> Result<()> {
     for (index, line) in text.lines().enumerate() {
-        let pair =
-            line.split_once(' ').and_then(|(key, value)| Some((key, value.trim().parse().ok()?)));
+        let pair = line.split_once_str(b" ");
+        let pair = pair.and_then(|(key, value)| Some((key, parsed(value.trim_ascii())?)));
         let (key, value) = pair.ok_or_else(|| LinuxError::Format {
             path: path.to_owned(),
             line: Some(index + 1),
-            found: format!("{line:?}"),
+            found: format!("{:?}", shown(line)),
             expected: "a key and a number, such as \"pgfault 12\"",
         })?;
         take(key, value);
@@ -52,18 +55,18 @@ impl Counters {
     ///
     /// # Errors
     /// A line that is no key with a number.
-    pub fn parse(path: &Path, text: &str) -> Result<Self> {
+    pub fn parse(path: &Path, text: impl AsRef<[u8]>) -> Result<Self> {
         let mut counters = Self::default();
-        flat(path, text, |key, value| {
+        flat(path, text.as_ref(), |key, value| {
             let counter = match key {
-                "pgpromote_success" => &mut counters.pgpromote_success,
-                "pgdemote_kswapd" => &mut counters.pgdemote_kswapd,
-                "pgdemote_direct" => &mut counters.pgdemote_direct,
-                "pgdemote_khugepaged" => &mut counters.pgdemote_khugepaged,
-                "pgdemote_proactive" => &mut counters.pgdemote_proactive,
-                "numa_hint_faults" => &mut counters.numa_hint_faults,
-                "pgfault" => &mut counters.pgfault,
-                "pgmajfault" => &mut counters.pgmajfault,
+                b"pgpromote_success" => &mut counters.pgpromote_success,
+                b"pgdemote_kswapd" => &mut counters.pgdemote_kswapd,
+                b"pgdemote_direct" => &mut counters.pgdemote_direct,
+                b"pgdemote_khugepaged" => &mut counters.pgdemote_khugepaged,
+                b"pgdemote_proactive" => &mut counters.pgdemote_proactive,
+                b"numa_hint_faults" => &mut counters.numa_hint_faults,
+                b"pgfault" => &mut counters.pgfault,
+                b"pgmajfault" => &mut counters.pgmajfault,
                 _ => return,
             };
             *counter = Some(value);
@@ -104,14 +107,14 @@ impl Events {
     ///
     /// # Errors
     /// A line that is no key with a number.
-    pub fn parse(path: &Path, text: &str) -> Result<Self> {
+    pub fn parse(path: &Path, text: impl AsRef<[u8]>) -> Result<Self> {
         let mut events = Self::default();
-        flat(path, text, |key, value| match key {
-            "low" => events.low = value,
-            "high" => events.high = value,
-            "max" => events.max = value,
-            "oom" => events.oom = value,
-            "oom_kill" => events.oom_kill = value,
+        flat(path, text.as_ref(), |key, value| match key {
+            b"low" => events.low = value,
+            b"high" => events.high = value,
+            b"max" => events.max = value,
+            b"oom" => events.oom = value,
+            b"oom_kill" => events.oom_kill = value,
             _ => {}
         })?;
         Ok(events)
@@ -122,10 +125,10 @@ impl Events {
 ///
 /// # Errors
 /// A line that is no key with a number, or no `usage_usec`.
-pub fn cpu_usage(path: &Path, text: &str) -> Result<Duration> {
+pub fn cpu_usage(path: &Path, text: impl AsRef<[u8]>) -> Result<Duration> {
     let mut usage = None;
-    flat(path, text, |key, value| {
-        if key == "usage_usec" {
+    flat(path, text.as_ref(), |key, value| {
+        if key == b"usage_usec" {
             usage = Some(Duration::from_micros(value));
         }
     })?;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use super::kdamond::Kdamond;
 use super::patience;
 use super::record::{Record, Taken};
+use crate::bytes::shown;
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::process::{Process, Reader};
@@ -198,8 +199,8 @@ impl Admin {
         let Place::Taken(Some(pid)) = place else {
             return format!("{index} (configured, off)");
         };
-        let name = file::text(&self.roots.proc.join(format!("{pid}/comm"))).unwrap_or_default();
-        format!("{index} (on, thread {pid} {})", name.trim())
+        let name = file::bytes(&self.roots.proc.join(format!("{pid}/comm"))).unwrap_or_default();
+        format!("{index} (on, thread {pid} {})", shown(name.trim_ascii()))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::walk::Walk;
@@ -95,6 +95,14 @@ fn take(bitmap: &File, frames: &[(u64, u64)], accessed: &mut Vec<u64>) -> std::i
     Ok(())
 }
 
+/// The bitmap is everybody's: without it nobody is looked at.
+fn failed(path: &Path, error: &std::io::Error) -> LinuxError {
+    LinuxError::Missing {
+        what: format!("{} cannot be read and written: {error}", path.display()),
+        remedy: "look in another way".into(),
+    }
+}
+
 impl Look for IdleBitmap {
     fn name(&self) -> &'static str {
         "idle_bitmap"
@@ -115,8 +123,7 @@ impl Look for IdleBitmap {
                 walked.pagemap.frames(mapping.start, mapping.end, frames)?;
             }
             frames.sort_unstable();
-            take(bitmap, frames, accessed)
-                .map_err(|e| LinuxError::file(&path, "read and write", e))?;
+            take(bitmap, frames, accessed).map_err(|e| failed(&path, &e))?;
             accessed.sort_unstable();
             let process = walked.process;
             seen.looked_at.push(process);

@@ -1,7 +1,7 @@
 //! Walks over the pages of processes: what the ways of looking that read page tables have in common.
 
 use super::Watched;
-use crate::error::Result;
+use crate::error::{LinuxError, Result};
 use crate::process::{Mapping, Maps, Mounts, PageRange, Pagemap, Process, Reader};
 use crate::roots::Roots;
 
@@ -21,6 +21,18 @@ pub(super) struct Walk {
     maps: Maps,
     pub ranges: Vec<PageRange>,
     processes: Vec<Walked>,
+}
+
+/// What keeps one process from being looked at is said here and by the survey, which reads the same files; looking goes on. What keeps all from it
+/// ends looking.
+fn one_of_many(process: Process, error: LinuxError) -> Result<()> {
+    if error.is_of_machine() {
+        return Err(error);
+    }
+    if !error.is_gone() {
+        tracing::debug!("process {} is not looked at: {error}", process.pid);
+    }
+    Ok(())
 }
 
 impl Walk {
@@ -47,8 +59,8 @@ impl Walk {
             }
             match self.open(watched.process).and_then(|w| begin(&self.roots, w.process).map(|()| w))
             {
-                Err(e) if e.is_gone() => (),
-                other => self.processes.push(other?),
+                Ok(walked) => self.processes.push(walked),
+                Err(e) => one_of_many(watched.process, e)?,
             }
         }
         Ok(())
@@ -65,7 +77,10 @@ impl Walk {
         self.processes.clear();
     }
 
-    /// Calls with each process that still runs and its mappings worth tiering; processes that are gone are dropped.
+    /// Calls with each process that still runs and its mappings worth tiering; processes that are gone, or cannot be read, are dropped.
+    ///
+    /// # Errors
+    /// The machine lacks what it takes to look at any.
     pub fn each(
         &mut self,
         mut look: impl FnMut(&Roots, &mut Walked, &[Mapping], &mut Vec<PageRange>) -> Result<()>,
@@ -83,12 +98,13 @@ impl Walk {
             if !process.is_alive_with(roots, reader) {
                 return false;
             }
-            let looked = read.and_then(|()| look(roots, walked, maps.all(), ranges));
+            let looked = read.and_then(|_| look(roots, walked, maps.all(), ranges));
             match looked {
-                Err(e) if e.is_gone() => false,
-                other => {
-                    answer = other;
-                    true
+                Ok(()) => true,
+                Err(e) => {
+                    // It is opened anew the next time, if it is still to be looked at.
+                    answer = one_of_many(process, e);
+                    false
                 }
             }
         });

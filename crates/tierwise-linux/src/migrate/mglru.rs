@@ -1,10 +1,14 @@
 //! The multi-generational LRU's generations of a memory cgroup, and eviction of the oldest, through debugfs
 //! (`Documentation/admin-guide/mm/multigen_lru.rst`). Eviction demotes where the kernel demotes ([`super::reclaim`]).
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bstr::ByteSlice;
+
 use super::reclaim;
+use crate::bytes::{parsed, words};
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::process::Reader;
@@ -56,81 +60,84 @@ pub fn probe(roots: &Roots) -> Result<()> {
 }
 
 /// Reads the generations of the cgroup at a path ("/system.slice") and of those below it into `out`, each cgroup's on each
-/// node oldest first; none if it is not there.
+/// node oldest first; none if it is not there. Lines that are not as documented are passed over, with what follows them of that
+/// cgroup; the first of them is returned as what to say of it.
 ///
 /// # Errors
-/// The file cannot be read, or a line is not as documented.
+/// The file cannot be read.
 pub fn generations(
     roots: &Roots,
-    cgroup: &str,
+    cgroup: &Path,
     reader: &mut Reader,
     out: &mut Vec<Generation>,
-) -> Result<()> {
+) -> Result<Option<LinuxError>> {
     out.clear();
-    reader.text(&roots.sys, format_args!("kernel/debug/lru_gen"))?;
-    let (path, text) = reader.last();
-    parse(path, text, cgroup, out)
+    let mut lines = Lines::new(cgroup);
+    let take = |line: &[u8]| lines.take(line, out);
+    reader.lines(&roots.sys, format_args!("kernel/debug/lru_gen"), EXPECTED, take)
 }
 
-/// Reads the text.
-pub(crate) fn parse(
-    path: &Path,
-    text: &str,
-    cgroup: &str,
-    out: &mut Vec<Generation>,
-) -> Result<()> {
-    let (mut memcg, mut node) = (None, None::<u32>);
-    for (i, line) in text.lines().enumerate() {
-        let mut fields = line.split_whitespace();
-        let read = match fields.next() {
-            Some("memcg") => memcg_line(line).map(|(id, name)| {
-                memcg = below(name, cgroup).then_some(id);
-            }),
-            Some("node") => {
-                node = fields.next().and_then(|f| f.parse().ok());
-                node.map(|_| ())
+/// The lines of the file, which belong to the last cgroup and node named before them.
+pub(crate) struct Lines<'a> {
+    cgroup: &'a [u8],
+    memcg: Option<u64>,
+    node: Option<u32>,
+}
+
+impl<'a> Lines<'a> {
+    pub fn new(cgroup: &'a Path) -> Self {
+        Self { cgroup: cgroup.as_os_str().as_bytes(), memcg: None, node: None }
+    }
+
+    /// Takes the next line; false if it is not as documented.
+    pub fn take(&mut self, line: &[u8], out: &mut Vec<Generation>) -> bool {
+        let mut fields = words(line);
+        match fields.next() {
+            Some(b"memcg") => {
+                let read = memcg_line(line);
+                self.node = None;
+                self.memcg = read.and_then(|(id, name)| below(name, self.cgroup).then_some(id));
+                read.is_some()
             }
-            Some(number) => generation(number, &mut fields).map(|(number, age, anon, file)| {
-                if let (Some(memcg), Some(node)) = (memcg, node) {
+            Some(b"node") => {
+                self.node = fields.next().and_then(parsed);
+                self.node.is_some()
+            }
+            Some(number) => {
+                let read = generation(number, &mut fields);
+                if let (Some((number, age, anon, file)), Some(memcg), Some(node)) =
+                    (read, self.memcg, self.node)
+                {
                     out.push(Generation { memcg, node, number, age, anon, file });
                 }
-            }),
-            None => Some(()),
-        };
-        if read.is_none() {
-            return Err(LinuxError::Format {
-                path: path.to_owned(),
-                line: Some(i + 1),
-                found: format!("{line:?}"),
-                expected: EXPECTED,
-            });
+                read.is_some()
+            }
+            None => true,
         }
     }
-    Ok(())
 }
 
 /// Number and path of `memcg    12 /a b`. Without the memory controller there is one line, with no path.
-fn memcg_line(line: &str) -> Option<(u64, &str)> {
-    let rest = line.trim_start().strip_prefix("memcg")?.trim_start();
-    let (id, path) = rest.split_once(' ').unwrap_or((rest, ""));
-    let path = path.trim_end();
-    Some((id.parse().ok()?, if path.is_empty() { "/" } else { path }))
+fn memcg_line(line: &[u8]) -> Option<(u64, &[u8])> {
+    let rest = line.trim_ascii_start().strip_prefix(b"memcg")?.trim_ascii_start();
+    let (id, path) = rest.split_once_str(b" ").unwrap_or((rest, b""));
+    Some((parsed(id)?, if path.is_empty() { b"/" } else { path }))
 }
 
 /// Whether a cgroup is another, or below it.
-fn below(name: &str, cgroup: &str) -> bool {
-    let rest = name.strip_prefix(cgroup.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+fn below(name: &[u8], cgroup: &[u8]) -> bool {
+    let rest = name.strip_prefix(cgroup.strip_suffix(b"/").unwrap_or(cgroup));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 fn generation<'a>(
-    number: &str,
-    fields: &mut impl Iterator<Item = &'a str>,
+    number: &[u8],
+    fields: &mut impl Iterator<Item = &'a [u8]>,
 ) -> Option<(u64, Duration, u64, u64)> {
-    let number = number.parse().ok()?;
-    let age = Duration::from_millis(fields.next()?.parse().ok()?);
+    let number = parsed(number)?;
+    let age = Duration::from_millis(parsed(fields.next()?)?);
     // A trailing letter marks counts that are partly those of another generation's.
-    let count = |f: &str| f.trim_end_matches(char::is_alphabetic).parse::<i64>().ok();
+    let count = |f: &[u8]| parsed::<i64>(f.trim_end_with(|c| c.is_ascii_alphabetic()));
     let mut pages = || Some(count(fields.next()?)?.max(0) as u64);
     Some((number, age, pages()?, pages()?))
 }
@@ -182,7 +189,7 @@ memcg    42 /a b
           2        100          0          0
 ";
 
-    fn roots(text: &str) -> (tempfile::TempDir, Roots) {
+    fn roots(text: impl AsRef<[u8]>) -> (tempfile::TempDir, Roots) {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         fs::create_dir_all(roots.sys.join("kernel/debug")).unwrap();
@@ -194,15 +201,15 @@ memcg    42 /a b
     fn a_cgroups_generations_are_found_and_commands_written() {
         let (_tree, roots) = roots(TEXT);
         let (mut reader, mut out) = (Reader::default(), Vec::new());
-        generations(&roots, "/a b", &mut reader, &mut out).unwrap();
+        generations(&roots, Path::new("/a b"), &mut reader, &mut out).unwrap();
         assert_eq!(out.len(), 3);
         let age_of_oldest = Duration::from_secs(120);
         let oldest =
             Generation { memcg: 42, node: 0, number: 7, age: age_of_oldest, anon: 500, file: 0 };
         assert_eq!((out[0], out[1].anon, out[2].node), (oldest, 20, 1));
-        generations(&roots, "/a", &mut reader, &mut out).unwrap();
+        generations(&roots, Path::new("/a"), &mut reader, &mut out).unwrap();
         assert!(out.is_empty());
-        generations(&roots, "/", &mut reader, &mut out).unwrap();
+        generations(&roots, Path::new("/"), &mut reader, &mut out).unwrap();
         assert_eq!(out.len(), 4, "the root's own, and those below it");
         assert!(
             evict(&roots, &oldest, Prefer::Anonymous, 100)
@@ -222,8 +229,9 @@ memcg    42 /a b
     fn what_is_missing_is_said() {
         let (_tree, roots) = roots("memcg x /\n");
         let mut out = Vec::new();
-        let error = generations(&roots, "/", &mut Reader::default(), &mut out).unwrap_err();
-        assert!(error.to_string().contains("lru_gen:1: found"), "{error}");
+        let damage = generations(&roots, Path::new("/"), &mut Reader::default(), &mut out);
+        let said = damage.unwrap().unwrap().to_string();
+        assert!(said.contains("lru_gen:1: found"), "{said}");
         assert!(probe(&roots).unwrap_err().to_string().contains("CONFIG_LRU_GEN"));
         fs::create_dir_all(roots.sys.join("kernel/mm/lru_gen")).unwrap();
         let enabled = roots.sys.join("kernel/mm/lru_gen/enabled");
@@ -235,13 +243,25 @@ memcg    42 /a b
         assert!(probe(&roots).unwrap_err().to_string().contains("debugfs"));
     }
 
+    /// Two groups whose names differ in what is no text are two groups; and a line that nobody understands is nobody's.
+    #[test]
+    fn one_groups_strange_name_keeps_no_other_from_being_found() {
+        let text = b"memcg 1 /\xff\n node 0\n 1 2 3 4\nmemcg x /b\n node 0\n 1 2 3 4\nmemcg 3 /\xfe\n node 0\n 7 2 3 4\n";
+        let (_tree, roots) = roots(text);
+        let mut out = Vec::new();
+        let group = Path::new(std::ffi::OsStr::from_bytes(b"/\xfe"));
+        let damage = generations(&roots, group, &mut Reader::default(), &mut out).unwrap();
+        assert!(damage.unwrap().to_string().contains("lru_gen:4: found"));
+        assert_eq!(out.iter().map(|g| (g.memcg, g.number)).collect::<Vec<_>>(), [(3, 7)]);
+    }
+
     proptest! {
         // Every case writes files.
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn no_text_makes_the_parser_panic(text in "(memcg|node|[ 0-9x/\n-]{0,12}){0,12}") {
             let (_tree, roots) = roots(&text);
-            let _ = generations(&roots, "/", &mut Reader::default(), &mut Vec::new());
+            let _ = generations(&roots, Path::new("/"), &mut Reader::default(), &mut Vec::new());
         }
     }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use tierwise_core::units::Bytes;
 
 use super::mglru::{self, Generation, Prefer};
+use crate::bytes::shown_path;
 use crate::error::{LinuxError, Result};
 use crate::process::Reader;
 use crate::process::resident::PAGE_SIZE;
@@ -24,9 +25,11 @@ const KEPT: usize = 2;
 /// There are no generations ([`mglru::probe`]), or the kernel does not demote ([`super::reclaim::probe`]).
 pub fn demote(roots: &Roots, group: &Path, node: u32, most: Bytes) -> Result<Bytes> {
     mglru::probe(roots)?;
-    let name = group.strip_prefix(&roots.cgroup).unwrap_or(group).to_string_lossy();
+    let name = Path::new("/").join(group.strip_prefix(&roots.cgroup).unwrap_or(group));
     let (mut reader, mut all) = (Reader::default(), Vec::new());
-    mglru::generations(roots, &format!("/{name}"), &mut reader, &mut all)?;
+    if let Some(damage) = mglru::generations(roots, &name, &mut reader, &mut all)? {
+        tracing::debug!("page cache of {}: {damage}", shown_path(group));
+    }
     all.retain(|generation| generation.node == node);
     let mut left = most.0 / PAGE_SIZE;
     for of_one in all.chunk_by(|a, b| a.memcg == b.memcg) {

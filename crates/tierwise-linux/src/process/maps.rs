@@ -12,9 +12,12 @@
 //!
 //! Huge pages of a memfd (`MFD_HUGETLB`) look like any memfd here; the kernel answers such moves page by page.
 
+use bstr::ByteSlice;
+
 use super::mounts::{Device, Mounts, device};
 use super::reader::Reader;
-use crate::error::Result;
+use crate::bytes::{hexadecimal, parsed};
+use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
 /// What is mapped.
@@ -72,26 +75,21 @@ pub struct Maps {
 const EXPECTED: &str = "START-END PERMS OFFSET MAJOR:MINOR INODE [PATH] as in proc(5)";
 
 impl Maps {
-    /// Reads them into this; the list keeps its memory.
+    /// Reads them into this; the list keeps its memory. A line that is not as proc(5) says is left out, and the first of them is returned as what
+    /// to say of it.
     ///
     /// # Errors
-    /// The process is not there (any more), it is another user's, or a line is not as proc(5) says.
+    /// The process is not there (any more), or it is another user's.
     pub fn read(
         &mut self,
         roots: &Roots,
         pid: i32,
         mounts: &Mounts,
         reader: &mut Reader,
-    ) -> Result<()> {
+    ) -> Result<Option<LinuxError>> {
         self.mappings.clear();
-        for (i, line) in reader.text(&roots.proc, format_args!("{pid}/maps"))?.lines().enumerate() {
-            let Some(mapping) = parse(line, mounts) else {
-                let found = format!("{line:?}");
-                return Err(reader.format(Some(i + 1), found, EXPECTED));
-            };
-            self.mappings.push(mapping);
-        }
-        Ok(())
+        let take = |line: &[u8]| parse(line, mounts).map(|m| self.mappings.push(m)).is_some();
+        reader.lines(&roots.proc, format_args!("{pid}/maps"), EXPECTED, take)
     }
 
     /// All of them.
@@ -111,47 +109,46 @@ impl Maps {
 /// use tierwise_linux::process::maps::{MappingKind, parse};
 /// use tierwise_linux::process::Mounts;
 ///
-/// assert_eq!(parse("7f000-80000 rw-p 00000000 00:00 0", &Mounts::default()).unwrap().bytes(), 4096);
-/// let heap = parse("1000-9000 rw-p 00000000 00:00 0    [heap]", &Mounts::default()).unwrap();
-/// assert!(heap.is_tierable());
-/// let library = parse("1000-9000 r--p 00000000 08:01 77   /lib/libc.so.6", &Mounts::default()).unwrap();
+/// let parse = |line: &[u8]| parse(line, &Mounts::default()).unwrap();
+/// assert_eq!(parse(b"7f000-80000 rw-p 00000000 00:00 0").bytes(), 4096);
+/// assert!(parse(b"1000-9000 rw-p 00000000 00:00 0    [heap]").is_tierable());
+/// let library = parse(b"1000-9000 r--p 00000000 08:01 77   /lib/\xff.so.6");
 /// assert_eq!(library.kind, MappingKind::File);
 /// ```
-pub fn parse(line: &str, mounts: &Mounts) -> Option<Mapping> {
+pub fn parse(line: &[u8], mounts: &Mounts) -> Option<Mapping> {
     let mut rest = line;
     let range = field(&mut rest)?;
-    let perms = field(&mut rest)?.as_bytes();
+    let perms = field(&mut rest)?;
     field(&mut rest)?;
     let device = device(field(&mut rest)?, 16)?;
-    let inode: u64 = field(&mut rest)?.parse().ok()?;
-    let (start, end) = range.split_once('-')?;
-    let start = u64::from_str_radix(start, 16).ok()?;
-    let end = u64::from_str_radix(end, 16).ok()?;
+    let inode: u64 = parsed(field(&mut rest)?)?;
+    let (start, end) = range.split_once_str(b"-")?;
+    let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
     let shared = *perms.get(3)? == b's';
-    let kind = kind(rest.trim(), device, inode, shared, mounts);
+    let kind = kind(rest.trim_ascii(), device, inode, shared, mounts);
     let writable = *perms.get(1)? == b'w';
     (start < end).then_some(Mapping { start, end, writable, shared, kind })
 }
 
 /// The next field, and the rest after the spaces that end it.
-fn field<'a>(rest: &mut &'a str) -> Option<&'a str> {
-    let text = rest.trim_start_matches(' ');
-    let end = text.find(' ').unwrap_or(text.len());
+fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let text = rest.trim_start_with(|c| c == ' ');
+    let end = text.find_byte(b' ').unwrap_or(text.len());
     let (field, after) = text.split_at(end);
     *rest = after;
     (!field.is_empty()).then_some(field)
 }
 
-fn kind(path: &str, device: Device, inode: u64, shared: bool, mounts: &Mounts) -> MappingKind {
+fn kind(path: &[u8], device: Device, inode: u64, shared: bool, mounts: &Mounts) -> MappingKind {
     // Before the device: the kernel's internal mounts of shared and huge memory are in no mountinfo.
-    let starts = |prefixes: &[&str]| prefixes.iter().any(|p| path.starts_with(p));
-    if path == "[heap]" {
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|p| path.starts_with(p.as_bytes()));
+    if path == b"[heap]" {
         MappingKind::Heap
-    } else if path == "[stack]" {
+    } else if path == b"[stack]" {
         MappingKind::Stack
-    } else if path.starts_with("[anon_shmem:") {
+    } else if starts(&["[anon_shmem:"]) {
         MappingKind::Shmem
-    } else if path.is_empty() && inode == 0 || path.starts_with("[anon:") {
+    } else if path.is_empty() && inode == 0 || starts(&["[anon:"]) {
         MappingKind::Anonymous
     } else if starts(&["/anon_hugepage"]) || mounts.is_hugetlbfs(device) {
         MappingKind::Hugetlb
@@ -172,12 +169,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const TEXT: &str = "\
+    const TEXT: &[u8] = b"\
 00400000-00452000 r-xp 00000000 08:02 173521  /usr/bin/dbus-daemon
 00e03000-00e24000 rw-p 00000000 00:00 0  [heap]
 7f0000000000-7f0040000000 rw-p 00000000 00:00 0
 7f1000000000-7f1000200000 rw-p 00000000 00:00 0  [anon:jemalloc]
-7f2000000000-7f2000200000 rw-s 00000000 00:01 5  /memfd:guest (deleted)
+7f2000000000-7f2000200000 rw-s 00000000 00:01 5  /memfd:gu\xff\xfest (deleted)
 7f2100000000-7f2100200000 rw-s 00000000 00:16 9  /dev/shm/postgres
 7f2200000000-7f2200200000 rw-s 00000000 00:17 9  /hugepages/a b
 7f2300000000-7f2300200000 rw-p 00000000 00:0f 9  /anon_hugepage (deleted)
@@ -199,7 +196,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]
         let (mut reader, mut mounts, mut maps) =
             (Reader::default(), Mounts::default(), Maps::default());
         mounts.read(&roots, 7, &mut reader).unwrap();
-        maps.read(&roots, 7, &mounts, &mut reader).unwrap();
+        assert!(maps.read(&roots, 7, &mounts, &mut reader).unwrap().is_none());
         use MappingKind::*;
         let kinds: Vec<_> = maps.all().iter().map(|m| m.kind).collect();
         let expected = [
@@ -212,24 +209,25 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]
     }
 
     #[test]
-    fn a_broken_line_is_named() {
+    fn a_broken_line_is_named_and_the_others_are_read() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         std::fs::create_dir_all(roots.proc.join("7")).unwrap();
         std::fs::write(
             roots.proc.join("7/maps"),
-            "1000-2000 rw-p 0 00:00 0\n2000-1000 rw-p 0 00:00 0\n",
+            "1000-2000 rw-p 0 00:00 0\n2000-1000 rw-p 0 00:00 0\n3000-4000 rw-p 0 00:00 0\n",
         )
         .unwrap();
         let (mut reader, mut maps) = (Reader::default(), Maps::default());
-        let error = maps.read(&roots, 7, &Mounts::default(), &mut reader).unwrap_err();
-        assert!(error.to_string().contains("maps:2: found"), "{error}");
+        let damage = maps.read(&roots, 7, &Mounts::default(), &mut reader).unwrap().unwrap();
+        assert!(damage.to_string().contains("maps:2: found"), "{damage}");
+        assert_eq!(maps.tierable().map(|m| m.start).collect::<Vec<_>>(), [0x1000, 0x3000]);
     }
 
     proptest! {
         #[test]
         fn no_line_makes_the_parser_panic(line in "[ -~é]{0,80}") {
-            if let Some(mapping) = parse(&line, &Mounts::default()) {
+            if let Some(mapping) = parse(line.as_bytes(), &Mounts::default()) {
                 prop_assert!(mapping.start < mapping.end);
             }
         }
@@ -239,7 +237,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]
             let (start, end) = (start << 12, (start << 12) + (pages << 12));
             let letter = if shared { 's' } else { 'p' };
             let line = format!("{start:x}-{end:x} rw-{letter} 00000000 00:00 0 ");
-            let mapping = parse(&line, &Mounts::default()).unwrap();
+            let mapping = parse(line.as_bytes(), &Mounts::default()).unwrap();
             prop_assert_eq!((mapping.start, mapping.end, mapping.shared), (start, end, shared));
         }
     }

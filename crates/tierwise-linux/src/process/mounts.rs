@@ -2,6 +2,9 @@
 //! worth tiering, hugetlbfs is a pool that must not be touched.
 
 use std::io;
+use std::str;
+
+use bstr::ByteSlice;
 
 use super::reader::Reader;
 use crate::error::{LinuxError, Result};
@@ -13,6 +16,7 @@ pub type Device = (u32, u32);
 /// The tmpfs and hugetlbfs mounts that a process sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mounts {
+    /// Ascending, as the other.
     tmpfs: Vec<Device>,
     hugetlbfs: Vec<Device>,
 }
@@ -25,26 +29,31 @@ impl Mounts {
     pub fn read(&mut self, roots: &Roots, pid: i32, reader: &mut Reader) -> Result<()> {
         self.tmpfs.clear();
         self.hugetlbfs.clear();
-        let text = reader.text(&roots.proc, format_args!("{pid}/mountinfo")).map_err(ended)?;
-        for line in text.lines() {
-            let Some((device, kind)) = parse(line) else { continue };
-            match kind {
-                "tmpfs" | "devtmpfs" => self.tmpfs.push(device),
-                "hugetlbfs" => self.hugetlbfs.push(device),
+        let take = |line: &[u8]| {
+            match parse(line) {
+                Some((device, b"tmpfs" | b"devtmpfs")) => self.tmpfs.push(device),
+                Some((device, b"hugetlbfs")) => self.hugetlbfs.push(device),
                 _ => (),
             }
+            true
+        };
+        let read = reader.lines(&roots.proc, format_args!("{pid}/mountinfo"), "a mount", take);
+        // A process may have a hundred thousand mounts and as many mappings.
+        for devices in [&mut self.tmpfs, &mut self.hugetlbfs] {
+            devices.sort_unstable();
+            devices.dedup();
         }
-        Ok(())
+        read.map(drop).map_err(ended)
     }
 
     /// Whether files of the device are in memory.
     pub fn is_tmpfs(&self, device: Device) -> bool {
-        self.tmpfs.contains(&device)
+        self.tmpfs.binary_search(&device).is_ok()
     }
 
     /// Whether files of the device are huge pages of the pool.
     pub fn is_hugetlbfs(&self, device: Device) -> bool {
-        self.hugetlbfs.contains(&device)
+        self.hugetlbfs.binary_search(&device).is_ok()
     }
 }
 
@@ -59,16 +68,16 @@ fn ended(error: LinuxError) -> LinuxError {
 }
 
 /// "0:23" as the device, decimal; "00:1a", hexadecimal, in `maps`.
-pub(super) fn device(text: &str, radix: u32) -> Option<Device> {
-    let (major, minor) = text.split_once(':')?;
+pub(super) fn device(text: &[u8], radix: u32) -> Option<Device> {
+    let (major, minor) = str::from_utf8(text).ok()?.split_once(':')?;
     Some((u32::from_str_radix(major, radix).ok()?, u32::from_str_radix(minor, radix).ok()?))
 }
 
 /// Device (field 3) and file system type (first field after the lone hyphen).
-pub(crate) fn parse(line: &str) -> Option<(Device, &str)> {
-    let (left, right) = line.split_once(" - ")?;
-    let device = device(left.split(' ').nth(2)?, 10)?;
-    Some((device, right.split(' ').next()?))
+pub(crate) fn parse(line: &[u8]) -> Option<(Device, &[u8])> {
+    let (left, right) = line.split_once_str(b" - ")?;
+    let device = device(left.split_str(b" ").nth(2)?, 10)?;
+    Some((device, right.split_str(b" ").next()?))
 }
 
 #[cfg(test)]
@@ -80,7 +89,7 @@ mod tests {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         std::fs::create_dir_all(roots.proc.join("7")).unwrap();
-        let text = "24 30 0:22 / /dev/shm rw,nosuid shared:4 - tmpfs tmpfs rw\n\
+        let text = b"24 30 0:22 / /dev/shm/\xff rw,nosuid shared:4 - tmpfs tmpfs rw\n\
                     25 30 0:23 / /dev/hugepages rw - hugetlbfs hugetlbfs rw\n\
                     30 1 8:1 / / rw - ext4 /dev/sda1 rw\nnonsense\n";
         std::fs::write(roots.proc.join("7/mountinfo"), text).unwrap();

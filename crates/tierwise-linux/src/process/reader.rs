@@ -1,19 +1,28 @@
-//! Reads small files again and again without allocating: path and text keep their memory.
+//! Reads small files again and again without allocating: path and content keep their memory.
 
 use std::fmt::{self, Write};
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::str::{self, FromStr};
 
-use crate::error::{LinuxError, Result, says_gone};
+use bstr::ByteSlice;
 
-/// A path and a text that are used again for every file read.
+use crate::bytes::{parsed, shown};
+use crate::error::{LinuxError, Result};
+use crate::file::{open, read_whole};
+
+/// Most bytes of a line: a path of `PATH_MAX` bytes each of which is escaped by four, and what stands before and after it, four times over.
+/// What is longer is cut.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// A path and a content that are used again for every file read.
 #[derive(Debug, Default)]
 pub struct Reader {
     path: PathBuf,
     name: String,
-    text: String,
+    bytes: Vec<u8>,
+    /// What lines are read through.
+    window: Vec<u8>,
 }
 
 impl Reader {
@@ -35,36 +44,81 @@ impl Reader {
         &self.path
     }
 
-    /// The whole text of a file below a folder.
+    /// The whole content of a file below a folder.
     ///
     /// # Errors
     /// It cannot be read. [`LinuxError::is_gone`] tells whether it was not there.
-    pub fn text(&mut self, folder: &Path, name: fmt::Arguments<'_>) -> Result<&str> {
+    pub fn bytes(&mut self, folder: &Path, name: fmt::Arguments<'_>) -> Result<&[u8]> {
         self.point(folder, name);
-        self.read().map_err(|e| LinuxError::file(&self.path, "read", e))?;
-        Ok(&self.text)
+        read_whole(&self.path, &mut self.bytes)?;
+        Ok(&self.bytes)
     }
 
-    /// The whole text of a file below a folder, if the file is there. That it is not costs no error.
+    /// The whole content of a file below a folder, if the file is there. That it is not costs no error.
     ///
     /// # Errors
     /// It is there and cannot be read.
+    pub fn bytes_if_there(
+        &mut self,
+        folder: &Path,
+        name: fmt::Arguments<'_>,
+    ) -> Result<Option<&[u8]>> {
+        match self.bytes(folder, name).map(drop) {
+            Ok(()) => Ok(Some(&self.bytes)),
+            Err(e) if e.is_gone() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// [`Reader::bytes`] of a file whose every word is the kernel's.
+    ///
+    /// # Errors
+    /// As [`Reader::bytes`], or it is no text.
+    pub fn text(&mut self, folder: &Path, name: fmt::Arguments<'_>) -> Result<&str> {
+        self.bytes(folder, name)?;
+        let found = || format!("{:?}", shown(&self.bytes));
+        str::from_utf8(&self.bytes).map_err(|_| self.format(None, found(), "text"))
+    }
+
+    /// [`Reader::text`] if the file is there. That it is not costs no error.
+    ///
+    /// # Errors
+    /// It is there and cannot be read, or is no text.
     pub fn text_if_there(
         &mut self,
         folder: &Path,
         name: fmt::Arguments<'_>,
     ) -> Result<Option<&str>> {
-        self.point(folder, name);
-        match self.read() {
-            Ok(()) => Ok(Some(&self.text)),
-            Err(e) if says_gone(&e) => Ok(None),
-            Err(e) => Err(LinuxError::file(&self.path, "read", e)),
+        match self.text(folder, name).map(drop) {
+            Err(e) if e.is_gone() => Ok(None),
+            Err(e) => Err(e),
+            // Checked just now.
+            Ok(()) => Ok(str::from_utf8(&self.bytes).ok()),
         }
     }
 
-    fn read(&mut self) -> io::Result<()> {
-        self.text.clear();
-        File::open(&self.path)?.read_to_string(&mut self.text).map(drop)
+    /// Calls with each line of a file below a folder, however long the file is: of a line that is too long with its beginning. Lines that `take` does
+    /// not understand are passed over, and the first of them is returned as what to say of it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or not to its end.
+    pub fn lines(
+        &mut self,
+        folder: &Path,
+        name: fmt::Arguments<'_>,
+        expected: &'static str,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Option<LinuxError>> {
+        self.point(folder, name);
+        let (mut number, mut damage) = (0, None);
+        let read = each_line(&self.path, &mut self.window, |line| {
+            number += 1;
+            if !take(line) && damage.is_none() {
+                damage = Some((number, format!("{:?}", shown(line))));
+            }
+        });
+        read.map_err(|e| LinuxError::file(&self.path, "read", e))?;
+        Ok(damage.map(|(line, found)| self.format(Some(line), found, expected)))
     }
 
     /// A file that holds one value.
@@ -77,9 +131,9 @@ impl Reader {
         name: fmt::Arguments<'_>,
         expected: &'static str,
     ) -> Result<T> {
-        self.text(folder, name)?;
-        let found = self.text.trim();
-        found.parse().map_err(|_| self.format(None, format!("{found:?}"), expected))
+        self.bytes(folder, name)?;
+        let found = self.bytes.trim_ascii();
+        parsed(found).ok_or_else(|| self.format(None, format!("{:?}", shown(found)), expected))
     }
 
     /// What to say when the file read last is not what it should be.
@@ -92,14 +146,52 @@ impl Reader {
         LinuxError::Format { path: self.path.clone(), line, found: found.into(), expected }
     }
 
-    /// The path and the text read last, together: for parsers that name both.
-    pub fn last(&self) -> (&Path, &str) {
-        (&self.path, &self.text)
+    /// The path and the content read last, together: for parsers that name both.
+    pub fn last(&self) -> (&Path, &[u8]) {
+        (&self.path, &self.bytes)
+    }
+}
+
+/// Calls with each line of a file. Each byte is looked at once.
+fn each_line(path: &Path, window: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut file = open(path)?;
+    window.resize(LONGEST_LINE, 0);
+    // Bytes of a line whose end was not read yet; whether its beginning was handed over because it is too long.
+    let (mut held, mut cut) = (0, false);
+    loop {
+        let read = match file.read(&mut window[held..]) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        if read == 0 {
+            if held > 0 && !cut {
+                take(&window[..held]);
+            }
+            return Ok(());
+        }
+        let (mut start, filled) = (0, held + read);
+        while let Some(length) = window[start.max(held)..filled].find_byte(b'\n') {
+            let end = start.max(held) + length;
+            if !std::mem::take(&mut cut) {
+                take(&window[start..end]);
+            }
+            (start, held) = (end + 1, 0);
+        }
+        window.copy_within(start..filled, 0);
+        held = filled - start;
+        if held == window.len() {
+            if !cut {
+                take(window);
+            }
+            (held, cut) = (0, true);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -112,8 +204,66 @@ mod tests {
         assert!(reader.text(folder.path(), format_args!("a2")).unwrap_err().is_gone());
         assert_eq!(reader.text_if_there(folder.path(), format_args!("a2")).unwrap(), None);
         assert_eq!(reader.text_if_there(folder.path(), format_args!("a1")).unwrap(), Some("42\n"));
-        std::fs::write(folder.path().join("a1"), "x").unwrap();
-        let said = reader.value::<u32>(folder.path(), format_args!("a1"), "a number").unwrap_err();
-        assert!(said.to_string().ends_with("a1: found \"x\"; expected a number"), "{said}");
+        for (content, found) in [(&b"x"[..], "\"x\""), (b"\xff4", "\"\\xff4\""), (b"", "\"\"")] {
+            std::fs::write(folder.path().join("a1"), content).unwrap();
+            let said = reader.value::<u32>(folder.path(), format_args!("a1"), "a number");
+            let said = said.unwrap_err().to_string();
+            assert!(said.ends_with(&format!("a1: found {found}; expected a number")), "{said}");
+        }
+        let said = reader.value::<u32>(folder.path(), format_args!(""), "a number").unwrap_err();
+        assert!(said.to_string().ends_with("cannot read: Is a directory (os error 21)"), "{said}");
+    }
+
+    fn lines(content: &[u8]) -> Vec<Vec<u8>> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content).unwrap();
+        let (mut reader, mut lines) = (Reader::default(), Vec::new());
+        let take = |line: &[u8]| {
+            lines.push(line.to_owned());
+            true
+        };
+        let folder = file.path().parent().unwrap();
+        let name = file.path().file_name().unwrap().to_str().unwrap();
+        reader.lines(folder, format_args!("{name}"), "a line", take).unwrap();
+        lines
+    }
+
+    #[test]
+    fn of_a_line_without_end_the_beginning_is_read_and_those_after_it_too() {
+        let mut content = vec![b'a'; 3 * LONGEST_LINE];
+        content.extend(b"\nb\n");
+        let found = lines(&content);
+        assert_eq!((found[0].len(), &found[1..]), (LONGEST_LINE, &[b"b".to_vec()][..]));
+    }
+
+    #[test]
+    fn the_first_line_that_is_not_understood_is_named_and_the_others_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), b"1\nev\xffil\n2\nbad\n").unwrap();
+        let mut sum = 0;
+        let take = |line: &[u8]| parsed::<u32>(line).map(|n| sum += n).is_some();
+        let mut reader = Reader::default();
+        let damage = reader.lines(folder.path(), format_args!("f"), "a number", take).unwrap();
+        let said = damage.unwrap().to_string();
+        assert!(said.ends_with("f:2: found \"ev\\xffil\"; expected a number"), "{said}");
+        assert_eq!(sum, 3);
+    }
+
+    proptest! {
+        // Every case writes a file.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn lines_are_those_of_the_whole(
+            parts in prop::collection::vec((any::<u8>(), 1usize..40_000), 0..12),
+        ) {
+            let content: Vec<u8> = parts
+                .iter()
+                .flat_map(|&(byte, count)| std::iter::repeat_n(byte, count).chain(*b"\n"))
+                .collect();
+            let expected: Vec<Vec<u8>> = bstr::ByteSlice::lines_with_terminator(&content[..])
+                .map(|line| line.strip_suffix(b"\n").unwrap_or(line).to_owned())
+                .collect();
+            prop_assert_eq!(lines(&content), expected);
+        }
     }
 }

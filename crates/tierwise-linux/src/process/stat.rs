@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use bstr::ByteSlice;
+
 use super::reader::Reader;
+use crate::bytes::{parsed, shown, words};
 use crate::error::Result;
 use crate::roots::Roots;
 
@@ -29,11 +32,12 @@ impl Stat {
     /// # Errors
     /// The process is not there (any more), or the file is not as proc(5) says.
     pub fn read(roots: &Roots, pid: i32, reader: &mut Reader) -> Result<Self> {
-        let parsed = Self::parse(reader.text(&roots.proc, format_args!("{pid}/stat"))?);
-        parsed.ok_or_else(|| reader.format(None, format!("{:?}", reader.last().1), EXPECTED))
+        let parsed = Self::parse(reader.bytes(&roots.proc, format_args!("{pid}/stat"))?);
+        let found = || format!("{:?}", shown(reader.last().1));
+        parsed.ok_or_else(|| reader.format(None, found(), EXPECTED))
     }
 
-    /// Reads the text. The name in parentheses may itself contain parentheses and spaces, so the fields are
+    /// Reads the content. The name in parentheses may itself contain parentheses and spaces, so the fields are
     /// counted from the last one.
     ///
     /// ```
@@ -43,11 +47,12 @@ impl Stat {
     /// assert_eq!((stat.state, stat.utime, stat.stime), ('S', 11, 3));
     /// assert_eq!((stat.start_time, stat.rss), (900, 250));
     /// ```
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
+    pub fn parse(content: impl AsRef<[u8]>) -> Option<Self> {
+        let content = content.as_ref();
+        let mut fields = words(content.get(content.rfind_byte(b')')? + 1..)?);
         // The first field here is number 3 of proc(5).
-        let state = fields.next()?.chars().next()?;
-        let mut number = |skipped: usize| fields.nth(skipped)?.parse().ok();
+        let state = char::from(*fields.next()?.first()?);
+        let mut number = |skipped: usize| parsed(fields.nth(skipped)?);
         let utime = number(10)?;
         let stime = number(0)?;
         let start_time = number(6)?;
@@ -80,9 +85,15 @@ mod tests {
             let _ = Stat::parse(&text);
         }
 
+        /// `prctl(PR_SET_NAME)` takes any bytes; the kernel cuts them to 15.
         #[test]
-        fn any_name_is_read_over(name in "[ -~]{0,15}", start in 0u64..u64::MAX) {
-            let text = format!("7 ({name}) S 1 7 7 0 -1 0 5 0 0 0 11 3 0 0 20 0 1 0 {start} 4096 250 0");
+        fn any_name_is_read_over(
+            name in proptest::collection::vec(any::<u8>(), 0..16),
+            start in 0u64..u64::MAX,
+        ) {
+            let mut text = b"7 (".to_vec();
+            text.extend(name);
+            text.extend(format!(") S 1 7 7 0 -1 0 5 0 0 0 11 3 0 0 20 0 1 0 {start} 4096 250 0").bytes());
             prop_assert_eq!(Stat::parse(&text).unwrap().start_time, start);
         }
     }

@@ -11,6 +11,7 @@ use super::qemu;
 use super::selector::Selector;
 use crate::cgroup::{Buffers, Group};
 use crate::error::Result;
+use crate::fault::{Faults, Scope};
 use crate::process::Process;
 use crate::roots::Roots;
 
@@ -49,6 +50,8 @@ pub struct Changes {
     pub ended: Vec<TenantId>,
     /// Processes that fit two tenants, each pair said once.
     pub doubles: Vec<Double>,
+    /// What could not be read: a process, a group or a guest that is left out.
+    pub faults: Faults,
 }
 
 #[derive(Debug)]
@@ -147,19 +150,22 @@ impl Follower {
     /// Reads again who belongs to whom.
     ///
     /// # Errors
-    /// A file is damaged, or a folder cannot be listed. What was known before stays then. Processes and groups that vanish
-    /// are no errors.
+    /// The machine lacks what it takes to read anything. What was known before stays then. Processes and groups that vanish are no errors, and
+    /// those that cannot be read are [`Changes::faults`].
     pub fn refresh(&mut self, roots: &Roots) -> Result<Changes> {
         self.owners.clear();
+        let mut faults = Faults::default();
         for (index, tenant) in self.tenants.iter_mut().enumerate() {
-            tenant.find(roots, &mut self.buffers, &mut self.pids)?;
             // More tenants than u16 can number are refused with the configuration.
             let id = TenantId(index as u16);
+            self.buffers.faults.clear();
+            tenant.find(roots, &mut self.buffers, &mut self.pids)?;
+            faults.take(&mut self.buffers.faults, Some(id));
             self.owners.extend(tenant.found.iter().map(|&process| (process, id)));
         }
         self.part_doubles();
         let new = self.doubles.iter().filter(|double| self.said.binary_search(double).is_err());
-        let mut changes = Changes { doubles: new.copied().collect(), ..Changes::default() };
+        let mut changes = Changes { doubles: new.copied().collect(), faults, ..Changes::default() };
         // Only pairs that are there now: a process that ended is forgotten.
         std::mem::swap(&mut self.said, &mut self.doubles);
         for (index, tenant) in self.tenants.iter_mut().enumerate() {
@@ -200,21 +206,30 @@ impl Tenant {
         }
     }
 
-    /// Finds the groups and the live processes that fit now.
+    /// Finds the groups and the live processes that fit now. What cannot be read of them is left in the buffers.
+    ///
+    /// # Errors
+    /// The machine lacks what it takes to read any.
     fn find(&mut self, roots: &Roots, buffers: &mut Buffers, pids: &mut Vec<i32>) -> Result<()> {
         pids.clear();
         match &self.selector {
             Selector::Cgroup(pattern) => {
-                pattern.groups(roots, buffers, &mut self.found_groups)?;
+                let listed = pattern.groups(roots, buffers, &mut self.found_groups);
+                if !one_of_many(listed, buffers, || Scope::Group(pattern.as_str().into()))? {
+                    self.found_groups.clear();
+                }
+                buffers.faults.take(buffers.folders.faults(), None);
                 let mut outcome = Ok(());
-                self.found_groups.retain(|group| match group.processes(buffers, pids) {
-                    Ok(()) => true,
-                    Err(e) => {
-                        if !e.is_gone() && outcome.is_ok() {
-                            outcome = Err(e);
-                        }
-                        false
+                self.found_groups.retain(|group| {
+                    if outcome.is_err() {
+                        return false;
                     }
+                    let read = group.processes(buffers, pids);
+                    let there = one_of_many(read, buffers, || Scope::Group(group.path.clone()));
+                    there.unwrap_or_else(|e| {
+                        outcome = Err(e);
+                        false
+                    })
                 });
                 outcome?;
             }
@@ -224,7 +239,10 @@ impl Tenant {
                 let reader = &mut buffers.reader;
                 match self.members.first().filter(|p| p.is_alive_with(roots, reader)) {
                     Some(process) => pids.push(process.pid),
-                    None => pids.extend(qemu::find(roots, guest, reader)?),
+                    None => {
+                        let found = qemu::find(roots, guest, reader).map(|pid| pids.extend(pid));
+                        one_of_many(found, buffers, || Scope::Guest(self.selector.to_string()))?;
+                    }
                 }
             }
         }
@@ -232,11 +250,13 @@ impl Tenant {
         pids.dedup();
         self.found.clear();
         for &pid in &*pids {
-            match Process::read(roots, pid, &mut buffers.reader) {
-                Ok(process) if self.is_stranger(process) => {}
-                Err(e) if e.is_gone() => {}
-                other => self.found.push(other?),
-            }
+            let read = Process::read(roots, pid, &mut buffers.reader);
+            let read = read.map(|process| {
+                if !self.is_stranger(process) {
+                    self.found.push(process);
+                }
+            });
+            one_of_many(read, buffers, || Scope::Process(pid))?;
         }
         Ok(())
     }
@@ -272,6 +292,21 @@ impl Tenant {
         self.state = state;
         std::mem::swap(&mut self.members, &mut self.found);
         std::mem::swap(&mut self.groups, &mut self.found_groups);
+    }
+}
+
+/// Whether one of many was read. One that is gone was not, and one that cannot be read is a fault.
+///
+/// # Errors
+/// No other could be read either.
+fn one_of_many(
+    read: Result<()>,
+    buffers: &mut Buffers,
+    scope: impl FnOnce() -> Scope,
+) -> Result<bool> {
+    match read {
+        Err(e) if e.is_of_machine() => Err(e),
+        other => Ok(buffers.faults.absorb(scope, other).is_some()),
     }
 }
 

@@ -5,55 +5,51 @@
 //! their own, and not for every tick: see [`super::Readings`].
 //!
 //! ```
-//! use std::path::Path;
 //! use tierwise_core::units::Bytes;
-//! use tierwise_linux::tenant::numa_maps;
+//! use tierwise_linux::tenant::numa_maps::add_line;
 //!
-//! let text = "55ce30600000 default heap anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4\n\
-//!             7f10c0000000 default file=/hugepages/x huge anon=1 N1=1 kernelpagesize_kB=2048\n";
 //! let mut usage = Vec::new();
-//! numa_maps::usage(Path::new("numa_maps"), text, &mut usage)?;
+//! let heap = b"55ce30600000 default heap anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4";
+//! let huge = b"7f10c0000000 default file=/hugepages/\xff huge anon=1 N1=1 kernelpagesize_kB=2048";
+//! assert!(add_line(heap, &mut usage) && add_line(huge, &mut usage));
 //! assert_eq!(usage, [(0, Bytes(8192)), (1, Bytes(4096 + (2 << 20)))]);
-//! # Ok::<(), tierwise_linux::error::LinuxError>(())
 //! ```
 
-use std::path::Path;
-
+use bstr::ByteSlice;
 use tierwise_core::units::Bytes;
 
+use crate::bytes::parsed;
 use crate::cgroup::numa_stat::{add, of_node};
-use crate::error::{LinuxError, Result};
 
-/// Adds a process's memory to the nodes of `usage`, which is kept ascending by node. Pages that processes share count
-/// for each of them.
-///
-/// # Errors
-/// A line that is not as the manual has it.
-pub fn usage(path: &Path, text: &str, usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
-    for (index, line) in text.lines().enumerate() {
-        let bad = |found: &str| LinuxError::Format {
-            path: path.to_owned(),
-            line: Some(index + 1),
-            found: format!("{found:?}"),
-            expected: "a mapping such as \"7f10a0000000 default anon=3 N0=2 N1=1 kernelpagesize_kB=4\"",
-        };
-        // Address and policy come first; a file's name has its spaces escaped.
-        let words = || line.split(' ').skip(2);
-        let kib = words().find_map(|w| w.strip_prefix("kernelpagesize_kB="));
-        // A mapping without pages ends after its policy or its file.
-        let Some(kib) = kib else { continue };
-        let page: u64 = kib.parse().map_err(|_| bad(kib))?;
-        for word in words().filter(|w| is_of_node(w)) {
-            let (node, pages) = of_node(word).ok_or_else(|| bad(word))?;
-            add(usage, node, Bytes(pages.saturating_mul(page).saturating_mul(1024)));
+/// What a line looks like.
+pub const EXPECTED: &str =
+    "a mapping such as \"7f10a0000000 default anon=3 N0=2 N1=1 kernelpagesize_kB=4\"";
+
+/// Adds a mapping's memory to the nodes of `usage`, which is kept ascending by node. Pages that processes share count
+/// for each of them. False for a line that is not as the manual has it.
+pub fn add_line(line: &[u8], usage: &mut Vec<(u32, Bytes)>) -> bool {
+    // Address and policy come first; a file's name has its spaces escaped.
+    let words = || line.split_str(b" ").skip(2);
+    // A mapping without pages ends after its policy or its file.
+    let Some(kib) = words().find_map(|w| w.strip_prefix(b"kernelpagesize_kB=")) else {
+        return true;
+    };
+    let Some(page) = parsed::<u64>(kib) else { return false };
+    let mut understood = true;
+    for word in words().filter(|w| is_of_node(w)) {
+        match of_node(word) {
+            Some((node, pages)) => {
+                add(usage, node, Bytes(pages.saturating_mul(page).saturating_mul(1024)));
+            }
+            None => understood = false,
         }
     }
-    Ok(())
+    understood
 }
 
 /// `N` and a digit: `file=N0=x` begins otherwise.
-fn is_of_node(word: &str) -> bool {
-    word.strip_prefix('N').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+fn is_of_node(word: &[u8]) -> bool {
+    word.strip_prefix(b"N").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
 }
 
 #[cfg(test)]
@@ -68,26 +64,34 @@ mod tests {
     fn a_whole_process_by_node() {
         let path = fixture::machine("hmat-two-tier").proc.join("101/numa_maps");
         let mut sum = Vec::new();
-        usage(&path, &file::text(&path).unwrap(), &mut sum).unwrap();
+        let content = file::bytes(&path).unwrap();
+        assert!(content.lines().all(|line| add_line(line, &mut sum)));
         let node0 = (384 + 16_384 + 9) * 4096 + (2 << 20);
         assert_eq!(sum, [(0, Bytes(node0)), (1, Bytes((4096 + 1024) * 4096 + (2 << 20)))]);
     }
 
     #[test]
-    fn damage_is_named_with_its_line() {
-        let said =
-            |text| usage(Path::new("numa_maps"), text, &mut Vec::new()).unwrap_err().to_string();
-        let text = "1000 default\n2000 default N0=x kernelpagesize_kB=4\n";
-        assert!(said(text).starts_with("numa_maps:2: found \"N0=x\""));
-        assert!(
-            said("1000 default N0=1 kernelpagesize_kB=big\n").starts_with("numa_maps:1: found")
-        );
+    fn a_name_adds_nothing_and_what_is_not_understood_is_said() {
+        let mut sum = Vec::new();
+        // The kernel escapes spaces and equal signs of names.
+        let name = br"1000 default file=/x\040N0\0759 N1=1 kernelpagesize_kB=4";
+        assert!(add_line(name, &mut sum) && add_line(b"1000 default", &mut sum));
+        assert_eq!(sum, [(1, Bytes(4096))]);
+        for bad in [
+            &b"1 default N0=x kernelpagesize_kB=4"[..],
+            b"1 default N0=1 kernelpagesize_kB=big",
+            b"1 default N4294967295=1 kernelpagesize_kB=4",
+        ] {
+            assert!(!add_line(bad, &mut sum));
+        }
     }
 
     proptest! {
         #[test]
         fn nothing_panics(text in "([0-9a-f]{4}|default|N[0-9]{0,12}=?[0-9]{0,21}|kernelpagesize_kB=[0-9]{0,21}| |.{0,5}|\n){0,30}") {
-            let _ = usage(Path::new("f"), &text, &mut Vec::new());
+            for line in text.as_bytes().lines() {
+                add_line(line, &mut Vec::new());
+            }
         }
     }
 }

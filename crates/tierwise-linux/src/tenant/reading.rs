@@ -9,12 +9,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bstr::ByteSlice;
 use tierwise_core::observe::TenantReading;
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 
 use super::membership::{Follower, State};
 use super::numa_maps;
 use crate::error::Result;
+use crate::fault::{Faults, Scope};
 use crate::file;
 use crate::process::{Process, Reader, Stat};
 use crate::roots::Roots;
@@ -80,12 +82,19 @@ pub struct Readings {
     last: BTreeMap<TenantId, Last>,
     usage: Vec<(u32, Bytes)>,
     reader: Reader,
+    faults: Faults,
 }
 
 impl Readings {
     /// Walks page tables (`numa_maps`) at most once in such an interval for each tenant that has no control group.
     pub fn new(walk_interval: Duration) -> Self {
-        Self { walk_interval, last: BTreeMap::new(), usage: Vec::new(), reader: Reader::default() }
+        Self {
+            walk_interval,
+            last: BTreeMap::new(),
+            usage: Vec::new(),
+            reader: Reader::default(),
+            faults: Faults::default(),
+        }
     }
 
     /// Forgets what was read of every tenant: their numbers mean others now.
@@ -99,8 +108,8 @@ impl Readings {
     ///
     /// `busy` begins with the second reading of a process or group: what it used before is not of this interval.
     ///
-    /// # Errors
-    /// A file is damaged, or must not be read (`numa_maps` wants CAP_SYS_PTRACE). What is gone is no error.
+    /// A process or a group that cannot be read is left out, and is a fault of its own ([`Readings::faults`]); a usage of which nothing could be read
+    /// stays as it was.
     pub fn read(
         &mut self,
         roots: &Roots,
@@ -109,100 +118,115 @@ impl Readings {
         tenant: TenantId,
         now: Timestamp,
         out: &mut TenantReading,
-    ) -> Result<()> {
+    ) {
         out.running = follower.state(tenant) == State::Running;
-        self.read_usage(roots, follower, tenant, now)?;
-        out.usage.clear();
-        out.usage.resize(host.tiers.len(), Pages(0));
-        for &(node, bytes) in &self.usage {
-            if let Some(tier) = host.tier_of(node) {
-                out.usage[tier.index()] += bytes.in_pages(host.page_size);
+        if self.read_usage(roots, follower, tenant, now) || out.usage.len() != host.tiers.len() {
+            out.usage.clear();
+            out.usage.resize(host.tiers.len(), Pages(0));
+            for &(node, bytes) in &self.usage {
+                if let Some(tier) = host.tier_of(node) {
+                    out.usage[tier.index()] += bytes.in_pages(host.page_size);
+                }
             }
         }
-        out.busy = self.busy(roots, follower, tenant)?;
-        out.processors = self.processors(roots, follower, tenant, now)?;
-        Ok(())
+        out.busy = self.busy(roots, follower, tenant);
+        out.processors = self.processors(roots, follower, tenant, now);
     }
 
+    /// What could not be read since this list was last taken.
+    pub fn faults(&mut self) -> &mut Faults {
+        &mut self.faults
+    }
+
+    /// False if nothing could be read although there is something.
     fn read_usage(
         &mut self,
         roots: &Roots,
         follower: &Follower,
         tenant: TenantId,
         now: Timestamp,
-    ) -> Result<()> {
+    ) -> bool {
         self.usage.clear();
-        let groups = follower.groups(tenant);
-        let mut counted = 0;
-        for group in groups {
+        let (mut counted, mut failed) = (0, 0);
+        for group in follower.groups(tenant) {
             match group.usage(&mut self.reader, &mut self.usage) {
+                Ok(()) => counted += 1,
                 Err(e) if e.is_gone() => {}
-                other => {
-                    other?;
-                    counted += 1;
+                Err(e) => {
+                    self.faults.group(&group.path, &e);
+                    failed += 1;
                 }
             }
         }
         // Without the memory controller there is no file for any of them; half of each kind would count twice.
-        if counted > 0 {
-            return Ok(());
+        match (counted, failed) {
+            (0, 0) => self.walk(roots, follower, tenant, now),
+            _ => counted > 0,
         }
-        self.walk(roots, follower, tenant, now)
     }
 
+    /// Adds the usage of a tenant's processes, each as far as it can be read. False if none of them could.
     fn walk(
         &mut self,
         roots: &Roots,
         follower: &Follower,
         tenant: TenantId,
         now: Timestamp,
-    ) -> Result<()> {
+    ) -> bool {
+        let Self { reader, usage, faults, .. } = self;
         let last = self.last.entry(tenant).or_default();
-        let due = last.walked.is_none_or(|walked| now.since(walked) >= self.walk_interval);
-        if due {
-            for process in follower.members(tenant) {
-                let pid = process.pid;
-                match self.reader.text(&roots.proc, format_args!("{pid}/numa_maps")) {
-                    Err(e) if e.is_gone() => continue,
-                    other => other.map(drop)?,
-                }
-                let (path, text) = self.reader.last();
-                numa_maps::usage(path, text, &mut self.usage)?;
-            }
-            last.walked = Some(now);
-            last.walked_usage.clone_from(&self.usage);
-        } else {
-            self.usage.clone_from(&last.walked_usage);
+        if last.walked.is_some_and(|walked| now.since(walked) < self.walk_interval) {
+            usage.clone_from(&last.walked_usage);
+            return true;
         }
-        Ok(())
+        let (mut walked, mut failed) = (0, 0);
+        for process in follower.members(tenant) {
+            let name = format_args!("{}/numa_maps", process.pid);
+            let take = |line: &[u8]| numa_maps::add_line(line, usage);
+            match reader.lines(&roots.proc, name, numa_maps::EXPECTED, take) {
+                Err(e) if e.is_gone() => continue,
+                Err(e) => {
+                    faults.process(process.pid, &e);
+                    failed += 1;
+                }
+                Ok(damage) => {
+                    damage.iter().for_each(|e| faults.process(process.pid, e));
+                    walked += 1;
+                }
+            }
+        }
+        if walked == 0 && failed > 0 {
+            return false;
+        }
+        last.walked = Some(now);
+        last.walked_usage.clone_from(usage);
+        true
     }
 
     /// Processor time since the last reading.
-    fn busy(&mut self, roots: &Roots, follower: &Follower, tenant: TenantId) -> Result<Duration> {
+    fn busy(&mut self, roots: &Roots, follower: &Follower, tenant: TenantId) -> Duration {
+        let Self { reader, faults, .. } = self;
         let last = self.last.entry(tenant).or_default();
         let mut busy = Duration::ZERO;
         for group in follower.groups(tenant) {
-            match group.cpu_usage(&mut self.reader) {
-                Err(e) if e.is_gone() => {}
-                other => busy += last.groups.read(group.path.as_path(), other?),
+            let read = group.cpu_usage(reader);
+            if let Some(used) = faults.absorb(|| Scope::Group(group.path.clone()), read) {
+                busy += last.groups.read(group.path.as_path(), used);
             }
         }
         if follower.groups(tenant).is_empty() {
             for process in follower.members(tenant) {
-                match Stat::read(roots, process.pid, &mut self.reader) {
-                    Err(e) if e.is_gone() => {}
-                    other => {
-                        let stat = other?;
-                        if stat.start_time == process.start_time {
-                            busy += last.processes.read(&process, stat.cpu_time());
-                        }
-                    }
+                let read = Stat::read(roots, process.pid, reader);
+                if let Some(stat) = faults.absorb(|| Scope::Process(process.pid), read)
+                    && stat.start_time == process.start_time
+                {
+                    busy += last.processes.read(&process, stat.cpu_time());
                 }
             }
         }
         last.groups.end();
         last.processes.end();
-        Ok(busy)
+        busy
     }
 
     /// [`Readings::count_processors`], or what it said a short while ago.
@@ -212,54 +236,51 @@ impl Readings {
         follower: &Follower,
         tenant: TenantId,
         now: Timestamp,
-    ) -> Result<f64> {
+    ) -> f64 {
         let known = self.last.get(&tenant).and_then(|last| last.processors);
         if let Some((_, count)) = known.filter(|(at, _)| now.since(*at) < PROCESSORS_INTERVAL) {
-            return Ok(count);
+            return count;
         }
-        let count = self.count_processors(roots, follower, tenant)?;
+        let count = self.count_processors(roots, follower, tenant);
         self.last.entry(tenant).or_default().processors = Some((now, count));
-        Ok(count)
+        count
     }
 
     /// Processors that a tenant may use: the sum over its groups, or the most that one of its processes may use; never more
     /// than are online. Zero where nothing says so.
-    fn count_processors(
-        &mut self,
-        roots: &Roots,
-        follower: &Follower,
-        tenant: TenantId,
-    ) -> Result<f64> {
-        let name = format_args!("devices/system/cpu/online");
-        let mut online = None;
-        if self.reader.text_if_there(&roots.sys, name)?.is_some() {
-            let (path, text) = self.reader.last();
-            online = Some(file::count(path, text)? as f64);
-        }
+    fn count_processors(&mut self, roots: &Roots, follower: &Follower, tenant: TenantId) -> f64 {
+        let read = online(roots, &mut self.reader);
+        let online = self.faults.absorb(|| Scope::Machine, read).flatten();
         let mut allowed = 0.0_f64;
         for group in follower.groups(tenant) {
-            let processors = group.processors(&roots.cgroup, &mut self.reader)?;
-            allowed += processors.or(online).unwrap_or(0.0);
+            let read = group.processors(&roots.cgroup, &mut self.reader);
+            let processors = self.faults.absorb(|| Scope::Group(group.path.clone()), read);
+            allowed += processors.flatten().or(online).unwrap_or(0.0);
         }
         if follower.groups(tenant).is_empty() {
             for process in follower.members(tenant) {
-                let cpus = self.cpus_allowed(roots, process.pid)?;
-                allowed = allowed.max(cpus.or(online).unwrap_or(0.0));
+                let read = cpus_allowed(roots, process.pid, &mut self.reader);
+                let cpus = self.faults.absorb(|| Scope::Process(process.pid), read);
+                allowed = allowed.max(cpus.flatten().or(online).unwrap_or(0.0));
             }
         }
-        Ok(online.map_or(allowed, |online| allowed.min(online)))
+        online.map_or(allowed, |online| allowed.min(online))
     }
+}
 
-    /// `Cpus_allowed_list` of `/proc/PID/status`.
-    fn cpus_allowed(&mut self, roots: &Roots, pid: i32) -> Result<Option<f64>> {
-        match self.reader.text(&roots.proc, format_args!("{pid}/status")) {
-            Err(e) if e.is_gone() => return Ok(None),
-            other => other.map(drop)?,
-        }
-        let (path, text) = self.reader.last();
-        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        list.map(|list| Ok(file::count(path, list)? as f64)).transpose()
-    }
+/// Processors that are online, if the kernel says so.
+fn online(roots: &Roots, reader: &mut Reader) -> Result<Option<f64>> {
+    reader.bytes(&roots.sys, format_args!("devices/system/cpu/online"))?;
+    let (path, list) = reader.last();
+    file::count(path, list).map(|count| Some(count as f64))
+}
+
+/// `Cpus_allowed_list` of `/proc/PID/status`. The process's name, which stands there too, has its newlines escaped.
+fn cpus_allowed(roots: &Roots, pid: i32, reader: &mut Reader) -> Result<Option<f64>> {
+    reader.bytes(&roots.proc, format_args!("{pid}/status"))?;
+    let (path, status) = reader.last();
+    let list = status.lines().find_map(|line| line.strip_prefix(b"Cpus_allowed_list:"));
+    list.map(|list| Ok(file::count(path, list)? as f64)).transpose()
 }
 
 #[cfg(test)]
@@ -292,9 +313,7 @@ mod tests {
             let mut out = TenantReading { operations: 7, ..TenantReading::default() };
             let now = Timestamp(second * 1_000_000_000);
             let (host, follower) = (&self.host, &self.follower);
-            self.readings
-                .read(&self.roots, host, follower, TenantId(tenant), now, &mut out)
-                .unwrap();
+            self.readings.read(&self.roots, host, follower, TenantId(tenant), now, &mut out);
             assert_eq!(out.operations, 7); // others fill that
             out
         }

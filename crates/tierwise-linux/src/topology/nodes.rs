@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use bstr::ByteSlice;
 use tierwise_core::units::Bytes;
 
+use crate::bytes::{parsed, shown, words};
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::process::Reader;
@@ -75,7 +77,7 @@ pub fn total(roots: &Roots, reader: &mut Reader, node: u32) -> Result<Bytes> {
 }
 
 fn of_meminfo(roots: &Roots, reader: &mut Reader, node: u32, key: &'static str) -> Result<Bytes> {
-    reader.text(&roots.sys, format_args!("devices/system/node/node{node}/meminfo"))?;
+    reader.bytes(&roots.sys, format_args!("devices/system/node/node{node}/meminfo"))?;
     let (path, text) = reader.last();
     meminfo(path, text, key)
 }
@@ -95,7 +97,7 @@ fn no_numa(folder: &Path) -> LinuxError {
 fn node(folder: &Path, id: u32, has_cpu: bool, online: &[u32]) -> Result<Node> {
     let folder = folder.join(format!("node{id}"));
     let path = folder.join("meminfo");
-    let text = file::text(&path)?;
+    let text = file::bytes(&path)?;
     let (total, free) = (meminfo(&path, &text, "MemTotal")?, meminfo(&path, &text, "MemFree")?);
     let path = folder.join("distance");
     let distances = distances(&path, &file::text(&path)?, online)?;
@@ -103,19 +105,19 @@ fn node(folder: &Path, id: u32, has_cpu: bool, online: &[u32]) -> Result<Node> {
 }
 
 /// A row of `Node 0 MemTotal:  985624 kB`.
-fn meminfo(path: &Path, text: &str, key: &'static str) -> Result<Bytes> {
-    for (index, line) in text.lines().enumerate() {
-        let mut words = line.split_whitespace().skip(2);
-        if words.next().and_then(|w| w.strip_suffix(':')) != Some(key) {
+fn meminfo(path: &Path, content: &[u8], key: &'static str) -> Result<Bytes> {
+    for (index, line) in content.lines().enumerate() {
+        let mut row = words(line).skip(2);
+        if row.next().and_then(|w| w.strip_suffix(b":")) != Some(key.as_bytes()) {
             continue;
         }
-        let kib = words.next().and_then(|w| w.parse::<u64>().ok());
+        let kib = row.next().and_then(parsed::<u64>);
         return match kib.and_then(|kib| kib.checked_mul(1024)) {
             Some(bytes) => Ok(Bytes(bytes)),
             None => Err(LinuxError::Format {
                 path: path.to_owned(),
                 line: Some(index + 1),
-                found: format!("{line:?}"),
+                found: format!("{:?}", shown(line)),
                 expected: "a size such as \"Node 0 MemTotal: 985624 kB\"",
             }),
         };

@@ -6,13 +6,16 @@
 //! - [`sight`]: what was seen of them, from a thread that looks ([`looker`]).
 //! - [`carry`]: how a plan becomes system calls.
 //! - [`room`]: what is free, and what strangers hold.
+//! - [`faults`]: what could not be read, and what of it is worth saying.
 //! - [`meter`]: what all that costs, and what is done less often when it costs too much.
 //!
 //! Nothing here decides anything. A process that ends, a control group that is removed, memory that is unmapped while it is
-//! to be moved: all that is news for the engine, not an error.
+//! to be moved: all that is news for the engine, not an error. What cannot be read is a fault of one process, group or guest, and costs nobody else
+//! anything; while it is the machine that cannot be read, what was known is kept and nothing is moved ([`crate::fault`]).
 
 pub mod blocks;
 pub mod carry;
+pub mod faults;
 pub mod looker;
 pub mod meter;
 pub mod room;
@@ -21,6 +24,7 @@ pub mod survey;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -31,7 +35,8 @@ use tierwise_core::topology::Topology;
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_core::world::World;
 
-use crate::error::{LinuxError, Result};
+use crate::error::Result;
+use crate::fault::{Fault, Faults, Scope};
 use crate::look::Look;
 use crate::migrate::{Calls, Kernel};
 use crate::process::Reader;
@@ -40,6 +45,7 @@ use crate::tenant::{Changes, Follower, Readings, Selector, State};
 use crate::topology::{Change, Fingerprint, Host};
 use blocks::Blocks;
 use carry::Carrier;
+use faults::{Ledger, Told};
 use looker::Looker;
 use meter::Meter;
 use room::Room;
@@ -58,6 +64,9 @@ const SUSPENDED_WAIT: Duration = Duration::from_secs(5);
 
 /// Looks that are stretched more than so many times stretch rounds too: fewer of them find anything new.
 const ROUNDS_A_LOOK: f64 = 16.0;
+
+/// What a world answers that goes on whatever happens.
+type Answer<T> = std::result::Result<T, Infallible>;
 
 /// What a live world is made from.
 #[derive(Debug, Clone)]
@@ -83,13 +92,10 @@ pub enum News {
     Tenants(Changes),
     /// Nodes came and went.
     Machine(Change),
-    /// A tenant could not be read.
-    Unreadable {
-        /// Which.
-        tenant: TenantId,
-        /// Why.
-        problem: String,
-    },
+    /// Something could not be read; or the machine, and nothing is moved until it can be.
+    Fault(Fault),
+    /// The machine can be read again.
+    Readable,
     /// The way of looking failed.
     Blind(String),
     /// It looks less often than it was told to by this factor from now on, because of its processor time.
@@ -123,10 +129,9 @@ pub struct LiveWorld<C: Calls = Kernel> {
     room: Room,
     /// There was a survey since strangers were counted.
     surveyed: bool,
-    /// By tenant: what cannot be read of it, as far as that was told.
-    problems: Vec<Option<String>>,
-    /// The list before it, for its memory.
-    found_problems: Vec<Option<String>>,
+    /// What could not be read in the round at hand.
+    faults: Faults,
+    ledger: Ledger,
     news: Vec<News>,
 }
 
@@ -160,8 +165,8 @@ impl<C: Calls> LiveWorld<C> {
             machine: Fingerprint::default(),
             room: Room::default(),
             surveyed: true,
-            problems: Vec::new(),
-            found_problems: Vec::new(),
+            faults: Faults::default(),
+            ledger: Ledger::default(),
             news: Vec::new(),
             settings,
         }
@@ -252,6 +257,16 @@ impl<C: Calls> LiveWorld<C> {
         self.meter.caching(total);
     }
 
+    /// Faults so far, by [`Scope::NAMES`].
+    pub fn faults(&self) -> [u64; Scope::NAMES.len()] {
+        self.ledger.totals()
+    }
+
+    /// Why the machine could not be read in the last round, if it could not: nothing is moved until it can.
+    pub fn unreadable(&self) -> Option<&str> {
+        self.ledger.machine()
+    }
+
     /// Takes what happened since the last call.
     pub fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
@@ -278,18 +293,18 @@ impl<C: Calls> LiveWorld<C> {
         if times > 1.0 { self.settings.interval.mul_f64(times) } else { Duration::ZERO }
     }
 
-    /// Who is there, which of their blocks, and where these lie.
-    fn survey(&mut self, now: Timestamp, out: &mut Observation) -> Result<()> {
-        let changes = self.follower.refresh(&self.settings.roots)?;
+    /// Who is there, which of their blocks, and where these lie. Without its processes being known there is no survey.
+    fn survey(&mut self, now: Timestamp, out: &mut Observation) {
+        let stretch = self.meter.stretch();
+        self.next_survey = now + self.settings.interval.mul_f64(stretch);
+        let refreshed = self.follower.refresh(&self.settings.roots);
+        let Some(mut changes) = self.faults.absorb(|| Scope::Machine, refreshed) else { return };
+        self.faults.take(&mut changes.faults, None);
         if changes != Changes::default() {
             self.news.push(News::Tenants(changes));
         }
-        if self.host.has_changed(&self.settings.roots, &mut self.reader, &mut self.machine)? {
-            let changes = self.host.refresh(&self.settings.roots);
-            let changes = changes.inspect_err(|_| self.machine.forget())?;
-            self.news.extend(changes.into_iter().map(News::Machine));
-        }
-        let stretch = self.meter.stretch();
+        let nodes = self.survey_nodes();
+        self.faults.absorb(|| Scope::Machine, nodes);
         self.survey.run(
             now,
             stretch,
@@ -300,14 +315,30 @@ impl<C: Calls> LiveWorld<C> {
             self.carrier.calls(),
             out,
         );
-        self.next_survey = now + self.settings.interval.mul_f64(stretch);
+        self.faults.take(self.survey.faults(), None);
         self.surveyed = true;
+        self.finish_moves();
+        self.read_tenants(now);
+    }
+
+    /// Which nodes are there.
+    fn survey_nodes(&mut self) -> Result<()> {
+        if self.host.has_changed(&self.settings.roots, &mut self.reader, &mut self.machine)? {
+            let changes = self.host.refresh(&self.settings.roots);
+            let changes = changes.inspect_err(|_| self.machine.forget())?;
+            self.news.extend(changes.into_iter().map(News::Machine));
+        }
         Ok(())
+    }
+
+    /// Whether moves are only decided.
+    fn moves_nothing(&self) -> bool {
+        self.settings.dry_run || self.unreadable().is_some()
     }
 
     /// What is left behind of blocks that moved follows them.
     fn finish_moves(&mut self) {
-        if self.settings.dry_run {
+        if self.moves_nothing() {
             return;
         }
         let (roots, host) = (&self.settings.roots, &self.host);
@@ -340,12 +371,6 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     fn read_tenants(&mut self, now: Timestamp) {
-        let mut problems = std::mem::take(&mut self.found_problems);
-        problems.clear();
-        problems.resize(self.tenants.len(), None);
-        for (tenant, problem) in self.survey.problems() {
-            problems[tenant.index()] = Some(problem.clone());
-        }
         for (index, reading) in self.tenants.iter_mut().enumerate() {
             let tenant = TenantId(index as u16);
             if self.follower.state(tenant) == State::Waiting {
@@ -354,7 +379,7 @@ impl<C: Calls> LiveWorld<C> {
                 reading.usage.resize(self.host.tiers.len(), Default::default());
                 continue;
             }
-            let read = self.readings.read(
+            self.readings.read(
                 &self.settings.roots,
                 &self.host,
                 &self.follower,
@@ -362,43 +387,41 @@ impl<C: Calls> LiveWorld<C> {
                 now,
                 reading,
             );
-            if let Err(e) = read {
-                problems[index] = Some(e.to_string());
-            }
-        }
-        self.tell_problems(&problems);
-        self.found_problems = std::mem::replace(&mut self.problems, problems);
-    }
-
-    /// A problem is news once, and not every second.
-    fn tell_problems(&mut self, problems: &[Option<String>]) {
-        for (i, problem) in problems.iter().enumerate() {
-            let told = self.problems.get(i).is_some_and(Option::is_some);
-            if let Some(problem) = problem.clone().filter(|_| !told) {
-                self.news.push(News::Unreadable { tenant: TenantId(i as u16), problem });
-            }
+            self.faults.take(self.readings.faults(), Some(tenant));
         }
     }
 
     /// Hands the readings over; what is counted since the last observation begins anew.
-    fn hand_over(&mut self, out: &mut Observation) -> Result<()> {
+    fn hand_over(&mut self, out: &mut Observation) {
         let (roots, host) = (&self.settings.roots, &self.host);
-        match std::mem::take(&mut self.surveyed) {
-            true => self.room.survey(roots, host, &self.tenants)?,
-            false => self.room.read(roots, host)?,
-        }
+        let read = match std::mem::take(&mut self.surveyed) {
+            true => self.room.survey(roots, host, &self.tenants),
+            false => self.room.read(roots, host),
+        };
+        self.faults.absorb(|| Scope::Machine, read);
         self.room.tell(&mut out.tiers);
         out.tenants.clone_from(&self.tenants);
         for reading in &mut self.tenants {
             reading.misses.iter_mut().for_each(|m| *m = 0);
             (reading.p99, reading.operations, reading.busy) = (None, 0, Duration::ZERO);
         }
-        Ok(())
+    }
+
+    /// What could not be read becomes news, as far as it is any.
+    fn tell_faults(&mut self, now: Timestamp) {
+        let news = &mut self.news;
+        self.ledger.take(&mut self.faults, now, |told| {
+            news.push(match told {
+                Told::Fault(fault) => News::Fault(fault),
+                Told::Readable => News::Readable,
+            });
+        });
     }
 }
 
 impl<C: Calls> World for LiveWorld<C> {
-    type Error = LinuxError;
+    /// Nothing that happens on a machine ends its observation.
+    type Error = Infallible;
 
     fn topology(&self) -> Topology {
         self.host.topology()
@@ -412,33 +435,38 @@ impl<C: Calls> World for LiveWorld<C> {
         self.time()
     }
 
-    fn observe(&mut self, out: &mut Observation) -> Result<()> {
+    fn observe(&mut self, out: &mut Observation) -> Answer<()> {
         out.clear();
         let now = self.time();
         let (before, suspended) = (self.meter.stretch(), self.meter.suspended());
-        self.meter.read(now)?;
+        let read = self.meter.read(now);
+        self.faults.absorb(|| Scope::Machine, read);
         if self.meter.stretch() != before {
             self.news.push(News::Stretched(self.meter.stretch()));
         }
         if self.meter.suspended() != suspended {
             self.news.push(News::Suspended(self.meter.suspended()));
         }
-        if now >= self.next_survey && !self.meter.suspended() {
-            self.survey(now, out)?;
-            self.finish_moves();
-            self.read_tenants(now);
+        let due = now >= self.next_survey && !self.meter.suspended();
+        if due {
+            self.survey(now, out);
         }
         out.bits_unread = true;
         self.look(out);
-        self.hand_over(out)
+        self.hand_over(out);
+        // Whether the machine can be read is known by a survey.
+        if due {
+            self.tell_faults(now);
+        }
+        Ok(())
     }
 
     /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it, and what it has too much
     /// of is demoted afterwards.
-    fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Result<()> {
+    fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Answer<()> {
         let carried = self.carrier.carry(
             &plan.moves,
-            self.settings.dry_run,
+            self.moves_nothing(),
             &self.settings.roots,
             &self.host,
             &mut self.blocks,
@@ -453,7 +481,7 @@ impl<C: Calls> World for LiveWorld<C> {
         Ok(())
     }
 
-    fn wait_until(&mut self, deadline: Option<Timestamp>) -> Result<bool> {
+    fn wait_until(&mut self, deadline: Option<Timestamp>) -> Answer<bool> {
         let now = self.time();
         let until = deadline.map_or(LONGEST_WAIT, |d| d.since(now)).min(LONGEST_WAIT);
         let until = until.max(self.shortest_wait());

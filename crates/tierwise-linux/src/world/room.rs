@@ -20,8 +20,10 @@ pub(super) const STEPS: u64 = 256;
 #[derive(Debug, Default)]
 pub struct Room {
     reader: Reader,
-    /// `MemFree`.
+    /// `MemFree`. What could not be read stays as it was; what never could counts as full.
     unlisted: Vec<Pages>,
+    /// As it is being read.
+    fresh: Vec<Pages>,
     /// On processors' lists at the last survey.
     listed: Vec<Pages>,
     free: Vec<Pages>,
@@ -39,11 +41,8 @@ impl Room {
     /// # Errors
     /// A file of the kernel's is damaged.
     pub fn survey(&mut self, roots: &Roots, host: &Host, tenants: &[TenantReading]) -> Result<()> {
-        host.free(roots, &mut self.reader, &mut self.unlisted)?;
         host.kept_by_processors(roots, &mut self.reader, &mut self.listed);
-        self.free.clear();
-        self.free.extend(self.unlisted.iter().zip(&self.listed).map(|(&a, &b)| a + b));
-        self.strangers.resize(self.free.len(), Pages(0));
+        self.read(roots, host)?;
         for (i, known) in self.strangers.iter_mut().enumerate() {
             let held = tenants.iter().filter_map(|t| t.usage.get(i)).copied().sum::<Pages>();
             let capacity = host.tiers[i].capacity;
@@ -55,12 +54,16 @@ impl Room {
         Ok(())
     }
 
-    /// Reads what changes all the time, if there was a survey.
+    /// Reads what changes all the time.
     ///
     /// # Errors
     /// As [`Room::survey`].
     pub fn read(&mut self, roots: &Roots, host: &Host) -> Result<()> {
-        host.free(roots, &mut self.reader, &mut self.unlisted)?;
+        for pages in [&mut self.unlisted, &mut self.listed, &mut self.free, &mut self.strangers] {
+            pages.resize(host.tiers.len(), Pages(0));
+        }
+        host.free(roots, &mut self.reader, &mut self.fresh)?;
+        std::mem::swap(&mut self.unlisted, &mut self.fresh);
         self.free.clear();
         self.free.extend(self.unlisted.iter().zip(&self.listed).map(|(&a, &b)| a + b));
         Ok(())

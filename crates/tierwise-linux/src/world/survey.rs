@@ -14,7 +14,8 @@ use tierwise_core::observe::Observation;
 use tierwise_core::units::{Bytes, TenantId, Timestamp};
 
 use super::blocks::{Blocks, Found};
-use crate::error::Result;
+use crate::error::{LinuxError, Result};
+use crate::fault::{Fault, Faults, Scope};
 use crate::look::Watched;
 use crate::migrate::Calls;
 use crate::process::resident::PAGE_SIZE;
@@ -61,8 +62,8 @@ pub struct Survey {
     watched: Vec<Watched>,
     /// Everybody's processes, ascending.
     members: Vec<Process>,
-    /// What could not be read of a tenant in the last survey, and why.
-    problems: Vec<(TenantId, String)>,
+    /// What could not be read in the last survey.
+    faults: Faults,
 }
 
 impl Survey {
@@ -81,9 +82,9 @@ impl Survey {
         &self.watched
     }
 
-    /// Tenants of whom a process could not be surveyed, and why.
-    pub fn problems(&self) -> &[(TenantId, String)] {
-        &self.problems
+    /// What could not be read since this list was last taken.
+    pub fn faults(&mut self) -> &mut Faults {
+        &mut self.faults
     }
 
     /// The pages of a process between two addresses that are resident.
@@ -98,8 +99,8 @@ impl Survey {
         Ok(&self.ranges)
     }
 
-    /// Surveys every process that is due, and forgets those that are no more. One that cannot be surveyed is left out and
-    /// remembered as a problem of its tenant's.
+    /// Surveys every process that is due, and forgets those that are no more. One that cannot be surveyed is left out and is a fault of its own; where
+    /// the machine lacks what it takes, what was known of it stays.
     #[allow(
         clippy::too_many_arguments,
         reason = "everything that a survey reads, borrowed from one world"
@@ -118,17 +119,13 @@ impl Survey {
         blocks.begin();
         self.drop_strangers(follower, blocks, out);
         self.watched.clear();
-        self.problems.clear();
         for tenant in (0..follower.len()).map(|i| TenantId(i as u16)) {
             for process in follower.members(tenant) {
                 let due = self.processes.get(&process).is_none_or(|known| now >= known.due);
                 let began = calls.now();
                 if due && let Err(e) = self.survey(roots, host, process, tenant, blocks, calls, out)
                 {
-                    self.forget_one(process, blocks, out);
-                    if !e.is_gone() {
-                        self.problems.push((tenant, e.to_string()));
-                    }
+                    self.failed(process, tenant, &e, blocks, out);
                 }
                 if let Some(known) = self.processes.get_mut(&process) {
                     if due {
@@ -156,9 +153,22 @@ impl Survey {
         });
     }
 
-    fn forget_one(&mut self, process: Process, blocks: &mut Blocks, out: &mut Observation) {
-        self.processes.remove(&process);
-        blocks.leave(process, &mut out.gone);
+    fn failed(
+        &mut self,
+        process: Process,
+        tenant: TenantId,
+        error: &LinuxError,
+        blocks: &mut Blocks,
+        out: &mut Observation,
+    ) {
+        if !error.is_gone() {
+            let fault = Fault::new(Scope::Process(process.pid), error);
+            self.faults.push(Fault { tenant: Some(tenant), ..fault });
+        }
+        if !error.is_of_machine() {
+            self.processes.remove(&process);
+            blocks.leave(process, &mut out.gone);
+        }
     }
 
     #[allow(clippy::too_many_arguments, reason = "see run")]
@@ -181,7 +191,11 @@ impl Survey {
                 new.insert(Surveyed { pagemap, mounts, due: Timestamp::ZERO, resident: Bytes(0) })
             }
         };
-        self.maps.read(roots, process.pid, &known.mounts, &mut self.reader)?;
+        let damage = self.maps.read(roots, process.pid, &known.mounts, &mut self.reader)?;
+        if let Some(damage) = damage {
+            let fault = Fault::new(Scope::Process(process.pid), &damage);
+            self.faults.push(Fault { tenant: Some(tenant), ..fault });
+        }
         self.ranges.clear();
         for mapping in self.maps.tierable() {
             known.pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut self.ranges)?;

@@ -65,6 +65,13 @@ pub(super) const METRICS: &[Metric] = &[
             out.one(s.counters.strays);
         },
     ),
+    counter(
+        "faults",
+        "",
+        &["scope"],
+        "Readings that failed, by what they concern: a process, a control group, a guest or the machine.",
+        |s, out| s.counters.faults.iter().for_each(|fault| out.add(&[&fault.scope], fault.count)),
+    ),
     gauge("tier_capacity", "bytes", &["tier"], "Memory of the tier.", |s, out| {
         per_tier(s, out, |tier, name, out| out.add(&[name], tier.capacity_bytes));
     }),

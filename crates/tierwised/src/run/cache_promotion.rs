@@ -1,10 +1,12 @@
 //! Page cache that is used again and again and lies in slow memory: the kernel promotes it, as far as its tenant's share and what is
 //! free of the fastest tier allow.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
+use tierwise_linux::bytes::shown_path;
 use tierwise_linux::cgroup::{Buffers, Group};
 use tierwise_linux::error::Result;
 use tierwise_linux::folders::Visit;
@@ -67,7 +69,7 @@ impl CachePromotion {
             |node: u32| world.host().tiers[1..].iter().any(|tier| tier.nodes.contains(&node));
         self.held.clear();
         for group in world.follower().groups(tenant) {
-            let Buffers { reader, folders } = &mut self.buffers;
+            let Buffers { reader, folders, .. } = &mut self.buffers;
             let mut usage = Vec::new();
             let held = &mut self.held;
             let walked = folders.walk(&group.path, |path| {
@@ -80,8 +82,10 @@ impl CachePromotion {
                 }
                 Ok(Visit::Enter)
             });
+            // The survey of processes walks the same folders and tells of those that it cannot list.
+            folders.faults().clear();
             if let Err(e) = walked {
-                tracing::debug!("page cache of {}: {e}", group.path.display());
+                tracing::debug!("page cache of {}: {e}", shown_path(&group.path));
             }
         }
         out.extend(own(&self.held).filter(|(_, bytes)| *bytes >= LEAST.0));
@@ -90,9 +94,15 @@ impl CachePromotion {
 
 /// What each group holds without the groups right below it.
 fn own(held: &[(PathBuf, u64)]) -> impl Iterator<Item = (PathBuf, u64)> + '_ {
-    held.iter().map(|(path, bytes)| {
-        let below = held.iter().filter(|(other, _)| other.parent() == Some(path));
-        (path.clone(), bytes.saturating_sub(below.map(|(_, bytes)| bytes).sum()))
+    let mut below: BTreeMap<&Path, u64> = BTreeMap::new();
+    for (path, bytes) in held {
+        if let Some(above) = path.parent() {
+            *below.entry(above).or_default() += bytes;
+        }
+    }
+    held.iter().map(move |(path, bytes)| {
+        let below = below.get(path.as_path()).copied().unwrap_or(0);
+        (path.clone(), bytes.saturating_sub(below))
     })
 }
 
@@ -193,19 +203,22 @@ impl Daemon {
     }
 }
 
-/// Divides a rate by how much there is, in powers of two: each change of a rate is a question that others who use DAMON wait for.
+/// Divides a rate by how much there is, among the groups whose paths are text, because that is what DAMON is told; in powers of two: each change of a rate is a question that others who use DAMON wait for.
 fn shares(root: &Path, found: &[(PathBuf, u64)], rate: u64, out: &mut Vec<(String, u64)>) {
     let all: u64 = found.iter().map(|(_, bytes)| bytes).sum();
     for (path, bytes) in found {
-        let Ok(below) = path.strip_prefix(root) else { continue };
+        let Some(below) = path.strip_prefix(root).ok().and_then(Path::to_str) else { continue };
         let part = (u128::from(rate) * u128::from(*bytes) / u128::from(all.max(1))) as u64;
         let rate = part.checked_ilog2().map_or(0, |power| 1 << power);
-        out.push((format!("/{}", below.display()), rate));
+        out.push((format!("/{below}"), rate));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     #[test]
@@ -218,8 +231,8 @@ mod tests {
 
     #[test]
     fn rates_are_by_how_much_there_is() {
-        let found = [("/c/a", 3 << 20), ("/c/b", 1 << 20)];
-        let found = found.map(|(path, bytes)| (PathBuf::from(path), bytes));
+        let found = [(&b"/c/a"[..], 3 << 20), (b"/c/b", 1 << 20), (b"/c/\xff", 1)];
+        let found = found.map(|(path, bytes)| (PathBuf::from(OsStr::from_bytes(path)), bytes));
         let mut out = Vec::new();
         shares(Path::new("/c"), &found, 1000, &mut out);
         assert_eq!(out, [("/a".to_owned(), 512), ("/b".to_owned(), 128)]);

@@ -66,7 +66,7 @@ impl Daemon {
         self.engine = setup::engine(&self.start.config, &self.world, mode)?;
         self.history.shares.clear();
         self.world.set_tenants(setup::selectors(&self.start.config)?, true);
-        self.driver.begin(&self.engine, &mut self.world)?;
+        let Ok(()) = self.driver.begin(&self.engine, &mut self.world);
         self.world.set_dry_run(mode != Mode::Manage);
         (self.mode, self.mode_reason) = (mode, reason);
         Ok(())

@@ -1,6 +1,7 @@
 //! What is worth saying, in words.
 
 use tierwise_core::units::TenantId;
+use tierwise_linux::fault::{Fault, Scope};
 use tierwise_linux::tenant::State;
 use tierwise_linux::topology::Change;
 use tierwise_linux::world::{LiveWorld, News};
@@ -12,9 +13,8 @@ pub(super) fn words(news: &News, world: &LiveWorld, config: &Config) -> Vec<Stri
     match news {
         News::Tenants(changes) => tenants(changes, world),
         News::Machine(change) => vec![machine(*change, world)],
-        News::Unreadable { tenant, problem } => {
-            vec![format!("tenant {:?}: {problem}", world.follower().name(*tenant))]
-        }
+        News::Fault(fault) => vec![self::fault(fault, |tenant| world.follower().name(tenant))],
+        News::Readable => vec!["the machine can be read again".into()],
         News::Blind(problem) => vec![format!("looks no more: {problem}")],
         News::Stretched(times) => {
             let budget = config.cpu.budget_percent;
@@ -56,6 +56,17 @@ fn tenants(changes: &tierwise_linux::tenant::Changes, world: &LiveWorld) -> Vec<
         )
     });
     started.chain(ended).chain(doubles).collect()
+}
+
+fn fault<'a>(fault: &'a Fault, name: impl Fn(TenantId) -> &'a str) -> String {
+    let problem = &fault.problem;
+    match (&fault.scope, fault.tenant) {
+        (Scope::Machine, _) => format!(
+            "the machine cannot be read: {problem}; nothing is moved until it can be, which is tried with each survey"
+        ),
+        (_, Some(tenant)) => format!("tenant {:?}: {problem}", name(tenant)),
+        (_, None) => problem.clone(),
+    }
 }
 
 fn machine(change: Change, world: &LiveWorld) -> String {

@@ -18,7 +18,9 @@ impl Daemon {
     /// Has the kernel demote what is above caps. A kernel that cannot is said once, and not asked again.
     pub(super) fn shed_page_cache(&mut self) {
         let wanted = self.start.config.moving.page_cache && !self.page_cache_refused;
-        if !wanted || self.paused || self.mode != Mode::Manage || self.world.meter().suspended() {
+        let world = &self.world;
+        let idle = world.meter().suspended() || world.unreadable().is_some();
+        if !wanted || self.paused || self.mode != Mode::Manage || idle {
             return;
         }
         for (index, config) in self.start.config.tenants.iter().enumerate() {

@@ -5,29 +5,28 @@ use tierwise_core::migrate::FailReason;
 use tierwise_core::reason::Decision;
 use tierwise_core::tenant::Limit;
 use tierwise_core::units::{Pages, TenantId, TierId};
+use tierwise_linux::fault::Scope;
 use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
 use crate::config::{LimitText, TenantConfig};
 use crate::view::{
-    Cost, Counters, DecisionView, Failed, Mode, Snapshot, TenantTierView, TenantView, TierView,
+    Cost, Counters, DecisionView, Failed, FaultCount, Mode, Snapshot, TenantTierView, TenantView,
+    TierView,
 };
 
 impl Daemon {
     /// Everything, now.
     pub(super) fn snapshot(&mut self) -> Snapshot {
         self.read_pressure();
+        let (mode, mode_reason) = self.what_it_does();
         let tenants = (0..self.start.config.tenants.len()).map(|i| self.tenant_view(i)).collect();
         Snapshot {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime: self.uptime(),
             policy: self.start.config.policy.clone(),
-            mode: if self.paused { Mode::Paused } else { self.mode },
-            mode_reason: if self.paused {
-                "told to pause".into()
-            } else {
-                self.mode_reason.clone()
-            },
+            mode,
+            mode_reason,
             looking: self.looking.clone(),
             tiers: self.tier_views(),
             tenants,
@@ -36,6 +35,17 @@ impl Daemon {
             decisions: self.history.decisions.iter().cloned().collect(),
             notices: self.history.notices.iter().cloned().collect(),
             made: Some(std::time::Instant::now()),
+        }
+    }
+
+    /// What it does now, and why no more.
+    fn what_it_does(&self) -> (Mode, String) {
+        match self.world.unreadable() {
+            _ if self.paused => (Mode::Paused, "told to pause".into()),
+            Some(problem) if self.mode != Mode::Observe => {
+                (Mode::Observe, format!("the machine cannot be read: {problem}"))
+            }
+            _ => (self.mode, self.mode_reason.clone()),
         }
     }
 
@@ -122,6 +132,7 @@ impl Daemon {
             demote_fail: failed(&metrics.demote),
             moved_bytes: self.world.moved_bytes(),
             promoted_cache_bytes: self.cache_promotion.moved().0,
+            faults: faults(&self.world),
             strays: metrics.strays,
             samples: metrics.samples,
             blocks: self.world.blocks() as u64,
@@ -153,6 +164,11 @@ impl Daemon {
             self.pressure.push(groups.iter().filter_map(&mut some).reduce(f64::max));
         }
     }
+}
+
+fn faults(world: &LiveWorld) -> Vec<FaultCount> {
+    let one = |(scope, count): (&str, u64)| FaultCount { scope: scope.into(), count };
+    Scope::NAMES.into_iter().zip(world.faults()).map(one).collect()
 }
 
 fn failed(counters: &MoveCounters) -> Vec<Failed> {

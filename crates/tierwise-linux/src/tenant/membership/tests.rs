@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::file::injected;
 use crate::topology::fixture;
 
 fn follower(selectors: &[&str]) -> Follower {
@@ -100,17 +101,43 @@ fn of_two_tenants_the_first_listed_has_a_process_and_it_is_said_once() {
     assert_eq!(both.refresh(&roots).unwrap().doubles, []);
 }
 
+/// Any program can give itself any name (`prctl(PR_SET_NAME)`), and any group of its own any name below it.
 #[test]
-fn a_damaged_file_changes_nothing() {
+fn what_cannot_be_read_is_left_out_and_everybody_else_is_found() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let mut both = follower(&["cgroup:redis-server.service", "cgroup:memcached.service"]);
+    let memcached = roots.cgroup.join("system.slice/memcached.service");
+    fixture::put(&memcached.join("cgroup.procs"), "x\n102\n103\n104\n105\n");
+    let mut strange = b"104 (ev\xffil) S 1 1 1 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 77 0 0 0".to_vec();
+    fixture::put(&roots.proc.join("104/stat"), "");
+    fs::write(roots.proc.join("104/stat"), &strange).unwrap();
+    strange.truncate(12);
+    fixture::put(&roots.proc.join("105/stat"), "");
+    fs::write(roots.proc.join("105/stat"), &strange).unwrap();
+    let changes = both.refresh(&roots).unwrap();
+    assert_eq!((pids(&both, 0), pids(&both, 1)), (vec![101], vec![102, 103, 104]));
+    let faults: Vec<_> = changes.faults.kept().iter().map(|f| (&f.scope, f.tenant)).collect();
+    let second = Some(TenantId(1));
+    let (group, process) = (Scope::Group(memcached), Scope::Process(105));
+    assert_eq!(faults, [(&group, second), (&process, second)]);
+    let said = &changes.faults.kept()[1].problem;
+    assert!(said.contains("105/stat: found \"104 (ev\\xffil) \""), "{said}");
+}
+
+#[test]
+fn a_machine_without_descriptors_changes_nothing() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
     let mut both = follower(&["cgroup:redis-server.service", "cgroup:memcached.service"]);
     both.refresh(&roots).unwrap();
     end(&roots, 101);
-    let memcached = roots.cgroup.join("system.slice/memcached.service/cgroup.procs");
-    fixture::put(&memcached, "x\n");
-    assert!(both.refresh(&roots).is_err());
-    assert_eq!(pids(&both, 0), [101]);
-    fixture::put(&memcached, "102\n");
+    for (file, number) in [("103", libc::EMFILE), ("memcached.service", libc::ENOMEM)] {
+        injected::set(move |path| {
+            path.components().any(|name| name.as_os_str() == file).then_some(number)
+        });
+        assert!(both.refresh(&roots).unwrap_err().is_of_machine());
+        injected::end();
+        assert_eq!(pids(&both, 0), [101]);
+    }
     assert_eq!(both.refresh(&roots).unwrap().ended, [TenantId(0)]);
 }
 

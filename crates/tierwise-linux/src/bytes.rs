@@ -1,0 +1,111 @@
+//! Text of the kernel's that somebody else has a part in: bytes, because names of processes, files and groups may be
+//! any.
+//!
+//! What is parsed stays bytes. Only what people read becomes text, and only by [`shown`].
+
+use std::fmt::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::str::{self, FromStr};
+
+use bstr::ByteSlice;
+
+/// Bytes of a name that are shown: longer than any path that people make, and a line of a log all the same.
+const LONGEST: usize = 512;
+
+/// A name as people may see it: what is not printable is escaped, and what is too long is cut.
+///
+/// Its `Debug` is in quotes.
+///
+/// ```
+/// use tierwise_linux::bytes::shown;
+///
+/// assert_eq!(shown(b"ev\xffil\n\x1b[2J").to_string(), r"ev\xffil\n\u{1b}[2J");
+/// assert_eq!(format!("{:?}", shown(b"a \"b\"")), r#""a \"b\"""#);
+/// assert_eq!(shown(&[b'a'; 9000]).to_string().len(), 512 + "…".len());
+/// // systemd's own escapes stay readable.
+/// assert_eq!(shown(br"my\x2dapp.slice").to_string(), r"my\x2dapp.slice");
+/// ```
+pub fn shown(bytes: &[u8]) -> Shown<'_> {
+    Shown(bytes)
+}
+
+/// A path as people may see it.
+pub fn shown_path(path: &Path) -> Shown<'_> {
+    Shown(path.as_os_str().as_bytes())
+}
+
+/// What [`shown`] makes.
+#[derive(Clone, Copy)]
+pub struct Shown<'a>(&'a [u8]);
+
+impl Shown<'_> {
+    fn write(self, f: &mut fmt::Formatter<'_>, quoted: bool) -> fmt::Result {
+        for (start, end, c) in self.0[..self.0.len().min(LONGEST)].char_indices() {
+            match c {
+                char::REPLACEMENT_CHARACTER => {
+                    self.0[start..end].iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+                }
+                '"' if quoted => f.write_str("\\\"")?,
+                '\\' | '"' | '\'' => f.write_char(c)?,
+                _ => write!(f, "{}", c.escape_debug())?,
+            }
+        }
+        if self.0.len() > LONGEST { f.write_char('…') } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, false)
+    }
+}
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        self.write(f, true)?;
+        f.write_char('"')
+    }
+}
+
+/// A number, or another word of ASCII, with nothing around it.
+///
+/// ```
+/// use tierwise_linux::bytes::parsed;
+///
+/// assert_eq!(parsed::<u64>(b"42"), Some(42));
+/// assert_eq!(parsed::<u64>(b"4\xff"), None);
+/// ```
+pub fn parsed<T: FromStr>(word: &[u8]) -> Option<T> {
+    str::from_utf8(word).ok()?.parse().ok()
+}
+
+/// Words that are divided by spaces.
+pub fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+/// A hexadecimal number.
+pub fn hexadecimal(word: &[u8]) -> Option<u64> {
+    u64::from_str_radix(str::from_utf8(word).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_it_is_it_is_one_short_printable_line(bytes: Vec<u8>) {
+            for text in [shown(&bytes).to_string(), format!("{:?}", shown(&bytes))] {
+                prop_assert!(text.chars().all(|c| !c.is_control()), "{text:?}");
+                // A byte becomes at most an escape of one character.
+                let longest_escape = char::MAX.escape_unicode().len();
+                prop_assert!(text.len() <= LONGEST * longest_escape + 8);
+            }
+        }
+    }
+}

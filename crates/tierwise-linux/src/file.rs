@@ -10,7 +10,7 @@ use std::str::{self, FromStr};
 use bstr::ByteSlice;
 
 use crate::bytes::{parsed, shown};
-use crate::error::{LinuxError, Result};
+use crate::error::{LinuxError, Result, says_gone};
 
 /// A file of one value is shorter: the longest is an identity of 36 letters.
 const LONGEST_VALUE: usize = 128;
@@ -28,20 +28,35 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// Replaces `out` by the content of a file, which is not longer than [`LONGEST`].
 pub(crate) fn read_whole(path: &Path, out: &mut Vec<u8>) -> Result<()> {
-    out.clear();
-    let failed = |e| LinuxError::file(path, "read", e);
-    let file = open(path).map_err(failed)?;
-    file.take(LONGEST as u64 + 1).read_to_end(out).map_err(failed)?;
-    if out.len() <= LONGEST {
+    if fill(path, out).map_err(|e| LinuxError::file(path, "read", e))? {
         return Ok(());
     }
-    out.clear();
     Err(LinuxError::Format {
         path: path.to_owned(),
         line: None,
         found: format!("more than {LONGEST} bytes"),
         expected: "a file of the kernel's, which are shorter",
     })
+}
+
+/// As [`read_whole`], where that the file is not there costs no error: false then.
+pub(crate) fn read_whole_if_there(path: &Path, out: &mut Vec<u8>) -> Result<bool> {
+    match fill(path, out) {
+        Err(e) if says_gone(&e) => Ok(false),
+        Ok(true) => Ok(true),
+        _ => read_whole(path, out).map(|()| true),
+    }
+}
+
+/// False if there is more.
+fn fill(path: &Path, out: &mut Vec<u8>) -> io::Result<bool> {
+    out.clear();
+    open(path)?.take(LONGEST as u64 + 1).read_to_end(out)?;
+    let whole = out.len() <= LONGEST;
+    if !whole {
+        out.clear();
+    }
+    Ok(whole)
 }
 
 /// The whole content of a file.

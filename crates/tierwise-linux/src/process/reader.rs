@@ -9,7 +9,7 @@ use bstr::ByteSlice;
 
 use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
-use crate::file::{open, read_whole};
+use crate::file::{open, read_whole, read_whole_if_there};
 
 /// Most bytes of a line: a path of `PATH_MAX` bytes each of which is escaped by four, and what stands before and after it, four times over.
 /// What is longer is cut.
@@ -63,11 +63,9 @@ impl Reader {
         folder: &Path,
         name: fmt::Arguments<'_>,
     ) -> Result<Option<&[u8]>> {
-        match self.bytes(folder, name).map(drop) {
-            Ok(()) => Ok(Some(&self.bytes)),
-            Err(e) if e.is_gone() => Ok(None),
-            Err(e) => Err(e),
-        }
+        self.point(folder, name);
+        let there = read_whole_if_there(&self.path, &mut self.bytes)?;
+        Ok(there.then_some(&self.bytes[..]))
     }
 
     /// [`Reader::bytes`] of a file whose every word is the kernel's.
@@ -76,6 +74,10 @@ impl Reader {
     /// As [`Reader::bytes`], or it is no text.
     pub fn text(&mut self, folder: &Path, name: fmt::Arguments<'_>) -> Result<&str> {
         self.bytes(folder, name)?;
+        self.as_text()
+    }
+
+    fn as_text(&self) -> Result<&str> {
         let found = || format!("{:?}", shown(&self.bytes));
         str::from_utf8(&self.bytes).map_err(|_| self.format(None, found(), "text"))
     }
@@ -89,11 +91,9 @@ impl Reader {
         folder: &Path,
         name: fmt::Arguments<'_>,
     ) -> Result<Option<&str>> {
-        match self.text(folder, name).map(drop) {
-            Err(e) if e.is_gone() => Ok(None),
-            Err(e) => Err(e),
-            // Checked just now.
-            Ok(()) => Ok(str::from_utf8(&self.bytes).ok()),
+        match self.bytes_if_there(folder, name)?.is_some() {
+            true => self.as_text().map(Some),
+            false => Ok(None),
         }
     }
 

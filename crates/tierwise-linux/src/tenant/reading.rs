@@ -270,7 +270,9 @@ impl Readings {
 
 /// Processors that are online, if the kernel says so.
 fn online(roots: &Roots, reader: &mut Reader) -> Result<Option<f64>> {
-    reader.bytes(&roots.sys, format_args!("devices/system/cpu/online"))?;
+    if reader.bytes_if_there(&roots.sys, format_args!("devices/system/cpu/online"))?.is_none() {
+        return Ok(None);
+    }
     let (path, list) = reader.last();
     file::count(path, list).map(|count| Some(count as f64))
 }

@@ -20,6 +20,7 @@ pub mod migrate;
 pub mod mqueue;
 pub mod process;
 pub mod qemu;
+pub mod quote;
 pub mod roots;
 pub mod settings;
 pub mod tenant;

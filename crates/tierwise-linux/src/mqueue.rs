@@ -23,6 +23,7 @@ use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::process::geteuid;
 
 use crate::error::{LinuxError, Result};
+use crate::quote::quoted;
 
 /// Bytes of a message: a name, a number and a word have room in them.
 const LONGEST: usize = 512;
@@ -58,14 +59,14 @@ impl Message {
             ["add", name, pid] => match pid.parse::<i32>() {
                 Ok(pid) if pid > 0 => Ok(Self::Add { name: name.to_owned(), pid }),
                 _ => {
-                    Err(format!("found process \"{pid}\" of \"{name}\"; allowed: a number above 0"))
+                    let (pid, name) = (quoted(pid), quoted(name));
+                    Err(format!("found process {pid} of {name}; allowed: a number above 0"))
                 }
             },
             ["remove", name] => Ok(Self::Remove { name: name.to_owned() }),
             _ => {
-                // As much as shows what it is.
-                let found: String = text.chars().take(80).collect();
-                Err(format!("found \"{found}\"; allowed: \"add NAME PID\" or \"remove NAME\""))
+                let found = quoted(text);
+                Err(format!("found {found}; allowed: \"add NAME PID\" or \"remove NAME\""))
             }
         }
     }
@@ -77,7 +78,8 @@ impl Message {
 /// assert!(tierwise_linux::mqueue::is_name("/tierwise") && !tierwise_linux::mqueue::is_name("tierwise"));
 /// ```
 pub fn is_name(name: &str) -> bool {
-    name.len() > 1 && name.starts_with('/') && !name[1..].contains(['/', '\0'])
+    let rest = name.strip_prefix('/').unwrap_or_default();
+    !matches!(rest, "" | "." | "..") && !rest.contains(['/', '\0'])
 }
 
 /// A queue that is read from. It is made when it is opened, and removed when it is dropped.
@@ -238,6 +240,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_scheduler_writes_is_escaped_and_cut() {
+        for text in ["\x1b[2J".repeat(100), format!("add {} \x1b[2J", "\x1b".repeat(400))] {
+            let said = Message::parse(&text).unwrap_err();
+            assert!(said.len() < 1200 && !said.contains('\x1b'), "{said}");
+        }
+    }
+
+    #[test]
     fn a_second_reader_is_refused_and_a_killed_ones_messages_are_taken_over() {
         let name = format!("/tierwise-second-{}", std::process::id());
         let first = Queue::open(&name).unwrap();
@@ -264,7 +274,7 @@ mod tests {
 
     #[test]
     fn names_that_the_kernel_does_not_take_are_refused_with_what_it_does() {
-        for name in ["", "/", "tierwise", "/a/b", "/a\0b"] {
+        for name in ["", "/", "/.", "/..", "tierwise", "/a/b", "/a\0b"] {
             let error = Queue::open(name).unwrap_err().to_string();
             assert!(
                 error.ends_with("begin it with a slash and have no other, as in \"/tierwise\""),

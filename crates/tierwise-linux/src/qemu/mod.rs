@@ -2,6 +2,7 @@
 
 pub mod exchange;
 mod guest;
+pub(crate) mod process;
 mod qmp;
 
 pub use guest::{Guest, MemoryDevice, Vcpu};

@@ -1,51 +1,191 @@
 //! Finding the process of a QEMU guest.
+//!
+//! It runs a QEMU that only root could have installed ([`process`]). A guest's name is what its user says: it counts of those
+//! users only who are the system's, and of two guests with one name neither does. A pid file counts of root and of the
+//! process's own user; of a socket the kernel tells who listens on it.
 
 use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::geteuid;
 
 use super::selector::Qemu;
 use crate::error::{LinuxError, Result};
-use crate::file;
-use crate::process::Reader;
+use crate::process::{Process, Reader};
+use crate::qemu::process;
+use crate::quote::quoted;
 use crate::roots::Roots;
+
+/// Users of the system have smaller numbers (`UID_MIN` of login.defs); people and their containers have these and larger.
+const FIRST_PERSON: u32 = 1000;
+
+/// `libvirt-qemu` of Debian and Ubuntu, which has a number of its own.
+const LIBVIRT_QEMU: u32 = 64055;
+
+/// Most processes that a refusal lists: a line's.
+const MOST_LISTED: usize = 8;
 
 /// The process of a guest, if it runs.
 ///
 /// # Errors
-/// A pidfile holds no number, or `/proc` cannot be listed.
+/// What is there may not be believed, more than one process fits, or `/proc` cannot be listed.
 pub(super) fn find(roots: &Roots, guest: &Qemu, reader: &mut Reader) -> Result<Option<i32>> {
     match guest {
-        Qemu::Name(name) => {
-            first(roots, reader, |command| guest_name(command).as_deref() == Some(name))
-        }
-        Qemu::Pidfile(path) => pidfile(path, roots, reader),
-        Qemu::Qmp(path) => {
-            let Some(inode) = socket(roots, path, reader)? else { return Ok(None) };
-            owner(roots, &format!("socket:[{inode}]"), reader)
-        }
+        Qemu::Name(name) => by_name(roots, name, reader),
+        Qemu::Pidfile(path) => by_pidfile(roots, path, reader),
+        Qemu::Qmp(path) => by_socket(roots, path, reader),
     }
 }
 
-/// The pidfile of a guest that ended may name a process that has its number now, so it must be QEMU.
-fn pidfile(path: &Path, roots: &Roots, reader: &mut Reader) -> Result<Option<i32>> {
-    match file::value::<i32>(path, "the number of a process, as -pidfile writes it") {
-        Err(e) if e.is_gone() => Ok(None),
-        other => {
-            let pid = other?;
-            Ok(command(roots, pid, reader).is_some_and(is_qemu).then_some(pid))
+fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<i32>> {
+    let (mut found, mut refused) = (Vec::new(), Vec::new());
+    for pid in processes(roots)? {
+        if !process::is_called_qemu(roots, pid) || !is_named(roots, pid, name) {
+            continue;
         }
+        match believed(roots, pid, reader, is_of_the_system) {
+            Ok(uid) => found.push((pid, format!("process {pid} of user {uid}"))),
+            Err(Some(why)) => refused.push(format!("process {pid}: {why}")),
+            Err(None) => {}
+        }
+    }
+    match &found[..] {
+        [(pid, _)] => Ok(Some(*pid)),
+        [] if refused.is_empty() => Ok(None),
+        [] => Err(LinuxError::Missing {
+            what: format!("a guest named {}: {}", quoted(name), listed(refused)),
+            remedy: "name it by its pid file, its QMP socket or its control group".into(),
+        }),
+        several => Err(LinuxError::Missing {
+            what: format!(
+                "{} guests are named {}: {}",
+                several.len(),
+                quoted(name),
+                listed(several.iter().map(|(_, words)| words.clone()).collect())
+            ),
+            remedy: "name it by its pid file, its QMP socket or its control group".into(),
+        }),
     }
 }
 
-/// The first QEMU process whose command line fits.
-fn first(
+/// The pid file of a guest that ended may name a process that has its number now, so it must be QEMU; and who wrote it must be
+/// whose process it is, or root.
+fn by_pidfile(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<i32>> {
+    // A pipe of that name would otherwise be waited for.
+    let (text, writer) = match process::beginning(path, libc::O_NONBLOCK) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(|e| LinuxError::file(path, "read", e))?,
+    };
+    let text = text.trim_ascii();
+    if text.is_empty() {
+        // QEMU makes it before it writes it.
+        return Ok(None);
+    }
+    let pid = std::str::from_utf8(text).ok().and_then(|text| text.parse::<i32>().ok());
+    let Some(pid) = pid.filter(|pid| *pid > 0) else {
+        let (found, expected) = (quoted(text), "the number of a process, as -pidfile writes it");
+        return Err(LinuxError::Format { path: path.to_owned(), line: None, found, expected });
+    };
+    match believed(roots, pid, reader, |uid| may_name(writer, uid)) {
+        Ok(_) => Ok(Some(pid)),
+        Err(None) => Ok(None),
+        Err(Some(why)) => Err(LinuxError::Missing {
+            what: format!("{} names process {pid}: {why}", path.display()),
+            remedy: "have QEMU write it (-pidfile), into a folder of its user or of root".into(),
+        }),
+    }
+}
+
+/// Whether a file of one user may say that a process of another is a tenant's.
+fn may_name(writer: u32, uid: u32) -> bool {
+    writer == 0 || writer == geteuid().as_raw() || writer == uid
+}
+
+/// Who listens on a socket. `/proc/net/unix` would say it without a connection, but prints paths as they are, newlines
+/// included, so that anybody can write lines of it.
+fn by_socket(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<i32>> {
+    let pid = match listener(path) {
+        Ok(pid) => pid,
+        Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+        Err(e) => return Err(LinuxError::file(path, "connect", e.into())),
+    };
+    match believed(roots, pid, reader, |_| true) {
+        Ok(_) => Ok(Some(pid)),
+        Err(None) => Ok(None),
+        Err(Some(why)) => Err(LinuxError::Missing {
+            what: format!("process {pid} listens on {}: {why}", path.display()),
+            remedy: "name the QMP socket that QEMU itself listens on".into(),
+        }),
+    }
+}
+
+/// The process that called listen(2) on a socket. Nothing is waited for, and the connection ends at once.
+fn listener(path: &Path) -> std::result::Result<i32, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path.as_os_str().as_bytes())?)?;
+    peer(&socket)
+}
+
+/// Who listened when the connection was made; 0 is a process that no number names here.
+fn peer(socket: &OwnedFd) -> std::result::Result<i32, Errno> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most as many bytes as the structure has, before the call returns.
+    #[allow(unsafe_code)]
+    let got = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            std::ptr::from_mut(&mut peer).cast(),
+            std::ptr::from_mut(&mut length),
+        )
+    };
+    if got == 0 {
+        return Ok(peer.pid);
+    }
+    Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+}
+
+/// The user of a process that is QEMU, was so all the time, and whose user counts.
+///
+/// # Errors
+/// Why not; nothing if the process is gone.
+fn believed(
     roots: &Roots,
+    pid: i32,
     reader: &mut Reader,
-    mut fits: impl FnMut(&str) -> bool,
-) -> Result<Option<i32>> {
-    Ok(processes(roots)?
-        .into_iter()
-        .find(|&pid| command(roots, pid, reader).is_some_and(|text| is_qemu(text) && fits(text))))
+    counts: impl Fn(u32) -> bool,
+) -> std::result::Result<u32, Option<String>> {
+    let before = Process::read(roots, pid, reader)
+        .map_err(|e| (!e.is_gone()).then(|| "it cannot be read".to_owned()))?;
+    let user = process::user(roots, pid);
+    if !before.is_alive_with(roots, reader) {
+        return Err(None);
+    }
+    let uid = user.map_err(Some)?;
+    let refused = || Some(format!("it is of user {uid}, whose word does not count for that"));
+    if counts(uid) { Ok(uid) } else { Err(refused()) }
+}
+
+/// Whether a user is one that people cannot log in as, by the numbers that distributions give out.
+fn is_of_the_system(uid: u32) -> bool {
+    uid < FIRST_PERSON || uid == LIBVIRT_QEMU || uid == geteuid().as_raw()
+}
+
+fn listed(mut words: Vec<String>) -> String {
+    let more = words.len().saturating_sub(MOST_LISTED);
+    words.truncate(MOST_LISTED);
+    if more > 0 {
+        words.push(format!("and {more} more"));
+    }
+    words.join("; ")
 }
 
 /// Every process, ascending.
@@ -58,117 +198,39 @@ fn processes(roots: &Roots) -> Result<Vec<i32>> {
     Ok(pids)
 }
 
-/// A process's command line. One that ends meanwhile, or whose arguments are no text, is not the one that is looked for.
-fn command<'r>(roots: &Roots, pid: i32, reader: &'r mut Reader) -> Option<&'r str> {
-    reader.text(&roots.proc, format_args!("{pid}/cmdline")).ok()
-}
-
-/// `qemu-system-x86_64` of most distributions, `qemu-kvm` of Red Hat's, `kvm` of older Debian's.
-fn is_qemu(command: &str) -> bool {
-    let program = command.split('\0').next().unwrap_or_default();
-    let name = program.rsplit('/').next().unwrap_or_default();
-    name.starts_with("qemu-system") || name == "qemu-kvm" || name == "kvm"
+/// Whether a process's command line says that it is the guest of this name. One that ends meanwhile is not.
+fn is_named(roots: &Roots, pid: i32, name: &str) -> bool {
+    let command = process::beginning(&roots.proc.join(format!("{pid}/cmdline")), 0);
+    command.is_ok_and(|(command, _)| guest_name(&command).as_deref() == Some(name.as_bytes()))
 }
 
 /// The name in `-name guest=NAME,debug-threads=on` or `-name NAME`. QEMU writes a comma of a name twice.
-fn guest_name(command: &str) -> Option<String> {
-    let mut arguments = command.split('\0').skip_while(|a| !matches!(*a, "-name" | "--name"));
-    let value = arguments.nth(1)?.replace(",,", "\0");
-    let name = |(index, option): (usize, &str)| match option.split_once('=') {
-        Some(("guest", name)) => Some(name.replace('\0', ",")),
-        None if index == 0 => Some(option.replace('\0', ",")),
-        _ => None,
-    };
-    value.split(',').enumerate().find_map(name)
-}
-
-/// The inode of the socket that is bound to a path, from `/proc/net/unix`. A guest in another network namespace is not
-/// listed there.
-fn socket(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<u64>> {
-    let text = match reader.text(&roots.proc, format_args!("net/unix")) {
-        Err(e) if e.is_gone() => return Ok(None),
-        other => other?,
-    };
-    // Num RefCount Protocol Flags Type St Inode Path; the path may contain spaces. Accepted connections carry the path as
-    // well; the listening socket has __SO_ACCEPTCON (0x10000).
-    let listening = |line: &&str| line.split_whitespace().nth(3) == Some("00010000");
-    let inode = |line: &str| {
-        let mut rest = line;
-        let mut inode = None;
-        for field in 0..7 {
-            rest = rest.trim_start();
-            let (word, after) = rest.split_once(' ')?;
-            if field == 6 {
-                inode = word.parse().ok();
-            }
-            rest = after;
+pub(crate) fn guest_name(command: &[u8]) -> Option<Vec<u8>> {
+    let mut arguments = command.split(|byte| *byte == 0);
+    arguments.find(|argument| matches!(*argument, b"-name" | b"--name"))?;
+    for (index, option) in options(arguments.next()?).into_iter().enumerate() {
+        match option.iter().position(|byte| *byte == b'=') {
+            Some(at) if option[..at] == *b"guest" => return Some(option[at + 1..].to_vec()),
+            None if index == 0 => return Some(option),
+            _ => {}
         }
-        (Path::new(rest) == path).then_some(inode).flatten()
-    };
-    Ok(text.lines().filter(listening).find_map(inode))
+    }
+    None
 }
 
-/// The QEMU process that has a file open.
-fn owner(roots: &Roots, target: &str, reader: &mut Reader) -> Result<Option<i32>> {
-    let holds = |pid: &i32| {
-        let Ok(files) = fs::read_dir(roots.proc.join(format!("{pid}/fd"))) else { return false };
-        files.flatten().any(|f| fs::read_link(f.path()).is_ok_and(|link| link == Path::new(target)))
-    };
-    Ok(processes(roots)?
-        .into_iter()
-        .filter(|&pid| command(roots, pid, reader).is_some_and(is_qemu))
-        .find(holds))
+/// What stands between single commas; two stand for one.
+fn options(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut options = vec![Vec::new()];
+    let mut bytes = value.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        let ends = byte == b',' && bytes.next_if_eq(&b',').is_none();
+        match options.last_mut() {
+            Some(option) if !ends => option.push(byte),
+            _ => options.push(Vec::new()),
+        }
+    }
+    options
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::topology::fixture;
-
-    fn found(roots: &Roots, guest: &Qemu) -> Option<i32> {
-        find(roots, guest, &mut Reader::default()).unwrap()
-    }
-
-    #[test]
-    fn by_name_as_libvirt_and_as_people_write_it() {
-        let roots = fixture::machine("hmat-two-tier");
-        assert_eq!(found(&roots, &Qemu::Name("db-1".into())), Some(301));
-        assert_eq!(found(&roots, &Qemu::Name("web-1".into())), Some(302));
-        assert_eq!(found(&roots, &Qemu::Name("db".into())), None);
-        assert_eq!(guest_name("kvm\0-name\0a,,b,process=x\0"), Some("a,b".into()));
-        assert_eq!(guest_name("kvm\0-name\0debug-threads=on,guest=z\0"), Some("z".into()));
-        assert_eq!(guest_name("kvm\0-name"), None);
-    }
-
-    #[test]
-    fn by_socket_without_connecting() {
-        let roots = fixture::machine("hmat-two-tier");
-        assert_eq!(found(&roots, &Qemu::Qmp("/run/qemu/db-1.qmp".into())), Some(301));
-        assert_eq!(found(&roots, &Qemu::Qmp("/run/systemd/private".into())), None);
-        assert_eq!(found(&roots, &Qemu::Qmp("/run/none".into())), None);
-    }
-
-    #[test]
-    fn an_old_pidfile_does_not_name_a_stranger() {
-        let (dir, roots) = fixture::copy("hmat-two-tier");
-        let path = dir.path().join("db.pid");
-        let guest = Qemu::Pidfile(path.clone());
-        assert_eq!(found(&roots, &guest), None);
-        fixture::put(&path, "301\n");
-        assert_eq!(found(&roots, &guest), Some(301));
-        fixture::put(&path, "101\n");
-        assert_eq!(found(&roots, &guest), None);
-        fixture::put(&path, "db\n");
-        let said = find(&roots, &guest, &mut Reader::default()).unwrap_err().to_string();
-        assert!(said.contains("db.pid: found \"db\""), "{said}");
-    }
-
-    proptest! {
-        #[test]
-        fn no_command_line_panics(text in "(kvm|-name|guest=|,|\0|.{0,4}){0,8}") {
-            let _ = (is_qemu(&text), guest_name(&text));
-        }
-    }
-}
+mod tests;

@@ -42,7 +42,7 @@ pub enum Qemu {
     Name(String),
     /// By the file that `-pidfile` names: `qemu-pidfile:PATH`.
     Pidfile(PathBuf),
-    /// By its QMP socket, to which no connection is made: `qemu-qmp:PATH`.
+    /// By who listens on its QMP socket: `qemu-qmp:PATH`.
     Qmp(PathBuf),
 }
 

@@ -17,11 +17,15 @@ pub(crate) fn machine(name: &str) -> Roots {
     Roots::under(folder(name))
 }
 
-/// A copy of a machine, to change.
+/// A copy of a machine, to change. Its guests run a QEMU, which is there.
 pub(crate) fn copy(name: &str) -> (TempDir, Roots) {
     let dir = tempfile::tempdir().unwrap();
     copy_tree(&folder(name), dir.path());
     let roots = Roots::under(dir.path());
+    let guests = [301, 302].map(|pid| roots.proc.join(pid.to_string()));
+    if guests.iter().all(|guest| guest.exists()) {
+        crate::qemu::process::install(dir.path(), &roots, &[301, 302]);
+    }
     (dir, roots)
 }
 

@@ -24,7 +24,7 @@ fn end(roots: &Roots, pid: i32) {
 
 #[test]
 fn groups_pids_and_guests_are_found() {
-    let roots = fixture::machine("hmat-two-tier");
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
     let mut all =
         follower(&["cgroup:memcached.service", "pids:101,999", "qemu:db-1", "cgroup:none"]);
     let changes = all.refresh(&roots).unwrap();
@@ -143,7 +143,7 @@ fn a_machine_without_descriptors_changes_nothing() {
 
 #[test]
 fn tenants_come_and_go_and_those_that_stay_keep_their_processes() {
-    let roots = fixture::machine("hmat-two-tier");
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
     let mut follower = follower(&["pids:101", "qemu:db-1"]);
     follower.refresh(&roots).unwrap();
     let named = |s: &str| (s.to_owned(), s.parse().unwrap());

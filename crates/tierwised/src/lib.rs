@@ -13,6 +13,9 @@
 pub mod args;
 pub mod config;
 pub mod control;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod http;
 pub mod run;
 pub mod system;

@@ -62,10 +62,10 @@ fn run(args: Args) -> anyhow::Result<()> {
         "off" => None,
         address => Some(http::Server::start(address.parse()?, view, waker.clone())?),
     };
-    system::signal::start(sender.clone(), waker.clone(), Arc::clone(&stop))?;
+    system::signal::start(sender, waker.clone(), Arc::clone(&stop))?;
     let roots = args.root.map_or_else(Roots::default, Roots::under);
     let start = Start { config, file, roots, dry_run: args.dry_run };
-    let lines = Lines { requests, sender, wake, waker, stop, views };
+    let lines = Lines { requests, wake, waker, stop, views };
     let daemon = Daemon::new(start, lines)?;
     // Outside systemd nobody listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -96,6 +96,9 @@ pub struct TenantView {
     pub slo_ms: Option<f64>,
     /// The 99th percentile of its requests, where it is known.
     pub p99_ms: Option<f64>,
+    /// Why its latency cannot be read where the configuration says; what its service said is quoted and cut.
+    #[serde(default)]
+    pub latency_problem: Option<String>,
     /// Part of the last ten seconds in which some of its tasks waited for memory (PSI), in percent.
     pub memory_pressure_percent: Option<f64>,
     /// Part of its accesses seen that lay in the fastest tier, 0 to 1.
@@ -185,8 +188,11 @@ pub struct Cost {
     pub cpu_seconds: f64,
     /// Those of them that DAMON's threads used.
     pub damon_seconds: f64,
-    /// Those of them that went into moving pages, verification included. The budget is for the rest.
+    /// Those of them that went into moving pages, verification included.
     pub moving_seconds: f64,
+    /// Those of them that went into talking to tenants' services and virtual machines. Each has a budget of its own.
+    #[serde(default)]
+    pub talking_seconds: f64,
     /// What it may use.
     pub budget_percent: f64,
     /// Its intervals are so many times as long as configured, to stay within the budget.

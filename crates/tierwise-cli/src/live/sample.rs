@@ -40,6 +40,7 @@ pub fn snapshot() -> Snapshot {
             cpu_seconds: 30.0,
             damon_seconds: 12.0,
             moving_seconds: 8.0,
+            talking_seconds: 2.0,
             budget_percent: 1.0,
             stretch: 1.5,
             rss_bytes: 12 << 20,
@@ -95,6 +96,7 @@ fn shop() -> TenantView {
         tiers,
         slo_ms: Some(5.0),
         p99_ms: Some(6.25),
+        latency_problem: None,
         memory_pressure_percent: Some(1.5),
         fast_access_ratio: Some(0.875),
         thrash_events: 4,
@@ -114,6 +116,7 @@ fn batch() -> TenantView {
         processes: 3,
         tiers,
         because: "a neighbour is below its floor".into(),
+        latency_problem: Some("127.0.0.1:6379: nobody listens there".into()),
         ..TenantView::default()
     }
 }

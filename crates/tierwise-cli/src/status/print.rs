@@ -69,6 +69,12 @@ fn tenants(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
     for tenant in snapshot.tenants.iter().filter(|t| words::misses_slo(t)) {
         writeln!(out, "{WARNING}{} misses its SLO.{WARNING:#}", tenant.name)?;
     }
+    for tenant in &snapshot.tenants {
+        if let Some(problem) = &tenant.latency_problem {
+            let name = &tenant.name;
+            writeln!(out, "{WARNING}{name}: its latency cannot be read: {problem}{WARNING:#}")?;
+        }
+    }
     Ok(writeln!(out)?)
 }
 
@@ -129,6 +135,7 @@ mod tests {
             "tierwised 0.1.0: manages, policy tierwise, up 1h 2m 5s\n",
             "DRAM      0   128 GiB  112 GiB   16 GiB   90 ns (firmware)",
             "shop misses its SLO.",
+            "batch: its latency cannot be read: 127.0.0.1:6379: nobody listens there",
             "4,000 blocks promoted (7 failed: 7 busy), 3,500 demoted; 2 moved by somebody else.",
             "     3720.0 s  batch in DRAM: floor 40 GiB",
             "It costs 0.80 % of a processor",

@@ -2,140 +2,332 @@
 //!
 //! QEMU greets, the client negotiates (`qmp_capabilities`), then each command has one answer, a `return` or an `error`.
 //! Events come at any time between; they are passed over.
+//!
+//! A [`Dialogue`] holds no socket and waits for nothing: whoever has the socket hands it what was read and sends what it
+//! says, within a time limit of their own. So one thread can talk to any number of guests.
+//!
+//! ```
+//! use tierwise_linux::qemu::{Dialogue, Step};
+//!
+//! let mut dialogue = Dialogue::default();
+//! assert_eq!(dialogue.step().unwrap(), Step::Read);
+//! dialogue.take(b"{\"QMP\": {}}\n").unwrap();
+//! let Step::Send(command) = dialogue.step().unwrap() else { panic!() };
+//! assert_eq!(command, "{\"execute\":\"qmp_capabilities\"}\n");
+//! ```
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
-use serde_json::{Value, json};
+use super::guest::{Guest, MemoryDevice, Vcpu};
+use crate::quote::quoted;
 
-/// How long QEMU may take for an answer: its main loop answers within milliseconds unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Most bytes of a whole conversation, events included: QEMU's largest answers (hundreds of processors or memory devices)
+/// have some hundred kilobytes.
+pub const LONGEST: usize = 1 << 20;
 
-/// Most bytes of a line: QEMU's largest answers (hundreds of processors or memory devices) have some hundred kilobytes.
-const LONGEST: u64 = 4 << 20;
-
-/// Events that are passed over while an answer is awaited: more than any guest brings about in that time.
-const MOST_EVENTS: usize = 10_000;
-
-/// The talk with a guest's QEMU failed.
-#[derive(Debug, thiserror::Error)]
+/// What came over a guest's socket is not what QEMU documents.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QmpError {
-    /// The socket.
-    #[error("{}: cannot {what}: {source}; is QEMU running with -qmp unix:{},server=on,wait=off?", path.display(), path.display())]
-    Socket {
-        /// Its path.
-        path: PathBuf,
-        /// What was tried.
-        what: &'static str,
-        /// The kernel's answer.
-        source: std::io::Error,
-    },
     /// What came is not what the protocol says.
-    #[error("{}: found {found}; expected {expected}; is this a QMP socket?", path.display())]
+    #[error("found {found}; expected {expected}; is this a QMP socket?")]
     Protocol {
-        /// The socket.
-        path: PathBuf,
-        /// What came, cut to a line's length.
+        /// What came, quoted and cut to a line's length.
         found: String,
         /// What should have.
         expected: &'static str,
     },
     /// QEMU refused a command.
-    #[error("{}: QEMU refused {command}: {reason}", path.display())]
+    #[error("QEMU refused {command}: {reason}")]
     Refused {
-        /// The socket.
-        path: PathBuf,
         /// Which.
-        command: String,
-        /// QEMU's words.
+        command: &'static str,
+        /// QEMU's words, quoted and cut to a line's length.
         reason: String,
     },
 }
 
-/// A connection to one guest's QEMU.
-#[derive(Debug)]
-pub struct Qmp {
-    path: PathBuf,
-    stream: BufReader<UnixStream>,
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Read more, and hand it over.
+    Read,
+    /// Send this.
+    Send(String),
+    /// Nothing: this is the guest.
+    Done(Guest),
 }
 
-impl Qmp {
-    /// Connects and negotiates.
+/// The questions, in their order.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    #[default]
+    Greeting,
+    Capabilities,
+    Processors,
+    Memory,
+}
+
+impl Awaited {
+    fn command(self) -> &'static str {
+        match self {
+            Self::Greeting => "nothing",
+            Self::Capabilities => "qmp_capabilities",
+            Self::Processors => "query-cpus-fast",
+            Self::Memory => "query-memory-devices",
+        }
+    }
+
+    /// Asks for it.
+    fn ask(self) -> Step {
+        Step::Send(format!("{{\"execute\":\"{}\"}}\n", self.command()))
+    }
+}
+
+/// A conversation with one guest's QEMU about what the guest consists of.
+#[derive(Debug, Default)]
+pub struct Dialogue {
+    /// Everything that came: it is bounded, so nothing is cut off its front.
+    bytes: Vec<u8>,
+    /// Where the next line begins.
+    line: usize,
+    /// Up to where no end of a line was found.
+    searched: usize,
+    awaited: Awaited,
+    vcpus: Vec<Vcpu>,
+}
+
+/// A line of QEMU's.
+#[derive(Deserialize)]
+struct Line<T> {
+    #[serde(rename = "QMP")]
+    greeting: Option<IgnoredAny>,
+    event: Option<IgnoredAny>,
+    error: Option<Refusal>,
+    #[serde(rename = "return")]
+    answer: Option<T>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    #[serde(default)]
+    desc: String,
+}
+
+#[derive(Deserialize)]
+struct Device {
+    data: Option<DeviceData>,
+}
+
+#[derive(Deserialize)]
+struct DeviceData {
+    memdev: Option<String>,
+    size: Option<u64>,
+}
+
+impl Dialogue {
+    /// Takes in what was read; nothing at all is the end of the connection.
     ///
     /// # Errors
-    /// Nobody listens there, or it is no QEMU.
-    pub fn connect(path: &Path) -> Result<Self, QmpError> {
-        let failed = |what| move |source| QmpError::Socket { path: path.to_owned(), what, source };
-        let stream = UnixStream::connect(path).map_err(failed("connect"))?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(failed("set a timeout"))?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(failed("set a timeout"))?;
-        let mut qmp = Self { path: path.to_owned(), stream: BufReader::new(stream) };
-        let greeting = qmp.read()?;
-        if greeting.get("QMP").is_none() {
-            return Err(qmp.unexpected(&greeting, "QEMU's greeting"));
-        }
-        qmp.execute("qmp_capabilities")?;
-        Ok(qmp)
+    /// It is the end, or more than [`LONGEST`] bytes.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<(), QmpError> {
+        let found = match bytes.len() {
+            0 => "the end of the connection".to_owned(),
+            more if self.bytes.len() + more > LONGEST => format!("more than {LONGEST} bytes"),
+            _ => {
+                self.bytes.extend_from_slice(bytes);
+                return Ok(());
+            }
+        };
+        Err(QmpError::Protocol { found, expected: "QEMU's answer" })
     }
 
-    /// The socket.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Runs a command without arguments and gives what it returns.
+    /// What is to be done next.
     ///
     /// # Errors
-    /// QEMU refused, or has gone away.
-    pub fn execute(&mut self, command: &str) -> Result<Value, QmpError> {
-        let mut line = json!({ "execute": command }).to_string();
-        line.push('\n');
-        let written = self.stream.get_mut().write_all(line.as_bytes());
-        written.map_err(|source| QmpError::Socket {
-            path: self.path.clone(),
-            what: "write",
-            source,
-        })?;
-        for _ in 0..MOST_EVENTS {
-            let mut answer = self.read()?;
-            if let Some(value) = answer.get_mut("return") {
-                return Ok(value.take());
-            }
-            if let Some(error) = answer.get("error") {
-                let reason = error.get("desc").and_then(Value::as_str).unwrap_or("no reason given");
-                return Err(QmpError::Refused {
-                    path: self.path.clone(),
-                    command: command.to_owned(),
-                    reason: reason.to_owned(),
-                });
-            }
-            if answer.get("event").is_none() {
-                return Err(self.unexpected(&answer, "a return, an error or an event"));
+    /// QEMU refused, or this is no QEMU.
+    pub fn step(&mut self) -> Result<Step, QmpError> {
+        while let Some(length) = self.bytes[self.searched..].iter().position(|b| *b == b'\n') {
+            let (begin, end) = (self.line, self.searched + length);
+            self.line = end + 1;
+            self.searched = self.line;
+            if let Some(step) = self.heard(begin, end)? {
+                return Ok(step);
             }
         }
-        Err(self.unexpected(&Value::from("events without end"), "an answer"))
+        self.searched = self.bytes.len();
+        Ok(Step::Read)
     }
 
-    fn read(&mut self) -> Result<Value, QmpError> {
-        let mut line = String::new();
-        let read = self.stream.by_ref().take(LONGEST).read_line(&mut line);
-        let read = read.map_err(|source| QmpError::Socket {
-            path: self.path.clone(),
-            what: "read",
-            source,
-        })?;
-        if read == 0 {
-            return Err(self.unexpected(&Value::from("the end of the connection"), "a line"));
+    /// What follows from a line; nothing from an event.
+    fn heard(&mut self, begin: usize, end: usize) -> Result<Option<Step>, QmpError> {
+        let line = &self.bytes[begin..end];
+        let next = match self.awaited {
+            Awaited::Greeting => greeting(line)?.then_some(Awaited::Capabilities),
+            Awaited::Capabilities => {
+                let answer = answer::<IgnoredAny>(line, self.awaited, "an empty return")?;
+                answer.map(|_| Awaited::Processors)
+            }
+            Awaited::Processors => {
+                let expected = "a list of processors with cpu-index and thread-id";
+                let answer = answer::<Vec<Vcpu>>(line, self.awaited, expected)?;
+                answer.map(|vcpus| {
+                    self.vcpus = vcpus;
+                    Awaited::Memory
+                })
+            }
+            Awaited::Memory => {
+                let Some(devices) = answer(line, self.awaited, MEMORY)? else { return Ok(None) };
+                let memory = memory(devices).ok_or_else(|| unexpected(line, MEMORY))?;
+                let mut vcpus = std::mem::take(&mut self.vcpus);
+                vcpus.sort_by_key(|vcpu| vcpu.cpu_index);
+                return Ok(Some(Step::Done(Guest { vcpus, memory })));
+            }
+        };
+        Ok(next.map(|next| {
+            self.awaited = next;
+            next.ask()
+        }))
+    }
+}
+
+const MEMORY: &str = "a list of memory devices with memdev and size";
+
+/// Whether a line is QEMU's greeting; otherwise it is an event.
+fn greeting(line: &[u8]) -> Result<bool, QmpError> {
+    let expected = "QEMU's greeting";
+    let line_of: Line<IgnoredAny> =
+        serde_json::from_slice(line).map_err(|_| unexpected(line, expected))?;
+    match (line_of.greeting, line_of.event) {
+        (Some(_), _) => Ok(true),
+        (None, Some(_)) => Ok(false),
+        (None, None) => Err(unexpected(line, expected)),
+    }
+}
+
+/// What a line returns; nothing if it is an event.
+fn answer<T: DeserializeOwned>(
+    line: &[u8],
+    awaited: Awaited,
+    expected: &'static str,
+) -> Result<Option<T>, QmpError> {
+    let parsed: Line<T> = serde_json::from_slice(line).map_err(|_| unexpected(line, expected))?;
+    if let Some(refusal) = parsed.error {
+        let reason = quoted(refusal.desc);
+        return Err(QmpError::Refused { command: awaited.command(), reason });
+    }
+    if parsed.answer.is_none() && parsed.event.is_none() {
+        return Err(unexpected(line, expected));
+    }
+    Ok(parsed.answer)
+}
+
+/// The devices that have memory of their own: an SGX enclave's page cache, say, has no backend.
+fn memory(devices: Vec<Device>) -> Option<Vec<MemoryDevice>> {
+    let data = devices.into_iter().filter_map(|device| device.data);
+    let with_backend = data.filter_map(|data| Some((data.memdev?, data.size)));
+    with_backend.map(|(backend, size)| Some(MemoryDevice { backend, size: size? })).collect()
+}
+
+fn unexpected(line: &[u8], expected: &'static str) -> QmpError {
+    QmpError::Protocol { found: quoted(line.trim_ascii_end()), expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GREETING: &str = "{\"QMP\": {\"version\": {}, \"capabilities\": []}}\n";
+
+    /// What comes of lines that are handed over one after the other, and what was sent.
+    fn talk(lines: &[&str]) -> (Result<Step, QmpError>, Vec<String>) {
+        let (mut dialogue, mut sent) = (Dialogue::default(), Vec::new());
+        for line in lines {
+            if let Err(e) = dialogue.take(line.as_bytes()) {
+                return (Err(e), sent);
+            }
+            loop {
+                match dialogue.step() {
+                    Ok(Step::Read) => break,
+                    Ok(Step::Send(command)) => sent.push(command),
+                    other => return (other, sent),
+                }
+            }
         }
-        serde_json::from_str(&line)
-            .map_err(|_| self.unexpected(&Value::from(line.trim_end()), "a JSON object on a line"))
+        (Ok(Step::Read), sent)
     }
 
-    pub(super) fn unexpected(&self, found: &Value, expected: &'static str) -> QmpError {
-        // A line's length is enough to see what it is.
-        let found: String = found.to_string().chars().take(120).collect();
-        QmpError::Protocol { path: self.path.clone(), found, expected }
+    fn said(lines: &[&str]) -> String {
+        talk(lines).0.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_guests_threads_and_memory_are_what_qemu_says() {
+        let (outcome, sent) = talk(&[
+            GREETING,
+            "{\"return\": {}}\r\n",
+            "{\"event\": \"RESUME\", \"timestamp\": {}}\n{\"return\": [{\"cpu-index\": 1, \"thread-id\": 4712, \
+             \"target\": \"x86_64\"}, {\"cpu-index\": 0, \"thread-id\": 4711, \"qom-path\": \"/m",
+            "achine\"}]}\n",
+            "{\"return\": [{\"type\": \"dimm\", \"data\": {\"memdev\": \"/objects/mem1\", \"size\": 1073741824, \
+             \"addr\": 0}}, {\"type\": \"sgx-epc\", \"data\": {\"size\": 1}}]}\n",
+        ]);
+        let Ok(Step::Done(guest)) = outcome else { panic!("{outcome:?}") };
+        let threads: Vec<_> = guest.vcpus.iter().map(|v| (v.cpu_index, v.thread_id)).collect();
+        assert_eq!(threads, [(0, 4711), (1, 4712)]);
+        assert_eq!(guest.memory, [MemoryDevice { backend: "/objects/mem1".into(), size: 1 << 30 }]);
+        let asked = ["qmp_capabilities", "query-cpus-fast", "query-memory-devices"];
+        assert_eq!(sent.len(), asked.len());
+        assert!(sent.iter().zip(asked).all(|(line, name)| line.contains(name)), "{sent:?}");
+    }
+
+    #[test]
+    fn what_is_no_qemu_is_told_apart() {
+        assert_eq!(
+            said(&["HTTP/1.1 400 Bad Request\r\n"]),
+            "found \"HTTP/1.1 400 Bad Request\"; expected QEMU's greeting; is this a QMP socket?"
+        );
+        assert!(said(&[GREETING, "{\"return\": {}}\n", ""]).contains("the end of the connection"));
+        assert!(said(&[GREETING, "{}\n"]).contains("found \"{}\"; expected an empty return"));
+    }
+
+    #[test]
+    fn refusals_and_answers_that_qemu_does_not_document_are_errors() {
+        let refused =
+            "{\"error\": {\"class\": \"CommandNotFound\", \"desc\": \"no such command\"}}\n";
+        assert_eq!(
+            said(&[GREETING, "{\"return\": {}}\n", refused]),
+            "QEMU refused query-cpus-fast: \"no such command\""
+        );
+        let shape = "{\"return\": [{\"cpu-index\": \"zero\"}]}\n";
+        let said = said(&[GREETING, "{\"return\": {}}\n", shape]);
+        assert!(said.contains("expected a list of processors with cpu-index and"), "{said}");
+    }
+
+    #[test]
+    fn what_qemu_says_is_escaped_and_cut() {
+        let desc = format!("\\u001b[2J{}", "x".repeat(500_000));
+        let refused = format!("{{\"error\": {{\"desc\": \"{desc}\"}}}}\n");
+        for line in [refused.as_str(), &refused[1..]] {
+            let said = said(&[GREETING, line]);
+            assert!(said.len() < 300 && !said.contains('\x1b'), "{} {said:.100}", said.len());
+        }
+    }
+
+    #[test]
+    fn events_without_end_are_cut_off() {
+        let mut dialogue = Dialogue::default();
+        dialogue.take(GREETING.as_bytes()).unwrap();
+        assert!(matches!(dialogue.step(), Ok(Step::Send(_))));
+        let mut taken = GREETING.len();
+        let said = loop {
+            let event = b"{\"event\": \"RTC_CHANGE\"}\n";
+            match dialogue.take(event) {
+                Ok(()) => taken += event.len(),
+                Err(e) => break e.to_string(),
+            }
+            assert_eq!(dialogue.step(), Ok(Step::Read));
+        };
+        assert!(taken <= LONGEST && said.contains("found more than 1048576 bytes"), "{said}");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Averaged over ten seconds. Above the budget everything is done half as often again, down to a sixty-fourth; well below it,
 //! more often again. Above the cap nothing is looked at until the average is below the budget. Moving is paid for
-//! from an allowance of its own, by bytes: it is what Tierwise is there for, and is reported beside.
+//! from an allowance of its own, by bytes: it is what Tierwise is there for, and is reported beside. So is what talking to
+//! tenants' services costs: each of these has a budget of its own.
 //!
 //! ```
 //! use std::time::Duration;
@@ -52,6 +53,8 @@ pub struct Meter {
     /// Of the kernel's threads that look for page cache.
     caching: Duration,
     moving: Duration,
+    /// With tenants, each of which has a budget of its own for that.
+    talking: Duration,
     total: Duration,
     stretch: f64,
     suspended: bool,
@@ -70,6 +73,7 @@ impl Meter {
             looking: Duration::ZERO,
             caching: Duration::ZERO,
             moving: Duration::ZERO,
+            talking: Duration::ZERO,
             total: Duration::ZERO,
             stretch: 1.0,
             suspended: false,
@@ -92,6 +96,11 @@ impl Meter {
         self.moving += more;
     }
 
+    /// Talking to tenants' services and guests has used so much since it began.
+    pub fn talking(&mut self, total: Duration) {
+        self.talking = self.talking.max(total);
+    }
+
     /// Reads this process's clock.
     ///
     /// # Errors
@@ -100,11 +109,11 @@ impl Meter {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
         self.total = Duration::new(time.tv_sec.unsigned_abs(), nanos) + self.kernel();
-        self.spent(now, self.total.saturating_sub(self.moving));
+        self.spent(now, self.total.saturating_sub(self.moving + self.talking));
         Ok(())
     }
 
-    /// So much processor time was used until now, moving left out. Judged once a second.
+    /// So much processor time was used until now, moving and talking left out. Judged once a second.
     pub fn spent(&mut self, now: Timestamp, total: Duration) {
         if self.filled > 0 && now.since(self.seconds[self.filled - 1].0) < Duration::from_secs(1) {
             return;
@@ -134,7 +143,7 @@ impl Meter {
         }
     }
 
-    /// Part of one processor used of late, moving left out.
+    /// Part of one processor used of late, moving and talking left out.
     pub fn used(&self) -> f64 {
         let Some(&(last, total)) = self.seconds[..self.filled].last() else { return self.judged };
         let (first, before) = self.seconds[0];
@@ -156,6 +165,11 @@ impl Meter {
         self.moving
     }
 
+    /// What of it went into talking to tenants.
+    pub fn talking_so_far(&self) -> Duration {
+        self.talking
+    }
+
     /// What of it the kernel's threads used.
     pub fn kernel(&self) -> Duration {
         self.looking + self.caching
@@ -169,5 +183,22 @@ impl Meter {
     /// Whether nothing is to be looked at for the moment.
     pub fn suspended(&self) -> bool {
         self.suspended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_talking_to_tenants_costs_is_not_of_the_budget() {
+        let mut meter = Meter::new(1e-9, 1e-9);
+        meter.read(Timestamp::ZERO).unwrap();
+        for second in 1..=10 {
+            meter.talking(Duration::from_secs(1000 * second));
+            meter.read(Timestamp::ZERO + Duration::from_secs(second)).unwrap();
+        }
+        assert!(meter.total() > Duration::ZERO);
+        assert_eq!((meter.used(), meter.stretch(), meter.suspended()), (0.0, 1.0, false));
     }
 }

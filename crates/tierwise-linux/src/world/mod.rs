@@ -267,6 +267,11 @@ impl<C: Calls> LiveWorld<C> {
         self.ledger.machine()
     }
 
+    /// Talking to tenants' services and guests has used so much of this process's time, which is not of the budget.
+    pub fn talking(&mut self, total: Duration) {
+        self.meter.talking(total);
+    }
+
     /// Takes what happened since the last call.
     pub fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)

@@ -185,4 +185,32 @@ mod tests {
             "t.toml:3: tenant[0].qemu: found \"qmp:db.qmp\"; write the socket's whole path: qmp:/run/qemu/db-1.qmp"
         );
     }
+
+    #[test]
+    fn a_latency_that_would_be_read_elsewhere_is_refused_where_it_stands() {
+        let parsed = |latency: &str| {
+            parse(
+                "t.toml",
+                &format!("[[tenant]]\nname = \"db\"\npids = [1]\nlatency = {latency}\n"),
+            )
+        };
+        for good in [
+            "{ redis = \"[::1]:6379\" }",
+            "{ memcached = \"localhost:11211\" }",
+            "{ prometheus = { address = \"127.0.0.1:9100/a/metrics\", metric = \"m\" } }",
+        ] {
+            parsed(good).unwrap();
+        }
+        let said = |latency: &str| parsed(latency).unwrap_err().to_string();
+        let elsewhere = said("{ redis = \"example.org:6379\" }");
+        assert!(
+            elsewhere.starts_with(
+                "t.toml:4: tenant[0].latency: found \"example.org:6379\"; not a loopback address with a port"
+            ),
+            "{elsewhere}"
+        );
+        let lines =
+            "{ prometheus = { address = \"127.0.0.1:1/ HTTP/1.0\\r\\nX: y\", metric = \"m\" } }";
+        assert!(said(lines).contains("allowed: an address without spaces"), "{}", said(lines));
+    }
 }

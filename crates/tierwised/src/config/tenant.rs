@@ -22,7 +22,8 @@ pub struct TenantConfig {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<i32>,
     /// A QEMU virtual machine: its guest name, the path of its pid file, or `qmp:` and the path of its QMP socket, where it is
-    /// asked for its processors and memory devices as well.
+    /// asked for its processors and memory devices as well. Its executable must be one that only root may change; a guest name counts only
+    /// of users below 1000 and of libvirt-qemu.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<String>,
     /// How its success is judged.
@@ -40,7 +41,8 @@ pub struct TenantConfig {
     /// The most that it may hold in the fastest tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<LimitText>,
-    /// Where its latency is read, if it does not report it over the control socket.
+    /// Where its latency is read, if it does not report it over the control socket: loopback addresses only. A reading that takes longer than
+    /// two seconds, 4 MiB, or as much processor time as `cpu.budget_percent` allows the daemon, ends, and `tierwise status` says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
@@ -71,7 +73,7 @@ pub enum Latency {
         /// The histogram's name without `_bucket`.
         metric: String,
     },
-    /// The round trip of a `PING` to Redis at this loopback address.
+    /// The round trip of a `PING` to Redis at this loopback address (`127.0.0.1:6379`, `[::1]:6379` or `localhost:6379`).
     Redis(String),
     /// The round trip of a `version` to Memcached at this loopback address.
     Memcached(String),
@@ -115,6 +117,21 @@ impl TenantConfig {
         }
     }
 
+    /// What is wrong with where its latency is read.
+    fn latency_problem(&self) -> Option<String> {
+        let address = match self.latency.as_ref()? {
+            Latency::Prometheus { address, .. } => address,
+            Latency::Redis(address) | Latency::Memcached(address) => address,
+        };
+        let path = matches!(self.latency, Some(Latency::Prometheus { .. }));
+        let host = if path { address.split('/').next().unwrap_or_default() } else { address };
+        // What is sent is one line, with this in it.
+        if !address.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Some(format!("found {address:?}; allowed: an address without spaces"));
+        }
+        crate::run::latency::loopback(host).err().map(|e| format!("found {address:?}; {e}"))
+    }
+
     /// What is wrong with it by itself: the key and the problem.
     pub(super) fn problem(&self) -> Option<(&'static str, String)> {
         let said = usize::from(self.cgroup.is_some())
@@ -151,6 +168,9 @@ impl TenantConfig {
         if self.class == ClassName::LatencyCritical && self.slo_ms.is_none() {
             let problem = "a latency-critical tenant needs slo_ms, the 99th percentile that it must not exceed";
             return Some(("class", problem.into()));
+        }
+        if let Some(problem) = self.latency_problem() {
+            return Some(("latency", problem));
         }
         let auto =
             self.cap.as_ref().is_some_and(|cap| cap.limit() == tierwise_core::tenant::Limit::Auto);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tierwise_core::config::nearest;
 use tierwise_core::units::TenantId;
 
-use super::{Daemon, latency, setup};
+use super::{Daemon, setup};
 use crate::config::{Config, TenantConfig, difference};
 use crate::control::{Command, Reply, TenantChange};
 use crate::view::Mode;
@@ -106,9 +106,14 @@ impl Daemon {
         }
         self.start.config = config;
         self.page_cache_refused = false;
-        self.latency.stop();
-        self.latency =
-            latency::Readers::start(&self.start.config, &self.lines.sender, &self.lines.waker);
+        let tenants = &self.start.config.tenants;
+        let has = |name: &str| tenants.iter().any(|tenant| tenant.name == name);
+        let unread = |name: &str| {
+            tenants.iter().any(|tenant| tenant.name == name && tenant.latency.is_none())
+        };
+        self.latencies.keep(has);
+        self.latencies.forget_problems(unread);
+        self.latency.follow(&self.peers, &self.start.config);
         Ok(lines)
     }
 
@@ -146,7 +151,7 @@ impl Daemon {
         Config::parse("command", &text).map_err(|e| anyhow::anyhow!("{}: {}", e.key, e.problem))
     }
 
-    fn heard(&mut self, name: &str, p99_ms: f64, operations: u64) -> Reply {
+    pub(super) fn heard(&mut self, name: &str, p99_ms: f64, operations: u64) -> Reply {
         let index = match self.tenant(name) {
             Ok(index) => index,
             Err(e) => return Reply::refused(e.to_string()),
@@ -158,10 +163,7 @@ impl Daemon {
         }
         let p99 = Duration::from_secs_f64(p99_ms / 1e3);
         self.world.report_latency(TenantId(index as u16), p99, operations);
-        if self.p99.len() <= index {
-            self.p99.resize(index + 1, None);
-        }
-        self.p99[index] = Some(p99);
+        self.latencies.set(name, p99);
         Reply::done()
     }
 

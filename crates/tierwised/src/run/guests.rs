@@ -1,39 +1,88 @@
-//! What a virtual machine that was named by its QMP socket consists of: asked when it begins, on a thread of its own, because a
-//! QEMU that hangs must not keep the daemon waiting.
+//! What a virtual machine that was named by its QMP socket consists of: asked when it begins, each in a task of its own on the
+//! thread that talks to tenants, because a QEMU that hangs must keep nobody waiting.
 
-use std::path::PathBuf;
-use std::thread;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use anyhow::Context;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tierwise_core::units::TenantId;
-use tierwise_linux::qemu::{Guest, Qmp, QmpError};
+use tierwise_linux::qemu::{Dialogue, Guest, MemoryDevice, Step};
+use tierwise_linux::quote::quoted;
+use tokio::net::UnixStream;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::peers::{Peers, Stream};
 use crate::config::Config;
 
-/// Guests that were asked, and what they answered.
+/// How long QEMU may take for all its answers: its main loop answers within milliseconds unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A guest that begins again and again is asked once in so long.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Until a QEMU whose queue of connections is full is tried again.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// Bytes that are read at once.
+const PIECE: usize = 16 << 10;
+
+/// Most processors and memory devices of a guest that are listed: as many as a line has room for.
+const MOST_LISTED: usize = 8;
+
+/// Guests that are asked, and what they answered.
 pub(super) struct Guests {
     sender: Sender<String>,
     answers: Receiver<String>,
+    patience: Duration,
+    /// By tenant: the last asking, and when it is or was.
+    asked: BTreeMap<String, (AbortHandle, Instant)>,
 }
 
 impl Guests {
     pub(super) fn new() -> Self {
         let (sender, answers) = unbounded();
-        Self { sender, answers }
+        Self { sender, answers, patience: PATIENCE, asked: BTreeMap::new() }
     }
 
-    /// Asks those of these tenants that were named by their QMP socket.
-    pub(super) fn ask(&self, begun: &[TenantId], config: &Config) {
+    /// Asks those of these tenants that were named by their QMP socket: one at a time of each.
+    pub(super) fn ask(&mut self, begun: &[TenantId], config: &Config, peers: &Peers) {
+        // What tenants that were removed said is of no use.
+        self.asked.retain(|name, (task, _)| {
+            let stays = config.tenants.iter().any(|tenant| tenant.name == *name);
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
         for tenant in begun.iter().filter_map(|tenant| config.tenants.get(tenant.index())) {
             let Some(path) = tenant.qmp().map(PathBuf::from) else { continue };
-            let (name, sender) = (tenant.name.clone(), self.sender.clone());
-            let ask = move || {
-                let guest = Qmp::connect(&path).and_then(|mut qmp| Guest::ask(&mut qmp));
+            let now = Instant::now();
+            let before = self.asked.get(&tenant.name);
+            let at = before.map_or(now, |(_, at)| now.max(*at + INTERVAL));
+            if let Some((task, _)) = before {
+                task.abort();
+            }
+            let (name, sender, patience) =
+                (tenant.name.clone(), self.sender.clone(), self.patience);
+            let task = peers.spawn(async move {
+                sleep_until(at).await;
+                let guest = timeout(patience, talk(&path)).await;
+                let late = |_| {
+                    anyhow::anyhow!(
+                        "no whole answer within {patience:?}; does another client hold the socket?"
+                    )
+                };
+                let guest = guest.map_err(late).flatten();
+                let guest = guest.with_context(|| path.display().to_string());
                 // A daemon that ended meanwhile wants no answer.
                 let _ = sender.send(words(&name, &guest));
-            };
-            if let Err(e) = thread::Builder::new().name("guest".into()).spawn(ask) {
-                tracing::warn!("tenant {:?}: its QEMU is not asked: {e}", tenant.name);
+            });
+            if let Some(task) = task {
+                self.asked.insert(tenant.name.clone(), (task, at));
             }
         }
     }
@@ -44,74 +93,65 @@ impl Guests {
     }
 }
 
+/// A conversation with the QEMU behind a socket.
+async fn talk(path: &Path) -> anyhow::Result<Guest> {
+    let stream = connect(path).await.with_context(|| {
+        format!(
+            "cannot connect; is QEMU running with -qmp unix:{},server=on,wait=off?",
+            path.display()
+        )
+    })?;
+    let mut dialogue = Dialogue::default();
+    let mut piece = vec![0; PIECE];
+    loop {
+        match dialogue.step()? {
+            Step::Done(guest) => return Ok(guest),
+            Step::Send(command) => stream.send(command.as_bytes()).await?,
+            Step::Read => {
+                let read = stream.read(&mut piece).await?;
+                dialogue.take(&piece[..read])?;
+            }
+        }
+    }
+}
+
+async fn connect(path: &Path) -> io::Result<Stream> {
+    loop {
+        match UnixStream::connect(path).await {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => sleep(RETRY).await,
+            other => return other.map(Stream::Unix),
+        }
+    }
+}
+
 /// A guest in a sentence. One that cannot be asked is a tenant all the same: its process was found.
-fn words(name: &str, guest: &Result<Guest, QmpError>) -> String {
+fn words(name: &str, guest: &anyhow::Result<Guest>) -> String {
     let guest = match guest {
         Ok(guest) => guest,
-        Err(e) => return format!("tenant {name:?}: what its guest consists of is not known: {e}"),
+        Err(e) => {
+            return format!("tenant {name:?}: what its guest consists of is not known: {e:#}");
+        }
     };
-    let threads: Vec<String> = guest.vcpus.iter().map(|vcpu| vcpu.thread_id.to_string()).collect();
-    let device = |device: &tierwise_linux::qemu::MemoryDevice| {
-        format!("{} of {} MiB", device.backend, device.size >> 20)
-    };
-    let memory: Vec<String> = guest.memory.iter().map(device).collect();
-    let memory = if memory.is_empty() { "none".to_owned() } else { memory.join(", ") };
+    let device =
+        |device: &MemoryDevice| format!("{} of {} MiB", quoted(&device.backend), device.size >> 20);
     format!(
-        "tenant {name:?}: a guest with {} processors (threads {}) and memory devices: {memory}",
+        "tenant {name:?}: a guest with {} processors (threads {}) and memory devices: {}",
         guest.vcpus.len(),
-        threads.join(", ")
+        listed(&guest.vcpus, |vcpu| vcpu.thread_id.to_string()),
+        listed(&guest.memory, device)
     )
 }
 
-#[cfg(test)]
-mod tests {
-    use std::io::{BufRead, BufReader, Write};
-    use std::os::unix::net::UnixListener;
-    use std::time::Duration;
-
-    use super::*;
-
-    /// A QEMU with one processor and one memory device, for one client.
-    fn qemu(listener: &UnixListener) {
-        let (stream, _) = listener.accept().unwrap();
-        let mut out = stream.try_clone().unwrap();
-        writeln!(out, r#"{{"QMP": {{}}}}"#).unwrap();
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let answer = if line.contains("query-cpus-fast") {
-                r#"[{"cpu-index": 0, "thread-id": 4712}]"#
-            } else if line.contains("query-memory-devices") {
-                r#"[{"type": "dimm", "data": {"memdev": "/objects/mem1", "size": 1073741824}}]"#
-            } else {
-                "{}"
-            };
-            writeln!(out, r#"{{"return": {answer}}}"#).unwrap();
-        }
+/// The first of them in words, and how many more there are.
+fn listed<T>(all: &[T], word: impl FnMut(&T) -> String) -> String {
+    let mut words: Vec<String> = all.iter().take(MOST_LISTED).map(word).collect();
+    match all.len() - words.len() {
+        0 if words.is_empty() => words.push("none".into()),
+        0 => {}
+        more => words.push(format!("and {more} more")),
     }
-
-    #[test]
-    fn a_guest_that_begins_is_asked_and_one_that_cannot_be_is_said() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("db.qmp");
-        let listener = UnixListener::bind(&path).unwrap();
-        let thread = thread::spawn(move || qemu(&listener));
-        let gone = folder.path().join("gone.qmp");
-        let text = format!(
-            "[[tenant]]\nname = \"db\"\nqemu = \"qmp:{}\"\n[[tenant]]\nname = \"gone\"\nqemu = \"qmp:{}\"\n\
-             [[tenant]]\nname = \"p\"\npids = [1]\n",
-            path.display(),
-            gone.display()
-        );
-        let config = Config::parse("t.toml", &text).unwrap();
-        let guests = Guests::new();
-        // The third has no QMP socket, and the fourth was removed meanwhile.
-        guests.ask(&[0, 1, 2, 3].map(TenantId), &config);
-        let mut said: Vec<String> =
-            (0..2).map(|_| guests.answers.recv_timeout(Duration::from_secs(60)).unwrap()).collect();
-        said.sort();
-        let expected = "tenant \"db\": a guest with 1 processors (threads 4712) and memory devices: /objects/mem1 of 1024 MiB";
-        assert_eq!(said[0], expected);
-        assert!(said[1].starts_with("tenant \"gone\": what its guest consists of is not known"));
-        assert!(guests.answers().is_empty());
-        thread.join().unwrap();
-    }
+    words.join(", ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 //! - [`news`]: what is worth saying, in words.
 //! - `guests`: what virtual machines consist of, asked of their QEMU.
 //! - [`page_cache`]: what the kernel is told to demote by itself; [`cache_promotion`]: what to promote.
-//! - [`latency`]: tenants' latency, read where it is told to be.
+//! - [`latency`]: tenants' latency, read where it is told to be; `peers`: the thread that reads it.
 
 pub mod cache_promotion;
 pub mod commands;
@@ -16,6 +16,7 @@ pub mod latency;
 pub mod looking;
 pub mod news;
 pub mod page_cache;
+mod peers;
 pub mod setup;
 pub mod snapshot;
 
@@ -71,8 +72,6 @@ pub struct Start {
 pub struct Lines {
     /// Commands.
     pub requests: Receiver<Request>,
-    /// The same channel's other end, for the threads that read latencies.
-    pub sender: Sender<Request>,
     /// Ends a wait.
     pub wake: Receiver<()>,
     /// Its other end.
@@ -100,10 +99,11 @@ pub struct Daemon {
     paused: bool,
     observation: Observation,
     latency: latency::Readers,
+    latencies: latency::known::Known,
     guests: guests::Guests,
+    peers: peers::Peers,
     reader: Reader,
     pressure: Vec<Option<f64>>,
-    p99: Vec<Option<Duration>>,
     rounds: u64,
     shed: Instant,
     /// The kernel cannot demote page cache: that was said.
@@ -203,7 +203,9 @@ impl Daemon {
         world.set_dry_run(mode.0 != Mode::Manage);
         world.set_tenants(setup::selectors(&start.config)?, true);
         let engine = setup::engine(&start.config, &world, mode.0)?;
-        let latency = latency::Readers::start(&start.config, &lines.sender, &lines.waker);
+        let peers = peers::Peers::start();
+        let mut latency = latency::Readers::new(&start.config, &lines.waker);
+        latency.follow(&peers, &start.config);
         Ok(Self {
             began: Instant::now(),
             looked_for: Instant::now(),
@@ -217,10 +219,11 @@ impl Daemon {
             paused: false,
             observation: Observation::default(),
             latency,
+            latencies: latency::known::Known::default(),
             guests: guests::Guests::new(),
+            peers,
             reader: Reader::default(),
             pressure: Vec::new(),
-            p99: Vec::new(),
             rounds: 0,
             shed: Instant::now(),
             page_cache_refused: false,
@@ -274,7 +277,7 @@ impl Daemon {
                 self.go_blind(problem);
             }
             if let News::Tenants(changes) = &news {
-                self.guests.ask(&changes.started, &self.start.config);
+                self.guests.ask(&changes.started, &self.start.config, &self.peers);
             }
             for text in news::words(&news, &self.world, &self.start.config) {
                 self.history.notice(at, text);
@@ -282,6 +285,20 @@ impl Daemon {
         }
         for text in self.guests.answers() {
             self.history.notice(at, text);
+        }
+        self.hear_latencies(at);
+    }
+
+    /// Takes in what was read of tenants' latency, and what reading it cost.
+    fn hear_latencies(&mut self, at: f64) {
+        self.world.talking(self.peers.cpu());
+        for (tenant, outcome) in self.latency.take() {
+            if let Some(reading) = self.latencies.read(&tenant, outcome, at) {
+                let reply =
+                    self.heard(&tenant, reading.p99.as_secs_f64() * 1e3, reading.operations);
+                // A tenant that was removed meanwhile.
+                drop(reply);
+            }
         }
     }
 
@@ -302,7 +319,6 @@ impl Daemon {
     }
 
     fn end(&mut self) {
-        self.latency.stop();
         for stopped in [self.cache_promotion.stop(), self.world.stop()] {
             if let Err(e) = stopped {
                 tracing::warn!("{e}");

@@ -1,0 +1,52 @@
+//! Every parser of what a tenant's service answers, as a function of bytes: what the fuzz targets call.
+//!
+//! Each parses, and asserts what holds whatever the bytes are.
+
+use crate::run::latency::fuzzing;
+
+/// A parser of bytes.
+pub type Target = fn(&[u8]);
+
+/// Every parser, by name.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("prometheus", prometheus),
+    ("resp", resp),
+    ("memcached", memcached),
+    ("http_head", http_head),
+];
+
+/// A histogram in Prometheus' text format: it is the same however the text is cut, and has at most one reading.
+pub fn prometheus(bytes: &[u8]) {
+    fuzzing::prometheus(bytes);
+}
+
+/// Redis' answer to `PING`.
+pub fn resp(bytes: &[u8]) {
+    fuzzing::redis(bytes);
+}
+
+/// Memcached's answer to `version`.
+pub fn memcached(bytes: &[u8]) {
+    fuzzing::memcached(bytes);
+}
+
+/// The head of an HTTP answer.
+pub fn http_head(bytes: &[u8]) {
+    fuzzing::http_head(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_a_parser(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(&b"h_bucket{le=\"1e9-\"} \r\n+PONGVERSIHT/.20"[..])], 0..300),
+        ) {
+            TARGETS.iter().for_each(|(_, target)| target(&bytes));
+        }
+    }
+}

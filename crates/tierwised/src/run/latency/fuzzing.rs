@@ -1,0 +1,49 @@
+//! The parsers of this folder as functions of bytes, with what holds of them.
+
+use super::histogram::Histogram;
+use super::reply::{MEMCACHED, REDIS, Service};
+use super::{head, source};
+
+/// Longest text that is said of an answer: two quotations, and words around them.
+const LONGEST_SAID: usize = 1500;
+
+pub(crate) fn prometheus(bytes: &[u8]) {
+    let read = |piece: usize| {
+        let mut histogram = Histogram::new("h");
+        for piece in bytes.chunks(piece) {
+            histogram.take(piece)?;
+        }
+        histogram.finish()
+    };
+    let whole = read(usize::MAX);
+    assert_eq!(whole, read(7));
+    match whole {
+        Ok(buckets) => {
+            assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            let _ = source::since_then(&buckets);
+        }
+        Err(said) => assert!(said.len() < LONGEST_SAID),
+    }
+}
+
+pub(crate) fn redis(bytes: &[u8]) {
+    reply(REDIS, bytes);
+}
+
+pub(crate) fn memcached(bytes: &[u8]) {
+    reply(MEMCACHED, bytes);
+}
+
+fn reply(service: Service, bytes: &[u8]) {
+    if let Err(said) = service.check(bytes) {
+        assert!(said.len() < LONGEST_SAID);
+    }
+}
+
+pub(crate) fn http_head(bytes: &[u8]) {
+    let end = head::end(bytes).unwrap_or(bytes.len());
+    match head::body_length(&bytes[..end]) {
+        Ok(length) => assert!(length.is_none_or(|length| length <= head::LONGEST_BODY)),
+        Err(said) => assert!(said.len() < LONGEST_SAID),
+    }
+}

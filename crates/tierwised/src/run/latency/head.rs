@@ -1,0 +1,90 @@
+//! The head of an HTTP answer.
+
+use tierwise_linux::quote::quoted;
+
+/// Most bytes of a head: servers themselves allow clients 8 to 16 KiB.
+pub(super) const LONGEST: usize = 16 << 10;
+
+/// Most header fields: exporters send five.
+const MOST_FIELDS: usize = 64;
+
+/// Most bytes of a body: some 40,000 lines. A service with more has to give its latency by itself.
+pub(super) const LONGEST_BODY: u64 = 4 << 20;
+
+/// Where a head ends, if it does.
+pub(super) fn end(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
+}
+
+/// How many bytes the body has, if the head says so: to be called with a whole head.
+///
+/// # Errors
+/// The answer is none, is not the page asked for, or cannot be read as it is sent.
+pub(super) fn body_length(head: &[u8]) -> Result<Option<u64>, String> {
+    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut answer = httparse::Response::new(&mut fields);
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
+    let refused = |why: &str| Err(format!("answered {}: {why}", quoted(line)));
+    match answer.parse(head) {
+        Ok(httparse::Status::Complete(_)) => {}
+        Ok(httparse::Status::Partial) => return refused("not the whole head of an HTTP answer"),
+        Err(e) => return refused(&format!("not an HTTP answer ({e})")),
+    }
+    if answer.code != Some(200) {
+        return refused("only 200 is read");
+    }
+    let mut length = None;
+    for field in answer.headers.iter() {
+        if field.name.eq_ignore_ascii_case("content-length") {
+            let text = std::str::from_utf8(field.value).unwrap_or_default();
+            let Ok(bytes) = text.trim().parse::<u64>() else {
+                return refused(&format!("its Content-Length is {}", quoted(field.value)));
+            };
+            if bytes > LONGEST_BODY {
+                return refused(&format!("{bytes} bytes; allowed: {LONGEST_BODY}"));
+            }
+            length = Some(bytes);
+        }
+        // HTTP/1.0, in which it is asked, has neither.
+        let encoded = ["transfer-encoding", "content-encoding"]
+            .iter()
+            .any(|name| field.name.eq_ignore_ascii_case(name))
+            && !field.value.eq_ignore_ascii_case(b"identity");
+        if encoded {
+            return refused(&format!(
+                "its body is {}, which was not asked for",
+                quoted(field.value)
+            ));
+        }
+    }
+    Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_says_how_long_the_body_is_or_why_it_is_not_read() {
+        let of = |head: &str| body_length(head.as_bytes());
+        assert_eq!(of("HTTP/1.0 200 OK\r\n\r\n"), Ok(None));
+        assert_eq!(of("HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n"), Ok(Some(12)));
+        for (head, why) in [
+            ("HTTP/1.1 404 Not Found\r\n\r\n", "answered \"HTTP/1.1 404 Not Found\": only 200"),
+            ("SSH-2.0-OpenSSH\r\n\r\n", "answered \"SSH-2.0-OpenSSH\": not an HTTP answer"),
+            ("HTTP/1.0 200 OK\r\nContent-Length: -1\r\n\r\n", "its Content-Length is \"-1\""),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 99999999\r\n\r\n", "allowed: 4194304"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "its body is \"chunked\""),
+        ] {
+            let said = of(head).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_status_line_of_any_length_is_cut() {
+        let head = format!("HTTP/1.0 500 {}\r\n\r\n", "\x1b[2J x".repeat(1 << 20));
+        let said = body_length(head.as_bytes()).unwrap_err();
+        assert!(said.len() < 700 && !said.contains('\x1b'), "{}", said.len());
+    }
+}

@@ -1,0 +1,102 @@
+//! What the daemon knows of each tenant's latency, and why it does not.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Outcome, Reading};
+
+/// A tenant's problem is said in the log once in so many seconds at most: a service may fail every other second, and `status`
+/// shows the present one anyhow.
+const SAID_S: f64 = 60.0;
+
+/// By tenant.
+#[derive(Debug, Default)]
+pub(in crate::run) struct Known {
+    tenants: BTreeMap<String, Tenant>,
+}
+
+#[derive(Debug, Default)]
+struct Tenant {
+    p99: Option<Duration>,
+    problem: Option<String>,
+    /// When a problem was said last, in seconds after the daemon began.
+    said: Option<f64>,
+}
+
+impl Known {
+    /// A tenant's latency is this.
+    pub(in crate::run) fn set(&mut self, tenant: &str, p99: Duration) {
+        self.tenants.entry(tenant.to_owned()).or_default().p99 = Some(p99);
+    }
+
+    /// Takes in what came of reading a tenant's endpoint, and gives the reading if there is one. A latency that cannot be read
+    /// any more is not known any more.
+    pub(in crate::run) fn read(
+        &mut self,
+        tenant: &str,
+        outcome: Outcome,
+        at: f64,
+    ) -> Option<Reading> {
+        let known = self.tenants.entry(tenant.to_owned()).or_default();
+        match outcome {
+            Ok(reading) => {
+                known.problem = None;
+                reading
+            }
+            Err(problem) => {
+                known.p99 = None;
+                let news = known.problem.is_none();
+                if news && known.said.is_none_or(|said| at - said >= SAID_S) {
+                    known.said = Some(at);
+                    tracing::warn!("tenant {tenant:?}: its latency cannot be read: {problem}");
+                }
+                known.problem = Some(problem);
+                None
+            }
+        }
+    }
+
+    /// Forgets all tenants but these.
+    pub(in crate::run) fn keep(&mut self, stays: impl Fn(&str) -> bool) {
+        self.tenants.retain(|tenant, _| stays(tenant));
+    }
+
+    /// Forgets why these tenants' endpoints could not be read: there are none to be read any more.
+    pub(in crate::run) fn forget_problems(&mut self, gone: impl Fn(&str) -> bool) {
+        let gone = self.tenants.iter_mut().filter(|(tenant, _)| gone(tenant));
+        gone.for_each(|(_, known)| known.problem = None);
+    }
+
+    /// A tenant's 99th percentile.
+    pub(in crate::run) fn p99(&self, tenant: &str) -> Option<Duration> {
+        self.tenants.get(tenant)?.p99
+    }
+
+    /// Why a tenant's endpoint cannot be read.
+    pub(in crate::run) fn problem(&self, tenant: &str) -> Option<&str> {
+        self.tenants.get(tenant)?.problem.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_that_cannot_be_read_is_not_known_and_the_reason_is() {
+        let mut known = Known::default();
+        known.set("a", Duration::from_millis(3));
+        known.set("b", Duration::from_millis(5));
+        assert_eq!(known.read("a", Err("nobody listens there".into()), 1.0), None);
+        assert_eq!((known.p99("a"), known.problem("a")), (None, Some("nobody listens there")));
+        assert_eq!((known.p99("b"), known.problem("b")), (Some(Duration::from_millis(5)), None));
+        let reading = Reading { p99: Duration::from_millis(4), operations: 7 };
+        assert_eq!(known.read("a", Ok(Some(reading)), 2.0), Some(reading));
+        assert_eq!(known.problem("a"), None);
+        known.read("b", Err("gone".into()), 3.0);
+        known.forget_problems(|tenant| tenant == "b");
+        assert_eq!(known.problem("b"), None);
+        known.keep(|tenant| tenant != "b");
+        assert_eq!(known.p99("b"), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! One line of answer to the cheapest request of Redis and Memcached.
+
+use tierwise_linux::quote::quoted;
+
+/// Most bytes of an answer: a version or a refusal in words is shorter.
+pub(super) const LONGEST: usize = 512;
+
+/// A service that answers a request by one line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Service {
+    pub(super) request: &'static [u8],
+    answer: &'static [u8],
+}
+
+/// Redis, by its `PING` (RESP's inline command, which every version knows).
+pub(super) const REDIS: Service = Service { request: b"PING\r\n", answer: b"+PONG" };
+
+/// Memcached, by its `version`.
+pub(super) const MEMCACHED: Service = Service { request: b"version\r\n", answer: b"VERSION" };
+
+impl Service {
+    /// Whether what was read so far is the whole answer.
+    ///
+    /// # Errors
+    /// It is another, or longer than any is.
+    pub(super) fn check(&self, read: &[u8]) -> Result<bool, String> {
+        let known = read.len().min(self.answer.len());
+        if read[..known] != self.answer[..known] {
+            let line = read.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let (found, expected) = (quoted(line.trim_ascii_end()), quoted(self.answer));
+            return Err(format!("answered {found}; expected {expected}"));
+        }
+        match read.last() {
+            Some(b'\n') => Ok(true),
+            _ if read.len() >= LONGEST => {
+                Err(format!("answered {} and more without an end of line", quoted(read)))
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_whole_another_or_too_long() {
+        assert_eq!(REDIS.check(b"+PO"), Ok(false));
+        assert_eq!(REDIS.check(b"+PONG\r\n"), Ok(true));
+        assert_eq!(MEMCACHED.check(b"VERSION 1.6.21\r\n"), Ok(true));
+        let said = REDIS.check(b"-NOAUTH \x1b[31mno\r\n").unwrap_err();
+        assert_eq!(said, "answered \"-NOAUTH \\x1b[31mno\"; expected \"+PONG\"");
+        let long = [b"+PONG".as_slice(), &[b'x'; LONGEST]].concat();
+        let said = REDIS.check(&long).unwrap_err();
+        assert!(said.contains("without an end of line") && said.len() < 250, "{said}");
+    }
+}

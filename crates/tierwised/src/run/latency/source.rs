@@ -1,0 +1,223 @@
+//! One reading of one endpoint, from the connection to the last byte.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+
+use super::Reading;
+use super::head;
+use super::histogram::{Histogram, difference, quantile};
+use super::reply::{self, MEMCACHED, REDIS, Service};
+use crate::config::Latency;
+use crate::run::peers::Stream;
+
+/// Round trips a reading: a hundred make a 99th percentile of a sort, and cost a service next to nothing.
+const ROUND_TRIPS: usize = 100;
+
+/// Bytes that are read at once: what is made of them takes a tenth of a millisecond, for which the others wait.
+const PIECE: usize = 16 << 10;
+
+/// A 99th percentile beyond an hour is none.
+const LONGEST_S: f64 = 3600.0;
+
+/// Where a latency is read, and what was read before.
+pub(super) struct Source {
+    latency: Latency,
+    before: Vec<(f64, f64)>,
+}
+
+impl Source {
+    pub(super) fn new(latency: Latency) -> Self {
+        Self { latency, before: Vec::new() }
+    }
+
+    /// The 99th percentile since the last reading and how many requests there were; nothing if there were none. All of it
+    /// takes so long at most.
+    pub(super) async fn read(&mut self, patience: Duration) -> anyhow::Result<Option<Reading>> {
+        let talk = Talk { patience, deadline: Instant::now() + patience };
+        match &self.latency {
+            Latency::Prometheus { address, metric } => {
+                let now = talk.within(scrape(address, metric)).await;
+                let now = now.with_context(|| address.clone())?;
+                let since = difference(&self.before, &now);
+                self.before = now;
+                since_then(&since).with_context(|| address.clone())
+            }
+            Latency::Redis(address) => {
+                talk.round_trips(address, REDIS).await.with_context(|| address.clone())
+            }
+            Latency::Memcached(address) => {
+                talk.round_trips(address, MEMCACHED).await.with_context(|| address.clone())
+            }
+        }
+    }
+}
+
+/// A conversation that ends in time.
+#[derive(Clone, Copy)]
+struct Talk {
+    patience: Duration,
+    deadline: Instant,
+}
+
+impl Talk {
+    /// What comes of this until the deadline.
+    async fn within<T>(self, part: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        let late = |_| anyhow!("no whole answer within {:?}", self.patience);
+        timeout_at(self.deadline, part).await.map_err(late)?
+    }
+
+    async fn round_trips(self, address: &str, service: Service) -> anyhow::Result<Option<Reading>> {
+        let stream = self.within(connect(address)).await?;
+        let mut times = Vec::with_capacity(ROUND_TRIPS);
+        while times.len() < ROUND_TRIPS {
+            let began = Instant::now();
+            if times.is_empty() {
+                self.within(round_trip(&stream, service)).await?;
+            } else if let Ok(done) = timeout_at(self.deadline, round_trip(&stream, service)).await {
+                done?;
+            } else {
+                // A service that is slow is what this is about: the one that waits has waited so long at least.
+                times.push(began.elapsed());
+                break;
+            }
+            times.push(began.elapsed());
+        }
+        times.sort_unstable();
+        let p99 = times[times.len() * 99 / 100];
+        Ok(Some(Reading { p99, operations: 0 }))
+    }
+}
+
+/// A reading of what came since.
+pub(super) fn since_then(since: &[(f64, f64)]) -> anyhow::Result<Option<Reading>> {
+    let operations = since.last().map_or(0.0, |bucket| bucket.1) as u64;
+    let Some(p99) = quantile(since, 0.99).filter(|_| operations > 0) else { return Ok(None) };
+    if !(0.0..=LONGEST_S).contains(&p99) {
+        bail!("its 99th percentile would be {p99:e} s; allowed: 0 to {LONGEST_S} s");
+    }
+    Ok(Some(Reading { p99: Duration::from_secs_f64(p99), operations }))
+}
+
+/// The loopback addresses that are meant: latency is read of services on this host, and no resolver can say otherwise.
+pub(crate) fn loopback(address: &str) -> anyhow::Result<Vec<SocketAddr>> {
+    let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    let port = address.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());
+    if let Some(port) = port {
+        return Ok(here.map(|ip| SocketAddr::new(ip, port)).into());
+    }
+    let parsed = address.parse::<SocketAddr>().ok().filter(|address| address.ip().is_loopback());
+    parsed.map(|address| vec![address]).ok_or_else(|| {
+        anyhow!(
+            "not a loopback address with a port (127.0.0.1:9100, [::1]:9100, localhost:9100); Tierwise reads \
+             latencies on this host only"
+        )
+    })
+}
+
+async fn connect(address: &str) -> anyhow::Result<Stream> {
+    let mut refused = None;
+    for address in loopback(address)? {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(Stream::Tcp(stream));
+            }
+            Err(e) => refused = Some(e),
+        }
+    }
+    Err(refused.map_or_else(|| anyhow!("no address"), Into::into)).context("nobody listens there")
+}
+
+async fn round_trip(stream: &Stream, service: Service) -> anyhow::Result<()> {
+    stream.send(service.request).await?;
+    let (mut answer, mut filled) = ([0; reply::LONGEST], 0);
+    loop {
+        match stream.read(&mut answer[filled..]).await? {
+            0 => bail!("the connection ended before an answer"),
+            read => filled += read,
+        }
+        if service.check(&answer[..filled]).map_err(|e| anyhow!(e))? {
+            return Ok(());
+        }
+    }
+}
+
+/// The histogram behind an HTTP/1.0 GET.
+async fn scrape(address: &str, metric: &str) -> anyhow::Result<Vec<(f64, f64)>> {
+    let (host, path) = address.split_once('/').unwrap_or((address, "metrics"));
+    let stream = connect(host).await?;
+    // In one piece: a server may answer and close as soon as it has seen the first line.
+    let request = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\nAccept: text/plain\r\n\r\n");
+    stream.send(request.as_bytes()).await?;
+    let mut piece = vec![0; PIECE];
+    let (length, begun) = answer_head(&stream, &mut piece).await?;
+    let mut histogram = Histogram::new(metric);
+    let mut body = Body { length, read: 0 };
+    body.take(&begun, &mut histogram)?;
+    while !body.is_whole() {
+        match stream.read(&mut piece).await? {
+            0 => {
+                body.ended()?;
+                break;
+            }
+            read => body.take(&piece[..read], &mut histogram)?,
+        }
+    }
+    histogram.finish().map_err(|e| anyhow!(e))
+}
+
+/// How long the body is, if that is said, and the beginning of it that came with the head.
+async fn answer_head(stream: &Stream, piece: &mut [u8]) -> anyhow::Result<(Option<u64>, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        let read = stream.read(piece).await?;
+        // What was searched before, but for the part of an end that may stand there.
+        let searched = bytes.len().saturating_sub(3);
+        bytes.extend_from_slice(&piece[..read]);
+        if let Some(end) = head::end(&bytes[searched..]) {
+            break searched + end;
+        }
+        if read == 0 || bytes.len() >= head::LONGEST {
+            break bytes.len();
+        }
+    };
+    let length = head::body_length(&bytes[..end]).map_err(|e| anyhow!(e))?;
+    bytes.drain(..end);
+    Ok((length, bytes))
+}
+
+/// How much of a body has been read.
+struct Body {
+    length: Option<u64>,
+    read: u64,
+}
+
+impl Body {
+    /// Takes in what was read of it; what follows its end is no part of it.
+    fn take(&mut self, bytes: &[u8], histogram: &mut Histogram) -> anyhow::Result<()> {
+        let left = self.length.map_or(u64::MAX, |length| length - self.read);
+        let wanted = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        self.read += wanted as u64;
+        if self.read > head::LONGEST_BODY {
+            bail!("the answer has more than {} bytes", head::LONGEST_BODY);
+        }
+        histogram.take(&bytes[..wanted]).map_err(|e| anyhow!(e))
+    }
+
+    /// Whether all of it was read; of one whose length is not known only its end tells.
+    fn is_whole(&self) -> bool {
+        self.length == Some(self.read)
+    }
+
+    /// The connection has ended.
+    fn ended(&self) -> anyhow::Result<()> {
+        match self.length {
+            Some(length) => bail!("the answer ended after {} of {length} bytes", self.read),
+            None => Ok(()),
+        }
+    }
+}

@@ -31,7 +31,10 @@ const OWN: &[Target] = &[
 
 /// Every target of the workspace.
 pub fn targets() -> impl Iterator<Item = Target> {
-    [OWN, tierwise_linux::fuzzing::TARGETS].into_iter().flatten().copied()
+    [OWN, tierwise_linux::fuzzing::TARGETS, tierwised::fuzzing::TARGETS]
+        .into_iter()
+        .flatten()
+        .copied()
 }
 
 /// The target of that name.

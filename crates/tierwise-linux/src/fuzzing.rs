@@ -12,7 +12,9 @@ use crate::cgroup::{Counters, Events, Pressure, cpu, group, numa_stat, stat};
 use crate::damon::record::Record;
 use crate::file;
 use crate::migrate::mglru;
+use crate::mqueue::Message;
 use crate::process::{Mounts, Stat, maps, mounts};
+use crate::qemu::{Dialogue, QmpError, Step};
 use crate::tenant::numa_maps;
 use crate::topology::{per_cpu, zoneinfo};
 
@@ -34,6 +36,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("zoneinfo", zoneinfo),
     ("lru_gen", lru_gen),
     ("damon_record", damon_record),
+    ("qmp", qmp),
+    ("guest_name", guest_name),
+    ("mqueue", mqueue),
 ];
 
 /// What of the bytes is text, for files in which nobody has a part but the kernel.
@@ -151,6 +156,52 @@ pub fn damon_record(bytes: &[u8]) {
         assert_eq!(serde_json::from_slice::<Record>(&written).ok(), Some(record));
     }
 }
+
+/// What QEMU says over its QMP socket: however it is cut, and each command once.
+pub fn qmp(bytes: &[u8]) {
+    let talk = |piece: usize| {
+        let (mut dialogue, mut sent) = (Dialogue::default(), Vec::new());
+        for piece in bytes.chunks(piece) {
+            dialogue.take(piece)?;
+            loop {
+                match dialogue.step()? {
+                    Step::Read => break,
+                    Step::Send(command) => sent.push(command),
+                    done @ Step::Done(_) => return Ok((sent, done)),
+                }
+            }
+        }
+        Ok::<_, QmpError>((sent, Step::Read))
+    };
+    let whole = talk(usize::MAX);
+    match &whole {
+        Ok((sent, _)) => assert!(sent.len() <= 3),
+        Err(e) => assert!(e.to_string().len() < LONGEST_SAID),
+    }
+    // Bytes beyond what is taken may come before or after the line that ends the conversation.
+    if bytes.len() <= crate::qemu::LONGEST {
+        assert_eq!(whole, talk(7));
+    }
+}
+
+/// A command line, of which the guest's name is read.
+pub fn guest_name(bytes: &[u8]) {
+    if let Some(name) = crate::tenant::guest_name(bytes) {
+        assert!(name.len() <= bytes.len() && !name.contains(&0));
+    }
+}
+
+/// A scheduler's message.
+pub fn mqueue(bytes: &[u8]) {
+    match Message::parse(&text(bytes)) {
+        Ok(Message::Add { name, pid }) => assert!(pid > 0 && !name.is_empty()),
+        Ok(Message::Remove { name }) => assert!(!name.is_empty()),
+        Err(said) => assert!(said.len() < LONGEST_SAID && !said.contains('\x1b')),
+    }
+}
+
+/// Longest text that is said of bytes: two quotations, and words around them.
+const LONGEST_SAID: usize = 1500;
 
 fn assert_ascending(usage: &[(u32, Bytes)]) {
     assert!(usage.windows(2).all(|pair| pair[0].0 < pair[1].0));

@@ -12,5 +12,7 @@ mod reading;
 mod selector;
 
 pub use membership::{Changes, Double, Follower, State};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use qemu::guest_name;
 pub use reading::Readings;
 pub use selector::{Qemu, Selector};

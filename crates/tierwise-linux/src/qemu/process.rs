@@ -8,7 +8,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::process::geteuid;
 
@@ -95,7 +95,7 @@ const LONGEST: u64 = 64 << 10;
 
 /// For tests: makes processes of a tree run a QEMU of that tree, which only who runs the tests may change.
 #[cfg(test)]
-pub(crate) fn install(folder: &Path, roots: &Roots, pids: &[i32]) -> PathBuf {
+pub(crate) fn install(folder: &Path, roots: &Roots, pids: &[i32]) {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let program = folder.join("usr/bin/qemu-system-x86_64");
     fs::create_dir_all(program.parent().unwrap()).unwrap();
@@ -110,7 +110,6 @@ pub(crate) fn install(folder: &Path, roots: &Roots, pids: &[i32]) -> PathBuf {
         let _ = fs::remove_file(&exe);
         symlink(&program, exe).unwrap();
     }
-    program
 }
 
 #[cfg(test)]

@@ -111,12 +111,19 @@ pub trait Estimator: Send {
 }
 
 /// What a tenant is entitled to in one tier.
+///
+/// The floor of a partition is computed anew all the time, and a program may have grown since. So it is an
+/// entitlement and no limit: beyond it a tenant may hold what is free and nobody else is entitled to. Only
+/// the operator's cap is a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     /// Base pages that others' needs do not take away while others hold more than their floors.
     pub floor: Pages,
-    /// The most base pages that it may hold; [`Share::UNCAPPED`] for no limit.
+    /// The most base pages that it may hold, as the operator wrote; [`Share::UNCAPPED`] for no limit.
     pub cap: Pages,
+    /// It has a partition as large as its floor: it does not compete for more, and its pages change places
+    /// with its own only.
+    pub partitioned: bool,
     /// At which part of its rate promotion into the tier goes on, 0 to 1.
     pub promotion: f64,
 }
@@ -125,11 +132,22 @@ impl Share {
     /// No cap.
     pub const UNCAPPED: Pages = Pages(u64::MAX);
     /// Nothing protected, nothing forbidden.
-    pub const FREE: Self = Self { floor: Pages(0), cap: Self::UNCAPPED, promotion: 1.0 };
+    pub const FREE: Self =
+        Self { floor: Pages(0), cap: Self::UNCAPPED, partitioned: false, promotion: 1.0 };
 
-    /// A partition: as much as that and no more.
-    pub const fn exactly(pages: Pages) -> Self {
-        Self { floor: pages, cap: pages, promotion: 1.0 }
+    /// A partition of so many pages.
+    pub const fn partition(pages: Pages) -> Self {
+        Self { floor: pages, partitioned: true, ..Self::FREE }
+    }
+
+    /// Whether it competes with nobody: it has a partition, or its floor is all that it may hold.
+    pub fn is_partition(&self) -> bool {
+        self.partitioned || self.floor >= self.cap
+    }
+
+    /// The most that it is entitled to.
+    pub fn entitled(&self) -> Pages {
+        if self.partitioned { self.floor.min(self.cap) } else { self.cap }
     }
 
     /// Whether the difference is worth telling: by an eighth of a page count or of the rate.
@@ -192,7 +210,8 @@ impl Shares {
         self.decisions.clear();
     }
 
-    /// Writes the finite caps.
+    /// Writes the finite caps. A world keeps them when it allocates, so what a partition is entitled to is
+    /// not among them: a program that grows would be kept out of memory that is free.
     pub fn caps(&self, out: &mut Vec<Cap>) {
         out.clear();
         for tenant in self.tenants() {
@@ -241,7 +260,7 @@ pub trait Partitioner: Send {
         shares: &mut Shares,
     );
 
-    /// The caps that hold before the first partition.
+    /// The operator's caps that hold before the first partition.
     fn first_caps(&self, _specs: &[TenantSpec], _topology: &Topology) -> Vec<Cap> {
         Vec::new()
     }

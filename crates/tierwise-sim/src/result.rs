@@ -61,6 +61,12 @@ pub struct TenantResult {
     pub promotions: u64,
     /// Its pages moved to a slower tier.
     pub demotions: u64,
+    /// Seconds of its measured part.
+    #[serde(default)]
+    pub seconds: f64,
+    /// Processor seconds of its own, over its whole run, that looking and moving took.
+    #[serde(default)]
+    pub overhead_seconds: f64,
     /// Operations a second, for programs that count them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub operations_per_second: Option<f64>,

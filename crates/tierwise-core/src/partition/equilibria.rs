@@ -84,7 +84,7 @@ impl Equilibria {
         let near_cap = cap != Share::UNCAPPED && usage >= crate::select::cap_marks(cap).0;
         let rate = if full || near_cap { promotion_rate(usage, floor) } else { 1.0 };
         let (promotion, thrashing) = self.thrash.promotion(tenant);
-        let share = Share { floor, cap, promotion: rate * promotion };
+        let share = Share { floor, cap, promotion: rate * promotion, ..Share::FREE };
         let throttled = (rate < 1.0).then_some(Rule::Throttled { usage, floor, rate });
         (share, thrashing.or(throttled))
     }

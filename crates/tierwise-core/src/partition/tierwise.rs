@@ -15,9 +15,9 @@
 //!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not miss. What the
 //!    estimator's histogram promises for `f` counts as far as such promises to that tenant came true.
 //!
-//! Shares are exact: the selector keeps everybody inside its own, so nobody's pages push out another's. What nobody has
-//! a use for is divided by weight and free memory is used: a cap is only what the operator wrote, or what others
-//! are entitled to.
+//! A share is an entitlement: nobody's pages push out what another is entitled to. It is as large as what was resident when
+//! it was computed, and a program may have grown since. So what is free is used by whoever allocates it, and given back when
+//! another lacks what it is entitled to. What nobody has a use for is divided by weight. A limit is only the operator's cap.
 //!
 //! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]), and so does one whose
 //! promotions do not pay ([`super::profit`]). Memory that a tenant has is worth a little more to it than memory that
@@ -386,7 +386,8 @@ impl Partitioner for Tierwise {
             let promotion = promotion.min(paying);
             let t = &mut self.tenants[i];
             let rule = fruitless.or(thrashing).or(t.rule).unwrap_or(self.floors.rule());
-            let share = Share { promotion, ..Share::exactly(t.share) };
+            let cap = cap(id, TierId::FASTEST, ctx);
+            let share = Share { cap, promotion, ..Share::partition(t.share) };
             shares.set(now, id, TierId::FASTEST, share, rule);
             t.had = Some(t.share);
             (t.instructions, t.fast_misses, t.misses) = (0.0, 0.0, 0.0);

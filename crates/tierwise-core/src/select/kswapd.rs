@@ -4,7 +4,7 @@
 use super::pressure::{Need, Pressure};
 use super::turn::Turn;
 use crate::reason::Cause;
-use crate::stage::{Scope, Share, Shares};
+use crate::stage::{Scope, Share};
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{PageId, Pages, TenantId, TierId};
 
@@ -115,6 +115,8 @@ pub struct Victims {
     /// The promoting tenant's own, for when it may hold no more.
     own: Vec<PageId>,
     own_used: usize,
+    /// The most that the promoting tenant may come to hold.
+    most: Pages,
 }
 
 impl Victims {
@@ -135,8 +137,8 @@ impl Victims {
         let held = |t: TenantId| turn.books.held(t, upper);
         let entitled = tenant.is_some_and(|t| held(t) < turn.shares.of(t, upper).floor);
         let need = if entitled { Need::Entitled } else { Need::Wish };
-        let beyond = tenant
-            .map_or(Pages(0), |t| (held(t) + incoming).saturating_sub(most(t, upper, turn.shares)));
+        self.most = tenant.map_or(Share::UNCAPPED, |t| most(t, upper, turn));
+        let beyond = tenant.map_or(Pages(0), |t| (held(t) + incoming).saturating_sub(self.most));
         if wanted > Pages(0) {
             self.pressure.find(upper, wanted, need, turn, &mut self.shared);
         }
@@ -158,7 +160,7 @@ impl Victims {
         turn: &mut Turn<'_, '_>,
     ) -> bool {
         loop {
-            let beyond = |t| turn.books.held(t, upper) + frames > most(t, upper, turn.shares);
+            let beyond = |t| turn.books.held(t, upper) + frames > self.most;
             let capped = tenant.is_some_and(beyond);
             let fits = turn.books.room.fits(frames, upper, turn.ctx.topology, WatermarkLevel::Low);
             if !capped && fits {
@@ -180,9 +182,10 @@ impl Victims {
 }
 
 /// The most that promotion may bring a tenant to: where demotion near the cap ends.
-pub(super) fn most(tenant: TenantId, tier: TierId, shares: &Shares) -> Pages {
-    match shares.of(tenant, tier).cap {
+fn most(tenant: TenantId, tier: TierId, turn: &Turn<'_, '_>) -> Pages {
+    let near_cap = match turn.shares.of(tenant, tier).cap {
         Share::UNCAPPED => Share::UNCAPPED,
         cap => cap_marks(cap).0,
-    }
+    };
+    turn.most(tenant, tier, turn.ctx.topology.tier(tier).watermarks.low).min(near_cap)
 }

@@ -14,7 +14,8 @@
 //! the same way.
 //!
 //! If a partitioner sets shares, each tenant's promotions stop at its cap in the fastest tier, a tenant
-//! beyond its cap demotes down to it, and room is made by whoever holds more than its floor.
+//! beyond its cap demotes down to it, and room is made by whoever holds more than its floor. A partition is
+//! such a cap as long as there is no memory free that nobody else is entitled to.
 
 use super::books::Books;
 use super::pressure::{Need, Pressure};
@@ -95,7 +96,7 @@ impl Threshold {
         let capacity = turn.ctx.topology.tier(fast).capacity;
         let scope = |tier| Scope { tier, tenant };
         let stop = Self::mark(self.promotion_free, fast, turn.ctx);
-        let cap = tenant.map_or(capacity, |t| turn.shares.of(t, fast).cap.min(capacity));
+        let cap = tenant.map_or(capacity, |t| turn.most(t, fast, stop).min(capacity));
         let held = |turn: &Turn<'_, '_>| tenant.map_or(Pages(0), |t| turn.books.held(t, fast));
         let most = cap.min(capacity.saturating_sub(stop));
         let waiting = self.find_hot(scope, most, turn);
@@ -262,37 +263,51 @@ mod tests {
         assert_eq!(memtis.plan(true, 48..52), [(48, 0), (49, 0), (50, 0), (51, 0)]);
     }
 
-    #[test]
-    fn a_tenant_stays_within_its_share() {
+    /// Tenant 0 has ten fast pages and fifty slow ones; of the others' forty, so many are slow.
+    fn partitioned(share: u64, lacking: u64) -> Memtis {
         let mut memtis = Memtis::new(2, "");
         memtis.machine.born(0..10, 0).born(100..150, 1);
+        memtis.machine.born_of(1, 200..200 + 40 - lacking as u32, 0);
+        memtis.machine.born_of(1, 300..300 + lacking as u32, 1);
         memtis.cold();
-        memtis.shares.set(
-            Timestamp(0),
-            TenantId(0),
-            TierId(0),
-            Share::exactly(Pages(12)),
-            Rule::Configured,
-        );
-        let usage = vec![Pages(10), Pages(50)];
-        memtis.machine.tenants = vec![TenantReading { usage, ..TenantReading::default() }];
-        let moves = memtis.plan(true, 100..105);
-        // Five wait, two fit beside the ten: three must go, though eighty pages are free.
-        assert_eq!(moves[..3], [(0, 1), (1, 1), (2, 1)]);
-        assert_eq!(moves[3..], [(100, 0), (101, 0), (102, 0), (103, 0), (104, 0)]);
+        for (tenant, pages) in [share, 40].into_iter().enumerate() {
+            let (id, share) = (TenantId(tenant as u16), Share::partition(Pages(pages)));
+            memtis.shares.set(Timestamp(0), id, TierId(0), share, Rule::Configured);
+        }
+        let reading = |fast, slow| {
+            let usage = vec![Pages(fast), Pages(slow)];
+            TenantReading { usage, ..TenantReading::default() }
+        };
+        memtis.machine.tenants = vec![reading(10, 50), reading(40 - lacking, lacking)];
+        memtis
     }
 
     #[test]
-    fn a_tenant_with_nothing_cold_is_promoted_up_to_its_share_only() {
+    fn a_partition_does_not_keep_a_tenant_out_of_free_memory() {
+        let mut memtis = partitioned(12, 0);
+        let up = |page| (page, 0);
+        assert_eq!(memtis.plan(true, 100..105), (100..105).map(up).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_tenant_stays_within_its_partition_where_others_are_entitled_to_what_is_free() {
+        let mut memtis = partitioned(12, 40);
+        // 90 pages are free: so many that the tenant may have 47 of them and the other its 40.
+        assert_eq!(memtis.plan(true, 100..105).len(), 5);
+        let mut memtis = partitioned(12, 0);
+        memtis.machine.free[0] = Pages(3);
+        let moves = memtis.plan(true, 100..105);
+        // Five wait, two fit beside the ten: three of its own must go.
+        let own = |m: &&(u32, u8)| m.1 == 1 && m.0 < 10;
+        assert!(moves.iter().filter(own).count() >= 3, "{moves:?}");
+    }
+
+    #[test]
+    fn a_tenant_with_nothing_cold_is_promoted_up_to_its_cap_only() {
         let mut memtis = Memtis::new(2, "");
         memtis.machine.born(0..10, 0).born(100..150, 1);
-        memtis.shares.set(
-            Timestamp(0),
-            TenantId(0),
-            TierId(0),
-            Share::exactly(Pages(12)),
-            Rule::Configured,
-        );
+        let share = Share { cap: Pages(12), ..Share::partition(Pages(12)) };
+        memtis.shares.set(Timestamp(0), TenantId(0), TierId(0), share, Rule::Configured);
         let usage = vec![Pages(10), Pages(50)];
         memtis.machine.tenants = vec![TenantReading { usage, ..TenantReading::default() }];
         assert_eq!(memtis.plan(true, 100..105), [(100, 0), (101, 0)]);

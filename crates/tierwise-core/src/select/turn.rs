@@ -6,7 +6,7 @@ use crate::policy::PlanContext;
 use crate::reason::Cause;
 use crate::stage::{Estimator, Shares};
 use crate::topology::WatermarkLevel;
-use crate::units::{Hotness, PageId, Pages, TierId};
+use crate::units::{Hotness, PageId, Pages, TenantId, TierId};
 
 /// One call of a selector.
 pub(super) struct Turn<'a, 'b> {
@@ -64,6 +64,24 @@ impl<'a, 'b> Turn<'a, 'b> {
         let (frames, level) = (self.frames(&[page]), WatermarkLevel::Min);
         let to = self.books.room.slower_with_room(frames, from, self.ctx.topology, level);
         to.is_some_and(|to| self.move_to(page, to, cause))
+    }
+
+    /// The most that promotion may bring a tenant to: to its cap; of a partition, to what it is entitled to, and beyond
+    /// that into what is free above `keep` pages and no other tenant lacks.
+    pub(super) fn most(&self, tenant: TenantId, tier: TierId, keep: Pages) -> Pages {
+        let share = self.shares.of(tenant, tier);
+        if !share.partitioned {
+            return share.cap;
+        }
+        let lacks = |other: TenantId| {
+            let below = self.ctx.topology.ids().filter(|&below| below > tier);
+            let slower: Pages = below.map(|below| self.books.held(other, below)).sum();
+            let floor = self.shares.of(other, tier).floor;
+            floor.saturating_sub(self.books.held(other, tier)).min(slower)
+        };
+        let lacking: Pages = self.books.tenants().filter(|&other| other != tenant).map(lacks).sum();
+        let spare = self.books.room.free(tier).saturating_sub(keep).saturating_sub(lacking);
+        (self.books.held(tenant, tier) + spare).max(share.floor).min(share.cap)
     }
 
     /// Base pages that a tier can still take from migrations: down to its min watermark.

@@ -154,6 +154,8 @@ fn tenant(prepared: &Prepared, host: &Host, i: usize, measured: &Measured) -> Te
             .collect::<BTreeMap<_, _>>(),
         promotions: account.promotions,
         demotions: account.demotions,
+        seconds: measured.wall_ns * 1e-9,
+        overhead_seconds: account.overhead_ns * 1e-9,
         operations_per_second: (operations > 0.0)
             .then(|| share(operations, measured.wall_ns * 1e-9)),
         latency: host.programs()[i].service.as_deref().map(latency),

@@ -183,7 +183,8 @@ impl Daemon {
         let resident = usage.iter().copied().sum();
         let limit = self.start.config.tenants[index].cap.as_ref().map(LimitText::limit);
         let cap = limit.and_then(|limit| limit.pages(resident, page)).unwrap_or(Pages(u64::MAX));
-        let share = self.history.share(tenant, TierId(0)).map_or(Pages(u64::MAX), |s| s.0.cap);
+        let share =
+            self.history.share(tenant, TierId(0)).map_or(Pages(u64::MAX), |s| s.0.entitled());
         let most = cap.min(share);
         let held = usage.first().copied().unwrap_or(Pages(0));
         Pages(most.saturating_sub(held).0.min(u64::MAX / page.0)).in_bytes(page).0

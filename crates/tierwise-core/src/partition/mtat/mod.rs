@@ -246,9 +246,9 @@ impl Mtat {
             None => self.division == Division::Annealing,
         };
         if partitioned {
-            return Share::exactly(claim.pages);
+            return Share { cap: claim.cap, ..Share::partition(claim.pages) };
         }
-        Share { floor: claim.pages, cap: claim.cap, promotion: 1.0 }
+        Share { floor: claim.pages, cap: claim.cap, ..Share::FREE }
     }
 }
 

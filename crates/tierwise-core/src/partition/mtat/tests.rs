@@ -108,13 +108,13 @@ fn an_agent_moves_its_partition_by_at_most_equation_1() {
     assert_eq!(made.partition(0)[0].floor, Pages(20), "what it holds, before its first request");
     made.reads(0, 20, 30).p99 = Some(Duration::from_millis(5));
     *scripted.action.lock().unwrap() = 1.0;
-    assert_eq!(made.partition(1), [25, 69].map(|pages| Share::exactly(Pages(pages))));
+    assert_eq!(made.partition(1), [25, 69].map(|pages| Share::partition(Pages(pages))));
     *scripted.action.lock().unwrap() = -0.4;
-    assert_eq!(made.partition(1)[0], Share::exactly(Pages(23)));
+    assert_eq!(made.partition(1)[0], Share::partition(Pages(23)));
     *scripted.action.lock().unwrap() = -7.0;
-    assert_eq!(made.partition(1)[0], Share::exactly(Pages(18)), "no action is beyond one step");
+    assert_eq!(made.partition(1)[0], Share::partition(Pages(18)), "no action is beyond one step");
     *scripted.action.lock().unwrap() = f64::NAN;
-    assert_eq!(made.partition(1)[0], Share::exactly(Pages(18)));
+    assert_eq!(made.partition(1)[0], Share::partition(Pages(18)));
 }
 
 /// Equation 2 by hand, and algorithm 1's order: the reward of an action comes with the next state.
@@ -153,7 +153,7 @@ fn profiled_tenants_are_annealed_from_an_even_split_and_keep_their_proportions()
     made.reads(1, 10, 90);
     made.reads(2, 10, 90);
     let shares = made.partition(0);
-    assert_eq!(shares[1..], [50, 44].map(|pages| Share::exactly(Pages(pages))));
+    assert_eq!(shares[1..], [50, 44].map(|pages| Share::partition(Pages(pages))));
     let decision = made.shares.decisions().iter().find(|d| d.tenant == TenantId(2)).unwrap();
     let normalised = |pages: f64| (50.0 + 50.0 * pages / 94.0) / 100.0;
     assert_eq!(
@@ -162,7 +162,7 @@ fn profiled_tenants_are_annealed_from_an_even_split_and_keep_their_proportions()
     );
     // Two pages go to the latency-critical tenant, no more than a step: the proportions stay.
     made.reads(0, 2, 0);
-    assert_eq!(made.partition(1)[1..], [48, 43].map(|pages| Share::exactly(Pages(pages))));
+    assert_eq!(made.partition(1)[1..], [48, 43].map(|pages| Share::partition(Pages(pages))));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn best_effort_tenants_compete_if_the_recipe_says_so() {
     let mut made = Made::new(Null, specs, "best_effort = \"free\"");
     made.reads(0, 30, 30).p99 = Some(Duration::from_millis(1));
     made.reads(1, 30, 90);
-    assert_eq!(made.partition(1), [Share::exactly(Pages(30)), Share::FREE]);
+    assert_eq!(made.partition(1), [Share::partition(Pages(30)), Share::FREE]);
 }
 
 #[test]

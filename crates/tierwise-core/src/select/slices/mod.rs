@@ -13,6 +13,9 @@
 //!   they count as one best-effort tenant. MTAT (LC Only) of section 5 has its best-effort tenants compete.
 //!   Without shares, all do.
 //!
+//! A share is an entitlement and no limit ([`Share`]): what a tenant holds beyond it is taken away only as far as others
+//! lack what they are entitled to and it is not free ([`entitlement`]). What it holds beyond its cap goes whatever is free.
+//!
 //! A share's promotion rate slows its tenant's exchanges down: to that part of the pages that it exchanged in its
 //! busiest recent slice at the full rate. What a share grows or shrinks by goes on at the slices' pace.
 //!
@@ -27,6 +30,7 @@
 //! pages that were not accessed; with "latency-critical" the others' leave room for what they will allocate.
 
 mod candidates;
+mod entitlement;
 mod growth;
 mod schedule;
 #[cfg(test)]
@@ -37,6 +41,7 @@ use std::time::Duration;
 pub use schedule::{Change, plan_slice};
 
 use candidates::{Candidates, Member};
+use entitlement::Entitlement;
 use growth::Growth;
 
 use super::books::Books;
@@ -76,6 +81,8 @@ pub struct Slices {
     pace: Vec<Pages>,
     /// One a tenant, and one for those that compete.
     changes: Vec<Change>,
+    /// What each tenant holds beyond its entitlement and below its cap, base pages.
+    beyond: Vec<u64>,
     competing: Vec<Member>,
     found: Candidates,
     growth: Growth,
@@ -101,6 +108,7 @@ impl Slices {
             books: Books::default(),
             pace: Vec::new(),
             changes: Vec::new(),
+            beyond: Vec::new(),
             competing: Vec::new(),
             found: Candidates::default(),
             growth: Growth::default(),
@@ -131,33 +139,39 @@ impl Slices {
     fn survey(&mut self, turn: &Turn<'_, '_>) {
         self.changes.clear();
         self.competing.clear();
+        self.beyond.clear();
         self.found.rejected.clear();
         let fast = TierId::FASTEST;
-        let mut claimed = 0;
+        let mut lacking = Pages(0);
         for tenant in turn.books.tenants() {
             let share = turn.shares.of(tenant, fast);
-            let held = turn.books.held(tenant, fast);
             let slower = turn.ctx.topology.ids().skip(1).map(|tier| turn.books.held(tenant, tier));
-            let slower: Pages = slower.sum();
-            let target = held.clamp(share.floor, share.cap.max(share.floor));
-            let delta = signed(target.saturating_sub(held).min(slower))
-                - signed(held.saturating_sub(target));
-            claimed += delta;
+            let its = Entitlement::of(&share, turn.books.held(tenant, fast), slower.sum());
             let spec = turn.ctx.specs.get(tenant.index());
             let critical = spec.is_some_and(|spec| spec.class == Class::LatencyCritical);
+            let delta = signed(its.lacks) - signed(its.above_cap);
             self.changes.push(Change::new(Some(tenant), critical, delta));
-            if share.floor < share.cap {
-                let gives = target.min(held).saturating_sub(share.floor);
-                let takes = share.cap.saturating_sub(target).min(slower);
+            self.beyond.push(its.beyond.0);
+            lacking = Pages(lacking.0.saturating_add((its.lacks + its.takes).0));
+            if !share.is_partition() {
+                let Entitlement { gives, takes, .. } = its;
                 self.competing.push(Member { tenant: Some(tenant), gives, takes });
             }
+        }
+        let high = turn.ctx.topology.tier(fast).watermarks.high;
+        let free = turn.books.room.free(fast).saturating_sub(high);
+        let wanted = lacking.saturating_sub(free);
+        entitlement::share_out(&mut self.beyond, wanted.0);
+        let mut claimed = 0;
+        for (change, &beyond) in self.changes.iter_mut().zip(&self.beyond) {
+            change.delta -= signed(Pages(beyond));
+            claimed += change.delta;
         }
         if turn.books.tenants().all(|tenant| turn.shares.of(tenant, fast) == Share::FREE) {
             self.competing.clear();
             self.competing.push(Member::ANYBODY);
         }
         if !self.competing.is_empty() {
-            let high = turn.ctx.topology.tier(fast).watermarks.high;
             let left = signed(turn.books.room.free(fast)) - signed(high) - claimed;
             self.changes.push(Change::new(None, false, left));
         }
@@ -256,7 +270,7 @@ impl Slices {
                     continue;
                 };
                 let share = turn.shares.of(tenant, TierId::FASTEST);
-                if class == critical && share.floor >= share.cap {
+                if class == critical && share.is_partition() {
                     left = left.saturating_sub(self.exchange_own(tenant, left, turn));
                 }
             }
@@ -368,12 +382,12 @@ impl Slices {
             return true;
         }
         let share = turn.shares.of(turn.ctx.pages.tenant(page), TierId::FASTEST);
-        share.floor >= share.cap || self.may_take(page, frames, turn)
+        share.is_partition() || self.may_take(page, frames, turn)
     }
 
     fn cause_of_giving(page: PageId, upper: TierId, turn: &Turn<'_, '_>) -> Cause {
         let share = turn.shares.of(turn.ctx.pages.tenant(page), TierId::FASTEST);
-        if upper == TierId::FASTEST && share.floor >= share.cap {
+        if upper == TierId::FASTEST && share.is_partition() {
             Cause::AtShare
         } else {
             Cause::MakeRoom
@@ -388,7 +402,7 @@ impl Slices {
         let tenant = turn.ctx.pages.tenant(page);
         let share = turn.shares.of(tenant, TierId::FASTEST);
         let held = turn.books.held(tenant, TierId::FASTEST);
-        share.floor >= share.cap || held.saturating_sub(turn.frames(&[page])) >= share.floor
+        share.is_partition() || held.saturating_sub(turn.frames(&[page])) >= share.floor
     }
 }
 

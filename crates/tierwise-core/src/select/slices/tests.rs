@@ -41,7 +41,7 @@ impl Enforced {
 
     fn partition(&mut self, pages: &[u64]) {
         for (tenant, &pages) in pages.iter().enumerate() {
-            self.share(tenant as u16, Share::exactly(Pages(pages)));
+            self.share(tenant as u16, Share::partition(Pages(pages)));
         }
     }
 
@@ -51,6 +51,11 @@ impl Enforced {
             let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
             self.machine.seen.samples.extend(std::iter::repeat_n(sample, times));
         }
+    }
+
+    /// Somebody who is no tenant holds what is free above the high watermark.
+    fn nothing_is_free(&mut self) {
+        self.machine.free[0] = self.machine.topology.tiers[0].watermarks.high;
     }
 
     fn held(&self) -> Vec<u64> {
@@ -99,6 +104,7 @@ fn the_latency_critical_tenant_moves_first_and_the_others_give_in_proportion() {
     let mut enforced = Enforced::new(3, "p_max = 12");
     enforced.machine.born_of(0, 0..10, 0).born_of(0, 10..60, 1);
     enforced.machine.born_of(1, 100..150, 0).born_of(2, 200..230, 0);
+    enforced.nothing_is_free();
     enforced.partition(&[40, 30, 20]);
     enforced.sample(30..40, 2);
     enforced.sample(100..145, 1);
@@ -121,6 +127,7 @@ fn best_effort_tenants_exchange_when_no_latency_critical_one_moves() {
     let mut enforced = Enforced::new(3, "p_max = 5");
     enforced.machine.born_of(0, 0..10, 0).born_of(1, 100..140, 0);
     enforced.machine.born_of(2, 200..210, 0).born_of(2, 210..240, 1);
+    enforced.nothing_is_free();
     enforced.partition(&[10, 30, 20]);
     enforced.slice();
     assert_eq!(enforced.held(), [10, 35, 15]);
@@ -168,11 +175,11 @@ fn a_tenant_whose_promotion_is_slowed_down_exchanges_as_much_less() {
         enforced.slice().iter().filter(|m| m.1 == 0).count()
     };
     assert_eq!(exchanged(&mut enforced, 20), 10);
-    enforced.share(0, Share { promotion: 0.5, ..Share::exactly(Pages(20)) });
+    enforced.share(0, Share { promotion: 0.5, ..Share::partition(Pages(20)) });
     assert_eq!(exchanged(&mut enforced, 30), 5);
-    enforced.share(0, Share { promotion: 0.01, ..Share::exactly(Pages(20)) });
+    enforced.share(0, Share { promotion: 0.01, ..Share::partition(Pages(20)) });
     assert_eq!(exchanged(&mut enforced, 40), 1, "slowed down, never stopped");
-    enforced.share(0, Share::exactly(Pages(20)));
+    enforced.share(0, Share::partition(Pages(20)));
     assert_eq!(exchanged(&mut enforced, 50), 19, "the twenty hottest but the one that is there");
 }
 
@@ -197,7 +204,7 @@ fn tenants_without_a_partition_compete_by_hotness_for_what_is_left() {
     let mut enforced = Enforced::new(3, "");
     enforced.machine.born_of(0, 0..20, 0).born_of(0, 20..40, 1);
     enforced.machine.born_of(1, 100..160, 0).born_of(2, 200..280, 1);
-    enforced.share(0, Share::exactly(Pages(30)));
+    enforced.share(0, Share::partition(Pages(30)));
     enforced.share(1, Share::FREE);
     enforced.share(2, Share::FREE);
     enforced.sample(100..110, 1);
@@ -248,4 +255,36 @@ fn a_slice_is_half_of_what_the_slower_tier_copies_in_it() {
     // 30 GB/s, 10 ms, half of it: 150 MB.
     assert_eq!(enforced.selector.most, Pages(150_000_000 / 4096));
     assert_eq!(enforced.selector.next_wake(), Some(Timestamp(10_000_000)));
+}
+
+/// A program grew from 30 pages to 60 since its partition was computed, and the other one has all that it has.
+#[test]
+fn what_is_free_is_not_taken_away_from_who_holds_more_than_its_partition() {
+    let mut enforced = Enforced::new(2, "");
+    enforced.machine.born_of(0, 0..20, 0).born_of(1, 100..160, 0);
+    enforced.partition(&[40, 30]);
+    (0..5).for_each(|_| assert_eq!(enforced.slice(), []));
+    assert_eq!(enforced.held(), [20, 60]);
+}
+
+/// 15 pages are free above the high watermark of six; 40 are lacking, so 25 go, in proportion to what is held too much.
+#[test]
+fn what_another_lacks_and_is_not_free_is_given_in_proportion() {
+    let mut enforced = Enforced::new(3, "");
+    enforced.machine.born_of(0, 0..60, 1);
+    enforced.machine.born_of(1, 100..149, 0).born_of(2, 200..230, 0);
+    enforced.partition(&[40, 9, 20]);
+    enforced.slice();
+    assert_eq!(enforced.held(), [40, 29, 25]);
+    assert_eq!(enforced.slice(), []);
+}
+
+#[test]
+fn what_is_above_an_operators_cap_goes_whatever_is_free() {
+    let mut enforced = Enforced::new(1, "");
+    enforced.machine.born_of(0, 0..60, 0);
+    enforced.share(0, Share { cap: Pages(50), ..Share::partition(Pages(30)) });
+    enforced.slice();
+    assert_eq!(enforced.held(), [50]);
+    assert_eq!(enforced.slice(), []);
 }

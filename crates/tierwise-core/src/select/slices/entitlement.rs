@@ -1,0 +1,90 @@
+//! What a tenant holds against what it is entitled to.
+//!
+//! A partition is enforced only while somebody lacks what it is entitled to: what a tenant holds beyond it is then taken
+//! away, as much as is lacking and not free, and from all that hold too much in proportion. Where memory is free nobody
+//! gives any, so that a program that grows between two partitions keeps what it allocated.
+
+use crate::stage::Share;
+use crate::units::Pages;
+
+/// One tenant, in base pages of the fastest tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entitlement {
+    /// What it is entitled to, does not hold and has in slower tiers.
+    pub(super) lacks: Pages,
+    /// What it holds above the operator's cap: this goes, whatever is free.
+    pub(super) above_cap: Pages,
+    /// What it holds beyond its partition and within its cap.
+    pub(super) beyond: Pages,
+    /// Of one that competes: what it holds above its floor and within its cap.
+    pub(super) gives: Pages,
+    /// Of one that competes: what it has in slower tiers and may hold.
+    pub(super) takes: Pages,
+}
+
+impl Entitlement {
+    /// Of a tenant that holds so much, and so much in slower tiers.
+    pub(super) fn of(share: &Share, held: Pages, slower: Pages) -> Self {
+        let most = share.cap.max(share.floor);
+        let within = held.min(most);
+        let above_floor = within.saturating_sub(share.floor);
+        let competes = !share.is_partition();
+        let only = |applies: bool, pages: Pages| if applies { pages } else { Pages(0) };
+        Self {
+            lacks: share.floor.saturating_sub(held).min(slower),
+            above_cap: held.saturating_sub(most),
+            beyond: only(!competes, above_floor),
+            gives: only(competes, above_floor),
+            takes: only(competes, share.cap.saturating_sub(within.max(share.floor)).min(slower)),
+        }
+    }
+}
+
+/// Cuts what tenants hold too much of to what is wanted of all together, in proportion. The parts are differences of a
+/// rounded running sum, so that they add up exactly.
+pub(super) fn share_out(beyond: &mut [u64], wanted: u64) {
+    let all: u128 = beyond.iter().map(|&pages| u128::from(pages)).sum();
+    let total = all.min(u128::from(wanted));
+    let (mut sum, mut before) = (0, 0);
+    for pages in beyond.iter_mut().filter(|pages| **pages > 0) {
+        sum += u128::from(*pages);
+        let until = total * sum / all;
+        *pages = (until - before) as u64;
+        before = until;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(share: Share, held: u64, slower: u64) -> [u64; 5] {
+        let its = Entitlement::of(&share, Pages(held), Pages(slower));
+        [its.lacks, its.above_cap, its.beyond, its.gives, its.takes].map(|pages| pages.0)
+    }
+
+    #[test]
+    fn only_the_cap_is_a_limit() {
+        let partition = Share::partition(Pages(30));
+        assert_eq!(of(partition, 20, 50), [10, 0, 0, 0, 0]);
+        assert_eq!(of(partition, 20, 5), [5, 0, 0, 0, 0]);
+        assert_eq!(of(partition, 40, 0), [0, 0, 10, 0, 0]);
+        assert_eq!(of(Share { cap: Pages(36), ..partition }, 40, 0), [0, 4, 6, 0, 0]);
+        let capped = Share { floor: Pages(10), cap: Pages(36), ..Share::FREE };
+        assert_eq!(of(capped, 40, 9), [0, 4, 0, 26, 0]);
+        assert_eq!(of(capped, 30, 9), [0, 0, 0, 20, 6]);
+        assert_eq!(of(capped, 4, 9), [6, 0, 0, 0, 9]);
+    }
+
+    #[test]
+    fn what_is_wanted_is_shared_out_in_proportion() {
+        let shared_out = |mut beyond: [u64; 3], wanted| {
+            share_out(&mut beyond, wanted);
+            beyond
+        };
+        assert_eq!(shared_out([30, 0, 10], 0), [0, 0, 0]);
+        assert_eq!(shared_out([30, 0, 10], 20), [15, 0, 5]);
+        assert_eq!(shared_out([30, 0, 10], 7), [5, 0, 2]);
+        assert_eq!(shared_out([30, 0, 10], 100), [30, 0, 10]);
+    }
+}

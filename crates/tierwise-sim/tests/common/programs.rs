@@ -1,0 +1,99 @@
+//! Programs that map and unmap while they run, and the recorded ones.
+
+use std::path::{Path, PathBuf};
+
+use tierwise_trace::writer::{TraceWriter, WriterOptions};
+use tierwise_trace::{Birth, Header, PageAccess, PageKind, ThreadShare, Window};
+
+/// A program that maps memory in every window and unmaps some of it.
+#[derive(Debug, Clone)]
+pub struct Growing {
+    pub windows: u32,
+    /// Pages mapped in a window, at most.
+    pub births: u32,
+    /// Pages unmapped for each that is mapped: above one it shrinks.
+    pub unmapped: f64,
+    pub seed: u64,
+}
+
+/// The next number of a linear congruential generator (Knuth's MMIX), below `below`.
+fn draw(state: &mut u64, below: u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % below.max(1)
+}
+
+/// Writes it to `path`; returns the pages that it maps in all.
+pub fn growing_trace(program: &Growing, path: &Path) -> u64 {
+    let header = Header {
+        command: vec!["growing".to_owned()],
+        host: "a test".to_owned(),
+        page_size: 4096,
+        window_instructions: 1_000_000,
+        cache: tierwise_trace::cache::DEFAULT,
+    };
+    let options = WriterOptions { level: 1, overwrite: true };
+    let mut writer = TraceWriter::create(path, &header, options).unwrap();
+    let (mut living, mut next, mut state) = (Vec::new(), 0u32, program.seed);
+    let mut owed = 0.0;
+    for _ in 0..program.windows {
+        let births = 1 + draw(&mut state, program.births.into()) as u32;
+        writer
+            .push(&window(births, &mut living, &mut next, &mut owed, program, &mut state))
+            .unwrap();
+    }
+    writer.finish().unwrap();
+    next.into()
+}
+
+fn window(
+    births: u32,
+    living: &mut Vec<u32>,
+    next: &mut u32,
+    owed: &mut f64,
+    program: &Growing,
+    state: &mut u64,
+) -> Window {
+    let mut window = Window { instructions: 1_000_000, ..Window::default() };
+    window.threads.push(ThreadShare { thread: 0, instructions: window.instructions });
+    for page in *next..*next + births {
+        let birth = Birth { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 };
+        window.births.push(birth);
+        living.push(page);
+    }
+    *next += births;
+    for &page in living.iter() {
+        // What was just mapped is touched, of the rest a third.
+        if page + births >= *next || draw(state, 3) == 0 {
+            let misses = 1 + draw(state, 40) as u32;
+            window.accesses.push(PageAccess {
+                page,
+                loads: misses,
+                stores: misses,
+                load_misses: misses,
+                store_misses: misses / 2,
+                supervised: 0,
+                thread: 0,
+            });
+        }
+    }
+    window.accesses.sort_unstable_by_key(|access| access.page);
+    *owed += f64::from(births) * program.unmapped;
+    while *owed >= 1.0 && living.len() > 1 {
+        *owed -= 1.0;
+        let which = draw(state, living.len() as u64) as usize;
+        window.unmaps.push(living.swap_remove(which));
+    }
+    window.unmaps.sort_unstable();
+    window
+}
+
+/// Every shipped recording, by name.
+pub fn traces() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut traces: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "twt")).collect();
+    traces.sort();
+    assert!(!traces.is_empty());
+    traces
+}

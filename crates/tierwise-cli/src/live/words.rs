@@ -123,14 +123,13 @@ pub fn cost(cost: &Cost) -> String {
         String::new()
     };
     format!(
-        "{:.2} % of a processor (budget {:.2} %{stretched}), {:.1} s so far, {:.1} s of it by DAMON, {:.1} s for \
-         moving and {:.1} s for talking to tenants, {} of memory",
+        "{:.2} % of a processor (budget {:.2} %{stretched}), {:.1} s so far, {:.1} s of it by DAMON and {:.1} s for \
+         moving, {} of memory",
         cost.cpu_percent,
         cost.budget_percent,
         cost.cpu_seconds,
         cost.damon_seconds,
         cost.moving_seconds,
-        cost.talking_seconds,
         size(cost.rss_bytes)
     )
 }

@@ -23,6 +23,7 @@ pub mod qemu;
 pub mod quote;
 pub mod roots;
 pub mod settings;
+pub mod state_file;
 pub mod tenant;
 pub mod topology;
 mod worker;

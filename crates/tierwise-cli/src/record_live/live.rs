@@ -1,6 +1,5 @@
 //! The part that needs a live kernel: follow processes, collect, find out which pages are resident.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,7 @@ use tierwise_linux::look::{Look, Seen, Watched};
 use tierwise_linux::process::{Maps, Mounts, Pagemap, Pages, Process, Reader};
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::{Knob, Settings};
+use tierwise_linux::state_file::private_directory;
 use tierwise_linux::tenant::{Follower, Selector, State};
 use tierwise_trace::Window;
 use tierwise_trace::format::Totals;
@@ -96,11 +96,8 @@ impl<'a> Session<'a> {
         if listed && follower.state(TenantId(0)) == State::Waiting {
             return Err(Failure::user(&"no process has one of these numbers; see `ps -e`"));
         }
-        let folder = wish.state.display();
-        fs::create_dir_all(&wish.state).map_err(|error| {
-            Failure::Internal(format!(
-                "{folder}: cannot be made: {error}; start as root, or name another with --state"
-            ))
+        private_directory(&wish.state).map_err(|error| {
+            Failure::Internal(format!("{error}; start as root, or name another with --state"))
         })?;
         let (state, damon) = state_files(&wish.state);
         // Also the lock against a second recording with the same files.

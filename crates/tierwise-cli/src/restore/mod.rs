@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tierwise_linux::damon::admin;
+use tierwise_linux::damon::admin::{self, Left};
 use tierwise_linux::migrate::cache_promoter::cache_record;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings;
@@ -67,19 +67,24 @@ impl Restore {
 /// Turns DAMON's threads off first: the kernel's own use of DAMON cannot be switched on while they run. Nothing is touched while the
 /// owner of the state file runs.
 fn give_back(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>, Failure> {
-    if !state.exists() && !damon.iter().any(|record| record.exists()) {
+    // A link that leads nowhere is there as well.
+    let there = |path: &Path| path.symlink_metadata().is_ok();
+    if !there(state) && !damon.iter().any(|record| there(record)) {
         return Ok(Vec::new());
     }
     let mut lines = Vec::new();
     let report = settings::restore_after(roots, state, || {
-        for record in damon.iter().filter(|record| record.exists()) {
-            let places = admin::clean_up_recorded(roots, record)?;
-            let off =
-                |place: &u32| format!("kdamond {place}: off, unless somebody else has it by now");
-            lines.extend(places.iter().map(off));
-            if places.is_empty() {
-                let record = record.display();
-                lines.push(format!("{record}: of an earlier boot: nothing to turn off"));
+        for record in damon {
+            match admin::clean_up_recorded(roots, record)? {
+                Left::Nothing => {}
+                Left::OtherBoot => {
+                    let record = record.display();
+                    lines.push(format!("{record}: of an earlier boot: nothing to turn off"));
+                }
+                Left::Places(places) => lines.extend(places.iter().map(|place| {
+                    format!("kdamond {place}: off, unless somebody else has it by now")
+                })),
+                Left::Unknown(said) => lines.push(said),
             }
         }
         Ok(())
@@ -151,6 +156,27 @@ mod tests {
         assert_eq!(lines, ["kdamond 0: off, unless somebody else has it by now"]);
         assert_eq!(fs::read_to_string(place.join("state")).unwrap().trim(), "off");
         assert!(!record.exists());
+    }
+
+    #[test]
+    fn whatever_the_state_files_hold_the_rest_is_given_back() {
+        let (tree, roots, restore) = tree();
+        let folder = tree.path().join("state");
+        let (settings, _) = record_live::state_files(&folder);
+        let left = r#"{"version":1,"boot_id":"b1","changes":[{"knob":"numa_balancing","before":"1","written":["2"]}]}"#;
+        for damaged in ["", "{\"boot", "[]", "{\"boot\":\"b1\"}"] {
+            put(&settings, left);
+            put(&roots.proc.join("sys/kernel/numa_balancing"), "2\n");
+            for name in ["settings.json", "damon.json"] {
+                put(&folder.join(name), damaged);
+            }
+            let lines = restore.lines(&roots).unwrap().join("\n");
+            for part in ["settings.json: cannot be used", "damon.json: cannot be used"] {
+                assert!(lines.contains(part), "{lines}");
+            }
+            assert!(lines.ends_with("numa_balancing: 1 again"), "{lines}");
+            assert!(restore.lines(&roots).unwrap().is_empty());
+        }
     }
 
     #[test]

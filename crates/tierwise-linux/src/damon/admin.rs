@@ -19,6 +19,7 @@ use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
+use crate::state_file::Found;
 
 /// Places left empty for others (damo uses one or two): a place is a few hundred bytes of kernel memory.
 const SPARE: u32 = 2;
@@ -63,14 +64,13 @@ impl Admin {
     /// by a process that was killed is turned off first.
     ///
     /// # Errors
-    /// There is no DAMON, or the record cannot be read.
+    /// There is no DAMON, or a kdamond that is ours cannot be turned off.
     pub fn open(roots: &Roots, record_path: Option<&Path>) -> Result<Self> {
         Self::probe(roots)?;
         if let Some(path) = record_path
-            && let Some(left) = Record::load(path, roots)?
+            && let Left::Unknown(said) = clean_up_recorded(roots, path)?
         {
-            clean_up(roots, &left)?;
-            Record::remove(path)?;
+            tracing::warn!("{said}");
         }
         Ok(Self {
             kdamonds: kdamonds(roots),
@@ -232,17 +232,55 @@ pub fn clean_up(roots: &Roots, left: &Record) -> Result<()> {
     Ok(())
 }
 
-/// Turns off what a killed process left, by its record, and removes that. Returns the places that it had.
+/// What a record said of a process that was killed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// There is no record, or none was taken.
+    Nothing,
+    /// It is of an earlier boot.
+    OtherBoot,
+    /// These places were its own: they are off, unless somebody else has them by now.
+    Places(Vec<u32>),
+    /// The record could not be used, and DAMON does not show who turned a kdamond on: this says what is known.
+    Unknown(String),
+}
+
+/// Turns off what a killed process left, by its record, and removes that.
 ///
 /// # Errors
-/// As [`clean_up`], or the record cannot be read or removed.
-pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Vec<u32>> {
-    let left = Record::load(record, roots)?;
-    if let Some(left) = &left {
-        clean_up(roots, left)?;
-    }
+/// As [`clean_up`], or the record cannot be removed.
+pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
+    let left = match Record::load(record, roots)? {
+        Found::Nothing => return Ok(Left::Nothing),
+        Found::OtherBoot => Left::OtherBoot,
+        Found::Damaged(damage) => {
+            return Ok(Left::Unknown(format!("{damage}; {}", running(roots))));
+        }
+        Found::Whole(left) => {
+            clean_up(roots, &left)?;
+            Left::Places(left.taken.into_iter().map(|taken| taken.index).collect())
+        }
+    };
     Record::remove(record)?;
-    Ok(left.into_iter().flat_map(|left| left.taken).map(|taken| taken.index).collect())
+    Ok(left)
+}
+
+/// Which kdamonds run, for people who have to find out whose they are.
+fn running(roots: &Roots) -> String {
+    let folder = kdamonds(roots);
+    let count = patience::number::<u32>(&folder.join("nr_kdamonds")).unwrap_or(0);
+    let on = |index: &u32| {
+        file::holds(&folder.join(index.to_string()).join("state"), "on").unwrap_or(false)
+    };
+    let on: Vec<String> = (0..count).filter(on).map(|index| index.to_string()).collect();
+    if on.is_empty() {
+        return "no kdamond runs: nothing was left".into();
+    }
+    format!(
+        "kdamond {} runs: if no other program uses DAMON, write off to {}/<number>/state",
+        on.join(", "),
+        folder.display()
+    )
 }
 
 fn is_ours(

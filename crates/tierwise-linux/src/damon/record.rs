@@ -1,15 +1,13 @@
 //! What of DAMON is ours, written down before it is used, so that a start after `kill -9` turns it off.
 
-use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LinuxError, Result};
-use crate::file;
 use crate::process::Process;
 use crate::roots::Roots;
+use crate::state_file::{self, Found};
 
 /// One kdamond that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,36 +33,25 @@ impl Record {
     /// # Errors
     /// The boot's identity cannot be read.
     pub fn new(roots: &Roots) -> Result<Self> {
-        Ok(Self { boot: boot_id(roots)?, taken: Vec::new() })
+        Ok(Self { boot: state_file::boot_id(roots)?, taken: Vec::new() })
     }
 
-    /// Reads a record; none if there is no file, or it is of another boot.
+    /// Reads a record.
     ///
     /// # Errors
-    /// The file cannot be read or is not a record.
-    pub fn load(path: &Path, roots: &Roots) -> Result<Option<Self>> {
-        let Some(text) = file::text_if_there(path)? else { return Ok(None) };
-        let record: Self = serde_json::from_str(&text).map_err(|e| LinuxError::Format {
-            path: path.to_owned(),
-            line: Some(e.line()),
-            found: e.to_string(),
-            expected: "the record of kdamonds that Tierwise wrote; delete the file if no Tierwise runs",
-        })?;
-        Ok((record.boot == boot_id(roots)?).then_some(record))
+    /// The file may not be read, or the kernel does not tell the boot.
+    pub fn load(path: &Path, roots: &Roots) -> Result<Found<Self>> {
+        state_file::read(path, "boot", &state_file::boot_id(roots)?, |_| Ok(()))
     }
 
-    /// Writes it beside and renames it, so that there is always a whole one.
+    /// Writes it; it is on the disk when this returns.
     ///
     /// # Errors
-    /// The folder is not there or cannot be written.
+    /// The directory is not there or cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let failed = |e| LinuxError::file(path, "write", e);
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let text = serde_json::to_string(self).map_err(|e| failed(e.into()))?;
-        let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-        beside.write_all(text.as_bytes()).map_err(failed)?;
-        beside.persist(path).map_err(|e| failed(e.error))?;
-        Ok(())
+        let text =
+            serde_json::to_string(self).map_err(|e| LinuxError::file(path, "write", e.into()))?;
+        state_file::write(path, text.as_bytes())
     }
 
     /// Removes the file, once everything is given back.
@@ -72,21 +59,14 @@ impl Record {
     /// # Errors
     /// It is there and cannot be removed.
     pub fn remove(path: &Path) -> Result<()> {
-        match fs::remove_file(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(LinuxError::file(path, "remove", e))
-            }
-            _ => Ok(()),
-        }
+        state_file::remove(path)
     }
-}
-
-fn boot_id(roots: &Roots) -> Result<String> {
-    Ok(file::text(&roots.proc.join("sys/kernel/random/boot_id"))?.trim().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -97,17 +77,15 @@ mod tests {
         fs::create_dir_all(&random).unwrap();
         fs::write(random.join("boot_id"), "one\n").unwrap();
         let path = tree.path().join("damon.json");
-        assert_eq!(Record::load(&path, &roots).unwrap(), None);
+        assert_eq!(Record::load(&path, &roots).unwrap(), Found::Nothing);
         let mut record = Record::new(&roots).unwrap();
         record.taken.push(Taken { index: 2, thread: Some(Process { pid: 7, start_time: 9 }) });
         record.save(&path).unwrap();
-        assert_eq!(Record::load(&path, &roots).unwrap(), Some(record));
+        assert_eq!(Record::load(&path, &roots).unwrap(), Found::Whole(record));
         fs::write(random.join("boot_id"), "two\n").unwrap();
-        assert_eq!(Record::load(&path, &roots).unwrap(), None);
+        assert_eq!(Record::load(&path, &roots).unwrap(), Found::OtherBoot);
         fs::write(&path, "{").unwrap();
-        assert!(
-            Record::load(&path, &roots).unwrap_err().to_string().contains("damon.json:1: found")
-        );
+        assert!(matches!(Record::load(&path, &roots).unwrap(), Found::Damaged(_)));
         Record::remove(&path).unwrap();
         Record::remove(&path).unwrap();
     }

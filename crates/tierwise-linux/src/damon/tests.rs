@@ -149,6 +149,39 @@ fn what_a_killed_process_left_is_turned_off_and_nothing_else() {
 }
 
 #[test]
+fn a_record_that_is_cut_or_flipped_stops_no_start_and_touches_nobody() {
+    let fake = Fake::new(2);
+    let mut admin = fake.admin();
+    let taken = admin.take(1).unwrap();
+    put(&fake.file(0, "contexts/nr_contexts"), "1\n");
+    fake.run(0, 900, 10);
+    admin.note(&taken, &mut Reader::default()).unwrap();
+    taken.into_iter().for_each(std::mem::forget);
+    drop(admin);
+    // Place 1 is somebody else's.
+    fake.run(1, 905, 20);
+    let whole = fs::read(&fake.record).unwrap();
+    for length in 0..whole.len() {
+        fs::write(&fake.record, &whole[..length]).unwrap();
+        let left = admin::clean_up_recorded(&fake.roots, &fake.record).unwrap();
+        let admin::Left::Unknown(said) = left else { panic!("{left:?}") };
+        assert!(said.contains("damon.json.damaged"), "{said}");
+        assert!(said.contains("kdamond 0, 1 runs"), "{said}");
+        assert!(!fake.record.exists());
+    }
+    for at in 0..whole.len() {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1;
+        fs::write(&fake.record, flipped).unwrap();
+        fake.admin();
+        assert_eq!(fake.text(1, "state"), "on", "byte {at}");
+    }
+    fs::write(&fake.record, whole).unwrap();
+    fake.admin();
+    assert_eq!((fake.text(0, "state"), fake.text(1, "state")), ("off".into(), "on".into()));
+}
+
+#[test]
 fn regions_of_a_kdamond_that_stopped_are_none() {
     let fake = Fake::new(1);
     let mut taken = fake.admin().take(1).unwrap();

@@ -5,10 +5,11 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::knob::Knob;
-use super::state::{self, Change, Found};
+use super::state::{self, Change};
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
+use crate::state_file::{self, Damage, Found};
 
 /// What became of a setting that had been changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Report {
     pub fates: Vec<(Knob, Fate)>,
     /// There was a file of an earlier boot: it was removed, and nothing else done.
     pub other_boot: bool,
+    /// The file could not be used, so that no setting is known to be ours: it was set aside.
+    pub damaged: Option<Damage>,
 }
 
 impl fmt::Display for Report {
@@ -43,6 +46,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.other_boot {
             writeln!(f, "the state file was of an earlier boot: nothing to restore")?;
+        }
+        if let Some(damage) = &self.damaged {
+            let names: Vec<&str> = Knob::ALL.iter().map(|knob| knob.name()).collect();
+            writeln!(
+                f,
+                "{damage}; what was changed is not known: compare {} with what this machine should have",
+                names.join(", ")
+            )?;
         }
         for (knob, fate) in &self.fates {
             let name = knob.name();
@@ -95,8 +106,7 @@ impl Settings {
     /// report says what that was.
     ///
     /// # Errors
-    /// Another process works with this state file, it is damaged (nothing is changed then), or a setting cannot be given
-    /// back.
+    /// Another process works with this state file, or a setting cannot be given back.
     pub fn open(roots: &Roots, path: &Path) -> Result<(Self, Report)> {
         Self::open_after(roots, path, || Ok(()))
     }
@@ -113,7 +123,7 @@ impl Settings {
     ) -> Result<(Self, Report)> {
         let lock = lock(path)?;
         first()?;
-        let boot_id = state::boot_id(roots)?;
+        let boot_id = state_file::boot_id(roots)?;
         let found = state::read(path, &boot_id)?;
         let (roots, path) = (roots.clone(), path.to_owned());
         let mut settings = Self { roots, path, boot_id, changes: Vec::new(), _lock: lock };
@@ -123,8 +133,9 @@ impl Settings {
                 state::write(&settings.path, &settings.boot_id, &[])?;
                 Report { other_boot: true, ..Report::default() }
             }
-            Found::Changes(changes) => {
-                settings.changes = changes;
+            Found::Damaged(damage) => Report { damaged: Some(damage), ..Report::default() },
+            Found::Whole(state) => {
+                settings.changes = state.changes;
                 settings.give_back()?
             }
         };

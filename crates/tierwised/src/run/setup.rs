@@ -10,7 +10,8 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Bandwidth;
 use tierwise_core::world::World;
 
-use tierwise_linux::damon::{admin, physical};
+use tierwise_linux::damon::admin::{self, Left};
+use tierwise_linux::damon::physical;
 use tierwise_linux::look::Look;
 use tierwise_linux::look::auto::{Chosen, auto};
 use tierwise_linux::look::damon_paddr::DamonPaddr;
@@ -22,6 +23,7 @@ use tierwise_linux::look::soft_dirty::SoftDirty;
 use tierwise_linux::migrate::Limits;
 use tierwise_linux::migrate::cache_promoter::cache_record;
 use tierwise_linux::settings::{Knob, Settings};
+use tierwise_linux::state_file::private_directory;
 use tierwise_linux::tenant::Selector;
 use tierwise_linux::topology::{Host, Verdict};
 use tierwise_linux::world::{LiveWorld, Settings as WorldSettings, damon_record};
@@ -60,14 +62,18 @@ pub(super) fn open_settings(
     history: &mut History,
 ) -> anyhow::Result<Settings> {
     let state = &start.config.state;
-    std::fs::create_dir_all(state).with_context(|| {
-        format!("{}: cannot make the folder of the state file", state.display())
-    })?;
+    private_directory(state)?;
+    let mut unknown = Vec::new();
     let (mut settings, report) =
         Settings::open_after(&start.roots, &state.join("settings.json"), || {
-            admin::clean_up_recorded(&start.roots, &damon_record(state))?;
-            admin::clean_up_recorded(&start.roots, &cache_record(state)).map(drop)
+            for record in [damon_record(state), cache_record(state)] {
+                if let Left::Unknown(said) = admin::clean_up_recorded(&start.roots, &record)? {
+                    unknown.push(said);
+                }
+            }
+            Ok(())
         })?;
+    unknown.into_iter().for_each(|said| history.notice(0.0, said));
     report
         .to_string()
         .lines()

@@ -129,18 +129,45 @@ fn a_file_of_another_boot_is_forgotten() {
 }
 
 #[test]
-fn a_damaged_file_is_kept_and_nothing_is_touched() {
+fn a_damaged_file_is_kept_aside_and_stops_nobody() {
     let m = machine();
     let mut settings = m.open();
     settings.take(Knob::NumaBalancing, "0").unwrap();
     kill(settings);
-    let whole = fs::read_to_string(m.state()).unwrap();
-    for damaged in [&whole[..whole.len() / 2], "", "[]"] {
-        fs::write(m.state(), damaged).unwrap();
-        let said = Settings::open(&m.roots, &m.state()).unwrap_err().to_string();
-        assert!(said.contains("settings.json") && said.contains("nothing was changed"), "{said}");
-        assert_eq!(fs::read_to_string(m.state()).unwrap(), damaged);
+    let whole = fs::read(m.state()).unwrap();
+    // The last byte ends the line: without it the file is whole.
+    for length in 0..whole.len() - 1 {
+        fs::write(m.state(), &whole[..length]).unwrap();
+        let (settings, report) = Settings::open(&m.roots, &m.state()).unwrap();
+        let said = report.to_string();
+        assert!(said.contains("settings.json.damaged"), "{said}");
+        assert!(said.contains("compare ") && said.contains("numa_balancing"), "{said}");
         assert_eq!(m.shows(Knob::NumaBalancing), "0");
+        drop(settings);
+        assert!(!m.state().exists());
+    }
+    // What it may do next is as on any machine.
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "1").unwrap();
+    assert_eq!(settings.give_back().unwrap().fates.len(), 1);
+}
+
+#[test]
+fn a_flipped_byte_stops_nobody() {
+    let m = machine();
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    kill(settings);
+    let whole = fs::read(m.state()).unwrap();
+    for at in 0..whole.len() {
+        for mask in [1, 1 << 7] {
+            let mut flipped = whole.clone();
+            flipped[at] ^= mask;
+            fs::write(m.state(), flipped).unwrap();
+            m.restore();
+            assert!(!m.state().exists());
+            m.set(Knob::NumaBalancing, "0\n");
+        }
     }
 }
 

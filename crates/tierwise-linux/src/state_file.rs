@@ -1,0 +1,232 @@
+//! Files that outlive the process: what was taken from the kernel is in them, so that a successor gives it back.
+//!
+//! A file is written beside, on the disk, and renamed, so that a power loss leaves the old one or the new one. What is read
+//! may still be anything: a file that cannot be used is kept aside as `NAME.damaged` and said, and never stops a start.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::geteuid;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{LinuxError, Result};
+use crate::file;
+use crate::roots::Roots;
+
+/// Longest state file: a hundred times what all settings and a thousand kdamonds take.
+const LONGEST: u64 = 4 << 20;
+
+/// Damaged files that are kept side by side; more of them tell nothing new.
+const MOST_KEPT: u32 = 9;
+
+/// What is in a state file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found<T> {
+    /// There is none.
+    Nothing,
+    /// It is of another boot: the kernel began with its own settings again.
+    OtherBoot,
+    /// This, written in this boot.
+    Whole(T),
+    /// Something that cannot be used. It lies aside now.
+    Damaged(Damage),
+}
+
+/// A state file that could not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    path: PathBuf,
+    problem: String,
+    /// Where it lies now, or why it could not be moved.
+    kept: std::result::Result<PathBuf, String>,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: cannot be used: {}; ", self.path.display(), self.problem)?;
+        match &self.kept {
+            Ok(kept) => write!(f, "kept as {}", kept.display()),
+            Err(error) => write!(f, "cannot be moved aside ({error}): remove it"),
+        }
+    }
+}
+
+/// The identity of this boot.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn boot_id(roots: &Roots) -> Result<String> {
+    file::value(&roots.proc.join("sys/kernel/random/boot_id"), "an identity of this boot")
+}
+
+/// Reads a JSON object that names its boot in the member `boot_member`. The boot is compared before anything else in it counts.
+///
+/// # Errors
+/// The file is there and may not be read.
+pub fn read<T: DeserializeOwned>(
+    path: &Path,
+    boot_member: &str,
+    boot_id: &str,
+    check: impl FnOnce(&T) -> std::result::Result<(), String>,
+) -> Result<Found<T>> {
+    let bytes = match bytes(path)? {
+        None => return Ok(Found::Nothing),
+        Some(Ok(bytes)) => bytes,
+        Some(Err(problem)) => return Ok(Found::Damaged(set_aside(path, problem))),
+    };
+    Ok(match parse(&bytes, boot_member, boot_id, check) {
+        Ok(Some(content)) => Found::Whole(content),
+        Ok(None) => Found::OtherBoot,
+        Err(problem) => Found::Damaged(set_aside(path, problem)),
+    })
+}
+
+/// The content of a state file of this boot; nothing if it is of another boot.
+pub(crate) fn parse<T: DeserializeOwned>(
+    bytes: &[u8],
+    boot_member: &str,
+    boot_id: &str,
+    check: impl FnOnce(&T) -> std::result::Result<(), String>,
+) -> std::result::Result<Option<T>, String> {
+    if bytes.is_empty() {
+        return Err("it is empty".into());
+    }
+    let value: Value =
+        serde_json::from_slice(bytes).map_err(|e| format!("it is cut or is no JSON: {e}"))?;
+    match value.get(boot_member).and_then(Value::as_str) {
+        None => return Err(format!("it has no {boot_member:?}: another program wrote it")),
+        Some(boot) if boot != boot_id => return Ok(None),
+        Some(_) => {}
+    }
+    let content = serde_json::from_value(value).map_err(|e| bounded(&e.to_string()))?;
+    check(&content).map(|()| Some(content))
+}
+
+/// What the file holds, or why that is no state.
+fn bytes(path: &Path) -> Result<Option<std::result::Result<Vec<u8>, String>>> {
+    // A pipe must not block, and a link must not lead elsewhere.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match open(path, flags, Mode::empty()) {
+        Ok(descriptor) => File::from(descriptor),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(rustix::io::Errno::LOOP) => return Ok(Some(Err("it is a symbolic link".into()))),
+        Err(rustix::io::Errno::NXIO) => return Ok(Some(Err("it is no file".into()))),
+        Err(e) => return Err(LinuxError::file(path, "read", e.into())),
+    };
+    let failed = |e| LinuxError::file(path, "read", e);
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Ok(Some(Err("it is no file".into())));
+    }
+    let mut bytes = Vec::new();
+    match file.take(LONGEST + 1).read_to_end(&mut bytes) {
+        Ok(read) if read as u64 > LONGEST => {
+            Ok(Some(Err(format!("it has more than {LONGEST} bytes"))))
+        }
+        Ok(_) => Ok(Some(Ok(bytes))),
+        Err(e) => Ok(Some(Err(format!("it cannot be read: {e}")))),
+    }
+}
+
+fn set_aside(path: &Path, problem: String) -> Damage {
+    let kept = aside(path);
+    let moved = fs::rename(path, &kept).and_then(|()| sync_name(path));
+    let kept = moved.map(|()| kept).map_err(|e| e.to_string());
+    Damage { path: path.to_owned(), problem, kept }
+}
+
+/// The first free name; the last one is used again.
+fn aside(path: &Path) -> PathBuf {
+    let name = |number: u32| {
+        let mut name = OsString::from(path);
+        name.push(".damaged");
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        PathBuf::from(name)
+    };
+    let free = |path: &PathBuf| fs::symlink_metadata(path).is_err();
+    (1..MOST_KEPT).map(name).find(free).unwrap_or_else(|| name(MOST_KEPT))
+}
+
+/// A parser's message may quote the file.
+fn bounded(text: &str) -> String {
+    // A line of a terminal, twice.
+    text.chars().take(160).flat_map(char::escape_debug).collect()
+}
+
+/// Replaces a file. It is on the disk under its name when this returns, or the old one is still there.
+///
+/// # Errors
+/// The directory is not there, is full, or may not be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let replace = || {
+        let mut beside = tempfile::NamedTempFile::new_in(directory(path))?;
+        beside.write_all(bytes)?;
+        beside.as_file().sync_all()?;
+        beside.persist(path).map_err(|e| e.error)?;
+        sync_name(path)
+    };
+    replace().map_err(|e| LinuxError::file(path, "write", e))
+}
+
+/// Removes a file. That it is gone is on the disk when this returns; that it was not there is no failure.
+///
+/// # Errors
+/// It is there and cannot be removed.
+pub fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => {
+            other.and_then(|()| sync_name(path)).map_err(|e| LinuxError::file(path, "remove", e))
+        }
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A rename is on the disk when its directory is.
+fn sync_name(path: &Path) -> io::Result<()> {
+    File::open(directory(path)).and_then(|directory| directory.sync_all())
+}
+
+/// Makes a directory that only this user may use, if it is not there. One that is there must be as safe: who may write to it
+/// may replace what is in it.
+///
+/// # Errors
+/// It cannot be made, is no directory, belongs to somebody who is neither root nor this user, or others may write to it.
+pub fn private_directory(path: &Path) -> Result<()> {
+    // The mode counts from the moment of creation: a change afterwards leaves a gap.
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| LinuxError::file(path, "make the directory", e))?;
+    let found = fs::metadata(path).map_err(|e| LinuxError::file(path, "look at", e))?;
+    let shown = path.display();
+    let (owner, mode) = (found.uid(), found.permissions().mode() & 0o7777);
+    if owner != 0 && owner != geteuid().as_raw() {
+        return Err(LinuxError::Missing {
+            what: format!("{shown}: the directory belongs to user {owner}; allowed: root"),
+            remedy: format!(
+                "look at what is in it, then `chown root {shown}`, or configure another"
+            ),
+        });
+    }
+    if mode & 0o022 != 0 {
+        return Err(LinuxError::Missing {
+            what: format!("{shown}: the directory has mode {mode:04o}, and others may write to it"),
+            remedy: format!(
+                "look at what is in it, then `chmod 0700 {shown}`, or configure another"
+            ),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -256,7 +256,7 @@ pub(crate) mod deep {
         let mut chain =
             vec![openat(CWD, top, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap()];
         (1..levels).for_each(|i| chain.push(open(&chain[i - 1])));
-        for folder in chain.iter().rev() {
+        for folder in chain[..levels].iter().rev() {
             unlinkat(folder, &NAME[..], AtFlags::REMOVEDIR).unwrap();
         }
     }

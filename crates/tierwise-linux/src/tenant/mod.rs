@@ -7,7 +7,7 @@
 
 mod membership;
 pub mod numa_maps;
-mod qemu;
+pub(crate) mod qemu;
 mod reading;
 mod selector;
 

@@ -16,6 +16,8 @@
 pub mod blocks;
 pub mod carry;
 pub mod faults;
+#[cfg(test)]
+mod hostile;
 pub mod looker;
 pub mod meter;
 pub mod room;

@@ -19,7 +19,7 @@ const BLOCK: u64 = 64 << 10;
 
 /// Where pages are, by address; node 0 if nobody moved them.
 #[derive(Default)]
-struct Pretender {
+pub(super) struct Pretender {
     nodes: HashMap<usize, i32>,
     clock: Duration,
     full: bool,

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Bytes;
 use tierwise_sim::run::Prepared;
 
@@ -20,10 +21,11 @@ use crate::{input, output};
 use limits::{Limit, LimitArgument};
 use search::{Point, Search};
 
-/// Say how little fast memory programs need under a policy.
+/// Say how little fast memory programs need, and under which policy.
 ///
 /// The programs run on their machine with fastest tiers of different sizes, from none to a tenth more
-/// than all they have resident: first a coarse sweep, then a bisection to 1 % of the resident memory
+/// than all they have resident. Each size is tried under each policy considered, and what served it best
+/// counts: no answer comes from a policy that loses to leaving pages where they are (`static`). First a coarse sweep, then a bisection to 1 % of the resident memory
 /// between the largest size that breaks a tenant's limit and the next that does not. A tenant's limit is a
 /// slowdown against a machine with fast memory only, or, for a service, its SLO. The knee is the point of
 /// the sweep farthest below the line from its first to its last (Kneedle, Satopää et al. 2011).
@@ -37,9 +39,9 @@ pub struct Advise {
     /// minute or longer.
     #[arg(required = true, value_name = "SCENARIO|TRACE")]
     sources: Vec<PathBuf>,
-    /// The policy that decides what lies in fast memory (see `tierwise policies`).
-    #[arg(long, default_value = "tierwise", value_name = "NAME")]
-    policy: String,
+    /// The policies considered beside `static` (see `tierwise policies`).
+    #[arg(long, default_value = "tierwise", value_name = "NAMES", value_delimiter = ',')]
+    policy: Vec<String>,
     /// The slowdown that a tenant may have: for all, or for one as NAME=SLOWDOWN; may be repeated
     /// [default: 1.05 for all that have no SLO].
     #[arg(long, value_name = "LIMIT", value_parser = LimitArgument::parse)]
@@ -50,7 +52,7 @@ pub struct Advise {
     /// Seed of whatever is decided by chance.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
-    /// Print JSON: one object with limits, points, answer and knee.
+    /// Print JSON: one object with limits, policies, points, answer and knee.
     #[arg(long)]
     json: bool,
     /// Write a page with a plot, as one HTML file that needs nothing else.
@@ -65,7 +67,10 @@ pub struct Advise {
 #[derive(Debug, Serialize)]
 pub struct Advice {
     pub scenario: String,
+    /// The policy of the answer, or of the largest size if there is none.
     pub policy: String,
+    /// The policies considered, with what each needs by itself.
+    pub policies: Vec<Alone>,
     pub seed: u64,
     pub resident_bytes: u64,
     pub limits: Vec<Limit>,
@@ -78,10 +83,20 @@ pub struct Advice {
     pub sentence: String,
 }
 
+/// A policy by itself.
+#[derive(Debug, Clone, Serialize)]
+pub struct Alone {
+    pub policy: String,
+    /// The smallest of the sizes tried from which on it met all limits; `None` if there is none.
+    pub fast_bytes: Option<u64>,
+}
+
 /// How much is enough.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answer {
     pub fast_bytes: u64,
+    /// The policy that served this size best.
+    pub policy: String,
     pub share_of_resident: f64,
     /// The largest fast memory that was found too small, if any was.
     pub too_small_bytes: Option<u64>,
@@ -96,7 +111,7 @@ pub struct Knee {
 
 impl Advise {
     pub fn execute(&self) -> Outcome {
-        let recipe = input::policy_that_runs(&self.policy)?;
+        let recipes = self.considered()?;
         let scenario = source::scenario(&self.sources)?;
         let name = self.sources[0].to_string_lossy();
         let prepared = Prepared::load(scenario).map_err(|e| Failure::from(e).of(&name))?;
@@ -104,29 +119,53 @@ impl Advise {
         let html = self.html.as_deref().map(NewFile::create).transpose()?;
         let search = Search {
             prepared: &prepared,
-            recipe: &recipe,
+            recipes: &recipes,
             limits: &limits,
             seed: self.seed,
             jobs: self.jobs.map_or(0, NonZeroUsize::get),
         };
         let points = search.points(self.points).map_err(|failure| failure.of(&name))?;
-        let advice = self.advice(&prepared, limits, points);
+        let advice = self.advice(&prepared, &recipes, limits, points);
         if let Some(file) = html {
             print::html(&advice, file)?;
         }
         if self.json { output::json(&advice) } else { print::print(&advice) }
     }
 
-    fn advice(&self, prepared: &Prepared, limits: Vec<Limit>, points: Vec<Point>) -> Advice {
+    /// `static` first, which is preferred where another is no better.
+    fn considered(&self) -> Result<Vec<Recipe>, Failure> {
+        let mut recipes = vec![input::policy_that_runs("static")?];
+        for name in &self.policy {
+            let recipe = input::policy_that_runs(name)?;
+            if !recipes.contains(&recipe) {
+                recipes.push(recipe);
+            }
+        }
+        Ok(recipes)
+    }
+
+    fn advice(
+        &self,
+        prepared: &Prepared,
+        recipes: &[Recipe],
+        limits: Vec<Limit>,
+        points: Vec<Point>,
+    ) -> Advice {
         let page_size = prepared.machine().page_size.0;
         let resident = prepared.resident_pages() * page_size;
         let answer = search::answer(&points, resident);
         Advice {
             scenario: prepared.scenario().name.clone(),
-            policy: self.policy.clone(),
+            policy: answer
+                .as_ref()
+                .map(|answer| &answer.policy)
+                .or_else(|| points.last().map(|last| &last.policy))
+                .cloned()
+                .unwrap_or_default(),
+            policies: search::alone(&points, recipes),
             seed: self.seed,
             resident_bytes: resident,
-            sentence: sentence(&self.policy, resident, &limits, &points, answer.as_ref()),
+            sentence: sentence(resident, &limits, &points, answer.as_ref()),
             limits,
             knee: search::knee(&points),
             answer,
@@ -136,13 +175,7 @@ impl Advise {
 }
 
 /// The answer in words.
-fn sentence(
-    policy: &str,
-    resident: u64,
-    limits: &[Limit],
-    points: &[Point],
-    answer: Option<&Answer>,
-) -> String {
+fn sentence(resident: u64, limits: &[Limit], points: &[Point], answer: Option<&Answer>) -> String {
     let at = |bytes: u64| points.iter().find(|point| point.fast_bytes == bytes);
     let broken = |point: &Point| {
         let tenants = point.tenants.iter().zip(limits).filter(|(tenant, _)| !tenant.meets);
@@ -151,14 +184,16 @@ fn sentence(
     let Some(answer) = answer else {
         return points.last().map_or_else(String::new, |last| {
             format!(
-                "No fast memory is enough under {policy}: even with {}, a tenth more than is resident, {}.",
+                "No fast memory is enough: even with {}, a tenth more than is resident, and under {}, {}.",
                 Bytes(last.fast_bytes),
+                last.policy,
                 broken(last)
             )
         });
     };
     let mut text = format!(
-        "Under {policy} {} of fast memory are enough: {:.0} % of the {} resident",
+        "Under {} {} of fast memory are enough: {:.0} % of the {} resident",
+        answer.policy,
         Bytes(answer.fast_bytes),
         answer.share_of_resident * 100.0,
         Bytes(resident)

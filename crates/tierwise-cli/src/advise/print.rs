@@ -16,6 +16,14 @@ fn limits(advice: &Advice) -> String {
     format!("Limits: {}.", each.collect::<Vec<_>>().join(", "))
 }
 
+fn considered(advice: &Advice) -> String {
+    let each = advice.policies.iter().map(|alone| match alone.fast_bytes {
+        Some(bytes) => format!("{} (by itself {} are enough)", alone.policy, Bytes(bytes)),
+        None => format!("{} (by itself nothing is enough)", alone.policy),
+    });
+    format!("Considered: {}.", each.collect::<Vec<_>>().join(", "))
+}
+
 fn knee(advice: &Advice) -> String {
     advice.knee.as_ref().map_or_else(
         || "The curve has no knee: it lies nowhere below the line from its first point to its last.".to_owned(),
@@ -31,7 +39,7 @@ fn knee(advice: &Advice) -> String {
 }
 
 fn head(advice: &Advice) -> Vec<String> {
-    let mut head = vec!["FAST MEMORY".to_owned(), "OF RESIDENT".to_owned()];
+    let mut head = ["FAST MEMORY", "OF RESIDENT", "UNDER"].map(str::to_owned).to_vec();
     head.extend(advice.limits.iter().map(|limit| limit.tenant.clone()));
     head.push("LIMITS".to_owned());
     head
@@ -39,7 +47,8 @@ fn head(advice: &Advice) -> Vec<String> {
 
 fn row(advice: &Advice, point: &Point) -> Vec<String> {
     let share = point.fast_bytes as f64 / advice.resident_bytes.max(1) as f64 * 100.0;
-    let mut row = vec![Bytes(point.fast_bytes).to_string(), format!("{share:.1} %")];
+    let size = Bytes(point.fast_bytes).to_string();
+    let mut row = vec![size, format!("{share:.1} %"), point.policy.clone()];
     row.extend(point.tenants.iter().map(cell));
     row.push(if point.meets { "met" } else { "broken" }.to_owned());
     row
@@ -58,9 +67,8 @@ pub fn print(advice: &Advice) -> Outcome {
     let mut out = anstream::stdout().lock();
     writeln!(
         out,
-        "{} under {}, {} resident: slowdown against fast memory only, by tenant",
+        "{}, {} resident: slowdown against fast memory only, by tenant, under the policy that serves each size best",
         advice.scenario,
-        advice.policy,
         Bytes(advice.resident_bytes)
     )?;
     writeln!(out)?;
@@ -73,6 +81,7 @@ pub fn print(advice: &Advice) -> Outcome {
     write_table(&mut out, &table, marked)?;
     writeln!(out)?;
     writeln!(out, "{}", limits(advice))?;
+    writeln!(out, "{}", considered(advice))?;
     writeln!(out, "{}", advice.sentence)?;
     writeln!(out, "{}", knee(advice))?;
     Ok(out.flush()?)
@@ -106,7 +115,7 @@ pub fn html(advice: &Advice, file: NewFile) -> Outcome {
     };
     Sheet {
         title: format!("How little fast memory does {} need?", advice.scenario),
-        lines: vec![advice.sentence.clone(), limits(advice), knee(advice)],
+        lines: vec![advice.sentence.clone(), limits(advice), considered(advice), knee(advice)],
         plot,
         tables: vec![table],
     }

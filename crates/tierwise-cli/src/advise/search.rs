@@ -8,7 +8,7 @@ use tierwise_sim::result::TenantResult;
 use tierwise_sim::run::{Prepared, RunOptions, enough_slow, run};
 
 use super::limits::{Limit, meets_limits};
-use super::{Answer, Knee};
+use super::{Alone, Answer, Knee};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -19,11 +19,23 @@ const PRECISION: f64 = 0.01;
 #[derive(Debug, Clone, Serialize)]
 pub struct Point {
     pub fast_bytes: u64,
+    /// The policy that served this size best: the rest is what came of it.
+    pub policy: String,
     /// Geometric mean of the tenants' slowdowns.
     pub slowdown: f64,
     /// All tenants are within their limits.
     pub meets: bool,
     pub tenants: Vec<TenantPoint>,
+    /// What came of it under each policy considered, in their order.
+    pub considered: Vec<PolicyPoint>,
+}
+
+/// One size under one policy.
+#[derive(Debug, Clone, Serialize)]
+pub struct PolicyPoint {
+    pub policy: String,
+    pub slowdown: f64,
+    pub meets: bool,
 }
 
 /// What came of it for one tenant.
@@ -40,7 +52,8 @@ pub struct TenantPoint {
 /// What is searched.
 pub struct Search<'a> {
     pub prepared: &'a Prepared,
-    pub recipe: &'a Recipe,
+    /// The policies considered; of equals the first is preferred.
+    pub recipes: &'a [Recipe],
     pub limits: &'a [Limit],
     pub seed: u64,
     /// Runs at once; zero for one a processor.
@@ -85,23 +98,82 @@ impl Search<'_> {
 
     fn at(&self, fast: Bytes, progress: &Progress) -> Result<Point, Failure> {
         let mut job = progress.job(&self.prepared.scenario().name, &fast.to_string());
-        let options = RunOptions { seed: self.seed, ..RunOptions::default() };
         // Without fast memory there is nothing to decide.
-        let all_slow = Recipe::named("smem-all")?;
-        let page = self.prepared.machine().page_size;
-        let (size, recipe) = if fast == Bytes(0) { (page, &all_slow) } else { (fast, self.recipe) };
-        let sized = self.prepared.resized(enough_slow(self.prepared, size))?;
-        let result = run(&sized, recipe, &options, &mut |share| job.reached(share))?.result;
+        if fast == Bytes(0) {
+            let sized = self.prepared.resized(enough_slow(self.prepared, self.page()))?;
+            let point = self.under(&Recipe::named("smem-all")?, &sized, fast, |share| {
+                job.reached(share);
+            })?;
+            job.done();
+            return Ok(point);
+        }
+        let sized = self.prepared.resized(enough_slow(self.prepared, fast))?;
+        let all = self.recipes.len() as f64;
+        let each = self.recipes.iter().enumerate().map(|(i, recipe)| {
+            self.under(recipe, &sized, fast, |share| job.reached((i as f64 + share) / all))
+        });
+        let each: Vec<Point> = each.collect::<Result<_, _>>()?;
         job.done();
+        best(each).ok_or_else(|| Failure::Internal("no policy was considered".to_owned()))
+    }
+
+    fn page(&self) -> Bytes {
+        self.prepared.machine().page_size
+    }
+
+    /// One size under one policy.
+    fn under(
+        &self,
+        recipe: &Recipe,
+        sized: &Prepared,
+        fast: Bytes,
+        mut progress: impl FnMut(f64),
+    ) -> Result<Point, Failure> {
+        let options = RunOptions { seed: self.seed, ..RunOptions::default() };
+        let result = run(sized, recipe, &options, &mut progress)?.result;
         let tenants = result.tenants.iter().zip(self.limits);
         let tenants: Vec<TenantPoint> = tenants.map(|(t, limit)| tenant_point(t, limit)).collect();
         Ok(Point {
             fast_bytes: fast.0,
+            policy: recipe.name().to_owned(),
             slowdown: result.slowdown,
             meets: tenants.iter().all(|tenant| tenant.meets),
             tenants,
+            considered: Vec::new(),
         })
     }
+}
+
+/// The point of the policy that served a size best: within the limits if any is, and then the quickest. Of equals the
+/// first, which is the one that moves nothing.
+fn best(points: Vec<Point>) -> Option<Point> {
+    let considered = points.iter().map(|point| PolicyPoint {
+        policy: point.policy.clone(),
+        slowdown: point.slowdown,
+        meets: point.meets,
+    });
+    let considered: Vec<PolicyPoint> = considered.collect();
+    let better =
+        |a: &Point, b: &Point| b.meets.cmp(&a.meets).then(a.slowdown.total_cmp(&b.slowdown));
+    let best = points.into_iter().min_by(better)?;
+    Some(Point { considered, ..best })
+}
+
+/// What each policy considered comes to by itself, in their order.
+pub fn alone(points: &[Point], policies: &[Recipe]) -> Vec<Alone> {
+    let under = |point: &Point, policy: &str| {
+        point
+            .considered
+            .iter()
+            .find(|its| its.policy == policy)
+            .map_or(point.meets, |its| its.meets)
+    };
+    let of = |policy: &str| {
+        let broken = points.iter().rposition(|point| !under(point, policy));
+        let enough = points.get(broken.map_or(0, |broken| broken + 1));
+        Alone { policy: policy.to_owned(), fast_bytes: enough.map(|point| point.fast_bytes) }
+    };
+    policies.iter().map(|recipe| of(recipe.name())).collect()
 }
 
 fn tenant_point(result: &TenantResult, limit: &Limit) -> TenantPoint {
@@ -120,6 +192,7 @@ pub fn answer(points: &[Point], resident: u64) -> Option<Answer> {
     let enough = points.get(broken.map_or(0, |broken| broken + 1))?;
     Some(Answer {
         fast_bytes: enough.fast_bytes,
+        policy: enough.policy.clone(),
         share_of_resident: enough.fast_bytes as f64 / resident.max(1) as f64,
         too_small_bytes: broken.map(|broken| points[broken].fast_bytes),
     })
@@ -151,9 +224,11 @@ mod tests {
     fn points(slowdowns: &[f64], limit: f64) -> Vec<Point> {
         let point = |(i, &slowdown): (usize, &f64)| Point {
             fast_bytes: 10 * i as u64,
+            policy: "p".to_owned(),
             slowdown,
             meets: slowdown <= limit,
             tenants: Vec::new(),
+            considered: Vec::new(),
         };
         slowdowns.iter().enumerate().map(point).collect()
     }
@@ -171,6 +246,24 @@ mod tests {
         assert!(answer(&points(&[3.0, 2.0, 1.5], 1.05), 20).is_none());
         let answer = answer(&points(&[1.0, 1.0], 1.05), 20).unwrap();
         assert_eq!((answer.fast_bytes, answer.too_small_bytes), (0, None));
+    }
+
+    fn under(policy: &str, slowdown: f64, meets: bool) -> Point {
+        let point = points(&[slowdown], 0.0).remove(0);
+        Point { policy: policy.to_owned(), meets, ..point }
+    }
+
+    #[test]
+    fn a_policy_that_loses_to_another_does_not_answer() {
+        let by = |points| best(points).unwrap().policy;
+        assert_eq!(by(vec![under("static", 1.0, true), under("harmful", 1.2, false)]), "static");
+        assert_eq!(by(vec![under("static", 1.0, true), under("harmful", 1.01, true)]), "static");
+        assert_eq!(by(vec![under("static", 1.0, true), under("same", 1.0, true)]), "static");
+        assert_eq!(by(vec![under("static", 1.2, false), under("good", 1.01, true)]), "good");
+        // One that keeps an SLO at the price of the others keeps the limits.
+        assert_eq!(by(vec![under("static", 1.2, false), under("slo", 1.3, true)]), "slo");
+        let all = best(vec![under("static", 1.2, false), under("good", 1.01, true)]).unwrap();
+        assert_eq!(all.considered.len(), 2);
     }
 
     #[test]

@@ -21,6 +21,7 @@ fn the_answer_is_between_what_is_enough_and_what_is_not() {
             "knee",
             "limits",
             "points",
+            "policies",
             "policy",
             "resident_bytes",
             "scenario",
@@ -35,10 +36,35 @@ fn the_answer_is_between_what_is_enough_and_what_is_not() {
     let gap = enough.as_u64().unwrap() - short.as_u64().unwrap();
     // 400 pages are resident: 1 % of them are four.
     assert!(gap > 0 && gap <= 4 * 4096, "{advice}");
+    assert_eq!(policies(&advice), ["static", "tierwise"]);
     for point in points {
+        let considered = point["considered"].as_array().unwrap();
+        let untouched = considered.iter().find(|its| its["policy"] == "static");
+        let slowdown = |of: &Value| of["slowdown"].as_f64().unwrap();
+        let loses = |its: &Value| its["meets"] == true && slowdown(its) < slowdown(point);
+        assert!(!untouched.is_some_and(loses), "{point}");
         let within = point["tenants"][0]["slowdown"].as_f64().unwrap() <= 1.3;
         assert_eq!(point["meets"], within, "{point}");
     }
+}
+
+fn policies(advice: &Value) -> Vec<&str> {
+    let all = advice["policies"].as_array().unwrap();
+    all.iter().map(|its| its["policy"].as_str().unwrap()).collect()
+}
+
+/// AutoTiering pays for faults on fast pages too, so that it loses to doing nothing where all is fast.
+#[test]
+fn a_policys_own_harm_does_not_answer() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let found = advice(&[&scenario, "--policy", "autotiering-opm,tierwise"]);
+    assert_eq!(policies(&found), ["static", "autotiering-opm", "tierwise"]);
+    let enough = found["answer"]["fast_bytes"].as_u64().unwrap();
+    for alone in found["policies"].as_array().unwrap() {
+        assert!(alone["fast_bytes"].as_u64().is_none_or(|bytes| enough <= bytes), "{found}");
+    }
+    assert_eq!(found["policy"], found["answer"]["policy"]);
 }
 
 #[test]
@@ -48,7 +74,13 @@ fn there_is_a_table_a_sentence_and_a_plot() {
     let html = folder.name("advice.html");
     let out =
         succeeded(&["advise", &scenario, "--points", "5", "--slowdown", "w=1.4", "--html", &html]);
-    for part in ["FAST MEMORY", "of fast memory are enough", "Limits: w 1.4 x.", "knee"] {
+    for part in [
+        "FAST MEMORY",
+        "of fast memory are enough",
+        "Limits: w 1.4 x.",
+        "Considered: static",
+        "knee",
+    ] {
         assert!(out.contains(part), "{part}: {out}");
     }
     let page = fs::read_to_string(html).unwrap();

@@ -11,11 +11,15 @@ cargo bench -p tierwise-trace --bench reading -- --noplot | tee "$out/reading.tx
 cargo bench -p tierwise-learn --bench decision -- --noplot | tee "$out/decision.txt"
 
 echo "== replay, access by access, against libCacheSim"
-cargo build --release -p tierwise-sim --example replay_rate --example one_terabyte
+cargo build --release -p tierwise-sim --example replay_rate --example one_terabyte --example enough_fast
 scripts/bench/replay.sh traces/redis-ycsb-a.twt 100000000 | tee "$out/replay.json"
 
 echo "== one terabyte of 4 KiB pages"
 target/release/examples/one_terabyte multi-clock | tee "$out/one_terabyte.json"
+
+echo "== every policy with fast memory enough for everything, worst first"
+target/release/examples/enough_fast 1.1 1 traces/*.twt > "$out/enough_fast.txt"
+head -n 20 "$out/enough_fast.txt"
 
 echo "== every policy on every recorded program"
 cargo build --release -p tierwise-cli

@@ -17,6 +17,7 @@
 
 mod error;
 mod section;
+mod slip;
 
 pub use error::{ConfigError, nearest};
 pub use section::Section;

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, nearest};
-use super::line_of;
+use super::{line_of, slip};
 use crate::tenant::Limit;
 use crate::units::Bytes;
 
@@ -179,7 +179,12 @@ impl<'a> Section<'a> {
             _ => None,
         };
         parsed.filter(|n| allowed.contains(n)).map(Some).ok_or_else(|| {
-            self.wrong(key, value, format!("a whole number {}", range_words(&allowed, &u64::MAX)))
+            let hint = slip::whole(key, value, &allowed);
+            self.wrong(
+                key,
+                value,
+                format!("a whole number {}{hint}", range_words(&allowed, &u64::MAX)),
+            )
         })
     }
 
@@ -227,7 +232,8 @@ impl<'a> Section<'a> {
             _ => None,
         };
         parsed.filter(|n| allowed.contains(n)).map(Some).ok_or_else(|| {
-            self.wrong(key, value, format!("a number {}", range_words(&allowed, &f64::MAX)))
+            let hint = slip::hint(key, value, &allowed);
+            self.wrong(key, value, format!("a number {}{hint}", range_words(&allowed, &f64::MAX)))
         })
     }
 
@@ -255,7 +261,10 @@ impl<'a> Section<'a> {
     ) -> Result<Vec<f64>, ConfigError> {
         let Some(value) = self.value(key) else { return Ok(Vec::new()) };
         let words = range_words(&allowed, &f64::MAX);
-        let wrong = |found| self.wrong(key, found, format!("a list of numbers {words}"));
+        let wrong = |found| {
+            let hint = slip::hint(key, found, &allowed);
+            self.wrong(key, found, format!("a list of numbers {words}{hint}"))
+        };
         let DeValue::Array(array) = value.get_ref() else { return Err(wrong(value.get_ref())) };
         let number = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
             DeValue::Integer(i) => i.as_str().parse::<f64>().ok(),
@@ -325,7 +334,10 @@ impl<'a> Section<'a> {
             DeValue::Integer(i) => share(i.as_str()).map(Some),
             _ => None,
         };
-        parsed.ok_or_else(|| self.wrong(key, value, LIMIT))
+        parsed.ok_or_else(|| {
+            let hint = slip::hint(key, value, &(0.0..=1.0));
+            self.wrong(key, value, format!("{LIMIT}{hint}"))
+        })
     }
 
     /// Limits by tier, fastest first: one for the fastest tier, or a list; "none" for a tier without.
@@ -428,7 +440,7 @@ mod tests {
         );
         assert_eq!(
             refusal("n = -1", |s| s.whole("n", 1..=u64::MAX).err()),
-            "x.toml:1: n: found -1; allowed: a whole number of at least 1"
+            "x.toml:1: n: found -1; allowed: a whole number of at least 1; did you mean 1?"
         );
         assert_eq!(
             refusal("c = \"0GiB\"", |s| s.bytes("c").err()),

@@ -4,6 +4,7 @@ use tierwise_core::config::{ConfigError, Section};
 use tierwise_core::units::Bytes;
 use tierwise_trace::generate::{self, GENERATORS, GenerateError, GeneratorSpec, Motion};
 
+use super::combination;
 use crate::scenario::Source;
 
 /// Bytes of the base pages that generators count in.
@@ -20,6 +21,7 @@ pub(super) fn generator(section: &Section<'_>) -> Result<Source, ConfigError> {
     }
     let spec = spec(section)?;
     section.finish()?;
+    combination::generator(section, pattern)?;
     // The ground truth is made of the same pattern, without the tables of a whole program.
     match generate::ground_truth(pattern, &spec) {
         Ok(_) => Ok(Source::Generator(pattern.to_owned(), spec)),

@@ -11,6 +11,10 @@ use crate::scenario::TierSize;
 /// Pages that a machine may have: a page's number has 32 bits.
 const MAX_PAGES: u64 = u32::MAX as u64;
 
+/// Sizes as shares of the resident set: with twice of it everything fits whatever the watermarks are, and a larger
+/// number is meant in per cent.
+const SHARES: std::ops::RangeInclusive<f64> = 0.0..=2.0;
+
 /// The slow tier when no size is given: everything fits, and watermarks never matter there.
 const ROOMY: TierSize = TierSize::ShareOfResident(2.0);
 
@@ -246,8 +250,7 @@ impl SizeKeys {
         share_key: &'static str,
     ) -> Result<Self, ConfigError> {
         let bytes = section.bytes(bytes_key)?;
-        // A tier a hundred times as large as the programs is a typing error.
-        let share = section.number(share_key, 0.0..=100.0)?;
+        let share = section.number(share_key, SHARES)?;
         Ok(Self { bytes_key, bytes, share_key, share })
     }
 

@@ -37,6 +37,7 @@
 //!
 //! `docs/cli.md` shows how to check a file; the shipped ones are in `scenarios/`.
 
+mod combination;
 mod generator;
 mod hardware;
 mod machine;
@@ -128,17 +129,23 @@ fn check_times(
         );
         return Err(section.error("start_s", problem));
     }
-    let endless = match &workload.source {
-        Source::Generator(_, spec) => spec.windows.is_none(),
-        Source::Service(_) => true,
-        Source::Trace(_) => false,
-    };
-    if endless && workload.stop.is_none() && duration.is_none() {
-        let problem = "this program never ends; give generator.windows, stop_s, or the scenario's \
-                       duration_s";
-        return Err(section.error("generator", problem));
+    if duration.is_some() || workload.stop.is_some() {
+        return Ok(());
     }
-    Ok(())
+    match &workload.source {
+        Source::Trace(_) => Ok(()),
+        Source::Generator(_, spec) if spec.windows.is_some() => Ok(()),
+        Source::Generator(..) => {
+            let problem = "this program never ends; give generator.windows, stop_s, or the \
+                           scenario's duration_s";
+            Err(section.error("generator", problem))
+        }
+        Source::Service(_) => {
+            let problem =
+                "a service never ends by itself; give stop_s, or the scenario's duration_s";
+            Err(section.error("service", problem))
+        }
+    }
 }
 
 /// A name that can stand in a table: some letters, no control characters.

@@ -159,7 +159,7 @@ fn sizes_that_make_no_machine_are_refused() {
     );
     assert_eq!(
         with("fast_share = -1\n"),
-        "s.toml:5: machine.fast_share: found -1; allowed: a number from 0 to 100"
+        "s.toml:5: machine.fast_share: found -1; allowed: a number from 0 to 2; did you mean 1?"
     );
     assert_eq!(
         with("fast = \"1MiB\"\npage_size = \"8KiB\"\n"),
@@ -307,7 +307,8 @@ fn wrong_generators_are_refused() {
     );
     assert_eq!(
         with("pattern = \"zipf\"\nzipf_exponent = -1\n"),
-        "s.toml:10: workload[0].generator.zipf_exponent: found -1; allowed: a number from 0 to 10"
+        "s.toml:10: workload[0].generator.zipf_exponent: found -1; allowed: a number from 0 to 10; did \
+         you mean 1?"
     );
     assert_eq!(
         with("pattern = \"moving-hot-set\"\nhot_fraction = 0.0\n"),
@@ -341,6 +342,12 @@ fn a_program_without_end_needs_one() {
         refused,
         "s.toml:8: workload[0].generator: this program never ends; give generator.windows, \
          stop_s, or the scenario's duration_s"
+    );
+    let service = workload_refusal("[workload.service]\npreset = \"redis\"\n");
+    assert_eq!(
+        service,
+        "s.toml:8: workload[0].service: a service never ends by itself; give stop_s, or the \
+         scenario's duration_s"
     );
     for end in ["windows = 5\n", ""] {
         let stop = if end.is_empty() { "stop_s = 5\n" } else { "" };
@@ -416,4 +423,56 @@ proptest! {
             Err(error) => prop_assert!((1..=text.lines().count() + 1).contains(&error.line)),
         }
     }
+}
+
+#[test]
+fn numbers_that_are_meant_otherwise_are_refused_with_their_meaning() {
+    let fast = |number: &str| {
+        machine_refusal(&format!("[machine]\npreset = \"dram-cxl\"\nfast_share = {number}\n"))
+    };
+    assert_eq!(
+        fast("33"),
+        "s.toml:5: machine.fast_share: found 33; allowed: a number from 0 to 2; did you mean 0.33?"
+    );
+    assert!(fast("-0.33").ends_with("; did you mean 0.33?"), "{}", fast("-0.33"));
+    assert!(fast("\"33%\"").ends_with("; did you mean 0.33?"), "{}", fast("\"33%\""));
+    for number in ["nan", "inf", "1e300", "-inf"] {
+        assert!(fast(number).ends_with("allowed: a number from 0 to 2"), "{}", fast(number));
+    }
+    let floor = workload_refusal("trace = \"a.twt\"\nfloor = \"70%\"\n");
+    assert!(floor.ends_with("or \"none\"; did you mean 0.7?"), "{floor}");
+    let slo = workload_refusal("trace = \"a.twt\"\nslo_ms = \"20ms\"\n");
+    assert!(slo.ends_with("; did you mean 20?"), "{slo}");
+    let ratio = workload_refusal("[workload.generator]\npattern = \"zipf\"\nwrite_ratio = 5\n");
+    assert!(ratio.ends_with("; did you mean 0.05?"), "{ratio}");
+}
+
+#[test]
+fn keys_that_would_be_ignored_are_refused() {
+    let slo = workload_refusal("trace = \"a.twt\"\nslo_ms = 20\n");
+    assert!(slo.starts_with("s.toml:9: workload[0].slo_ms: a best-effort tenant"), "{slo}");
+    assert!(slo.contains("write class = \"latency-critical\" beside it"), "{slo}");
+    let critical = "class = \"latency-critical\"\nslo_ms = 20\n";
+    parse(&format!("{HEAD}{MACHINE}{WORKLOAD}{critical}")).unwrap();
+
+    let generator = |keys: &str| {
+        workload_refusal(&format!(
+            "[workload.generator]\nwindows = 9\nfootprint = \"8MiB\"\n{keys}"
+        ))
+    };
+    let exponent = generator("pattern = \"uniform\"\nzipf_exponent = 0.9\n");
+    assert!(
+        exponent.contains("zipf_exponent: the pattern \"uniform\" does not read it, only zipf")
+    );
+    let record = generator("pattern = \"zipf\"\nrecord_bytes = 100\n");
+    assert!(record.contains("record_bytes: the pattern \"zipf\" does not read it"), "{record}");
+    let merged = workload_refusal("merge = 2\n[workload.generator]\npattern = \"zipf\"\n");
+    assert!(merged.contains("merge: it joins a trace's windows"), "{merged}");
+
+    let service = "[workload.service]\npreset = \"redis\"\n";
+    let loops = workload_refusal(&format!("loops = 2\n{service}"));
+    assert!(loops.contains("workload[0].loops: a service does not read it"), "{loops}");
+    let own = "slo_ms = 20\n[workload.service]\nmax_per_second = 1\nfootprint = \"8MiB\"\n";
+    let item = workload_refusal(&format!("{own}layout = \"document\"\nitem_bytes = 100\n"));
+    assert!(item.contains("item_bytes: only the layout \"key-value\" reads it"), "{item}");
 }

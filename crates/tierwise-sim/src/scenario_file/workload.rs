@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tierwise_core::config::{ConfigError, Section};
 
-use super::{SECONDS, generator, name, seconds, service};
+use super::{SECONDS, combination, generator, name, seconds, service};
 use crate::scenario::{Class, Source, Workload};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 
@@ -57,6 +57,7 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<Workload, C
         )?,
     };
     section.finish()?;
+    combination::workload(section, &workload)?;
     Ok(workload)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! - [`args`]: the command line.
 //! - [`config`]: what the operator writes.
+//! - [`judgement`]: what that comes to on a machine; the daemon and the commands that check ask here.
 //! - [`run`]: one thread that looks, decides and moves.
 //! - [`view`]: what the outside may see of it, as data.
 //! - [`control`]: commands over a Unix socket, one JSON object a line; also the client's side.
@@ -17,6 +18,7 @@ pub mod control;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
+pub mod judgement;
 pub mod run;
 pub mod system;
 pub mod view;

@@ -94,19 +94,24 @@ pub struct Choice {
     pub writes: Picked,
 }
 
-/// Picks for each purpose the first that is there. References: DAMON, because its cost is bounded, before the idle bitmap, which
-/// visits every page. Writes: soft-dirty bits only, because `PAGEMAP_SCAN` needs programs that take part, which is for the
-/// operator to say.
+/// Picks for each purpose the first that is there. References: DAMON on each process, because its cost is bounded, before the idle
+/// bitmap, which visits every page; DAMON on physical memory, which is coarser, where there is neither. Writes: soft-dirty bits
+/// only, because `PAGEMAP_SCAN` needs programs that take part, which is for the operator to say.
 pub fn auto(roots: &Roots) -> Choice {
-    let pick = |ways: &[Chosen]| pick(ways, |way| way.probe(roots));
+    auto_by(|way| way.probe(roots))
+}
+
+/// As [`auto`], of those ways that a probe of the caller's lets pass.
+pub fn auto_by(probe: impl Fn(Chosen) -> Result<()>) -> Choice {
+    let pick = |ways: &[Chosen]| pick(ways, &probe);
     Choice {
-        references: pick(&[Chosen::DamonVaddr, Chosen::IdleBitmap]),
+        references: pick(&[Chosen::DamonVaddr, Chosen::IdleBitmap, Chosen::DamonPaddr]),
         samples: pick(&[Chosen::PerfSamples]),
         writes: pick(&[Chosen::SoftDirty]),
     }
 }
 
-fn pick(ways: &[Chosen], mut probe: impl FnMut(Chosen) -> Result<()>) -> Picked {
+fn pick(ways: &[Chosen], probe: impl Fn(Chosen) -> Result<()>) -> Picked {
     let mut why = String::new();
     for &way in ways {
         match probe(way) {
@@ -118,7 +123,7 @@ fn pick(ways: &[Chosen], mut probe: impl FnMut(Chosen) -> Result<()>) -> Picked 
             Err(e) => why = format!("{why}; not {}, because {e}", way.name()),
         }
     }
-    Picked { way: None, why: format!("nothing{why}") }
+    Picked { way: None, why: why.trim_start_matches("; ").to_owned() }
 }
 
 #[cfg(test)]
@@ -147,6 +152,20 @@ mod tests {
         let references = auto(&roots).references;
         assert_eq!(references.way, Some(Chosen::DamonVaddr));
         assert!(references.why.starts_with("damon_vaddr, because it finds"), "{}", references.why);
+    }
+
+    #[test]
+    fn physical_memory_is_watched_where_nothing_finer_is_to_be_had() {
+        let paddr_only = |way| match way {
+            Chosen::DamonPaddr => Ok(()),
+            _ => {
+                Err(crate::error::LinuxError::Missing { what: "no".into(), remedy: "none".into() })
+            }
+        };
+        let references = auto_by(paddr_only).references;
+        assert_eq!(references.way, Some(Chosen::DamonPaddr));
+        assert!(references.why.contains("not damon_vaddr, because no"), "{}", references.why);
+        assert_eq!(auto_by(paddr_only).samples.way, None);
     }
 
     #[test]

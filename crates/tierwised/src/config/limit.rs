@@ -8,9 +8,53 @@ use serde::{Deserialize, Serialize};
 use tierwise_core::tenant::Limit;
 use tierwise_core::units::Bytes;
 
+/// What may stand where an amount or a limit belongs: a number is refused, with what is meant by it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "allowed: an amount in quotes with its unit, as \"80GB\"")]
+enum Written {
+    Text(String),
+    Whole(i64),
+    Real(f64),
+}
+
+impl TryFrom<Written> for Amount {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let (found, meant) = match written {
+            Written::Text(text) => return Self::try_from(text),
+            Written::Whole(bytes) => (bytes.to_string(), u64::try_from(bytes).ok()),
+            Written::Real(number) => (number.to_string(), None),
+        };
+        let meant =
+            meant.map_or_else(String::new, |bytes| format!("; did you mean \"{}\"?", Bytes(bytes)));
+        Err(format!("found {found}; allowed: an amount in quotes with its unit{meant}"))
+    }
+}
+
+impl TryFrom<Written> for LimitText {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let number = match written {
+            Written::Text(text) => return Self::try_from(text),
+            Written::Whole(number) => number as f64,
+            Written::Real(number) => number,
+        };
+        // Up to one it is a fraction, above it per cent.
+        let percent = if number <= 1.0 { number * 100.0 } else { number };
+        let meant = if percent > 0.0 && percent <= 100.0 {
+            format!("; did you mean \"{percent}%\"?")
+        } else {
+            String::new()
+        };
+        Err(allowed(&number.to_string()) + &meant)
+    }
+}
+
 /// An amount of memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Written", into = "String")]
 pub struct Amount {
     text: String,
     bytes: Bytes,
@@ -62,7 +106,7 @@ impl JsonSchema for Amount {
 
 /// A floor or a cap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Written", into = "String")]
 pub struct LimitText {
     text: String,
     limit: Limit,
@@ -82,21 +126,25 @@ impl TryFrom<String> for LimitText {
         let limit = if text == "auto" {
             Limit::Auto
         } else if let Some(number) = text.strip_suffix('%') {
-            let percent: f64 = number.trim().parse().map_err(|_| allowed(&text))?;
+            let percent: f64 = number.trim().parse().map_err(|_| quoted(&text))?;
             if !(0.0..=100.0).contains(&percent) {
-                return Err(allowed(&text));
+                return Err(quoted(&text));
             }
             Limit::Resident(percent / 100.0)
         } else {
-            Limit::Bytes(Bytes::parse(&text).map_err(|_| allowed(&text))?)
+            Limit::Bytes(Bytes::parse(&text).map_err(|_| quoted(&text))?)
         };
         Ok(Self { text, limit })
     }
 }
 
-fn allowed(text: &str) -> String {
+fn quoted(text: &str) -> String {
+    allowed(&format!("{text:?}"))
+}
+
+fn allowed(found: &str) -> String {
     format!(
-        "found {text:?}; allowed: an amount (\"80GB\"), a part of what the tenant has resident (\"25%\"), or, for a \
+        "found {found}; allowed: an amount (\"80GB\"), a part of what the tenant has resident (\"25%\"), or, for a \
          floor, \"auto\""
     )
 }

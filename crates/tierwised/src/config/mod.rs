@@ -19,6 +19,7 @@ mod limit;
 mod parse;
 mod tenant;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -262,7 +263,7 @@ impl Config {
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let name = file.display().to_string();
         let text = std::fs::read_to_string(file)
-            .map_err(|e| ConfigError::whole(&name, format!("cannot be read: {e}")))?;
+            .map_err(|e| ConfigError::whole(&name, cannot_be_read(&e)))?;
         Self::parse(&name, &text)
     }
 
@@ -287,7 +288,7 @@ impl Config {
             file: policy.clone(),
             line: 1,
             key: String::new(),
-            problem: format!("cannot be read: {e}"),
+            problem: cannot_be_read(&e),
         })?;
         Recipe::parse(policy, &text)
     }
@@ -305,6 +306,15 @@ impl Config {
     /// The JSON Schema of the file.
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()
+    }
+}
+
+/// Why a file that should be TOML cannot be read, as a plain sentence.
+fn cannot_be_read(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::IsADirectory => "it is a folder; name a file in it".into(),
+        io::ErrorKind::InvalidData => "it is no TOML file: it is not UTF-8 text".into(),
+        _ => format!("cannot be read: {error}"),
     }
 }
 

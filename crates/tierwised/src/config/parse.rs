@@ -1,11 +1,12 @@
 //! From text to configuration, with an error that says where to look and what to write.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 use tierwise_core::config::nearest;
 use tierwise_core::recipe::Recipe;
 
-use super::Config;
+use super::{Config, LookSource};
 
 /// A refusal: file, line, key, what was found, what is allowed, what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +26,15 @@ impl ConfigError {
     /// Something is wrong with the file as a whole.
     pub(super) fn whole(file: &str, problem: String) -> Self {
         Self { file: file.into(), line: None, key: String::new(), problem }
+    }
+
+    /// The policy of a file cannot be run, although the file is right by itself.
+    pub fn of_policy(file: &Path, problem: String) -> Self {
+        let name = file.display().to_string();
+        // A pipe cannot be read again: then the line is not known.
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let place = Place { file: &name, text: &text };
+        place.error(place.line_of(None, "policy"), "policy", problem)
     }
 }
 
@@ -53,6 +63,20 @@ impl Place<'_> {
         lines.find(|(_, line)| starts(line)).map(|(n, _)| n + 1)
     }
 
+    /// The key that a line sets, if it sets one.
+    fn key_on(&self, line: usize) -> &str {
+        let line = self.text.lines().nth(line - 1).unwrap_or_default();
+        let key = line.split_once('=').map_or("", |(key, _)| key.trim());
+        let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if key.chars().all(bare) { key } else { "" }
+    }
+
+    /// Whether the file itself sets a key of a table.
+    fn says(&self, table: &str, key: &str) -> bool {
+        let parsed = self.text.parse::<toml::Table>().ok();
+        parsed.is_some_and(|all| all.get(table).and_then(|table| table.get(key)).is_some())
+    }
+
     fn error(&self, line: Option<usize>, key: &str, problem: String) -> ConfigError {
         ConfigError { file: self.file.into(), line, key: key.into(), problem }
     }
@@ -78,7 +102,8 @@ fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> ConfigError {
         let problem = format!("no such key{hint} (allowed: {})", known.join(", "));
         return place.error(line, key, problem);
     }
-    place.error(line, "", said.trim_end().replace('\n', "; "))
+    let key = line.map_or("", |line| place.key_on(line));
+    place.error(line, key, said.trim_end().replace('\n', "; "))
 }
 
 /// What no type says.
@@ -119,9 +144,14 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
         );
         return at("budget_percent", problem);
     }
-    if config.moving.rate.bytes().0 == 0 {
-        return at("rate", "found 0; to move nothing write dry_run = true".into());
+    if let Some((key, problem)) = moving(config) {
+        return at(key, problem);
     }
+    if let Some(key) = damon_only(place, config) {
+        let problem = "only DAMON reads it, and source names another way; remove one of them";
+        return at(key, problem.into());
+    }
+    tiers(place, config)?;
     if config.kernel.numa_balancing.is_some_and(|mode| mode > 3) {
         return at("numa_balancing", "allowed: 0 off, 1 NUMA balancing, 2 tiering, 3 both".into());
     }
@@ -133,6 +163,52 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     }
     listen(place, &config.http.listen)?;
     tenants(place, config)
+}
+
+/// What is wrong with how much may be moved: the key and the problem.
+fn moving(config: &Config) -> Option<(&'static str, String)> {
+    let (rate, block) = (&config.moving.rate, &config.block);
+    if rate.bytes().0 == 0 {
+        return Some(("rate", "found 0; to move nothing write dry_run = true".into()));
+    }
+    if rate.bytes() < block.bytes() {
+        let problem = format!(
+            "found {rate}; allowed: at least one block ({block}) a second, or nothing is ever moved; for instance 1GB"
+        );
+        return Some(("rate", problem));
+    }
+    // A call that takes longer than a minute does not end.
+    (!(1..=60_000).contains(&config.moving.call_p99_ms)).then(|| {
+        let problem = format!("found {}; allowed: 1 to 60000", config.moving.call_p99_ms);
+        ("call_p99_ms", problem)
+    })
+}
+
+/// A key that the file sets and the configured way of looking does not read.
+fn damon_only(place: &Place<'_>, config: &Config) -> Option<&'static str> {
+    if matches!(config.look.source, LookSource::Auto | LookSource::Damon | LookSource::DamonPaddr) {
+        return None;
+    }
+    ["sampling_ms", "aggregation_ms", "regions"].into_iter().find(|key| place.says("look", key))
+}
+
+/// Latencies and bandwidths that no memory has.
+fn tiers(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
+    for (index, tier) in config.tiers.iter().enumerate() {
+        let figures = [
+            // Ten microseconds are storage; under a nanosecond nothing answers.
+            ("latency_ns", tier.latency_ns, 1.0..=10_000.0, "from 1 to 10000 nanoseconds"),
+            ("bandwidth_gbps", tier.bandwidth_gbps, 0.001..=1e5, "from 0.001 to 100000 GB/s"),
+        ];
+        for (key, found, allowed, words) in figures {
+            if let Some(found) = found.filter(|found| !allowed.contains(found)) {
+                let line = place.line_of(Some(("[[tier]]", index)), key);
+                let problem = format!("found {found}; allowed: {words}");
+                return Err(place.error(line, &format!("tier[{index}].{key}"), problem));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn listen(place: &Place<'_>, listen: &str) -> Result<(), ConfigError> {
@@ -212,5 +288,46 @@ mod tests {
         let lines =
             "{ prometheus = { address = \"127.0.0.1:1/ HTTP/1.0\\r\\nX: y\", metric = \"m\" } }";
         assert!(said(lines).contains("allowed: an address without spaces"), "{}", said(lines));
+    }
+
+    #[test]
+    fn numbers_that_are_meant_otherwise_are_refused_where_they_stand() {
+        let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
+        let tenant = |key: &str| said(&format!("[[tenant]]\nname = \"db\"\npids = [1]\n{key}\n"));
+        let floor = tenant("floor = 0.7");
+        assert!(floor.starts_with("t.toml:4: floor: found 0.7; allowed: an amount"), "{floor}");
+        assert!(floor.ends_with("; did you mean \"70%\"?"), "{floor}");
+        assert!(tenant("cap = 33").ends_with("; did you mean \"33%\"?"), "{}", tenant("cap = 33"));
+        assert!(tenant("slo_ms = \"5ms\"").starts_with("t.toml:4: slo_ms: "));
+        assert!(tenant("slo_ms = nan").contains("slo_ms: found NaN; allowed: 0.001 to"));
+        assert_eq!(
+            said("[move]\nrate = \"1000\"\n"),
+            "t.toml:2: rate: found 1000; allowed: at least one block (2MiB) a second, or nothing is ever moved; for \
+             instance 1GB"
+        );
+        let block = said("block = 2097152\n");
+        assert!(block.ends_with("in quotes with its unit; did you mean \"2 MiB\"?"), "{block}");
+        assert!(said("[move]\ncall_p99_ms = 0\n").contains("call_p99_ms: found 0; allowed: 1 to"));
+        let tier = said("[[tier]]\nname = \"a\"\nnodes = [0]\nlatency_ns = -5.0\n");
+        assert_eq!(
+            tier,
+            "t.toml:4: tier[0].latency_ns: found -5; allowed: from 1 to 10000 nanoseconds"
+        );
+    }
+
+    #[test]
+    fn keys_that_would_be_ignored_are_refused() {
+        let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
+        let slo = said("[[tenant]]\nname = \"db\"\npids = [1]\nslo_ms = 5\n");
+        assert!(
+            slo.starts_with("t.toml:4: tenant[0].slo_ms: a best-effort tenant is judged"),
+            "{slo}"
+        );
+        assert!(slo.contains("class = \"latency-critical\""), "{slo}");
+        assert_eq!(
+            said("[look]\nsource = \"idle-bitmap\"\nregions = 500\n"),
+            "t.toml:3: regions: only DAMON reads it, and source names another way; remove one of them"
+        );
+        parse("t.toml", "[look]\nsource = \"damon\"\nregions = 500\n").unwrap();
     }
 }

@@ -165,6 +165,11 @@ impl TenantConfig {
                 format!("found {slo}; allowed: 0.001 to 3600000 milliseconds"),
             ));
         }
+        if self.class == ClassName::BestEffort && self.slo_ms.is_some() {
+            let problem = "a best-effort tenant is judged by its throughput, and its SLO would be ignored; write class = \
+                           \"latency-critical\" beside it, or remove slo_ms";
+            return Some(("slo_ms", problem.into()));
+        }
         if self.class == ClassName::LatencyCritical && self.slo_ms.is_none() {
             let problem = "a latency-critical tenant needs slo_ms, the 99th percentile that it must not exceed";
             return Some(("class", problem.into()));

@@ -4,18 +4,19 @@
 use std::time::{Duration, Instant};
 
 use super::{Daemon, setup};
+use crate::judgement::BLIND;
 use crate::view::Mode;
 
 /// How long it waits before it tries again: trying is cheap, but another user of DAMON is there for minutes.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// What a daemon does that cannot look, and why.
-pub(super) fn blind(mode: (Mode, String), why: &anyhow::Error) -> (Mode, String) {
+/// What a daemon does that cannot look. Why stands where it is said what it looks by.
+pub(super) fn blind(mode: (Mode, String)) -> (Mode, String) {
     // A machine on which nothing can be moved has said so.
     if mode.0 == Mode::Observe {
         return mode;
     }
-    (Mode::Observe, format!("cannot look: {why:#}; it tries again every {} s", AGAIN.as_secs()))
+    (Mode::Observe, format!("{BLIND}; it tries again every {} s", AGAIN.as_secs()))
 }
 
 /// A mode in a sentence.
@@ -31,9 +32,7 @@ pub(super) fn verb(mode: Mode) -> &'static str {
 impl Daemon {
     /// Looking failed while it was at work.
     pub(super) fn go_blind(&mut self, problem: &str) {
-        let why = anyhow::anyhow!("{problem}");
-        (self.mode, self.mode_reason) =
-            blind((self.mode, std::mem::take(&mut self.mode_reason)), &why);
+        (self.mode, self.mode_reason) = blind((self.mode, std::mem::take(&mut self.mode_reason)));
         self.looking = format!("nothing: {problem}");
         self.looked_for = Instant::now();
         self.world.set_dry_run(true);

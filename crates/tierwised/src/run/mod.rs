@@ -189,7 +189,7 @@ impl Daemon {
         let looking = match setup::begin_to_look(&start, &mut world) {
             Ok(why) => why,
             Err(e) => {
-                mode = looking::blind(mode, &e);
+                mode = looking::blind(mode);
                 format!("nothing: {e:#}")
             }
         };

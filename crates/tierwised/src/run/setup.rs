@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use tierwise_core::engine::{Engine, EngineConfig};
-use tierwise_core::migrate::Budget;
+use tierwise_core::engine::Engine;
 use tierwise_core::observe::RegionWatch;
 use tierwise_core::recipe::Recipe;
-use tierwise_core::units::Bandwidth;
 use tierwise_core::world::World;
 
 use tierwise_linux::damon::admin::{self, Left};
 use tierwise_linux::damon::physical;
 use tierwise_linux::look::Look;
-use tierwise_linux::look::auto::{Chosen, auto};
+use tierwise_linux::look::auto::Chosen;
 use tierwise_linux::look::damon_paddr::DamonPaddr;
 use tierwise_linux::look::damon_vaddr::DamonVaddr;
 use tierwise_linux::look::idle_bitmap::IdleBitmap;
@@ -29,7 +27,8 @@ use tierwise_linux::topology::{Host, Verdict};
 use tierwise_linux::world::{LiveWorld, Settings as WorldSettings, damon_record};
 
 use super::{History, Lines, Start};
-use crate::config::{Config, LookSource, TenantConfig};
+use crate::config::{Config, TenantConfig};
+use crate::judgement::{self, Source};
 use crate::view::Mode;
 
 /// One sample in so many last-level misses, where the processor samples: MEMTIS's own (htmm_inst_sample_period is 200 for
@@ -38,9 +37,6 @@ const SAMPLE_PERIOD: u64 = 2000;
 
 /// Fewest DAMON regions: its own default.
 const LEAST_REGIONS: u32 = 10;
-
-/// The seed of recipes that learn. A live machine does not repeat itself anyway.
-const SEED: u64 = 1;
 
 /// What the daemon can do here, and why no more.
 pub(super) fn mode(start: &Start, host: &Host) -> (Mode, String) {
@@ -125,21 +121,8 @@ pub(super) fn begin_to_look(start: &Start, world: &mut LiveWorld) -> anyhow::Res
 }
 
 fn look(start: &Start, host: &Host) -> anyhow::Result<(Box<dyn Look>, String)> {
-    let (way, why) = match start.config.look.source {
-        LookSource::Damon => (Chosen::DamonVaddr, "damon_vaddr, as configured".to_owned()),
-        LookSource::DamonPaddr => (Chosen::DamonPaddr, "damon_paddr, as configured".to_owned()),
-        LookSource::IdleBitmap => (Chosen::IdleBitmap, "idle_bitmap, as configured".to_owned()),
-        LookSource::Perf => (Chosen::PerfSamples, "perf_samples, as configured".to_owned()),
-        LookSource::SoftDirty => (Chosen::SoftDirty, "soft_dirty, as configured".to_owned()),
-        LookSource::Auto => {
-            let choice = auto(&start.roots);
-            let picked =
-                if choice.samples.way.is_some() { choice.samples } else { choice.references };
-            let why = picked.why.clone();
-            (picked.way.with_context(|| why)?, picked.why)
-        }
-    };
-    way.probe(&start.roots)?;
+    let Source { way, why } =
+        judgement::source(&start.config, &start.roots).map_err(anyhow::Error::msg)?;
     Ok((make(way, start, host)?, why))
 }
 
@@ -193,11 +176,5 @@ pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<Selector> {
 /// The engine for a world.
 pub(super) fn engine(config: &Config, world: &LiveWorld, mode: Mode) -> anyhow::Result<Engine> {
     let recipe = if mode == Mode::Observe { Recipe::named("none")? } else { config.recipe()? };
-    let engine = EngineConfig {
-        budget: Budget { bandwidth: Some(Bandwidth(config.moving.rate.bytes().0)) },
-        tenants: config.tenants.iter().map(TenantConfig::spec).collect(),
-        learning: Some(tierwise_learn::learning()),
-        ..EngineConfig::new(recipe)
-    };
-    Engine::new(&engine, world.topology(), &world.capabilities(), SEED).map_err(Into::into)
+    judgement::engine(config, recipe, world.topology(), &world.capabilities()).map_err(Into::into)
 }

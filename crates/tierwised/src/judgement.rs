@@ -1,0 +1,192 @@
+//! What a configuration comes to on a machine: which source of accesses runs, whether the policy can run with what it
+//! shows, and whether the tenants' floors fit. The daemon's start, `tierwise doctor` and `tierwise config check` all
+//! ask here, so that they say the same in the same words.
+
+use std::time::Duration;
+
+use tierwise_core::engine::{Engine, EngineConfig, EngineError};
+use tierwise_core::migrate::Budget;
+use tierwise_core::observe::Capabilities;
+use tierwise_core::recipe::Recipe;
+use tierwise_core::topology::{Tier, Topology, Watermarks};
+use tierwise_core::units::{Bandwidth, Bytes, Pages};
+use tierwise_linux::damon::damon_stat;
+use tierwise_linux::error::{LinuxError, Result};
+use tierwise_linux::look::auto::{Chosen, Picked, auto_by};
+use tierwise_linux::roots::Roots;
+use tierwise_linux::topology::Host;
+use tierwise_linux::world::capabilities;
+
+use crate::config::{Config, LookSource, TenantConfig};
+
+/// What is said first wherever nothing can be seen of pages.
+pub const BLIND: &str = "no source of accesses runs here";
+
+/// The seed of recipes that learn. A live machine does not repeat itself anyway.
+const SEED: u64 = 1;
+
+/// A source of accesses that runs, and why it is this one: "damon_vaddr, because it finds ...".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Which.
+    pub way: Chosen,
+    /// Why, beginning with its name.
+    pub why: String,
+}
+
+/// The source that runs with this configuration on this machine. Nothing is started.
+///
+/// # Errors
+/// None does: why not each of those that were asked for.
+pub fn source(config: &Config, roots: &Roots) -> std::result::Result<Source, String> {
+    let probe = |way: Chosen| probe(way, config, roots);
+    let Some(way) = configured(config.look.source) else { return automatic(&probe) };
+    match probe(way) {
+        Ok(()) => Ok(Source { way, why: format!("{}, as configured", way.name()) }),
+        Err(e) => Err(format!("not {}, as configured, because {e}", way.name())),
+    }
+}
+
+/// The way that the configuration names, if it names one.
+fn configured(source: LookSource) -> Option<Chosen> {
+    Some(match source {
+        LookSource::Auto => return None,
+        LookSource::Damon => Chosen::DamonVaddr,
+        LookSource::DamonPaddr => Chosen::DamonPaddr,
+        LookSource::IdleBitmap => Chosen::IdleBitmap,
+        LookSource::Perf => Chosen::PerfSamples,
+        LookSource::SoftDirty => Chosen::SoftDirty,
+    })
+}
+
+/// Samples before references: they are of accesses that really went to memory.
+fn automatic(probe: &impl Fn(Chosen) -> Result<()>) -> std::result::Result<Source, String> {
+    let choice = auto_by(probe);
+    let blind = choice.references.why.clone();
+    let found = [choice.samples, choice.references];
+    let found = found.into_iter().find_map(|Picked { way, why }| Some(Source { way: way?, why }));
+    found.ok_or_else(|| match probe(Chosen::SoftDirty) {
+        Ok(()) => format!(
+            "{blind}; soft_dirty is there and sees writes only: write source = \"soft-dirty\" under [look] to take it"
+        ),
+        Err(_) => blind,
+    })
+}
+
+/// Whether a way is to be had by the time when the daemon begins to look: it may release DAMON before.
+fn probe(way: Chosen, config: &Config, roots: &Roots) -> Result<()> {
+    way.probe(roots)?;
+    let of_damon = matches!(way, Chosen::DamonVaddr | Chosen::DamonPaddr);
+    match damon_stat(roots).filter(|_| of_damon && !config.kernel.release_damon) {
+        None => Ok(()),
+        Some(switch) => Err(LinuxError::Missing {
+            what: format!(
+                "the kernel's module damon_stat holds DAMON for itself ({})",
+                switch.display()
+            ),
+            remedy: "write release_damon = true under [kernel]".into(),
+        }),
+    }
+}
+
+/// The engine of a configuration: it can be made if the policy runs with what is seen, and the floors fit.
+///
+/// # Errors
+/// What does not fit.
+pub fn engine(
+    config: &Config,
+    recipe: Recipe,
+    topology: Topology,
+    sees: &Capabilities,
+) -> std::result::Result<Engine, EngineError> {
+    let engine = EngineConfig {
+        budget: Budget { bandwidth: Some(Bandwidth(config.moving.rate.bytes().0)) },
+        tenants: config.tenants.iter().map(TenantConfig::spec).collect(),
+        learning: Some(tierwise_learn::learning()),
+        ..EngineConfig::new(recipe)
+    };
+    Engine::new(&engine, topology, sees, SEED)
+}
+
+/// Whether the configuration's policy and floors fit a machine whose pages can be seen; in words, what does or why not.
+///
+/// # Errors
+/// The policy cannot be read, cannot run live, or the tenants do not fit.
+pub fn fits(config: &Config, host: &Host) -> std::result::Result<String, String> {
+    let recipe = config.recipe().map_err(|e| e.to_string())?;
+    let name = recipe.name().to_owned();
+    engine(config, recipe, host.topology(), &capabilities(true)).map_err(|e| e.to_string())?;
+    Ok(format!("{name} runs on this machine, and the floors fit"))
+}
+
+/// Whether the configuration's policy can run on any live machine: what a live world shows does not depend on which.
+///
+/// # Errors
+/// It cannot be read, or needs to see what no live machine shows.
+pub fn policy_runs(config: &Config) -> std::result::Result<(), String> {
+    let recipe = config.recipe().map_err(|e| e.to_string())?;
+    let nobody = Config { tenants: Vec::new(), ..config.clone() };
+    let made = engine(&nobody, recipe, any_machine(), &capabilities(true));
+    made.map(drop).map_err(|e| e.to_string())
+}
+
+/// Two tiers of no machine in particular.
+fn any_machine() -> Topology {
+    let tier = |name: &str, nanoseconds| Tier {
+        name: name.to_owned(),
+        // A gibibyte of base pages: recipes do not depend on the size.
+        capacity: Pages(1 << 18),
+        watermarks: Watermarks::NONE,
+        load_latency: Duration::from_nanos(nanoseconds),
+        store_latency: Duration::from_nanos(nanoseconds),
+        bandwidth: Bandwidth(10_000_000_000),
+    };
+    Topology { page_size: Bytes(4096), tiers: vec![tier("fast", 100), tier("slow", 200)] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::parse("t.toml", text).unwrap()
+    }
+
+    #[test]
+    fn a_policy_that_no_live_machine_can_run_is_told_before_there_is_one() {
+        assert_eq!(policy_runs(&config("")), Ok(()));
+        let said = policy_runs(&config("policy = \"tpp\"")).unwrap_err();
+        assert!(said.contains("needs hint faults") && said.contains("would run here"), "{said}");
+    }
+
+    #[test]
+    fn nothing_is_said_once_and_with_each_reason() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        let why = source(&config(""), &roots).unwrap_err();
+        for way in ["not damon_vaddr, because ", "not idle_bitmap, because ", "not damon_paddr"] {
+            assert_eq!(why.matches(way).count(), 1, "{way}: {why}");
+        }
+        assert!(!why.contains("nothing"), "{why}");
+        let why = source(&config("[look]\nsource = \"idle-bitmap\""), &roots).unwrap_err();
+        assert!(why.starts_with("not idle_bitmap, as configured, because "), "{why}");
+    }
+
+    #[test]
+    fn damon_that_the_kernel_holds_is_no_source_unless_it_is_to_be_released() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        let put = |name: &str, text: &str| {
+            let path = roots.sys.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put("kernel/mm/damon/admin/kdamonds/nr_kdamonds", "0\n");
+        assert_eq!(source(&config(""), &roots).unwrap().way, Chosen::DamonVaddr);
+        put("module/damon_stat/parameters/enabled", "Y\n");
+        let why = source(&config(""), &roots).unwrap_err();
+        assert!(why.contains("damon_stat holds DAMON for itself"), "{why}");
+        let released = config("[kernel]\nrelease_damon = true");
+        assert_eq!(source(&released, &roots).unwrap().way, Chosen::DamonVaddr);
+    }
+}

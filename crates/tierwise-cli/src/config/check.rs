@@ -5,14 +5,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use tierwise_linux::roots::Roots;
+use tierwise_linux::topology::{Host, Verdict};
 use tierwised::config::{Config, ConfigError, DEFAULT_FILE, difference};
+use tierwised::judgement::{self, BLIND};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
 /// Check a configuration, and print what in it differs from the defaults.
 ///
-/// Whether it fits this machine says `tierwise doctor --config FILE`. Exit code 2 if it is wrong.
+/// It is checked by itself, and against the machine that this runs on if that has several tiers of memory, as `tierwise
+/// doctor` and the daemon's start check it; what could not be checked is said. Exit code 2 if it is wrong.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise config check\n  tierwise config check new.toml && tierwise daemon reload"
@@ -21,22 +25,35 @@ pub struct Check {
     /// The configuration.
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
     file: PathBuf,
-    /// Print JSON: one object with the file and the list of what differs from the defaults.
+    /// Leave this machine out: the configuration is for another one.
+    #[arg(long)]
+    file_only: bool,
+    /// Print JSON: one object with the file, the list of what differs from the defaults, what was found on this machine,
+    /// and what could not be checked.
     #[arg(long)]
     json: bool,
+    /// Look for the kernel's file systems under this folder: for tests on a tree of their own.
+    #[arg(long, value_name = "DIR", hide = true)]
+    root: Option<PathBuf>,
 }
 
+/// Keys of `--json` stay.
 #[derive(Debug, Serialize)]
 struct Checked {
     file: String,
     differs: Vec<String>,
+    machine: Vec<String>,
+    unchecked: Option<String>,
 }
 
 impl Check {
     pub fn execute(&self) -> Outcome {
         let config = Config::read(&self.file)?;
+        judgement::policy_runs(&config).map_err(|why| ConfigError::of_policy(&self.file, why))?;
+        let (machine, unchecked) = self.on_this_machine(&config)?;
         let file = self.file.display().to_string();
-        let checked = Checked { file, differs: difference(&Config::default(), &config) };
+        let differs = difference(&Config::default(), &config);
+        let checked = Checked { file, differs, machine, unchecked };
         if self.json {
             return output::json(&checked);
         }
@@ -45,7 +62,40 @@ impl Check {
         for line in &checked.differs {
             writeln!(out, "  {line}")?;
         }
+        for line in &checked.machine {
+            writeln!(out, "On this machine: {line}")?;
+        }
+        if let Some(why) = &checked.unchecked {
+            writeln!(out, "Not checked: whether the floors fit and what can be seen: {why}")?;
+        }
         Ok(out.flush()?)
+    }
+
+    /// What was found, and why no more could be.
+    fn on_this_machine(&self, config: &Config) -> Result<(Vec<String>, Option<String>), Failure> {
+        const THERE: &str = "ask `tierwise doctor --config FILE` on the machine that it is for";
+        let unchecked = |why: String| Ok((Vec::new(), Some(format!("{why}; {THERE}"))));
+        if self.file_only {
+            return unchecked("--file-only".to_owned());
+        }
+        let roots = self.root.clone().map_or_else(Roots::default, Roots::under);
+        let host = match Host::discover(&roots, config.tier_override().as_ref()) {
+            Ok(host) if host.verdict() == Verdict::Tiered => host,
+            Ok(host) => return unchecked(format!("on this machine, {}", host.verdict())),
+            Err(e) => return unchecked(e.to_string()),
+        };
+        let fits = judgement::fits(config, &host).map_err(|problem| {
+            Failure::User(format!(
+                "{}: right by itself, but tierwised would not start with it on this machine: {problem}; change it, or \
+                 check it with --file-only if it is for another machine",
+                self.file.display()
+            ))
+        })?;
+        let sees = match judgement::source(config, &roots) {
+            Ok(source) => format!("tierwised looks by {}", source.why),
+            Err(why) => format!("{BLIND}, and tierwised only observes: {why}"),
+        };
+        Ok((vec![fits, sees], None))
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_linux::topology::Host;
-use tierwise_linux::world::capabilities;
-use tierwised::config::{Config, DEFAULT_FILE, TenantConfig};
+use tierwised::config::{Config, DEFAULT_FILE};
 use tierwised::control::{ClientError, Command, call};
+use tierwised::judgement;
 
 use super::check::{Check, Stops};
 use crate::live::words;
@@ -42,28 +41,14 @@ pub fn read(file: Option<&Path>) -> (Vec<Check>, Option<Config>) {
     }
 }
 
-/// Whether an engine can be made of it for this machine: floors against capacity, and what the policy needs to see.
-pub fn fits(config: &Config, host: Option<&Host>, sees: bool) -> Option<Check> {
+/// Whether an engine can be made of it for this machine: floors against capacity, and what the policy needs to see. That
+/// nothing is seen here is another check's.
+pub fn fits(config: &Config, host: Option<&Host>) -> Option<Check> {
     const NAME: &str = "policy and floors";
-    let host = host?;
-    let recipe = match config.recipe() {
-        Ok(recipe) => recipe,
-        Err(error) => {
-            let remedy = "`tierwise policies` lists the policies";
-            let check = Check::missing(NAME, error.to_string(), remedy);
-            return Some(check.stopping(Stops::Everything));
-        }
-    };
-    let name = recipe.name().to_owned();
-    let engine = EngineConfig {
-        tenants: config.tenants.iter().map(TenantConfig::spec).collect(),
-        learning: Some(tierwise_learn::learning()),
-        ..EngineConfig::new(recipe)
-    };
-    Some(match Engine::new(&engine, host.topology(), &capabilities(sees), 1) {
-        Ok(_) => Check::ok(NAME, format!("{name} runs on this machine, and the floors fit")),
-        Err(error) => {
-            Check::missing(NAME, error.to_string(), "change policy or tenants in the configuration")
+    Some(match judgement::fits(config, host?) {
+        Ok(found) => Check::ok(NAME, found),
+        Err(problem) => {
+            Check::missing(NAME, problem, "change policy or tenants in the configuration")
                 .stopping(Stops::Everything)
         }
     })

@@ -4,16 +4,16 @@ use tierwise_linux::bytes::shown;
 use tierwise_linux::damon::admin::Place;
 use tierwise_linux::damon::{Admin, damon_stat};
 use tierwise_linux::file;
-use tierwise_linux::look::auto;
 use tierwise_linux::look::auto::Chosen;
 use tierwise_linux::roots::Roots;
-use tierwised::config::{Config, LookSource};
+use tierwised::config::Config;
+use tierwised::judgement::{self, BLIND};
 
 use super::Ground;
 use super::check::{Check, Stops};
 
-/// The checks, and whether anything can be seen of pages at all.
-pub fn checks(ground: &Ground, config: &Config) -> (Vec<Check>, bool) {
+/// The checks.
+pub fn checks(ground: &Ground, config: &Config) -> Vec<Check> {
     let roots = &ground.roots;
     let way = |name, chosen: Chosen, found| Check::probed(name, chosen.probe(roots), found);
     let mut checks = vec![
@@ -32,9 +32,8 @@ pub fn checks(ground: &Ground, config: &Config) -> (Vec<Check>, bool) {
         ),
         way("soft-dirty", Chosen::SoftDirty, "pages written are to be seen"),
     ]);
-    let (check, sees) = chosen(roots, config);
-    checks.push(check);
-    (checks, sees)
+    checks.push(chosen(roots, config));
+    checks
 }
 
 /// The kernel's own use of DAMON, which leaves room for nobody else.
@@ -83,30 +82,13 @@ fn users(roots: &Roots) -> Option<Check> {
 }
 
 /// The way that tierwised would take.
-fn chosen(roots: &Roots, config: &Config) -> (Check, bool) {
+fn chosen(roots: &Roots, config: &Config) -> Check {
     const NAME: &str = "way of looking";
-    let way = match config.look.source {
-        LookSource::Auto => {
-            let choice = auto(roots);
-            let picked =
-                if choice.samples.way.is_some() { choice.samples } else { choice.references };
-            let check = match picked.way {
-                Some(way) => Check::ok(NAME, format!("auto takes {}", way.name())),
-                None => {
-                    let remedy = "get one of DAMON vaddr, idle bitmap, PEBS or IBS, as said above";
-                    Check::missing(NAME, "no way of looking is to be had", remedy)
-                }
-            };
-            return (check.stopping(Stops::Everything), picked.way.is_some());
+    match judgement::source(config, roots) {
+        Ok(source) => Check::ok(NAME, source.why),
+        Err(why) => {
+            let remedy = "get one of DAMON, idle bitmap, PEBS or IBS, as said above";
+            Check::missing(NAME, format!("{BLIND}: {why}"), remedy).stopping(Stops::Everything)
         }
-        LookSource::Damon => Chosen::DamonVaddr,
-        LookSource::DamonPaddr => Chosen::DamonPaddr,
-        LookSource::IdleBitmap => Chosen::IdleBitmap,
-        LookSource::Perf => Chosen::PerfSamples,
-        LookSource::SoftDirty => Chosen::SoftDirty,
-    };
-    let answer = way.probe(roots);
-    let sees = answer.is_ok();
-    let found = format!("{}, as configured", way.name());
-    (Check::probed(NAME, answer, &found).stopping(Stops::Everything), sees)
+    }
 }

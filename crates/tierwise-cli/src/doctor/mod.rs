@@ -91,11 +91,10 @@ impl Doctor {
         checks.extend(system::checks(&ground));
         let (more, host) = memory::checks(&ground, &config);
         checks.extend(more);
-        let (more, sees) = looking::checks(&ground, &config);
-        checks.extend(more);
+        checks.extend(looking::checks(&ground, &config));
         checks.extend(tenants::checks(&ground, &config));
         checks.extend(moving::checks(&ground));
-        checks.extend(configuration::fits(&config, host.as_ref(), sees));
+        checks.extend(configuration::fits(&config, host.as_ref()));
         checks.push(configuration::daemon(&config));
         let worst = checks.iter().map(|check| check.stops).max();
         let can = match worst.unwrap_or(Stops::Nothing) {

@@ -3,13 +3,88 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::{Folder, refused, succeeded};
+use crate::common::{Folder, refused, succeeded, text, tierwise};
+use crate::machine::Machine;
 
 #[test]
 fn the_example_is_good_and_says_the_defaults() {
     let folder = Folder::new();
     let file = folder.write("example.toml", &succeeded(&["config", "example"]));
-    assert_eq!(succeeded(&["config", "check", &file]), format!("{file}: good\n"));
+    let out = succeeded(&["config", "check", "--file-only", &file]);
+    let (good, unchecked) = out.split_once('\n').unwrap();
+    assert_eq!(good, format!("{file}: good"));
+    assert_eq!(
+        unchecked,
+        "Not checked: whether the floors fit and what can be seen: --file-only; ask `tierwise doctor --config FILE` on the \
+         machine that it is for\n"
+    );
+}
+
+/// What `doctor` says of a check, and whether it is as it should be.
+fn doctor(machine: &Machine, file: &str, name: &str) -> (bool, String) {
+    let output = tierwise(&["doctor", "--root", machine.root(), "--config", file, "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == name).unwrap();
+    (check["status"] == "ok", check["found"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn check_and_doctor_say_the_same_of_the_same_machine() {
+    let folder = Folder::new();
+    let big = "[[tenant]]\nname = \"a\"\ncgroup = \"a.slice\"\nfloor = \"80GB\"\n";
+    let paddr = "[look]\nsource = \"damon-paddr\"\n";
+    let idle = "[look]\nsource = \"idle-bitmap\"\n";
+    for (i, content) in ["", big, "policy = \"tpp\"\n", paddr, idle].iter().enumerate() {
+        let file = folder.write(&format!("{i}.toml"), content);
+        for machine in [Machine::able("hmat-two-tier"), Machine::copy("hmat-two-tier")] {
+            let output = tierwise(&["config", "check", "--root", machine.root(), &file]);
+            let said = text(&output.stdout) + &text(&output.stderr);
+            let (fits, found) = doctor(&machine, &file, "policy and floors");
+            assert_eq!(output.status.code(), Some(if fits { 0 } else { 2 }), "{content}: {said}");
+            assert!(said.contains(&found), "{content}: {found}\n{said}");
+            if fits {
+                let (_, found) = doctor(&machine, &file, "way of looking");
+                let told = found.split_once(": ").map_or(found.as_str(), |(_, why)| why);
+                assert!(said.contains(told), "{content}: {found}\n{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_cannot_run_live_is_not_good_on_any_machine() {
+    let folder = Folder::new();
+    let file = folder.write("t.toml", "dry_run = true\npolicy = \"tpp\"\n");
+    let said = refused(&["config", "check", "--file-only", &file]);
+    assert!(
+        said.starts_with(&format!("{file}:2: policy: the policy \"tpp\" needs hint")),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_could_not_be_checked_is_said() {
+    let (machine, folder) = (Machine::able("one-node"), Folder::new());
+    let file = folder.write("t.toml", "");
+    let out = succeeded(&["config", "check", "--root", machine.root(), &file]);
+    assert!(
+        out.starts_with(&format!("{file}: good\nNot checked: whether the floors fit")),
+        "{out}"
+    );
+    assert!(out.contains("all memory is on node 0"), "{out}");
+    assert!(!out.contains("On this machine:"), "{out}");
+}
+
+#[test]
+fn what_is_no_toml_file_is_said_in_a_sentence() {
+    let folder = Folder::new();
+    let parent = folder.name("");
+    let said = refused(&["config", "check", &parent]);
+    assert_eq!(said, format!("{parent}: it is a folder; name a file in it"));
+    fs::write(folder.path("binary"), [0xff, 0x00]).unwrap();
+    let said = refused(&["config", "check", &folder.name("binary")]);
+    assert!(said.ends_with(": it is no TOML file: it is not UTF-8 text"), "{said}");
 }
 
 #[test]

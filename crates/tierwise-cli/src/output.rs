@@ -91,10 +91,17 @@ pub fn json(value: &impl Serialize) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// Columns of the terminal; `None` when stdout is none, and lines may be as long as they like.
-pub fn width() -> Option<u16> {
-    if !io::stdout().is_terminal() {
-        return None;
+/// Columns where stdout is no terminal and nothing says how wide it is: what a log or a review shows beside each other,
+/// and what the widest shipped table of figures takes.
+const PLAIN_WIDTH: u16 = 120;
+
+/// Columns that tables may take: the terminal's; elsewhere `COLUMNS`, as shells set it.
+pub fn width() -> u16 {
+    if io::stdout().is_terminal()
+        && let Some((width, _)) = terminal_size::terminal_size_of(io::stdout())
+    {
+        return width.0;
     }
-    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    said.filter(|&columns| columns > 0).unwrap_or(PLAIN_WIDTH)
 }

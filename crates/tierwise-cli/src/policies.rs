@@ -105,9 +105,7 @@ fn needs(watch: &Watch) -> Vec<String> {
 fn print(rows: &[Row]) -> Outcome {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some(width) = output::width() {
-        table.set_width(width);
-    }
+    table.set_width(output::width());
     table.set_header(["POLICY", "WHAT IT DOES", "NEEDS TO SEE", "SOURCE"]);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));

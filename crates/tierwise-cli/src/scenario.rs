@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_sim::run::Prepared;
@@ -150,6 +151,7 @@ fn print(checked: &Checked) -> Outcome {
             tenant.runs.clone(),
         ]);
     }
+    left(&mut tenants, 3);
     write_table(&mut out, &tiers, None)?;
     write_table(&mut out, &tenants, None)?;
     Ok(out.flush()?)
@@ -180,12 +182,19 @@ fn list(folder: Option<&Path>, json: bool) -> Outcome {
     if json {
         return output::json(&listed);
     }
-    let mut out = anstream::stdout().lock();
-    let width = listed.iter().map(|one| one.file.chars().count()).max().unwrap_or(0);
+    let mut table = new_table(["FILE", "WHAT IT SHOWS"].map(str::to_owned).to_vec());
     for one in &listed {
-        writeln!(out, "{:width$}  {}", one.file, one.summary)?;
+        table.add_row([&one.file, &one.summary]);
     }
-    Ok(out.flush()?)
+    left(&mut table, 1);
+    write_table(&mut anstream::stdout().lock(), &table, None)
+}
+
+/// Words of a column stand to the left, unlike figures.
+fn left(table: &mut Table, column: usize) {
+    if let Some(column) = table.column_mut(column) {
+        column.set_cell_alignment(CellAlignment::Left);
+    }
 }
 
 /// `scenarios/` here, beside an installed program, or in the source tree it was built from.

@@ -51,7 +51,7 @@ fn cell(result: &PolicyResult, best: bool) -> String {
 
 /// Columns that fit the terminal, in order.
 fn chunks(names: &[&str], first_column: usize) -> Vec<std::ops::Range<usize>> {
-    let room = output::width().map_or(usize::MAX, usize::from);
+    let room = usize::from(output::width());
     let mut chunks = Vec::new();
     let (mut start, mut used) = (0, first_column + 2);
     for (i, name) in names.iter().enumerate() {

@@ -10,6 +10,7 @@ use tierwise_sim::result::PolicyResult;
 use super::Compared;
 use super::verdict::{best, verdict};
 use crate::failure::Outcome;
+use crate::output;
 
 const HEAD: Style = Style::new().bold();
 const BEST: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
@@ -62,16 +63,90 @@ pub fn new_table(head: Vec<String>) -> Table {
     table
 }
 
-/// Writes a table with its head in bold and, of its rows, the best one.
+/// Writes a table with its head in bold and, of its rows, the best one; no wider than the terminal.
 pub fn write_table(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Outcome {
+    write_within(out, table, marked, output::width())
+}
+
+/// Cells with words and more letters than this are sentences: they are wrapped, where figures are not torn apart.
+const SENTENCE: usize = 30;
+
+/// As [`write_table`], no wider than so many columns: sentences are wrapped; figures go on in a second table below, which
+/// begins with the first column again.
+fn write_within(out: &mut impl Write, table: &Table, marked: Option<usize>, width: u16) -> Outcome {
+    let room = usize::from(width);
+    let widths: Vec<usize> =
+        table.column_max_content_widths().into_iter().map(usize::from).collect();
+    // Two blanks stand between columns.
+    let needed: usize = widths.iter().map(|column| column + 2).sum();
+    if needed.saturating_sub(2) <= room {
+        return write_lines(out, table, marked);
+    }
+    let first = widths.first().copied().unwrap_or(0);
+    let too_wide = widths.iter().skip(1).any(|column| first + 2 + column > room);
+    if too_wide || has_sentences(table) {
+        let mut wrapped = table.clone();
+        wrapped.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        return write_lines(out, &wrapped, None);
+    }
+    for (i, columns) in folds(&widths, room).into_iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        write_lines(out, &part(table, columns), marked)?;
+    }
+    Ok(())
+}
+
+fn has_sentences(table: &Table) -> bool {
+    let mut cells = table.row_iter().flat_map(comfy_table::Row::cell_iter).map(Cell::content);
+    cells.any(|text| text.chars().count() > SENTENCE && text.contains(' '))
+}
+
+/// Which columns stand together, beside the first.
+fn folds(widths: &[usize], room: usize) -> Vec<std::ops::Range<usize>> {
+    let first = widths.first().copied().unwrap_or(0);
+    let (mut folds, mut start, mut used) = (Vec::new(), 1, first);
+    for (i, &column) in widths.iter().enumerate().skip(1) {
+        let more = column + 2;
+        if used + more > room && i > start {
+            folds.push(start..i);
+            (start, used) = (i, first);
+        }
+        used += more;
+    }
+    folds.push(start..widths.len());
+    folds
+}
+
+/// The first column and some others of a table.
+fn part(table: &Table, columns: std::ops::Range<usize>) -> Table {
+    let kept = |row: &comfy_table::Row| -> Vec<Cell> {
+        let cells = row.cell_iter().enumerate();
+        cells
+            .filter(|(i, _)| *i == 0 || columns.contains(i))
+            .map(|(_, cell)| cell.clone())
+            .collect()
+    };
+    let head = table.header().map(&kept).unwrap_or_default();
+    let mut part = new_table(head.iter().map(Cell::content).collect());
+    table.row_iter().for_each(|row| {
+        part.add_row(kept(row));
+    });
+    part
+}
+
+fn write_lines(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Outcome {
     let lines: Vec<String> = table.lines().collect();
-    let head = lines.len() - table.row_count();
+    let head = lines.len().saturating_sub(table.row_count());
     for (i, line) in lines.iter().enumerate() {
         let line = line.trim_end();
+        // Of a table whose rows were wrapped only the first line is known to be head.
         let style = match i.checked_sub(head) {
-            None => HEAD,
+            _ if i == 0 => HEAD,
+            None if table.width().is_none() => HEAD,
             Some(row) if Some(row) == marked => BEST,
-            Some(_) => Style::new(),
+            _ => Style::new(),
         };
         writeln!(out, "{style}{line}{style:#}")?;
     }
@@ -191,5 +266,40 @@ mod tests {
         let text = anstream::adapter::strip_bytes(&out).into_vec();
         let text = String::from_utf8(text).unwrap();
         assert_eq!(text, "A              B\nlong name      1\nx          1,000\n");
+    }
+
+    fn written(table: &Table, width: u16) -> Vec<String> {
+        let mut out = Vec::new();
+        write_within(&mut out, table, None, width).unwrap();
+        let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn figures_go_on_below_and_sentences_wrap() {
+        let mut figures = new_table((0..13).map(|i| format!("COLUMN {i}")).collect());
+        figures.add_row((0..13).map(|i| format!("{i} GiB")));
+        for width in [20, 80, 100, 120] {
+            let lines = written(&figures, width);
+            assert!(
+                lines.iter().all(|line| line.len() <= usize::from(width)),
+                "{width}: {lines:#?}"
+            );
+            for i in 0..13 {
+                let (head, cell) = (format!("COLUMN {i}"), format!("{i} GiB"));
+                let has = |what: &str| lines.iter().any(|line| line.contains(what));
+                assert!(has(&head) && has(&cell), "{width}: {lines:#?}");
+            }
+        }
+        assert_eq!(written(&figures, 200).len(), 2);
+        let mut prose = new_table(vec!["AT".into(), "BECAUSE".into()]);
+        prose.add_row(["1.0 s", &"a reason with many words ".repeat(9)]);
+        for width in [40, 80, 120] {
+            let lines = written(&prose, width);
+            assert!(
+                lines.iter().all(|line| line.len() <= usize::from(width)),
+                "{width}: {lines:#?}"
+            );
+        }
     }
 }

@@ -11,13 +11,11 @@ use crate::failure::Outcome;
 
 const HEAD: Style = Style::new().bold();
 
-/// Prints it, as wide as the terminal.
-pub fn print(out: &mut impl Write, report: &Report, width: Option<u16>) -> Outcome {
+/// Prints it, no wider than so many columns.
+pub fn print(out: &mut impl Write, report: &Report, width: u16) -> Outcome {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some(width) = width {
-        table.set_width(width);
-    }
+    table.set_width(width);
     table.set_header(["", "CHECK", "FOUND"]);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -94,7 +92,7 @@ mod tests {
         Report { can: Can::Observe, checks }
     }
 
-    fn text(width: Option<u16>) -> String {
+    fn text(width: u16) -> String {
         let mut out = Vec::new();
         print(&mut out, &report(), width).unwrap();
         String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap()
@@ -103,7 +101,7 @@ mod tests {
     #[test]
     fn a_line_a_check_and_the_remedy_below() {
         assert_eq!(
-            text(None),
+            text(120),
             "         CHECK           FOUND\n\
              ok       kernel          Linux 6.12\n\
              missing  memory tiers    all memory is on node 0\n                         -> add a node\n\
@@ -113,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_wraps_within_the_column() {
-        let narrow = text(Some(44));
+        let narrow = text(44);
         assert!(narrow.lines().all(|line| line.len() <= 44), "{narrow}");
         assert!(narrow.contains("missing  memory tiers    all memory is on"), "{narrow}");
     }

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use anstyle::Style;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 
+use crate::compare::{new_table, write_table};
 use crate::failure::Outcome;
 
 const HEAD: Style = Style::new().bold();
@@ -105,22 +105,9 @@ fn table(
     head: Vec<String>,
     rows: impl Iterator<Item = Vec<String>>,
 ) -> Outcome {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(head.into_iter().enumerate().map(|(i, text)| cell(i, text)));
+    let mut table = new_table(head);
     for row in rows {
-        table.add_row(row.into_iter().enumerate().map(|(i, text)| cell(i, text)));
+        table.add_row(row);
     }
-    for line in table.lines() {
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
-}
-
-fn cell(column: usize, text: String) -> Cell {
-    Cell::new(text).set_alignment(if column == 0 {
-        CellAlignment::Left
-    } else {
-        CellAlignment::Right
-    })
+    write_table(out, &table, None)
 }

@@ -18,7 +18,7 @@ help:
 	@echo "make test      everything that must hold: formats, lints, licences, purity, docs, tests"
 	@echo "make test-python  build the Python package into target/venv and run its tests (part of make test)"
 	@echo "make test-emt  build tierwise.emt into target/emt-venv and run its tests (part of make test)"
-	@echo "make test-dashboard  load the daemon's page in Chromium and look at what it shows"
+	@echo "make test-dashboard  load the daemon's page and the reports in Chromium and look at what they show"
 	@echo "make lab       build the two-node Linux guests that live things are tested in (lab/README.md)"
 	@echo "make lab-test  run the lab's tests in them, on both kernels"
 	@echo "make lab-bench measure policies in guests whose slow node is slower, and the simulator beside (half an hour)"

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Loads the dashboard in a real browser and looks at what it shows. With a folder as argument, pictures of it at several
-# widths, light and dark, are left there.
+# Loads the dashboard and the command's reports in a real browser and looks at what they show. With a folder as argument,
+# pictures of them at several widths, light and dark, are left there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet -p tierwised --example dashboard
-exec "${PYTHON:-python3}" scripts/test_dashboard.py "${CARGO_TARGET_DIR:-target}/debug/examples/dashboard" "$@"
+cargo build --quiet -p tierwise-cli
+built="${CARGO_TARGET_DIR:-target}/debug"
+"${PYTHON:-python3}" scripts/test_dashboard.py "$built/examples/dashboard" "$@"
+"${PYTHON:-python3}" scripts/test_report.py "$built/tierwise" "$@"

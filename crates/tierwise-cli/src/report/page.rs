@@ -50,23 +50,24 @@ pub fn page(compared: &[Compared]) -> Result<Markup, Failure> {
 
 fn matrix(compared: &[Compared]) -> Markup {
     let Some(first) = compared.first() else { return html! {} };
+    let order = columns(compared, first);
     html! {
         @for line in ranking(compared) { p { b { (line) } } }
         div.wide {
             table.matrix {
                 tr {
                     th { "slowdown" }
-                    @for output in &first.outputs { th { (output.result.policy) } }
+                    @for &policy in &order { th { span { (first.outputs[policy].result.policy) } } }
                 }
                 @for (i, one) in compared.iter().enumerate() {
                     tr {
                         td { a href=(format!("#s{i}")) { (one.scenario.name) } }
-                        @for policy in 0..one.outputs.len() { (matrix_cell(one, policy)) }
+                        @for &policy in &order { (matrix_cell(one, policy)) }
                     }
                 }
                 tr {
                     td { "geometric mean" }
-                    @for policy in 0..first.outputs.len() {
+                    @for &policy in &order {
                         td {
                             @match mean_slowdown(compared, policy) {
                                 Some(mean) => b { (format!("{mean:.3}")) },
@@ -78,10 +79,24 @@ fn matrix(compared: &[Compared]) -> Markup {
             }
         }
         p.soft {
-            "Green: the best policy of the row. The stronger the orange, the farther from it, up to \
+            "Best in the mean first. Green: the best policy of the row. The stronger the orange, the farther from it, up to \
              the row's slowest. fmem-all, smem-all and oracle are bounds, not policies."
         }
     }
+}
+
+/// The policies as columns: best first, so that the winner is in sight on any screen; then what failed, then the bounds.
+fn columns(compared: &[Compared], first: &Compared) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..first.outputs.len()).collect();
+    let place = |&policy: &usize| {
+        let mean = mean_slowdown(compared, policy);
+        (first.bounds[policy].is_some(), mean.unwrap_or(f64::INFINITY))
+    };
+    order.sort_by(|a, b| {
+        let ((bound_a, a), (bound_b, b)) = (place(a), place(b));
+        bound_a.cmp(&bound_b).then(a.total_cmp(&b))
+    });
+    order
 }
 
 fn matrix_cell(one: &Compared, policy: usize) -> Markup {

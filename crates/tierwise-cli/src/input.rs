@@ -1,7 +1,8 @@
-//! Reading scenario and recipe files.
+//! Reading scenario and recipe files, and traces in their place.
 
-use std::fs;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tierwise_core::learn::{Learning, Null};
@@ -11,13 +12,76 @@ use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::scenario::Scenario;
+use tierwise_trace::format::MAGIC;
 
+use crate::bare_trace::{self, TraceMachine};
 use crate::failure::Failure;
+
+/// Bytes of the largest text that is read: the longest shipped scenario has a thousandth of it, so that a larger file
+/// is something else.
+const MOST_TEXT: u64 = 4 << 20;
+
+/// What a file that may be a scenario or a trace turned out to be.
+enum Found {
+    Trace,
+    Text(String),
+}
 
 /// Reads a scenario file. Its traces are not opened.
 pub fn scenario(path: &Path) -> Result<Scenario, Failure> {
+    match found(path)? {
+        Found::Text(text) => scenario_of(path, &text),
+        Found::Trace => Err(Failure::User(format!(
+            "{}: is a trace, and a scenario is needed here; `tierwise compare`, `simulate` and `advise` take traces",
+            path.display()
+        ))),
+    }
+}
+
+/// Reads a scenario file, or makes a scenario of a trace that runs alone on a machine.
+pub fn scenario_or_trace(path: &Path, on: &TraceMachine) -> Result<Scenario, Failure> {
+    match found(path)? {
+        Found::Trace => bare_trace::scenario(&[path.to_owned()], on),
+        Found::Text(text) => {
+            on.refuse_beside(path)?;
+            scenario_of(path, &text)
+        }
+    }
+}
+
+/// Reads one scenario file, or makes a scenario of traces that run together.
+pub fn scenario_or_traces(paths: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failure> {
+    if let [one] = paths {
+        return scenario_or_trace(one, on);
+    }
+    for path in paths {
+        if let Found::Text(text) = found(path)? {
+            scenario_of(path, &text)?;
+            return Err(Failure::User(format!(
+                "{}: a scenario says by itself what runs together: give one scenario, or traces only",
+                path.display()
+            )));
+        }
+    }
+    bare_trace::scenario(paths, on)
+}
+
+fn scenario_of(path: &Path, text: &str) -> Result<Scenario, Failure> {
     let base = path.parent().unwrap_or(Path::new("."));
-    Ok(Scenario::parse(&path.to_string_lossy(), &text(path)?, base)?)
+    Ok(Scenario::parse(&path.to_string_lossy(), text, base)?)
+}
+
+fn found(path: &Path) -> Result<Found, Failure> {
+    let mut file = File::open(path).map_err(|error| cannot_read(path, &error))?;
+    let mut bytes = Vec::new();
+    let mut read = |most| file.by_ref().take(most).read_to_end(&mut bytes).map(drop);
+    // A pipe can be read once: the first bytes are kept.
+    read(MAGIC.len() as u64).map_err(|error| cannot_read(path, &error))?;
+    if bytes == MAGIC {
+        return Ok(Found::Trace);
+    }
+    let what = "is neither a trace (.twt) nor a scenario (TOML)";
+    Ok(Found::Text(rest_of_text(path, file, bytes, what)?))
 }
 
 /// Reads a recipe file, and checks that a policy can be made of it on this machine.
@@ -61,10 +125,35 @@ pub fn policy_that_runs(name: &str) -> Result<Recipe, Failure> {
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
-    let refuse = |error| Failure::User(format!("{}: {error}", path.display()));
-    let bytes = fs::read(path).map_err(refuse)?;
+    let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
+    rest_of_text(path, file, Vec::new(), "is no recipe (TOML)")
+}
+
+/// The text of a file of which `bytes` were read already; `otherwise` says what a file is not that has no text.
+fn rest_of_text(
+    path: &Path,
+    file: File,
+    mut bytes: Vec<u8>,
+    otherwise: &str,
+) -> Result<String, Failure> {
+    let refuse = |why: &str| Failure::User(format!("{}: {otherwise}: {why}", path.display()));
+    file.take(MOST_TEXT).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
+    if bytes.len() as u64 >= MOST_TEXT {
+        return Err(refuse(&format!("it is larger than {}", Bytes(MOST_TEXT))));
+    }
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(refuse("it is empty"));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::User(format!("{}: not UTF-8 text at byte {at}", path.display()))
+        refuse(&format!("it is not UTF-8 text at byte {at}"))
+    })
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> Failure {
+    let file = path.display();
+    Failure::User(match error.kind() {
+        io::ErrorKind::IsADirectory => format!("{file}: is a folder; name a file in it"),
+        _ => format!("{file}: {error}"),
     })
 }

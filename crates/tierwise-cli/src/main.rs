@@ -1,6 +1,7 @@
 //! The `tierwise` command. One file a subcommand; `cli` lists them.
 
 mod advise;
+mod bare_trace;
 mod cli;
 mod compare;
 mod completions;

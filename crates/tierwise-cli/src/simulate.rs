@@ -11,6 +11,7 @@ use tierwise_sim::result::{PolicyResult, RunOutput, TimelinePoint};
 use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::Scenario;
 
+use crate::bare_trace::TraceMachine;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::output::NewFile;
@@ -30,9 +31,11 @@ use crate::run_file;
                         tierwise simulate scenarios/zipf.toml --policy tpp --record-run run.json.zst > /dev/null"
 )]
 pub struct Simulate {
-    /// The scenario.
-    #[arg(value_name = "SCENARIO.toml")]
+    /// The scenario; or a recorded trace, alone on a machine.
+    #[arg(value_name = "SCENARIO|TRACE")]
     scenario: PathBuf,
+    #[command(flatten)]
+    machine: TraceMachine,
     /// The policy (see `tierwise policies`).
     #[arg(long, value_name = "NAME", required_unless_present = "recipe")]
     policy: Option<String>,
@@ -81,7 +84,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 impl Simulate {
     pub fn execute(&self) -> Outcome {
-        let scenario = input::scenario(&self.scenario)?;
+        let scenario = input::scenario_or_trace(&self.scenario, &self.machine)?;
         let recipe = match (&self.recipe, &self.policy) {
             (Some(path), _) => input::recipe(path, &scenario)?,
             (None, name) => input::policy(name.as_deref().unwrap_or_default())?,

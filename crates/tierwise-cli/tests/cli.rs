@@ -334,3 +334,91 @@ fn every_command_has_an_example() {
         assert!(section.contains("EXAMPLE\n"), "{name}");
     }
 }
+
+#[test]
+fn a_bare_trace_is_taken_where_a_scenario_is_and_what_is_neither_is_refused() {
+    let folder = Folder::new();
+    let lackey: String =
+        (0..20_000u64).map(|i| format!(" L {:x},8\n", 0x10_0000 + i * 7919 % 64 * 4096)).collect();
+    let lackey = folder.write("lackey.txt", &lackey);
+    let trace = folder.name("mine.twt");
+    succeeded(&["trace", "import", &lackey, &trace]);
+    let compared = ["compare", &trace, "--policies", "static", "--fast-share", "0.25", "--json"];
+    let value: Value = serde_json::from_str(&succeeded(&compared)).unwrap();
+    assert_eq!(value["scenario"], "mine");
+    let points = succeeded(&["simulate", &trace, "--policy", "static", "--fast", "64KiB"]);
+    let last: Value = serde_json::from_str(points.lines().last().unwrap()).unwrap();
+    assert_eq!(last["tenants"][0]["usage_bytes"][0].as_u64().unwrap() >> 10, 64);
+
+    let scenario = folder.write("tiny.toml", TINY);
+    let message = refused(&["compare", &scenario, "--fast-share", "0.5"]);
+    assert!(message.contains("--fast-share describes the machine of a bare trace"), "{message}");
+    let output = tierwise(&["compare", &trace, "--fast-share", "33"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = text(&output.stderr);
+    assert!(message.contains("did you mean 0.33?"), "{message}");
+    let message = refused(&["scenario", "check", &trace]);
+    assert!(message.contains("mine.twt: is a trace, and a scenario is needed here"), "{message}");
+
+    fs::write(folder.path("binary.toml"), [0x00, 0xff, 0xfe]).unwrap();
+    let (binary, empty) = (folder.name("binary.toml"), folder.write("empty.toml", "\n"));
+    let neither = "is neither a trace (.twt) nor a scenario (TOML): ";
+    for command in [&["compare"][..], &["advise"], &["simulate", "--policy", "static"]] {
+        let on = |file: &str| refused(&[command, &[file]].concat());
+        assert_eq!(on(&binary), format!("{binary}: {neither}it is not UTF-8 text at byte 1"));
+        assert_eq!(on(&empty), format!("{empty}: {neither}it is empty"));
+        let parent = folder.name("");
+        assert_eq!(on(&parent), format!("{parent}: is a folder; name a file in it"));
+    }
+    let message = refused(&["compare", &scenario, "--recipe", &binary]);
+    assert_eq!(message, format!("{binary}: is no recipe (TOML): it is not UTF-8 text at byte 1"));
+}
+
+/// Lines of a table have blanks between columns; sentences have none.
+fn table_lines(out: &str) -> impl Iterator<Item = &str> {
+    out.lines().filter(|line| line.contains("  "))
+}
+
+#[test]
+fn every_table_keeps_within_the_width() {
+    let folder = Folder::new();
+    let long = "a-tenant-with-a-rather-long-name.slice";
+    let second = TINY.split_once("[[workload]]").unwrap().1;
+    let first = TINY.replace("\"w\"", &format!("\"{long}-0\""));
+    let more: String = (1..6)
+        .map(|i| format!("[[workload]]{}", second.replace("\"w\"", &format!("\"{long}-{i}\""))))
+        .collect();
+    let scenario = folder.write("tenants.toml", &(first + &more));
+    let other =
+        folder.write("other.toml", &TINY.replace("\"tiny\"", "\"a-rather-long-name-of-one\""));
+    let trace = project().join("traces/redis-ycsb-d.twt");
+    let trace = trace.to_str().unwrap();
+    let run = folder.name("run.json");
+    succeeded(&["simulate", &scenario, "--policy", "equilibria", "--record-run", &run]);
+    let scenarios = project().join("scenarios");
+    let tenant = format!("{long}-0");
+    let machine = folder.name("");
+    let commands: [&[&str]; 8] = [
+        &["policies"],
+        &["doctor", "--root", &machine],
+        &["compare", &scenario, &other, "--policies", "oracle,static,tpp,equilibria-multi-clock"],
+        &["advise", &scenario, "--points", "3"],
+        &["explain", "--tenant", &tenant, &run],
+        &["scenario", "check", &scenario],
+        &["scenario", "list", scenarios.to_str().unwrap()],
+        &["trace", "stat", trace, "--top", "3"],
+    ];
+    for arguments in commands {
+        for width in [80, 100, 120] {
+            let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("tierwise"));
+            let output =
+                command.env("COLUMNS", width.to_string()).env("NO_COLOR", "1").args(arguments);
+            let out = common::text(&output.output().unwrap().stdout);
+            assert!(table_lines(&out).count() > 1, "{arguments:?}: no table");
+            for line in table_lines(&out) {
+                let columns = line.chars().count();
+                assert!(columns <= width, "{arguments:?}: {columns} of {width}: {line}\n{out}");
+            }
+        }
+    }
+}

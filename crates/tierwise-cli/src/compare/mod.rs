@@ -15,6 +15,7 @@ use tierwise_sim::result::{Comparison, RunOutput};
 use tierwise_sim::run::RunOptions;
 use tierwise_sim::scenario::Scenario;
 
+use crate::bare_trace::TraceMachine;
 use crate::failure::{Failure, Outcome};
 use crate::output::NewFile;
 use crate::{input, output, report};
@@ -32,11 +33,14 @@ pub use verdict::{best, verdict};
 #[command(after_help = "EXAMPLE\n  tierwise compare scenarios/zipf.toml\n  \
                         tierwise compare scenarios/*.toml --policies static,tpp,multi-clock \
                         --html report.html\n  \
-                        tierwise compare scenarios/zipf.toml --recipe my-policy.toml --json")]
+                        tierwise compare scenarios/zipf.toml --recipe my-policy.toml --json\n  \
+                        tierwise compare traces/redis-ycsb-d.twt --fast-share 0.25")]
 pub struct Compare {
-    /// The scenarios: machine, programs and their times.
-    #[arg(required = true, value_name = "SCENARIO.toml")]
+    /// The scenarios: machine, programs and their times; or recorded traces, each alone on a machine.
+    #[arg(required = true, value_name = "SCENARIO|TRACE")]
     scenarios: Vec<PathBuf>,
+    #[command(flatten)]
+    machine: TraceMachine,
     /// Compare these policies only, in this order (see `tierwise policies`).
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     policies: Vec<String>,
@@ -107,7 +111,8 @@ impl Compare {
     }
 
     fn scenarios(&self) -> Result<Vec<(&Path, Scenario)>, Failure> {
-        let read = |path: &'_ PathBuf| Ok((path.clone(), input::scenario(path)?));
+        let read =
+            |path: &'_ PathBuf| Ok((path.clone(), input::scenario_or_trace(path, &self.machine)?));
         let read = self.scenarios.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
         for (i, (path, scenario)) in read.iter().enumerate() {
             if let Some((other, _)) = read[..i].iter().find(|(_, s)| s.name == scenario.name) {

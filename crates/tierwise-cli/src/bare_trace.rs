@@ -1,0 +1,197 @@
+//! A scenario for whoever has a trace and none: its program alone on a machine of a preset.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tierwise_core::migrate::Budget;
+use tierwise_core::units::Bytes;
+use tierwise_sim::costs::Costs;
+use tierwise_sim::machine::{Machine, PRESETS};
+use tierwise_sim::scenario::{Scenario, Source, TierSize, Workload};
+use tierwise_trace::reader::TraceReader;
+use tierwise_trace::{Window, WindowSource};
+
+use crate::failure::{Failure, Outcome};
+
+/// Recorded windows taken together, as in the scenarios of the shipped traces: policies look once a second
+/// and cannot see finer ones.
+const MERGE: u32 = 8;
+
+/// Virtual nanoseconds that a trace's instructions alone shall take: as many looks as a policy needs to settle, and
+/// as many again.
+const LASTS_NS: f64 = 60e9;
+
+/// What is fast where nothing is said: a third of the memory, as in the scenarios of the shipped traces.
+const FAST_SHARE: f64 = 0.3333;
+
+/// The largest share: with twice of what is resident everything fits, and a larger number is meant in per cent.
+const MOST_SHARE: f64 = 2.0;
+
+/// The machine that a bare trace runs on.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Machine of a bare trace")]
+pub struct TraceMachine {
+    /// Its preset: dram-cxl, dram-cxl-252, dram-slow-140 or dram-optane [default: dram-cxl].
+    #[arg(long, value_name = "PRESET", value_parser = preset)]
+    machine: Option<String>,
+    /// Its fast memory, as a share of what the program has resident [default: 0.3333].
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "fast")]
+    fast_share: Option<f64>,
+    /// Its fast memory, as a size such as 8GiB.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    fast: Option<Bytes>,
+}
+
+fn preset(text: &str) -> Result<String, String> {
+    let names = PRESETS.iter().map(|preset| preset.name);
+    if names.clone().any(|name| name == text) {
+        return Ok(text.to_owned());
+    }
+    let near = tierwise_core::config::nearest(text, names.clone());
+    let hint = near.map_or_else(String::new, |name| format!("did you mean \"{name}\"? "));
+    Err(format!("{hint}allowed: {}", names.collect::<Vec<_>>().join(", ")))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let allowed = format!("allowed: a number above 0, up to {MOST_SHARE}");
+    let (number, percent) = match text.strip_suffix('%') {
+        Some(number) => (number, true),
+        None => (text, false),
+    };
+    let found: f64 = number.trim().parse().map_err(|_| allowed.clone())?;
+    if !percent && found > 0.0 && found <= MOST_SHARE {
+        return Ok(found);
+    }
+    let meant = (found > 0.0 && found <= 100.0).then(|| found / 100.0);
+    Err(meant.map_or(allowed.clone(), |meant| format!("{allowed}; did you mean {meant}?")))
+}
+
+fn size(text: &str) -> Result<Bytes, String> {
+    match Bytes::parse(text)? {
+        Bytes(0) => Err("allowed: a size above zero, for instance 8GiB".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+impl TraceMachine {
+    /// Refuses what was said of the machine when a scenario describes one.
+    pub fn refuse_beside(&self, scenario: &Path) -> Outcome {
+        let said = [
+            ("--machine", self.machine.is_some()),
+            ("--fast-share", self.fast_share.is_some()),
+            ("--fast", self.fast.is_some()),
+        ];
+        match said.into_iter().find(|&(_, said)| said) {
+            None => Ok(()),
+            Some((flag, _)) => Err(Failure::User(format!(
+                "{flag} describes the machine of a bare trace, and {} describes its own; change [machine] there",
+                scenario.display()
+            ))),
+        }
+    }
+
+    fn model(&self) -> Result<Machine, Failure> {
+        // The sizes follow; these have the right shape.
+        let size = Bytes(1 << 30);
+        let name = self.machine.as_deref().unwrap_or("dram-cxl");
+        Machine::preset(name, size, size)
+            .ok_or_else(|| Failure::Internal(format!("the machine {name} is gone")))
+    }
+
+    fn fast_size(&self) -> TierSize {
+        match self.fast {
+            Some(bytes) => TierSize::Bytes(bytes),
+            None => TierSize::ShareOfResident(self.fast_share.unwrap_or(FAST_SHARE)),
+        }
+    }
+
+    fn words(&self) -> String {
+        let machine = self.machine.as_deref().unwrap_or("dram-cxl");
+        match self.fast_size() {
+            TierSize::Bytes(bytes) => format!("on {machine}, with {bytes} of fast memory"),
+            TierSize::ShareOfResident(share) => {
+                format!("on {machine}, with {:.1} % of it in fast memory", share * 100.0)
+            }
+        }
+    }
+}
+
+/// The scenario of traces that run together.
+pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failure> {
+    let mut workloads: Vec<Workload> = Vec::new();
+    for path in traces {
+        let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        if workloads.iter().any(|other| other.name == stem) {
+            return Err(Failure::User(format!(
+                "{}: a trace called \"{stem}\" is there already; names tell results apart, so they must \
+                 differ",
+                path.display()
+            )));
+        }
+        workloads.push(workload(stem, path)?);
+    }
+    let names: Vec<&str> = workloads.iter().map(|w| w.name.as_str()).collect();
+    Ok(Scenario {
+        name: names.join(" + "),
+        summary: format!("{} {}", names.join(" + "), on.words()),
+        machine: on.model()?,
+        sizes: vec![on.fast_size(), TierSize::ShareOfResident(MOST_SHARE)],
+        costs: Costs::default(),
+        budget: Budget::default(),
+        workloads,
+        duration: None,
+    })
+}
+
+/// A trace from its mark "run" to its mark "end", where it has them, stretched to a minute at least.
+fn workload(name: String, path: &Path) -> Result<Workload, Failure> {
+    let mut reader = TraceReader::open(path)?;
+    let (mut instructions, mut run, mut end) = (0.0, false, false);
+    let mut window = Window::default();
+    while reader.next_window(&mut window)? {
+        run |= window.marks.iter().any(|mark| mark == "run");
+        end |= window.marks.iter().any(|mark| mark == "end");
+        if !end {
+            instructions += window.instructions as f64;
+        }
+    }
+    let alone_ns = instructions * Machine::DEFAULT_INSTRUCTION_NS;
+    let dilation = (LASTS_NS / alone_ns.max(1.0)).ceil().clamp(1.0, 1e6) as u32;
+    Ok(Workload {
+        measure_from: run.then(|| "run".to_owned()),
+        measure_to: end.then(|| "end".to_owned()),
+        merge: MERGE,
+        dilation,
+        ..Workload::new(name, Source::Trace(path.to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_fraction() {
+        assert_eq!(share("0.25"), Ok(0.25));
+        for (found, meant) in [("33", "0.33"), ("33%", "0.33"), ("100", "1")] {
+            let said = share(found).unwrap_err();
+            assert!(said.ends_with(&format!("; did you mean {meant}?")), "{said}");
+        }
+        for found in ["0", "-1", "nan", "inf", "1e9", "", "much"] {
+            let said = share(found).unwrap_err();
+            assert_eq!(said, "allowed: a number above 0, up to 2", "{found}");
+        }
+        assert_eq!(
+            preset("dram-clx").unwrap_err().split("? ").next(),
+            Some("did you mean \"dram-cxl\"")
+        );
+    }
+
+    #[test]
+    fn the_machine_is_told_in_words() {
+        assert_eq!(
+            TraceMachine::default().words(),
+            "on dram-cxl, with 33.3 % of it in fast memory"
+        );
+    }
+}

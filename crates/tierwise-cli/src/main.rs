@@ -9,6 +9,8 @@ mod config;
 mod conform;
 mod daemon;
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod explain;
 mod failure;
 mod input;

@@ -1,0 +1,55 @@
+//! Whatever the documents and the help show of this command is understood by it: every argument, every value. What is
+//! cheap is run besides, by `tests/documented`.
+
+#[path = "../tests/documented/blocks.rs"]
+#[allow(dead_code, reason = "the suite that runs commands uses the rest")]
+mod blocks;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::cli::Cli;
+
+/// What clap says of a command line, if it does not understand it.
+fn misunderstood(line: &str, whole: bool) -> Option<String> {
+    for call in blocks::calls(line) {
+        let Err(error) = Cli::try_parse_from(&call) else { continue };
+        let incomplete = matches!(
+            error.kind(),
+            ErrorKind::MissingRequiredArgument
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+                | ErrorKind::MissingSubcommand
+        );
+        let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+        // Running text may name a command without its arguments.
+        if !(asked || incomplete && !whole) {
+            return Some(format!("{call:?}: {error}"));
+        }
+    }
+    None
+}
+
+#[test]
+fn every_command_that_the_documents_show_is_understood() {
+    let mut wrong = Vec::new();
+    for (name, text) in blocks::documents() {
+        for block in blocks::blocks(&name, &text) {
+            let commands = blocks::commands(&block).unwrap_or_else(|why| panic!("{why}"));
+            let problem =
+                |c: &blocks::Command| Some((c.place.clone(), misunderstood(&c.line, true)?));
+            wrong.extend(commands.iter().filter_map(problem));
+        }
+        let problem = |c: &blocks::Command| Some((c.place.clone(), misunderstood(&c.line, false)?));
+        wrong.extend(blocks::mentions(&name, &text).iter().filter_map(problem));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_command_that_is_wrong_is_found() {
+    assert!(misunderstood("tierwise compare x.toml --polices tpp", true).is_some());
+    assert!(misunderstood("sudo tierwise daemon tenant set shop --floor much", true).is_some());
+    assert!(misunderstood("tierwise compare", true).is_some());
+    assert!(misunderstood("tierwise compare", false).is_none());
+    assert!(misunderstood("tierwise policies | head; tierwise nothing", false).is_some());
+}

@@ -88,6 +88,9 @@ mod tests {
                 if table.name == "tenant" && !names_processes {
                     text.push_str("pids = [1]\n");
                 }
+                if key.name == "slo_ms" {
+                    text.push_str("class = \"latency-critical\"\n");
+                }
                 text.push_str(&format!("{} = {}\n", key.name, key.example));
                 Config::parse("example", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
             }

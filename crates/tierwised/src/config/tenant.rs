@@ -29,7 +29,7 @@ pub struct TenantConfig {
     /// How its success is judged.
     #[serde(default)]
     pub class: ClassName,
-    /// The 99th percentile of latency that it must not exceed, in milliseconds.
+    /// The 99th percentile of latency that a latency-critical tenant must not exceed, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo_ms: Option<f64>,
     /// Its weight among the tenants, 1 to 10000.

@@ -348,7 +348,9 @@ fn a_bare_trace_is_taken_where_a_scenario_is_and_what_is_neither_is_refused() {
     assert_eq!(value["scenario"], "mine");
     let points = succeeded(&["simulate", &trace, "--policy", "static", "--fast", "64KiB"]);
     let last: Value = serde_json::from_str(points.lines().last().unwrap()).unwrap();
-    assert_eq!(last["tenants"][0]["usage_bytes"][0].as_u64().unwrap() >> 10, 64);
+    // The kernel keeps a part of each tier free.
+    let fast = last["tenants"][0]["usage_bytes"][0].as_u64().unwrap() >> 10;
+    assert!((32..=64).contains(&fast), "{fast} KiB");
 
     let scenario = folder.write("tiny.toml", TINY);
     let message = refused(&["compare", &scenario, "--fast-share", "0.5"]);
@@ -414,6 +416,8 @@ fn every_table_keeps_within_the_width() {
             let output =
                 command.env("COLUMNS", width.to_string()).env("NO_COLOR", "1").args(arguments);
             let out = common::text(&output.output().unwrap().stdout);
+            // What a recording says of itself stands before its tables, a property a line.
+            let out = out.split_once("\n\nWINDOW").map_or(out.as_str(), |(_, tables)| tables);
             assert!(table_lines(&out).count() > 1, "{arguments:?}: no table");
             for line in table_lines(&out) {
                 let columns = line.chars().count();

@@ -91,7 +91,7 @@ fn by_ending(path: &Path) -> Result<Format, Failure> {
 /// Make a trace from the output of `valgrind --tool=lackey --trace-mem=yes`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "EXAMPLE\n  valgrind --tool=lackey --trace-mem=yes --log-fd=1 ls > ls.txt\n  \
+    after_help = "EXAMPLE\n  valgrind --tool=lackey --trace-mem=yes --log-file=ls.txt ls\n  \
                         tierwise trace import ls.txt ls.twt"
 )]
 pub struct Import {

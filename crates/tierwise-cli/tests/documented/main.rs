@@ -46,6 +46,7 @@ const NOT_RUN: &[(&str, &[&str])] = &[
         ],
     ),
     ("it records with the plugin, which is built apart", &["tierwise record -o"]),
+    ("it needs valgrind", &["valgrind "]),
     ("it trains for hours", &["S=", "python -m tierwise.train"]),
 ];
 

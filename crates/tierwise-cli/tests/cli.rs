@@ -418,8 +418,8 @@ fn every_table_keeps_within_the_width() {
             let out = common::text(&output.output().unwrap().stdout);
             // What a recording says of itself stands before its tables, a property a line.
             let out = out.split_once("\n\nWINDOW").map_or(out.as_str(), |(_, tables)| tables);
-            assert!(table_lines(&out).count() > 1, "{arguments:?}: no table");
-            for line in table_lines(&out) {
+            assert!(table_lines(out).count() > 1, "{arguments:?}: no table");
+            for line in table_lines(out) {
                 let columns = line.chars().count();
                 assert!(columns <= width, "{arguments:?}: {columns} of {width}: {line}\n{out}");
             }

@@ -41,6 +41,20 @@ pub enum LinuxError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// Several control groups have the name that should say which one is meant.
+    #[error(
+        "cgroup {written:?}: found {count} groups of that name: {}; \
+         write the path of the one that is meant",
+        groups.iter().map(|group| shown_path(group).to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    Ambiguous {
+        /// As the operator wrote it.
+        written: String,
+        /// Some of the groups, below the mount point.
+        groups: Vec<PathBuf>,
+        /// How many there are.
+        count: usize,
+    },
     /// The machine, its kernel or the configuration lacks something.
     #[error("{what}; {remedy}")]
     Missing {
@@ -71,7 +85,7 @@ impl LinuxError {
                 matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
             }
             Self::Missing { .. } => true,
-            Self::Format { .. } => false,
+            Self::Format { .. } | Self::Ambiguous { .. } => false,
         }
     }
 }

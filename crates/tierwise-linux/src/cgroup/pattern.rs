@@ -5,17 +5,26 @@
 //! | `system.slice/redis.service` | this group, below the mount point |
 //! | `/sys/fs/cgroup/system.slice/redis.service` | the same |
 //! | `kubepods.slice/*/kubepods-*-pod7d1f.slice` | every group whose path fits; `*` stays within one name, `**` does not |
-//! | `redis.service`, `app-*.scope`, `web.slice` | the unit of that name, wherever systemd put it |
+//! | `redis.service`, `web.slice` | the unit of that name, wherever systemd put it; two of them are refused |
+//! | `app-*.scope` | every unit whose name fits |
+//!
+//! Who may make groups below a directory may give them any name. A search by name or wildcard therefore never enters what was
+//! delegated: the groups below `user@UID.service`, and those below a directory that somebody else than the owner of the mount
+//! point may write to. The delegated directory itself may fit: its own name was given above it. A path is the operator's explicit
+//! word: it names its group wherever that is, and so does the part of a pattern before its first wildcard, below which the search begins.
 //!
 //! A backslash is an ordinary character, because systemd writes `\x2d` into names.
 
 use std::fmt;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::group::{Buffers, Group};
-use crate::error::{LinuxError, Result};
+use crate::error::{LinuxError, Result, says_gone};
 use crate::folders::{Folders, Visit};
 use crate::roots::Roots;
 
@@ -24,6 +33,9 @@ const MOUNT: &str = "/sys/fs/cgroup/";
 
 /// Characters that make a glob of a path.
 const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
+
+/// Most groups that an error names: an administrator compares a few, and a tenant may make thousands.
+const MOST_SAID: usize = 8;
 
 /// A pattern of group paths.
 #[derive(Debug, Clone)]
@@ -35,6 +47,40 @@ pub struct Pattern {
     depth: Option<usize>,
     /// `None`: exactly the prefix.
     glob: Option<GlobMatcher>,
+    /// It is the name of one unit: two groups that fit are one too many.
+    single: bool,
+}
+
+/// Who owns the mount point: who else may write to a directory has it delegated.
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    uid: u32,
+    gid: u32,
+}
+
+impl Owner {
+    fn of(metadata: &Metadata) -> Self {
+        Self { uid: metadata.uid(), gid: metadata.gid() }
+    }
+
+    /// Whether somebody else may make groups in a directory of this owner and mode.
+    fn delegates(self, to: Self, mode: u32) -> bool {
+        let by_group = to.gid != self.gid && mode & 0o020 != 0;
+        to.uid != self.uid || by_group || mode & 0o002 != 0
+    }
+
+    /// Whether the groups below a directory may be somebody else's. What cannot be examined may be.
+    fn has_delegated(self, folder: &Path) -> bool {
+        is_user_manager(folder)
+            || fs::symlink_metadata(folder)
+                .map_or(true, |of| self.delegates(Self::of(&of), of.mode()))
+    }
+}
+
+/// `user@UID.service`, below which a user's own systemd makes groups (`user@.service(5)`).
+fn is_user_manager(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().as_bytes();
+    name.starts_with(b"user@") && name.ends_with(b".service")
 }
 
 impl Pattern {
@@ -60,7 +106,8 @@ impl Pattern {
         let text = if unit { format!("**/{below}") } else { below.to_owned() };
         if !unit && !text.contains(SPECIAL) {
             let prefix = PathBuf::from(&text);
-            return Ok(Self { written: written.into(), prefix, depth: None, glob: None });
+            let written = written.into();
+            return Ok(Self { written, prefix, depth: None, glob: None, single: false });
         }
         let glob = GlobBuilder::new(&text)
             .literal_separator(true)
@@ -70,7 +117,9 @@ impl Pattern {
         let prefix = text.split('/').take_while(|name| !name.contains(SPECIAL)).collect();
         // Braces may hold slashes, so that the names of the pattern do not say how deep it goes.
         let depth = (!text.contains("**") && !text.contains('{')).then(|| text.split('/').count());
-        Ok(Self { written: written.into(), prefix, depth, glob: Some(glob.compile_matcher()) })
+        let glob = Some(glob.compile_matcher());
+        let single = unit && !below.contains(SPECIAL);
+        Ok(Self { written: written.into(), prefix, depth, glob, single })
     }
 
     /// As it was written.
@@ -82,8 +131,37 @@ impl Pattern {
     /// listed.
     ///
     /// # Errors
-    /// A folder of the cgroup file system cannot be listed.
+    /// A folder of the cgroup file system cannot be listed, or several groups have the name of one unit
+    /// ([`LinuxError::Ambiguous`]); `out` is empty then.
     pub fn groups(&self, roots: &Roots, buffers: &mut Buffers, out: &mut Vec<Group>) -> Result<()> {
+        let found = match fs::symlink_metadata(&roots.cgroup) {
+            Ok(mount) => self.find(roots, Owner::of(&mount), buffers, out),
+            // No mount point, no groups.
+            Err(e) if says_gone(&e) => Ok(out.clear()),
+            Err(e) => Err(LinuxError::file(&roots.cgroup, "examine", e)),
+        };
+        let found = found.and_then(|()| self.refuse_several(roots, out));
+        found.inspect_err(|_| out.clear())
+    }
+
+    fn refuse_several(&self, roots: &Roots, found: &[Group]) -> Result<()> {
+        if !self.single || found.len() < 2 {
+            return Ok(());
+        }
+        let below = |group: &Group| {
+            group.path.strip_prefix(&roots.cgroup).unwrap_or(&group.path).to_owned()
+        };
+        let groups = found.iter().take(MOST_SAID).map(below).collect();
+        Err(LinuxError::Ambiguous { written: self.written.clone(), groups, count: found.len() })
+    }
+
+    fn find(
+        &self,
+        roots: &Roots,
+        owner: Owner,
+        buffers: &mut Buffers,
+        out: &mut Vec<Group>,
+    ) -> Result<()> {
         let mut count = 0;
         // The paths that are there keep their memory.
         let mut add = |path: &Path| {
@@ -100,7 +178,7 @@ impl Pattern {
         if start.is_dir() {
             match &self.glob {
                 None => add(start),
-                Some(glob) => self.walk(glob, roots, start, &mut buffers.folders, add)?,
+                Some(glob) => self.walk(glob, roots, owner, start, &mut buffers.folders, add)?,
             }
         }
         out.truncate(count);
@@ -112,6 +190,7 @@ impl Pattern {
         &self,
         glob: &GlobMatcher,
         roots: &Roots,
+        owner: Owner,
         start: &Path,
         folders: &mut Folders,
         mut add: impl FnMut(&Path),
@@ -123,7 +202,9 @@ impl Pattern {
                 return Ok(Visit::Pass);
             }
             let deep = self.depth.is_some_and(|depth| below.components().count() >= depth);
-            Ok(if deep { Visit::Pass } else { Visit::Enter })
+            // Where the search begins is what the operator wrote.
+            let pass = deep || (folder != start && owner.has_delegated(folder));
+            Ok(if pass { Visit::Pass } else { Visit::Enter })
         })
     }
 }
@@ -192,6 +273,72 @@ mod tests {
         let roots = fixture::machine("hmat-two-tier");
         assert_eq!(names("kubepods*", &roots), ["kubepods.slice"]);
         assert_eq!(names("*.slice", &roots), ["kubepods.slice", "system.slice"]);
+    }
+
+    #[test]
+    fn what_a_user_names_below_a_delegated_group_fits_no_name() {
+        let (_dir, roots) = fixture::copy("hmat-two-tier");
+        let user = "user.slice/user-1000.slice/user@1000.service";
+        let forged = format!("{user}/app.slice/redis-server.service");
+        fixture::put(&roots.cgroup.join(&forged).join("cgroup.procs"), "101\n");
+        let redis = ["system.slice/redis-server.service"];
+        for written in
+            ["redis-server.service", "red*.service", "*/redis-server.service", "**/r*.service"]
+        {
+            assert_eq!(names(written, &roots), redis, "{written}");
+        }
+        assert_eq!(names("user.slice/**/*.service", &roots), [user]);
+        // What the operator spells out is meant.
+        assert_eq!(names(&forged, &roots), [forged.as_str()]);
+        assert_eq!(names(&format!("{user}/**/redis*"), &roots), [forged.as_str()]);
+    }
+
+    #[test]
+    fn a_directory_of_another_owner_is_not_entered() {
+        let (_dir, roots) = fixture::copy("hmat-two-tier");
+        let mount = Owner::of(&fs::metadata(&roots.cgroup).unwrap());
+        // As if the mount point were root's and everything below it somebody else's.
+        let other = Owner { uid: mount.uid + 1, ..mount };
+        let count = |written: &str, owner| {
+            let (mut buffers, mut groups) = (Buffers::default(), Vec::new());
+            let pattern = Pattern::parse(written).unwrap();
+            pattern.find(&roots, owner, &mut buffers, &mut groups).unwrap();
+            groups.len()
+        };
+        let path = "system.slice/redis-server.service";
+        assert_eq!(
+            (count("redis-server.service", mount), count("redis-server.service", other)),
+            (1, 0)
+        );
+        assert_eq!((count(path, other), count("system.slice/redis*", other)), (1, 1));
+        assert_eq!((count("*.slice", other), count("*/redis*", other)), (2, 0));
+
+        let root = Owner { uid: 0, gid: 0 };
+        assert!(!root.delegates(root, 0o755) && !root.delegates(root, 0o775));
+        assert!(root.delegates(Owner { uid: 1000, gid: 0 }, 0o755));
+        let group = Owner { uid: 0, gid: 1000 };
+        assert!(!root.delegates(group, 0o755) && root.delegates(group, 0o775));
+        assert!(root.delegates(root, 0o757));
+    }
+
+    #[test]
+    fn two_groups_with_the_name_of_one_unit_are_refused_and_named() {
+        let (_dir, roots) = fixture::copy("hmat-two-tier");
+        let second = roots.cgroup.join("machine.slice/redis-server.service");
+        fixture::put(&second.join("cgroup.procs"), "");
+        let mut groups = vec![Group::new("/of/before")];
+        let mut find = |written: &str| {
+            let pattern = Pattern::parse(written).unwrap();
+            pattern.groups(&roots, &mut Buffers::default(), &mut groups).map(|()| groups.len())
+        };
+        let said = find("redis-server.service").unwrap_err();
+        assert!(!said.is_of_machine());
+        let said = said.to_string();
+        for part in ["machine.slice/redis-server.service", "system.slice/redis-server.service"] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert_eq!(find("redis-serve*.service").unwrap(), 2);
+        assert!(groups.len() == 2);
     }
 
     #[test]

@@ -153,3 +153,22 @@ fn tenants_come_and_go_and_those_that_stay_keep_their_processes() {
     assert_eq!((follower.len(), follower.name(TenantId(0))), (2, "qemu:db-1"));
     assert_eq!(follower.state(TenantId(7)), State::Ended);
 }
+
+/// Whoever may make groups beside a service's may not take its place, and harms nobody else by trying.
+#[test]
+fn a_name_that_fits_two_groups_is_a_fault_of_its_tenant_alone() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let mut both = follower(&["cgroup:redis-server.service", "cgroup:memcached.service"]);
+    both.refresh(&roots).unwrap();
+    let second = roots.cgroup.join("machine.slice/redis-server.service");
+    fixture::put(&second.join("cgroup.procs"), "201\n");
+    let changes = both.refresh(&roots).unwrap();
+    let fault = &changes.faults.kept()[0];
+    assert_eq!((fault.tenant, changes.faults.kept().len()), (Some(TenantId(0)), 1));
+    assert!(fault.problem.contains("machine.slice/redis-server.service"), "{}", fault.problem);
+    assert_eq!((pids(&both, 0), pids(&both, 1)), (vec![], vec![102, 103]));
+    assert_eq!(both.groups(TenantId(0)), []);
+    fs::remove_dir_all(&second).unwrap();
+    both.refresh(&roots).unwrap();
+    assert_eq!(pids(&both, 0), [101]);
+}

@@ -1,14 +1,18 @@
 //! The command's side of the socket.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::protocol::{Command, Reply};
+use super::until::Until;
 
 /// A daemon answers between two rounds; a reload may read and check many tenants.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest answer: a snapshot of thousands of tenants fits many times.
+const LONGEST_ANSWER: u64 = 64 << 20;
 
 /// Why there is no answer, or no good one.
 #[derive(Debug, thiserror::Error)]
@@ -43,21 +47,24 @@ pub fn call(socket: &Path, command: &Command) -> Result<Reply, ClientError> {
         .map_err(|source| ClientError::Nobody { path: socket.to_owned(), source })?;
     let broken = |problem: String| ClientError::Broken { path: socket.to_owned(), problem };
     let line = exchange(&stream, command).map_err(|e| broken(format!("no answer: {e}")))?;
-    let reply: Reply = serde_json::from_str(&line)
-        .map_err(|e| broken(format!("not an answer of tierwised: {e}")))?;
+    let reply = parse(&line).map_err(broken)?;
     match reply.error {
         Some(error) if !reply.ok => Err(ClientError::Refused(error)),
         _ => Ok(reply),
     }
 }
 
-fn exchange(mut stream: &UnixStream, command: &Command) -> io::Result<String> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+/// The answer in a line.
+pub(super) fn parse(line: &[u8]) -> Result<Reply, String> {
+    serde_json::from_slice(line).map_err(|e| format!("not an answer of tierwised: {e}"))
+}
+
+fn exchange(stream: &UnixStream, command: &Command) -> io::Result<Vec<u8>> {
+    let mut until = Until::new(stream, PATIENCE);
     let mut line = serde_json::to_vec(command)?;
     line.push(b'\n');
-    stream.write_all(&line)?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
-    Ok(answer)
+    until.write_all(&line)?;
+    line.clear();
+    BufReader::new(until.take(LONGEST_ANSWER)).read_until(b'\n', &mut line)?;
+    Ok(line)
 }

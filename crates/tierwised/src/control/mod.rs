@@ -14,6 +14,7 @@ mod client;
 mod protocol;
 mod queue;
 mod server;
+mod until;
 
 pub use client::{ClientError, call};
 pub use protocol::{Command, Reply, TenantChange};

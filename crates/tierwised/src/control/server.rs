@@ -1,7 +1,7 @@
 //! The daemon's side of the socket: a thread that takes lines in and hands them to whoever can answer.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use crossbeam_channel::{Sender, bounded};
+use tierwise_linux::state_file::private_directory;
 
 use super::protocol::{Command, Reply};
+use super::until::Until;
 
 /// Longest line: a tenant with a thousand pids fits many times.
 const LONGEST_LINE: u64 = 64 * 1024;
@@ -21,8 +23,12 @@ const LONGEST_LINE: u64 = 64 * 1024;
 /// Connections served at a time; each is a thread.
 const MOST_CONNECTIONS: usize = 16;
 
-/// How long a client may keep a connection without a word.
-const IDLE: Duration = Duration::from_secs(60);
+/// How long a conversation may take, from the first byte to the last: a client asks one thing and goes.
+const CONVERSATION: Duration = Duration::from_secs(60);
+
+/// How long nobody is accepted when the kernel has no descriptor left: what is queued keeps `accept` ready, and to ask again at
+/// once takes a whole processor.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// A command, and where its answer goes.
 pub struct Request {
@@ -44,16 +50,15 @@ impl Server {
     /// Another daemon listens there, or the path cannot be used.
     pub fn start(path: &Path, requests: Sender<Request>, wake: Sender<()>) -> anyhow::Result<Self> {
         let shown = path.display();
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| {
-                format!("{}: cannot make the socket's folder", folder.display())
-            })?;
+        if let Some(directory) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            private_directory(directory).context("the control socket's directory")?;
         }
         clear_the_way(path)?;
         let listener = bind_private(path).with_context(|| format!("{shown}: cannot listen"))?;
         let connections = Arc::new(AtomicUsize::new(0));
         thread::Builder::new().name("control".into()).spawn(move || {
-            for stream in listener.incoming().flatten() {
+            loop {
+                let stream = next(|| listener.accept().map(|(stream, _)| stream), thread::sleep);
                 serve_aside(stream, &requests, &wake, &connections);
             }
         })?;
@@ -82,12 +87,31 @@ fn clear_the_way(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Binds beside and renames, so that nobody can connect before the mode is 0600.
-fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     let listener = UnixListener::bind(&beside)?;
     fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))?;
     fs::rename(&beside, path)?;
     Ok(listener)
+}
+
+/// The next connection. What fails is tried again, after a pause unless only that one connection failed.
+fn next<T>(mut accept: impl FnMut() -> io::Result<T>, mut pause: impl FnMut(Duration)) -> T {
+    let mut said = false;
+    loop {
+        match accept() {
+            Ok(connection) => return connection,
+            Err(e) if matches!(e.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {
+            }
+            Err(e) => {
+                if !said {
+                    tracing::warn!("control socket: cannot accept: {e}; tries again");
+                    said = true;
+                }
+                pause(PAUSE);
+            }
+        }
+    }
 }
 
 fn serve_aside(
@@ -99,13 +123,13 @@ fn serve_aside(
     if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
         connections.fetch_sub(1, Ordering::Relaxed);
         let reply = Reply::refused(format!("{MOST_CONNECTIONS} others are connected; try again"));
-        let _ = answer(&stream, &reply);
+        let _ = answer(Until::new(&stream, PAUSE), &reply);
         return;
     }
     if !may_command(&stream) {
         connections.fetch_sub(1, Ordering::Relaxed);
-        let _ =
-            answer(&stream, &Reply::refused("only root and the daemon's own user may speak to it"));
+        let refused = Reply::refused("only root and the daemon's own user may speak to it");
+        let _ = answer(Until::new(&stream, PAUSE), &refused);
         return;
     }
     let (requests, wake, open) = (requests.clone(), wake.clone(), Arc::clone(connections));
@@ -125,14 +149,8 @@ fn may_command(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-fn serve(
-    stream: &UnixStream,
-    requests: &Sender<Request>,
-    wake: &Sender<()>,
-) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(IDLE))?;
-    stream.set_write_timeout(Some(IDLE))?;
-    let mut reader = BufReader::new(stream);
+fn serve(stream: &UnixStream, requests: &Sender<Request>, wake: &Sender<()>) -> io::Result<()> {
+    let mut reader = BufReader::new(Until::new(stream, CONVERSATION));
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -141,19 +159,23 @@ fn serve(
             return Ok(());
         }
         if read as u64 > LONGEST_LINE {
-            answer(stream, &Reply::refused(format!("a line is at most {LONGEST_LINE} bytes")))?;
-            return Ok(());
+            let refused = Reply::refused(format!("a line is at most {LONGEST_LINE} bytes"));
+            return answer(reader.get_mut(), &refused);
         }
-        answer(stream, &handle(&line, requests, wake))?;
+        answer(reader.get_mut(), &handle(&line, requests, wake))?;
     }
 }
 
 fn handle(line: &[u8], requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
-    let command = match serde_json::from_slice(line) {
-        Ok(command) => command,
-        Err(e) => return Reply::refused(format!("no such command: {e}")),
-    };
-    ask(command, requests, wake)
+    match parse(line) {
+        Ok(command) => ask(command, requests, wake),
+        Err(problem) => Reply::refused(problem),
+    }
+}
+
+/// The command in a line.
+pub(super) fn parse(line: &[u8]) -> Result<Command, String> {
+    serde_json::from_slice(line).map_err(|e| format!("no such command: {e}"))
 }
 
 /// Has a command carried out between two rounds, and waits for what came of it.
@@ -168,10 +190,10 @@ pub(super) fn ask(command: Command, requests: &Sender<Request>, wake: &Sender<()
     answered.recv().unwrap_or_else(|_| stopping())
 }
 
-fn answer(mut stream: &UnixStream, reply: &Reply) -> std::io::Result<()> {
+fn answer(mut to: impl Write, reply: &Reply) -> io::Result<()> {
     let mut line = serde_json::to_vec(reply)?;
     line.push(b'\n');
-    stream.write_all(&line)
+    to.write_all(&line)
 }
 
 #[cfg(test)]
@@ -227,6 +249,30 @@ mod tests {
             .unwrap()
             .to_string();
         assert!(said.contains("is no socket"), "{said}");
+    }
+
+    #[test]
+    fn without_descriptors_it_pauses_and_goes_on() {
+        let errors = [libc::EMFILE, libc::ECONNABORTED, libc::ENFILE, libc::EINTR, libc::ENOMEM];
+        let mut errors = errors.into_iter();
+        let mut pauses = Vec::new();
+        let accept = || errors.next().map_or(Ok(()), |e| Err(io::Error::from_raw_os_error(e)));
+        next(accept, |pause| pauses.push(pause));
+        assert_eq!(pauses, [PAUSE; 3]);
+    }
+
+    #[test]
+    fn its_directory_is_private_and_one_that_others_may_write_to_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (_server, path) = start(folder.path());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        let open = folder.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        let (sender, _requests) = unbounded::<Request>();
+        let refused = Server::start(&open.join("s.sock"), sender, bounded(1).0).err().unwrap();
+        assert!(format!("{refused:#}").contains("others may write to it"), "{refused:#}");
     }
 
     #[test]

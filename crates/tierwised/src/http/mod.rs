@@ -4,6 +4,7 @@
 //! - It listens on loopback only and answers only requests that name loopback as their host: a page of another site that
 //!   has its own name resolved to 127.0.0.1 (DNS rebinding) learns nothing.
 //! - One thread serves everybody, and does nothing while nobody asks.
+//! - A request and its answer have deadlines, and connections have places: who sends no request loses his to who does.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -33,6 +34,7 @@ mod guard;
 mod metrics;
 mod openmetrics;
 mod page;
+mod places;
 mod problem;
 mod router;
 mod server;

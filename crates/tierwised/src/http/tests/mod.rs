@@ -3,6 +3,7 @@
 mod client;
 mod document;
 mod guard;
+mod hostile;
 mod live;
 mod metrics;
 mod parts;
@@ -13,6 +14,7 @@ use crossbeam_channel::{Receiver, bounded};
 use tokio::sync::watch;
 
 use super::Server;
+use super::server::Deadlines;
 use crate::view::{
     Counters, DecisionView, Failed, Mode, Snapshot, TenantTierView, TenantView, TierView,
 };
@@ -21,6 +23,13 @@ use crate::view::{
 fn start() -> (Server, watch::Sender<Arc<Snapshot>>) {
     let (server, views, _) = start_asking();
     (server, views)
+}
+
+/// The same, with other deadlines.
+fn start_with(deadlines: Deadlines) -> (Server, watch::Sender<Arc<Snapshot>>) {
+    let (views, seen) = watch::channel(Arc::new(snapshot()));
+    let listen = "127.0.0.1:0".parse().unwrap();
+    (Server::start_with(listen, seen, bounded(1).0, deadlines).unwrap(), views)
 }
 
 /// The same, with the other end of its questions for newer ones.

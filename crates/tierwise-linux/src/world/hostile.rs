@@ -29,11 +29,11 @@ const BLOCK: u64 = 16 * PAGE;
 /// Blocks of each healthy process.
 const BLOCKS: u64 = 8;
 
-/// Healthy tenants, and after them those that are not; the guest is found by its socket.
+/// Healthy tenants, and after them those that are not; the guest is found by its name.
 const TENANTS: [&str; 7] = [
     "cgroup:redis-server.service",
     "pids:201",
-    "qemu-qmp:/run/qemu/db-1.qmp",
+    "qemu:db-1",
     "cgroup:evil.slice",
     "cgroup:evil.slice/**/x*",
     "pids:900,901,902",

@@ -137,7 +137,10 @@ impl Pattern {
         let found = match fs::symlink_metadata(&roots.cgroup) {
             Ok(mount) => self.find(roots, Owner::of(&mount), buffers, out),
             // No mount point, no groups.
-            Err(e) if says_gone(&e) => Ok(out.clear()),
+            Err(e) if says_gone(&e) => {
+                out.clear();
+                Ok(())
+            }
             Err(e) => Err(LinuxError::file(&roots.cgroup, "examine", e)),
         };
         let found = found.and_then(|()| self.refuse_several(roots, out));

@@ -220,7 +220,7 @@ fn no_recorded_program_is_slower_than_untouched_with_enough_fast_memory() {
         let overwrite = WriterOptions { level: 1, overwrite: true };
         let pages = write_trace(&start, &mut first, overwrite).unwrap().pages;
         let program = Workload { loops: 2, ..Workload::new(&name, Source::Trace(start)) };
-        let fast = room_for(pages.into());
+        let fast = room_for(pages);
         let test = scenario(machine(fast, fast + 4096), vec![program]);
         let prepared = Prepared::load(test).unwrap();
         wrong.extend(harms(&prepared, 1).into_iter().map(|harm| format!("{name}: {harm}")));

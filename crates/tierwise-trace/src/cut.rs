@@ -42,6 +42,12 @@ impl<S: WindowSource> Cut<S> {
         Self { source, selection, position: 0, state: State::Before, living: Living::default() }
     }
 
+    /// True when no later window can belong to the part. A damaged window after the part is not read.
+    fn is_over(&self) -> bool {
+        let past = matches!(&self.selection, Selection::Windows(r) if self.position >= r.end);
+        past || self.state == State::After
+    }
+
     /// Where the window just read lies.
     fn place(&self, window: &Window) -> State {
         match &self.selection {
@@ -63,7 +69,7 @@ impl<S: WindowSource> WindowSource for Cut<S> {
     }
 
     fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
-        while self.state != State::After && self.source.next_window(window)? {
+        while !self.is_over() && self.source.next_window(window)? {
             let before = self.state;
             self.state = self.place(window);
             self.position += 1;

@@ -1,6 +1,6 @@
 //! The data of a trace: what one window of a program's execution did to its pages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -129,8 +129,16 @@ pub enum TraceError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The bytes are not a trace, are damaged, or end too early. Windows before `offset` were good.
-    #[error("{path}: at byte {offset}: {reason}; the {good_windows} windows before it are usable")]
+    /// The file is something else.
+    #[error("{path}: not a trace: {found}; traces are made by `tierwise record`")]
+    NotATrace {
+        /// The file.
+        path: PathBuf,
+        /// What it seems to be.
+        found: &'static str,
+    },
+    /// The bytes are damaged, or end too early. Windows before `offset` were good.
+    #[error("{path}: at byte {offset}: {reason}; {}", usable(path, *good_windows))]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -141,6 +149,18 @@ pub enum TraceError {
         /// How many windows before this offset were read without error.
         good_windows: u64,
     },
+}
+
+/// What can be done with the windows before a damage.
+fn usable(path: &Path, windows: u64) -> String {
+    if windows == 0 {
+        return "no window before it is usable".to_owned();
+    }
+    let path = path.display();
+    format!(
+        "the {windows} windows before it are usable: `tierwise trace cut {path} PART.twt --windows \
+         0..{windows}` keeps them"
+    )
 }
 
 /// A program as the simulated host runs it: windows in order, again from the start on request.

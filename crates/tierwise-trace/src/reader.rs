@@ -8,13 +8,14 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::format::frame::{HEAD_BYTES, Head, Kind};
+use crate::format::frame::{ALLOWANCE_BYTES, HEAD_BYTES, Head, Kind, MAX_RATIO, most_unpacked};
 use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
 use crate::writer::io_error;
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
 
-/// Reads a trace. Memory is bounded by the largest window, whatever the bytes say.
+/// Reads a trace. Its frames may unpack to [`most_unpacked`] of the bytes read so far and no more, so
+/// that memory and time are bounded by the size of the file, whatever its bytes say.
 pub struct TraceReader<R> {
     path: PathBuf,
     input: R,
@@ -25,6 +26,9 @@ pub struct TraceReader<R> {
     totals: Totals,
     lifetimes: Lifetimes,
     ended: bool,
+    /// What the frames before the offset unpack to.
+    unpacked: u64,
+    header_unpacked: u64,
     compressed: Vec<u8>,
     raw: Vec<u8>,
 }
@@ -59,6 +63,8 @@ impl<R: Read + Seek> TraceReader<R> {
             totals: Totals::default(),
             lifetimes: Lifetimes::default(),
             ended: false,
+            unpacked: 0,
+            header_unpacked: 0,
             compressed: Vec::new(),
             raw: Vec::new(),
         };
@@ -80,11 +86,20 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 
     fn read_preamble(&mut self) -> Result<(), TraceError> {
-        let mut bytes = [0; PREAMBLE_BYTES as usize];
-        self.read_exact(&mut bytes)?;
-        let (magic, version) = bytes.split_at(MAGIC.len());
-        if magic != MAGIC {
-            return Err(self.corrupt("not a trace: it does not begin with TWTRACE"));
+        let mut bytes = Vec::new();
+        (&mut self.input)
+            .take(PREAMBLE_BYTES)
+            .read_to_end(&mut bytes)
+            .map_err(|source| io_error(&self.path, source))?;
+        let (magic, version) = bytes.split_at(bytes.len().min(MAGIC.len()));
+        if !MAGIC.starts_with(magic) {
+            return Err(TraceError::NotATrace {
+                path: self.path.clone(),
+                found: looks_like(&self.path, &bytes),
+            });
+        }
+        if bytes.len() < PREAMBLE_BYTES as usize {
+            return Err(self.incomplete("no whole frame"));
         }
         let version = version.iter().rev().fold(0u32, |value, &byte| value << 8 | u32::from(byte));
         if version != VERSION {
@@ -102,8 +117,9 @@ impl<R: Read + Seek> TraceReader<R> {
         }
         self.header = serde_json::from_slice(&self.raw)
             .map_err(|e| self.corrupt(format!("the header is no JSON of a header: {e}")))?;
-        self.offset += length;
+        self.accept(length);
         self.first_window = self.offset;
+        self.header_unpacked = self.unpacked;
         Ok(())
     }
 
@@ -125,8 +141,28 @@ impl<R: Read + Seek> TraceReader<R> {
         if crc != head.crc {
             return Err(self.corrupt(format!("checksum {crc:08x}, expected {:08x}", head.crc)));
         }
+        let length = (HEAD_BYTES + read) as u64;
+        self.check_ratio(head.raw, length)?;
         self.unpack(head.raw as usize)?;
-        Ok((head.kind, (HEAD_BYTES + read) as u64))
+        Ok((head.kind, length))
+    }
+
+    /// Refuses a frame that would unpack to more than the file's size allows.
+    fn check_ratio(&self, raw: u32, length: u64) -> Result<(), TraceError> {
+        let (end, unpacked) = (self.offset + length, self.unpacked + u64::from(raw));
+        if unpacked <= most_unpacked(end) {
+            return Ok(());
+        }
+        Err(self.corrupt(format!(
+            "the first {end} bytes of the file unpack to {unpacked}; allowed are {MAX_RATIO} for \
+             each byte and {ALLOWANCE_BYTES} besides"
+        )))
+    }
+
+    /// Goes on after the frame just read, whose length in the file is given.
+    fn accept(&mut self, length: u64) {
+        self.offset += length;
+        self.unpacked += self.raw.len() as u64;
     }
 
     fn unpack(&mut self, length: usize) -> Result<(), TraceError> {
@@ -150,7 +186,7 @@ impl<R: Read + Seek> TraceReader<R> {
         }
         let mut more = [0];
         let read = self.input.read(&mut more).map_err(|source| io_error(&self.path, source))?;
-        self.offset += length;
+        self.accept(length);
         if read != 0 {
             return Err(self.corrupt("bytes after the end of the trace"));
         }
@@ -191,8 +227,31 @@ impl<R: Read + Seek> TraceReader<R> {
             .and_then(|()| self.lifetimes.admit(window))
             .map_err(|reason| self.corrupt(reason))?;
         self.totals.add(window);
-        self.offset += length;
+        self.accept(length);
         Ok(true)
+    }
+}
+
+/// What a file is that is no trace, as far as its name and its first bytes tell.
+fn looks_like(path: &Path, start: &[u8]) -> &'static str {
+    /// The first bytes of a zstd frame, and of a Parquet file.
+    const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+    const PARQUET: &[u8] = b"PAR1";
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let text = start.iter().all(|&byte| byte >= b' ' || byte.is_ascii_whitespace());
+    match ending {
+        _ if start.starts_with(ZSTD) => {
+            "this looks like zstd data; `tierwise explain` reads runs, and other data is to be \
+             unpacked first"
+        }
+        _ if start.starts_with(PARQUET) => "this looks like a Parquet file",
+        Some("toml") if text => {
+            "this looks like TOML; `tierwise scenario check` reads scenarios and `tierwise \
+             simulate` runs them"
+        }
+        _ if text && start.trim_ascii_start().starts_with(b"{") => "this looks like JSON",
+        _ if text => "this looks like text; `tierwise trace import` reads the output of lackey",
+        _ => "it does not begin with TWTRACE",
     }
 }
 
@@ -229,6 +288,7 @@ impl<R: Read + Seek + Send> WindowSource for TraceReader<R> {
 
     fn rewind(&mut self) -> Result<(), TraceError> {
         self.offset = self.first_window;
+        self.unpacked = self.header_unpacked;
         self.totals = Totals::default();
         self.lifetimes = Lifetimes::default();
         self.ended = false;

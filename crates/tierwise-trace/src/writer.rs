@@ -30,7 +30,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::format::frame::{Head, Kind};
+use crate::format::frame::{self, HEAD_BYTES, Head, Kind};
 use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, Totals, VERSION, window_codec};
 use crate::{Header, TraceError, Window, WindowSource};
@@ -59,6 +59,8 @@ pub struct TraceWriter<W: Write> {
     totals: Totals,
     lifetimes: Lifetimes,
     bytes: u64,
+    /// What all frames so far unpack to.
+    unpacked: u64,
     raw: Vec<u8>,
 }
 
@@ -105,6 +107,7 @@ impl<W: Write> TraceWriter<W> {
             totals: Totals::default(),
             lifetimes: Lifetimes::default(),
             bytes: 0,
+            unpacked: 0,
             raw: Vec::new(),
         };
         writer.write(&MAGIC)?;
@@ -153,11 +156,15 @@ impl<W: Write> TraceWriter<W> {
 
     /// Compresses `raw` and writes it as one frame.
     fn frame(&mut self, kind: Kind) -> Result<(), TraceError> {
-        let data = self.compressor.compress(&self.raw).map_err(|source| self.error(source))?;
+        let mut data = self.compressor.compress(&self.raw).map_err(|source| self.error(source))?;
+        let unpacked = self.unpacked + self.raw.len() as u64;
+        let end = self.bytes + (HEAD_BYTES + data.len()) as u64;
+        frame::pad(&mut data, end, unpacked);
         let head =
             Head::new(kind, self.raw.len(), &data).map_err(|reason| self.invalid(&reason))?;
         self.write(&head.to_bytes())?;
         self.write(&data)?;
+        self.unpacked = unpacked;
         self.out.flush().map_err(|source| self.error(source))
     }
 

@@ -28,9 +28,36 @@ pub const HEAD_BYTES: usize = 13;
 /// a generous 16 bytes a row.
 pub const MAX_RAW_BYTES: u32 = 1 << 28;
 
-/// zstd's smallest block of equal bytes takes 4 bytes and yields 128 KiB, a ratio of 32 Ki; twice that
-/// leaves room. A frame that claims more is damaged.
-const MAX_RATIO: u64 = 1 << 16;
+/// The most bytes that one byte of a file may unpack to, on average from its start. Recorded programs
+/// reach 5, so 64 leaves room; a window unpacked takes some 20 times its packed columns, so this
+/// bounds what a small file can make a reader allocate.
+pub const MAX_RATIO: u64 = 64;
+
+/// What any file may unpack to besides: short traces of regular programs compress better than that.
+pub const ALLOWANCE_BYTES: u64 = 256 << 10;
+
+/// The most that all frames in the first `file_bytes` of a file may unpack to.
+#[must_use]
+pub const fn most_unpacked(file_bytes: u64) -> u64 {
+    ALLOWANCE_BYTES.saturating_add(file_bytes.saturating_mul(MAX_RATIO))
+}
+
+/// zstd's first magic number of a frame that decompressors skip.
+const SKIPPABLE: u32 = 0x184D_2A50;
+
+/// Bytes in front of a skippable frame's content: its magic number and its length.
+const SKIPPABLE_HEAD: u64 = 8;
+
+/// Lengthens `data` by a frame that every zstd decompressor skips, so that a file in which it ends at
+/// `end` may unpack to `unpacked` bytes.
+pub(crate) fn pad(data: &mut Vec<u8>, end: u64, unpacked: u64) {
+    let wanted = unpacked.saturating_sub(ALLOWANCE_BYTES).div_ceil(MAX_RATIO);
+    let Some(missing) = wanted.checked_sub(end).filter(|&missing| missing > 0) else { return };
+    let content = missing.saturating_sub(SKIPPABLE_HEAD) as u32;
+    data.extend(SKIPPABLE.to_le_bytes());
+    data.extend(content.to_le_bytes());
+    data.resize(data.len() + content as usize, 0);
+}
 
 /// A frame's head, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +126,6 @@ impl Head {
         let head = Self { kind, compressed: word(1), raw: word(5), crc: word(9) };
         if head.raw > MAX_RAW_BYTES || head.compressed > MAX_RAW_BYTES {
             return Err(format!("a frame of {} bytes; at most {MAX_RAW_BYTES}", head.raw));
-        }
-        if u64::from(head.raw) > u64::from(head.compressed) * MAX_RATIO {
-            return Err(format!("{} bytes cannot unpack to {}", head.compressed, head.raw));
         }
         Ok(head)
     }

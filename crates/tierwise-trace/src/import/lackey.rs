@@ -15,7 +15,7 @@
 //! as the recorder's.
 
 use std::collections::HashMap;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use crate::cache::{Cache, GeometryError};
@@ -24,6 +24,10 @@ use crate::writer::{TraceWriter, WriterOptions, beside};
 use crate::{Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window};
 
 const PAGE_SHIFT: u32 = 12;
+
+/// The longest line: Valgrind's own messages may name files, whose paths have at most 4096 bytes
+/// (`PATH_MAX`); events have some 20.
+const MAX_LINE_BYTES: u64 = 4096;
 
 /// How to import.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,17 +121,26 @@ fn copy(
     let mut line = 0;
     loop {
         bytes.clear();
-        let read = input
+        let read = (&mut input)
+            .take(MAX_LINE_BYTES)
             .read_until(b'\n', &mut bytes)
             .map_err(|source| ImportError::Read { input: name.to_owned(), source })?;
         if read == 0 {
             break;
         }
         line += 1;
+        if bytes.len() as u64 == MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
+            return Err(ImportError::Line {
+                input: name.to_owned(),
+                line,
+                text: shown(&bytes),
+                reason: "the line is longer than 4096 bytes",
+            });
+        }
         let event = parse(&bytes).map_err(|reason| ImportError::Line {
             input: name.to_owned(),
             line,
-            text: String::from_utf8_lossy(&bytes).trim_end().to_owned(),
+            text: shown(&bytes),
             reason,
         })?;
         if matches!(event, Event::Instruction) && pages.is_full() {
@@ -137,6 +150,14 @@ fn copy(
     }
     pages.close(push)?;
     Ok(())
+}
+
+/// The start of a line, for a message.
+fn shown(line: &[u8]) -> String {
+    /// A line of lackey's has some 20 bytes; twice that tells what it is instead.
+    const SHOWN_BYTES: usize = 40;
+    let line = line.trim_ascii_end();
+    String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -135,7 +135,7 @@ fn sort(window: &mut Window) {
     window.threads.dedup_by(|later, earlier| {
         let same = later.thread == earlier.thread;
         if same {
-            earlier.instructions += later.instructions;
+            earlier.instructions = earlier.instructions.saturating_add(later.instructions);
         }
         same
     });

@@ -69,13 +69,16 @@ pub enum Latency {
     /// A Prometheus histogram on a loopback address, in seconds.
     Prometheus {
         /// `127.0.0.1:9100/metrics`.
+        #[schemars(example = "127.0.0.1:9100/metrics")]
         address: String,
         /// The histogram's name without `_bucket`.
         metric: String,
     },
     /// The round trip of a `PING` to Redis at this loopback address (`127.0.0.1:6379`, `[::1]:6379` or `localhost:6379`).
+    #[schemars(example = "127.0.0.1:6379")]
     Redis(String),
     /// The round trip of a `version` to Memcached at this loopback address.
+    #[schemars(example = "127.0.0.1:11211")]
     Memcached(String),
 }
 

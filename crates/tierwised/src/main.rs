@@ -46,6 +46,11 @@ fn run(args: Args) -> anyhow::Result<()> {
     let (views, view) = watch::channel(Arc::new(Snapshot::default()));
     let control = config.control.clone();
     let listen = config.http.listen.clone();
+    if let Err(e) = system::descriptors::raise_limit() {
+        tracing::warn!(
+            "cannot raise the limit of open files: {e}; see LimitNOFILE= in tierwised.service"
+        );
+    }
     let lacks = system::privilege::drop_others(&config).context("cannot drop capabilities")?;
     if !lacks.is_empty() {
         let lacks = lacks.join(", ");

@@ -1,9 +1,11 @@
 //! What the daemon asks of the system for itself.
 //!
+//! - [`descriptors`]: how many files it may have open.
 //! - [`log`]: lines for people or for the journal.
 //! - [`privilege`]: the capabilities that it keeps.
 //! - [`signal`]: what ends it and what makes it read its configuration again.
 
+pub mod descriptors;
 pub mod log;
 pub mod privilege;
 pub mod signal;

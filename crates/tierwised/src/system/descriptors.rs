@@ -1,0 +1,27 @@
+//! How many files the daemon may have open.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the limit of open files to the most that this process may set by itself. Most systems
+/// start a service with 1,024 for the sake of select(2), which this program does not use; sampling
+/// needs a file for each CPU, and a connection needs one too. Returns the limit; `None` for none.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn raise_limit() -> rustix::io::Result<Option<u64>> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    Ok(maximum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_becomes_the_most_that_is_allowed() {
+        let most = raise_limit().unwrap();
+        let now = getrlimit(Resource::Nofile);
+        assert_eq!((now.current, now.maximum), (most, most));
+    }
+}

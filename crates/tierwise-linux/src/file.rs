@@ -214,6 +214,15 @@ pub(crate) mod injected {
     }
 }
 
+/// How many of this process's open files lie below a directory: those of other tests do not count.
+#[cfg(test)]
+pub(crate) fn open_below(directory: &Path) -> usize {
+    let entries = fs::read_dir("/proc/self/fd").unwrap();
+    // A file that another test closes meanwhile has no path any more.
+    let paths = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    paths.filter(|path| path.starts_with(directory)).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

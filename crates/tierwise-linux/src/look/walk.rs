@@ -5,12 +5,11 @@ use crate::error::{LinuxError, Result};
 use crate::process::{Mapping, Maps, Mounts, PageRange, Pagemap, Process, Reader};
 use crate::roots::Roots;
 
-/// One process and its open files.
+/// One process at its turn, and its page map, which is open as long.
 #[derive(Debug)]
-pub(super) struct Walked {
+pub(super) struct Walked<'a> {
     pub process: Process,
-    pub pagemap: Pagemap,
-    mounts: Mounts,
+    pub pagemap: &'a mut Pagemap,
 }
 
 /// The processes that are walked, with the buffers for it.
@@ -20,7 +19,9 @@ pub(super) struct Walk {
     reader: Reader,
     maps: Maps,
     pub ranges: Vec<PageRange>,
-    processes: Vec<Walked>,
+    /// Of the process walked last.
+    pagemap: Option<Pagemap>,
+    processes: Vec<(Process, Mounts)>,
 }
 
 /// What keeps one process from being looked at is said here and by the survey, which reads the same files; looking goes on. What keeps all from it
@@ -42,6 +43,7 @@ impl Walk {
             reader: Reader::default(),
             maps: Maps::default(),
             ranges: Vec::new(),
+            pagemap: None,
             processes: Vec::new(),
         }
     }
@@ -52,25 +54,27 @@ impl Walk {
         processes: &[Watched],
         mut begin: impl FnMut(&Roots, Process) -> Result<()>,
     ) -> Result<()> {
-        self.processes.retain(|w| processes.iter().any(|p| p.process == w.process));
+        self.processes.retain(|(known, _)| processes.iter().any(|p| p.process == *known));
         for watched in processes {
-            if self.processes.iter().any(|w| w.process == watched.process) {
+            if self.processes.iter().any(|(known, _)| *known == watched.process) {
                 continue;
             }
-            match self.open(watched.process).and_then(|w| begin(&self.roots, w.process).map(|()| w))
-            {
-                Ok(walked) => self.processes.push(walked),
-                Err(e) => one_of_many(watched.process, e)?,
+            let process = watched.process;
+            let mounts = self.open(process).and_then(|of| begin(&self.roots, process).map(|()| of));
+            match mounts {
+                Ok(mounts) => self.processes.push((process, mounts)),
+                Err(e) => one_of_many(process, e)?,
             }
         }
         Ok(())
     }
 
-    fn open(&mut self, process: Process) -> Result<Walked> {
-        let pagemap = Pagemap::open(&self.roots, process.pid)?;
+    /// Whether its page map may be read shows now, and not at its first turn.
+    fn open(&mut self, process: Process) -> Result<Mounts> {
+        Pagemap::of(&mut self.pagemap, &self.roots, process.pid)?;
         let mut mounts = Mounts::default();
         mounts.read(&self.roots, process.pid, &mut self.reader)?;
-        Ok(Walked { process, pagemap, mounts })
+        Ok(mounts)
     }
 
     pub fn clear(&mut self) {
@@ -83,22 +87,25 @@ impl Walk {
     /// The machine lacks what it takes to look at any.
     pub fn each(
         &mut self,
-        mut look: impl FnMut(&Roots, &mut Walked, &[Mapping], &mut Vec<PageRange>) -> Result<()>,
+        mut look: impl FnMut(&Roots, &mut Walked<'_>, &[Mapping], &mut Vec<PageRange>) -> Result<()>,
     ) -> Result<()> {
-        let Self { roots, reader, maps, ranges, processes } = self;
+        let Self { roots, reader, maps, ranges, pagemap, processes } = self;
         let mut answer = Ok(());
-        processes.retain_mut(|walked| {
+        processes.retain(|(process, mounts)| {
             if answer.is_err() {
                 return true;
             }
-            let process = walked.process;
-            let opened = walked.pagemap.reopen();
-            let read = opened.and_then(|()| maps.read(roots, process.pid, &walked.mounts, reader));
+            let process = *process;
+            let opened = Pagemap::of(pagemap, roots, process.pid);
+            let read = opened
+                .and_then(|pagemap| maps.read(roots, process.pid, mounts, reader).map(|_| pagemap));
             // Alive after the files were opened and read: they are this process's.
             if !process.is_alive_with(roots, reader) {
                 return false;
             }
-            let looked = read.and_then(|_| look(roots, walked, maps.all(), ranges));
+            let looked = read.and_then(|pagemap| {
+                look(roots, &mut Walked { process, pagemap }, maps.all(), ranges)
+            });
             match looked {
                 Ok(()) => true,
                 Err(e) => {
@@ -139,5 +146,30 @@ pub(super) mod fake {
     pub fn set(roots: &Roots, pid: i32, entries: &[u64]) {
         let all = [0].iter().chain(entries).flat_map(|e| e.to_ne_bytes()).collect::<Vec<u8>>();
         fs::write(roots.proc.join(format!("{pid}/pagemap")), all).unwrap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::open_below;
+
+    /// A tenant that forks must not use up the descriptors of all.
+    #[test]
+    fn many_processes_are_walked_with_one_page_map_open() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        let processes: Vec<_> = (1..=64).map(|pid| fake::process(&roots, pid, &[0])).collect();
+        let mut walk = Walk::new(&roots);
+        walk.set(&processes, |_, _| Ok(())).unwrap();
+        assert_eq!(open_below(tree.path()), 1);
+        let mut walked = 0;
+        walk.each(|_, one, mappings, _| {
+            walked += usize::from(mappings.len() == 1 && one.process.start_time == 9);
+            assert_eq!(open_below(tree.path()), 1);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((walked, open_below(tree.path())), (64, 1));
     }
 }

@@ -1,6 +1,7 @@
 //! Which pages of a process are present, written, or where in physical memory: `PAGEMAP_SCAN` where the kernel has it
 //! (Linux 6.7), else `/proc/PID/pagemap` entry by entry (`Documentation/admin-guide/mm/pagemap.rst`).
 
+use std::fmt::Write;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -78,10 +79,13 @@ pub struct PageRange {
 }
 
 /// An open `/proc/PID/pagemap`, with the buffers to read it. The file stays bound to the address space that it was
-/// opened on: of a process that is gone it reads as empty, whoever has the number now.
+/// opened on: of a process that is gone, or after an exec, it reads as empty, whoever has the number now. It is opened
+/// anew for each use ([`Pagemap::reopen`]), by one holder for all processes: a file kept open for each would let a
+/// tenant that forks use up the descriptors and the memory of all.
 #[derive(Debug)]
 pub struct Pagemap {
     path: PathBuf,
+    name: String,
     pid: i32,
     file: File,
     scan: bool,
@@ -95,10 +99,12 @@ impl Pagemap {
     /// # Errors
     /// The process is not there, or `CAP_SYS_PTRACE` is missing.
     pub fn open(roots: &Roots, pid: i32) -> Result<Self> {
-        let path = roots.proc.join(format!("{pid}/pagemap"));
+        let name = format!("{pid}/pagemap");
+        let path = roots.proc.join(&name);
         let file = File::open(&path).map_err(|e| LinuxError::file(&path, "open", e))?;
         let regions = vec![ScanRegion::default(); SCAN_REGIONS].into_boxed_slice();
-        let mut pagemap = Self { path, pid, file, scan: true, regions, entries: Box::default() };
+        let mut pagemap =
+            Self { path, name, pid, file, scan: true, regions, entries: Box::default() };
         // An empty range asks nothing but whether the request is known.
         let known =
             syscall::pagemap_scan(&pagemap.file, &mut Pages::Present.arg(), &mut pagemap.regions);
@@ -108,17 +114,38 @@ impl Pagemap {
         Ok(pagemap)
     }
 
+    /// Opens the page map of a process in the place of `last`, whose file is closed and whose
+    /// buffers are kept.
+    ///
+    /// # Errors
+    /// As [`Pagemap::open`].
+    pub fn of<'a>(last: &'a mut Option<Self>, roots: &Roots, pid: i32) -> Result<&'a mut Self> {
+        if let Some(known) = last {
+            known.reopen(roots, pid)?;
+        }
+        match last {
+            Some(known) => Ok(known),
+            None => Ok(last.insert(Self::open(roots, pid)?)),
+        }
+    }
+
     fn read_entries_instead(&mut self) {
         self.scan = false;
         self.entries = vec![0; ENTRIES * 8].into_boxed_slice();
     }
 
-    /// Opens it anew, keeping the buffers: after an exec the process has another address space, and the file would go on
-    /// showing the old one, which is empty.
+    /// Opens a process's in its place.
     ///
     /// # Errors
-    /// The process is not there (any more).
-    pub fn reopen(&mut self) -> Result<()> {
+    /// The process is not there (any more), or may not be read.
+    pub fn reopen(&mut self, roots: &Roots, pid: i32) -> Result<()> {
+        self.name.clear();
+        // Writing to a String does not fail.
+        let _ = write!(self.name, "{pid}/pagemap");
+        self.path.clear();
+        self.path.push(&roots.proc);
+        self.path.push(&self.name);
+        self.pid = pid;
         self.file = File::open(&self.path).map_err(|e| LinuxError::file(&self.path, "open", e))?;
         Ok(())
     }

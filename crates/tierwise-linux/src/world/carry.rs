@@ -123,7 +123,7 @@ impl<C: Calls> Carrier<C> {
                 break;
             }
             let wanted = moves[at..].iter().map(|m| (m.page, m.to));
-            let next = self.gather(wanted, blocks, survey) + at;
+            let next = self.gather(wanted, roots, blocks, survey) + at;
             answer = self.run();
             self.report(&moves[at..next], blocks, out);
             at = next;
@@ -153,7 +153,7 @@ impl<C: Calls> Carrier<C> {
         let mut wanted = std::mem::take(&mut self.finishing);
         wanted.clear();
         wanted.extend(self.rest.iter().map(|(page, to)| (*page, *to)));
-        let taken = self.gather(wanted.iter().copied(), blocks, survey);
+        let taken = self.gather(wanted.iter().copied(), roots, blocks, survey);
         let answer = self.run();
         for (i, (page, _)) in wanted[..taken].iter().enumerate() {
             let range = self.requests_of(i);
@@ -180,6 +180,7 @@ impl<C: Calls> Carrier<C> {
     fn gather(
         &mut self,
         moves: impl Iterator<Item = (PageId, TierId)>,
+        roots: &Roots,
         blocks: &Blocks,
         survey: &mut Survey,
     ) -> usize {
@@ -194,7 +195,7 @@ impl<C: Calls> Carrier<C> {
             let Some(&block) = blocks.get(page) else { continue };
             let Some(node) = self.targets.get(to.index()).copied().flatten() else { continue };
             let (start, end) = (block.number * blocks.size(), (block.number + 1) * blocks.size());
-            let Ok(ranges) = survey.resident(block.process, start, end) else { continue };
+            let Ok(ranges) = survey.resident(roots, block.process, start, end) else { continue };
             for range in ranges {
                 // A huge page that reaches beyond the block is named by the part in it.
                 let step = if range.huge { HUGE } else { PAGE_SIZE };

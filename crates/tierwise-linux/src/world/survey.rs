@@ -34,7 +34,6 @@ const ASKED: usize = 4096;
 /// What is kept of a process between surveys.
 #[derive(Debug)]
 struct Surveyed {
-    pagemap: Pagemap,
     mounts: Mounts,
     due: Timestamp,
     resident: Bytes,
@@ -52,6 +51,8 @@ struct Held {
 #[derive(Debug, Default)]
 pub struct Survey {
     processes: BTreeMap<Process, Surveyed>,
+    /// Of the process read last.
+    pagemap: Option<Pagemap>,
     maps: Maps,
     reader: Reader,
     ranges: Vec<PageRange>,
@@ -90,11 +91,18 @@ impl Survey {
     /// The pages of a process between two addresses that are resident.
     ///
     /// # Errors
-    /// The process is gone.
-    pub fn resident(&mut self, process: Process, start: u64, end: u64) -> Result<&[PageRange]> {
+    /// The process is gone, or its page map cannot be opened.
+    pub fn resident(
+        &mut self,
+        roots: &Roots,
+        process: Process,
+        start: u64,
+        end: u64,
+    ) -> Result<&[PageRange]> {
         self.ranges.clear();
-        if let Some(known) = self.processes.get_mut(&process) {
-            known.pagemap.ranges(start, end, Pages::Present, &mut self.ranges)?;
+        if self.processes.contains_key(&process) {
+            let pagemap = Pagemap::of(&mut self.pagemap, roots, process.pid)?;
+            pagemap.ranges(start, end, Pages::Present, &mut self.ranges)?;
         }
         Ok(&self.ranges)
     }
@@ -187,8 +195,7 @@ impl Survey {
             Entry::Vacant(new) => {
                 let mut mounts = Mounts::default();
                 mounts.read(roots, process.pid, &mut self.reader)?;
-                let pagemap = Pagemap::open(roots, process.pid)?;
-                new.insert(Surveyed { pagemap, mounts, due: Timestamp::ZERO, resident: Bytes(0) })
+                new.insert(Surveyed { mounts, due: Timestamp::ZERO, resident: Bytes(0) })
             }
         };
         let damage = self.maps.read(roots, process.pid, &known.mounts, &mut self.reader)?;
@@ -196,9 +203,15 @@ impl Survey {
             let fault = Fault::new(Scope::Process(process.pid), &damage);
             self.faults.push(Fault { tenant: Some(tenant), ..fault });
         }
+        let pagemap = Pagemap::of(&mut self.pagemap, roots, process.pid)?;
+        // After the files were opened: what they show is this process's, and nobody's who has its number now.
+        if !calls.is_alive(&process) {
+            let source = std::io::Error::from_raw_os_error(libc::ESRCH);
+            return Err(LinuxError::Process { pid: process.pid, call: "survey", source });
+        }
         self.ranges.clear();
         for mapping in self.maps.tierable() {
-            known.pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut self.ranges)?;
+            pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut self.ranges)?;
         }
         known.resident = Bytes(self.ranges.iter().map(|range| range.end - range.start).sum());
         self.divide(blocks.size());

@@ -320,3 +320,24 @@ fn a_wait_ends_early_when_it_is_woken_and_for_good_when_nobody_can() {
     drop(waker);
     assert!(!world.wait_until(Some(Timestamp(u64::MAX))).unwrap());
 }
+
+/// A tenant that forks must not use up the descriptors of all.
+#[test]
+fn many_processes_are_surveyed_with_one_page_map_open() {
+    let (dir, _waker, mut world) = world();
+    let numbers: Vec<i32> = (5001..=5064).collect();
+    for &pid in &numbers {
+        let folder = world.settings.roots.proc.join(pid.to_string());
+        let stat = format!("{pid} (x) S 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0 0");
+        fixture::put(&folder.join("stat"), &stat);
+        fixture::put(&folder.join("maps"), "10000-20000 rw-p 00000000 00:00 0\n");
+        fixture::put(&folder.join("mountinfo"), "");
+        let present = (1u64 << 63).to_ne_bytes();
+        std::fs::write(folder.join("pagemap"), present.repeat(0x20)).unwrap();
+    }
+    world.set_tenants(vec![("forks".into(), Selector::Pids(numbers))], true);
+    let mut seen = Observation::default();
+    world.observe(&mut seen).unwrap();
+    assert_eq!(seen.born.iter().map(|run| run.count).sum::<u32>(), 64);
+    assert_eq!(crate::file::open_below(dir.path()), 1);
+}

@@ -183,9 +183,10 @@ impl<'a> Session<'a> {
 /// The pages of a process that are worth tiering and in memory.
 fn resident(roots: &Roots, process: Process, reader: &mut Reader) -> Result<Resident, LinuxError> {
     let (mut mounts, mut maps) = (Mounts::default(), Maps::default());
-    mounts.read(roots, process.pid, reader)?;
-    maps.read(roots, process.pid, &mounts, reader)?;
-    let mut pagemap = Pagemap::open(roots, process.pid)?;
+    let task = process.task(roots, reader)?;
+    mounts.read(roots, task, reader)?;
+    maps.read(roots, task, &mounts, reader)?;
+    let mut pagemap = Pagemap::open(roots, task)?;
     let mut ranges = Vec::new();
     for mapping in maps.tierable() {
         pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut ranges)?;

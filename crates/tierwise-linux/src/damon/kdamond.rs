@@ -9,7 +9,7 @@ use super::regions::{self, HostRegion};
 use super::scheme::{Scheme, SchemeStats};
 use crate::error::{LinuxError, Result};
 use crate::file;
-use crate::process::{Process, Reader, Stat};
+use crate::process::{Process, Reader, Stat, Task};
 use crate::roots::Roots;
 use tierwise_core::observe::RegionWatch;
 
@@ -17,7 +17,7 @@ use tierwise_core::observe::RegionWatch;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A process's virtual addresses (`vaddr`): the kernel follows its mappings.
-    Process(Process),
+    Process(Task),
     /// Ranges of physical addresses in bytes (`paddr`), ascending.
     Physical(Vec<(u64, u64)>),
 }
@@ -275,8 +275,8 @@ fn write_target(context: &Path, target: &Target) -> Result<()> {
     let targets = context.join("targets");
     patience::write(&targets.join("nr_targets"), "1")?;
     match target {
-        Target::Process(process) => {
-            patience::write(&targets.join("0/pid_target"), &process.pid.to_string())
+        Target::Process(task) => {
+            patience::write(&targets.join("0/pid_target"), &task.tid().to_string())
         }
         Target::Physical(ranges) => {
             let regions = targets.join("0/regions");

@@ -26,7 +26,9 @@ fn a_process_is_monitored_as_configured() {
     assert_eq!(fs::read_to_string(fake.kdamonds().join("nr_kdamonds")).unwrap(), "4");
 
     let kdamond = &mut taken[1];
-    kdamond.configure(&monitoring(Target::Process(REDIS), vec![Scheme::stat()])).unwrap();
+    kdamond
+        .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .unwrap();
     kdamond.on(&fake.roots).unwrap();
     assert!(kdamond.is_on().unwrap());
     let context = |name: &str| fake.text(1, &format!("contexts/0/{name}"));
@@ -91,7 +93,9 @@ fn schemes_that_move_name_node_quota_and_cgroup() {
 fn dropping_turns_off() {
     let fake = Fake::new(1);
     let mut taken = fake.admin().take(1).unwrap();
-    taken[0].configure(&monitoring(Target::Process(REDIS), vec![Scheme::stat()])).unwrap();
+    taken[0]
+        .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .unwrap();
     taken[0].on(&fake.roots).unwrap();
     drop(taken);
     assert_eq!(
@@ -185,7 +189,9 @@ fn a_record_that_is_cut_or_flipped_stops_no_start_and_touches_nobody() {
 fn regions_of_a_kdamond_that_stopped_are_none() {
     let fake = Fake::new(1);
     let mut taken = fake.admin().take(1).unwrap();
-    taken[0].configure(&monitoring(Target::Process(REDIS), vec![Scheme::stat()])).unwrap();
+    taken[0]
+        .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .unwrap();
     fake.run(0, 900, 1);
     // 1.5 s at a hundred ticks a second.
     let cpu = taken[0].cpu_time(&fake.roots, &mut Reader::default()).unwrap();
@@ -205,7 +211,7 @@ fn a_kernel_without_damon_says_what_to_do() {
     let fake = Fake::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     put(&fake.file(0, "contexts/0/avail_operations"), "paddr\n");
-    let target = monitoring(Target::Process(REDIS), vec![]);
+    let target = monitoring(Target::Process(REDIS.pid.into()), vec![]);
     let said = taken[0].configure(&target).unwrap_err().to_string();
     assert!(said.contains("CONFIG_DAMON_VADDR"), "{said}");
 }

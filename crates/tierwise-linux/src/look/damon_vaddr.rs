@@ -129,7 +129,12 @@ impl DamonVaddr {
 
     /// Turns a kdamond on for a process; false if the process is gone.
     fn begin(&mut self, place: usize, process: Process) -> Result<bool> {
-        let target = Target::Process(process);
+        let task = match process.task(&self.roots, &mut self.reader) {
+            Err(e) if e.is_of_machine() => return Err(e),
+            Err(_) => return Ok(false),
+            Ok(task) => task,
+        };
+        let target = Target::Process(task);
         let monitoring = Monitoring { target, watch: self.watch, schemes: vec![Scheme::stat()] };
         let kdamond = &mut self.kdamonds[place];
         kdamond.configure(&monitoring)?;

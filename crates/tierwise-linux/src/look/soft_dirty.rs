@@ -9,7 +9,7 @@ use super::walk::Walk;
 use super::{Look, ProcessRange, Seen, Watched, push_range, thread_cpu};
 use crate::error::{LinuxError, Result};
 use crate::file;
-use crate::process::{Pages, Process};
+use crate::process::{Pages, Task};
 use crate::roots::Roots;
 
 /// Whether this kernel tracks writes, as far as can be said without touching a process: the file is there on every kernel
@@ -47,8 +47,8 @@ impl SoftDirty {
 }
 
 /// Clears the bits of a process.
-fn clear(roots: &Roots, process: Process) -> Result<()> {
-    file::write(&roots.proc.join(format!("{}/clear_refs", process.pid)), "4")
+fn clear(roots: &Roots, task: Task) -> Result<()> {
+    file::write(&roots.proc.join(format!("{task}/clear_refs")), "4")
 }
 
 impl Look for SoftDirty {
@@ -69,7 +69,7 @@ impl Look for SoftDirty {
                 walked.pagemap.ranges(mapping.start, mapping.end, Pages::SoftDirty, ranges)?;
             }
             // What is written between the two is missed once; to stop the process would cost more.
-            clear(roots, process)?;
+            clear(roots, walked.task)?;
             seen.looked_at.push(process);
             for r in ranges.iter() {
                 push_range(&mut seen.written, ProcessRange { process, start: r.start, end: r.end });

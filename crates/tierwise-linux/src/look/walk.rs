@@ -2,13 +2,15 @@
 
 use super::Watched;
 use crate::error::{LinuxError, Result};
-use crate::process::{Mapping, Maps, Mounts, PageRange, Pagemap, Process, Reader};
+use crate::process::{Mapping, Maps, Mounts, PageRange, Pagemap, Process, Reader, Task};
 use crate::roots::Roots;
 
 /// One process at its turn, and its page map, which is open as long.
 #[derive(Debug)]
 pub(super) struct Walked<'a> {
     pub process: Process,
+    /// Of its threads that by which it is read.
+    pub task: Task,
     pub pagemap: &'a mut Pagemap,
 }
 
@@ -52,7 +54,7 @@ impl Walk {
     pub fn set(
         &mut self,
         processes: &[Watched],
-        mut begin: impl FnMut(&Roots, Process) -> Result<()>,
+        mut begin: impl FnMut(&Roots, Task) -> Result<()>,
     ) -> Result<()> {
         self.processes.retain(|(known, _)| processes.iter().any(|p| p.process == *known));
         for watched in processes {
@@ -60,7 +62,8 @@ impl Walk {
                 continue;
             }
             let process = watched.process;
-            let mounts = self.open(process).and_then(|of| begin(&self.roots, process).map(|()| of));
+            let opened = self.open(process);
+            let mounts = opened.and_then(|(task, of)| begin(&self.roots, task).map(|()| of));
             match mounts {
                 Ok(mounts) => self.processes.push((process, mounts)),
                 Err(e) => one_of_many(process, e)?,
@@ -70,11 +73,12 @@ impl Walk {
     }
 
     /// Whether its page map may be read shows now, and not at its first turn.
-    fn open(&mut self, process: Process) -> Result<Mounts> {
-        Pagemap::of(&mut self.pagemap, &self.roots, process.pid)?;
+    fn open(&mut self, process: Process) -> Result<(Task, Mounts)> {
+        let task = process.task(&self.roots, &mut self.reader)?;
+        Pagemap::of(&mut self.pagemap, &self.roots, task)?;
         let mut mounts = Mounts::default();
-        mounts.read(&self.roots, process.pid, &mut self.reader)?;
-        Ok(mounts)
+        mounts.read(&self.roots, task, &mut self.reader)?;
+        Ok((task, mounts))
     }
 
     pub fn clear(&mut self) {
@@ -96,16 +100,16 @@ impl Walk {
                 return true;
             }
             let process = *process;
-            let opened = Pagemap::of(pagemap, roots, process.pid);
-            let read = opened
-                .and_then(|pagemap| maps.read(roots, process.pid, mounts, reader).map(|_| pagemap));
+            let read = process.task(roots, reader).and_then(|task| {
+                let pagemap = Pagemap::of(pagemap, roots, task)?;
+                maps.read(roots, task, mounts, reader)?;
+                Ok(Walked { process, task, pagemap })
+            });
             // Alive after the files were opened and read: they are this process's.
             if !process.is_alive_with(roots, reader) {
                 return false;
             }
-            let looked = read.and_then(|pagemap| {
-                look(roots, &mut Walked { process, pagemap }, maps.all(), ranges)
-            });
+            let looked = read.and_then(|mut walked| look(roots, &mut walked, maps.all(), ranges));
             match looked {
                 Ok(()) => true,
                 Err(e) => {

@@ -7,7 +7,7 @@ use tierwise_core::units::Timestamp;
 
 use crate::error::Result;
 use crate::process::syscall::{self, MPOL_MF_MOVE, MPOL_MF_MOVE_ALL};
-use crate::process::{Process, Reader};
+use crate::process::{Process, Reader, Task};
 use crate::roots::Roots;
 
 /// The kernel, as far as a mover needs it. Slices that belong together have the same length.
@@ -18,6 +18,11 @@ pub trait Calls {
     fn cpu(&mut self) -> Duration;
     /// Whether this very process still runs.
     fn is_alive(&mut self, process: &Process) -> bool;
+    /// The number by which the pages of this very process are asked for and moved: that of a
+    /// thread that is alive. `None` if the process is gone.
+    fn thread(&mut self, process: &Process) -> Option<i32> {
+        self.is_alive(process).then_some(process.pid)
+    }
     /// Where pages lie: `status[i]` becomes a node or a negative error number.
     ///
     /// # Errors
@@ -65,6 +70,10 @@ impl Calls for Kernel {
 
     fn is_alive(&mut self, process: &Process) -> bool {
         process.is_alive_with(&self.roots, &mut self.reader)
+    }
+
+    fn thread(&mut self, process: &Process) -> Option<i32> {
+        process.task(&self.roots, &mut self.reader).ok().map(Task::tid)
     }
 
     fn nodes(&mut self, pid: i32, addresses: &[usize], status: &mut [i32]) -> Result<()> {

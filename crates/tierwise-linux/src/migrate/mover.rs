@@ -221,20 +221,20 @@ impl Mover {
         out: &mut [Moved],
     ) -> Result<()> {
         let process = requests[self.batch.requests[0] as usize].process;
-        if !calls.is_alive(&process) {
+        let Some(thread) = calls.thread(&process) else {
             self.all(out, FailReason::Gone);
             return Ok(());
-        }
+        };
         self.batch.forget_status();
-        if let Err(e) = calls.nodes(process.pid, &self.batch.addresses, &mut self.batch.status) {
+        if let Err(e) = calls.nodes(thread, &self.batch.addresses, &mut self.batch.status) {
             return self.refused(e, out);
         }
         self.keep_what_must_move(calls, out);
         if self.batch.requests.is_empty() {
             return Ok(());
         }
-        let answer = self.call(calls, requests, process.pid);
-        let verified = self.verify(calls, process.pid);
+        let answer = self.call(calls, requests, thread);
+        let verified = self.verify(calls, thread);
         match (answer, verified) {
             (Err(e), _) if !is_no_memory(&e) => self.refused(e, out),
             (_, Err(e)) => self.refused(e, out),

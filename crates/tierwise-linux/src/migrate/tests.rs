@@ -11,8 +11,10 @@ use tierwise_core::units::{Bandwidth, Timestamp};
 
 use super::*;
 use crate::error::{LinuxError, Result};
-use crate::process::Process;
+use crate::process::headless::Headless;
 use crate::process::resident::PAGE_SIZE;
+use crate::process::{Process, Reader};
+use crate::roots::Roots;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nature {
@@ -343,4 +345,20 @@ proptest! {
         let verified = out.iter().filter(|m| m.result.is_ok()).count() as u64 * PAGE_SIZE;
         prop_assert_eq!(mover.tally().bytes, verified);
     }
+}
+
+#[test]
+fn pages_of_a_process_without_main_thread_are_found_where_they_lie() {
+    let headless = Headless::new(PAGE_SIZE as usize);
+    let roots = Roots::default();
+    let process = Process::read(&roots, headless.pid, &mut Reader::default()).unwrap();
+    let mut kernel = Kernel::new(roots);
+    let thread = kernel.thread(&process).unwrap();
+    let mut status = [i32::MIN];
+    kernel.nodes(thread, &[headless.address as usize], &mut status).unwrap();
+    let node = u32::try_from(status[0]).unwrap();
+    let request = Request { process, address: headless.address, bytes: PAGE_SIZE, node };
+    let mut out = Vec::new();
+    Mover::new(&Limits::default()).run(&mut kernel, &[request], &mut out).unwrap();
+    assert_eq!(out, [Moved { from: Some(node), result: Err(FailReason::Already) }]);
 }

@@ -2,6 +2,7 @@
 
 use super::reader::Reader;
 use super::stat::Stat;
+use super::task::Task;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
@@ -20,20 +21,41 @@ impl Process {
     /// The process that has the number now.
     ///
     /// # Errors
-    /// There is none, or it is a zombie ([`LinuxError::is_gone`]); or its `stat` cannot be read.
+    /// There is none, or none of its threads is alive ([`LinuxError::is_gone`]); or its `stat`
+    /// cannot be read.
     pub fn read(roots: &Roots, pid: i32, reader: &mut Reader) -> Result<Self> {
+        Self::read_with_task(roots, pid, reader).map(|(process, _)| process)
+    }
+
+    fn read_with_task(roots: &Roots, pid: i32, reader: &mut Reader) -> Result<(Self, Task)> {
         let stat = Stat::read(roots, pid, reader)?;
-        if stat.is_dead() {
-            let source = std::io::Error::from_raw_os_error(libc::ESRCH);
-            return Err(LinuxError::Process { pid, call: "/proc/PID/stat", source });
+        let task = Task::alive(roots, pid, stat, reader)?;
+        let task = task.ok_or_else(|| Self::gone(pid, "/proc/PID/stat"))?;
+        Ok((Self { pid, start_time: stat.start_time }, task))
+    }
+
+    fn gone(pid: i32, call: &'static str) -> LinuxError {
+        let source = std::io::Error::from_raw_os_error(libc::ESRCH);
+        LinuxError::Process { pid, call, source }
+    }
+
+    /// The thread through which this very process's memory is reached now.
+    ///
+    /// # Errors
+    /// The process is gone, or another has its number ([`LinuxError::is_gone`]); or its files
+    /// cannot be read.
+    pub fn task(&self, roots: &Roots, reader: &mut Reader) -> Result<Task> {
+        let (now, task) = Self::read_with_task(roots, self.pid, reader)?;
+        if now != *self {
+            return Err(Self::gone(self.pid, "/proc/PID/stat"));
         }
-        Ok(Self { pid, start_time: stat.start_time })
+        Ok(task)
     }
 
     /// Whether this very process still runs. A number that was given out again, and a process whose `stat`
     /// cannot be read, do not count.
     pub fn is_alive_with(&self, roots: &Roots, reader: &mut Reader) -> bool {
-        Self::read(roots, self.pid, reader).is_ok_and(|now| now == *self)
+        self.task(roots, reader).is_ok()
     }
 
     /// [`Process::is_alive_with`] with a buffer of its own.
@@ -63,6 +85,8 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::headless::Headless;
+    use crate::process::{Maps, Mounts, Pagemap, Pages};
 
     #[test]
     fn a_zombie_and_a_missing_process_are_gone() {
@@ -77,5 +101,56 @@ mod tests {
         std::fs::write(roots.proc.join("7/stat"), "7 (x) S 1").unwrap();
         let error = Process::read(&roots, 7, &mut reader).unwrap_err();
         assert!(!error.is_gone() && error.to_string().contains("proc(5)"), "{error}");
+    }
+
+    fn put_stat(roots: &Roots, of: &str, state: char, start: u64) {
+        let directory = roots.proc.join(of);
+        std::fs::create_dir_all(&directory).unwrap();
+        let text = format!("7 (x) {state} 1 7 7 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 {start} 0 0 0");
+        std::fs::write(directory.join("stat"), text).unwrap();
+    }
+
+    #[test]
+    fn a_process_lives_as_long_as_one_of_its_threads() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        let mut reader = Reader::default();
+        put_stat(&roots, "7", 'Z', 900);
+        put_stat(&roots, "7/task/7", 'Z', 900);
+        put_stat(&roots, "7/task/8", 'X', 901);
+        std::fs::create_dir_all(roots.proc.join("7/task/9")).unwrap();
+        std::fs::create_dir_all(roots.proc.join("7/task/x")).unwrap();
+        assert!(Process::read(&roots, 7, &mut reader).unwrap_err().is_gone());
+        put_stat(&roots, "7/task/10", 'S', 902);
+        let process = Process::read(&roots, 7, &mut reader).unwrap();
+        assert_eq!(process, Process { pid: 7, start_time: 900 });
+        let task = process.task(&roots, &mut reader).unwrap();
+        assert_eq!((task.tid(), task.to_string().as_str()), (10, "7/task/10"));
+        assert!(process.is_alive(&roots));
+        put_stat(&roots, "7", 'S', 900);
+        assert_eq!(process.task(&roots, &mut reader).unwrap(), Task::from(7));
+        put_stat(&roots, "7", 'S', 950);
+        assert!(process.task(&roots, &mut reader).unwrap_err().is_gone());
+    }
+
+    #[test]
+    fn the_memory_of_a_process_without_main_thread_is_read() {
+        let headless = Headless::new(8 * 4096);
+        let (roots, mut reader) = (Roots::default(), Reader::default());
+        let process = Process::read(&roots, headless.pid, &mut reader).unwrap();
+        let task = process.task(&roots, &mut reader).unwrap();
+        assert_ne!(task.tid(), headless.pid);
+        let (mut mounts, mut maps) = (Mounts::default(), Maps::default());
+        mounts.read(&roots, task, &mut reader).unwrap();
+        maps.read(&roots, task, &mounts, &mut reader).unwrap();
+        let (start, end) = (headless.address, headless.address + 8 * 4096);
+        assert!(maps.tierable().any(|m| m.start <= start && end <= m.end));
+        let mut ranges = Vec::new();
+        let mut pagemap = Pagemap::open(&roots, task).unwrap();
+        pagemap.ranges(start, end, Pages::Present, &mut ranges).unwrap();
+        assert_eq!(ranges.iter().map(|r| r.end - r.start).sum::<u64>(), 8 * 4096);
+        let mut status = [i32::MIN];
+        crate::process::resident::nodes(task.tid(), &[start as usize], &mut status).unwrap();
+        assert!(status[0] >= 0, "{status:?}");
     }
 }

@@ -16,6 +16,7 @@ use bstr::ByteSlice;
 
 use super::mounts::{Device, Mounts, device};
 use super::reader::Reader;
+use super::task::Task;
 use crate::bytes::{hexadecimal, parsed};
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
@@ -83,13 +84,14 @@ impl Maps {
     pub fn read(
         &mut self,
         roots: &Roots,
-        pid: i32,
+        task: impl Into<Task>,
         mounts: &Mounts,
         reader: &mut Reader,
     ) -> Result<Option<LinuxError>> {
+        let task = task.into();
         self.mappings.clear();
         let take = |line: &[u8]| parse(line, mounts).map(|m| self.mappings.push(m)).is_some();
-        reader.lines(&roots.proc, format_args!("{pid}/maps"), EXPECTED, take)
+        reader.lines(&roots.proc, format_args!("{task}/maps"), EXPECTED, take)
     }
 
     /// All of them.

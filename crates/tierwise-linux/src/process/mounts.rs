@@ -7,6 +7,7 @@ use std::str;
 use bstr::ByteSlice;
 
 use super::reader::Reader;
+use super::task::Task;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
@@ -26,7 +27,13 @@ impl Mounts {
     ///
     /// # Errors
     /// The process is not there, or its `mountinfo` cannot be read.
-    pub fn read(&mut self, roots: &Roots, pid: i32, reader: &mut Reader) -> Result<()> {
+    pub fn read(
+        &mut self,
+        roots: &Roots,
+        task: impl Into<Task>,
+        reader: &mut Reader,
+    ) -> Result<()> {
+        let task = task.into();
         self.tmpfs.clear();
         self.hugetlbfs.clear();
         let take = |line: &[u8]| {
@@ -37,7 +44,7 @@ impl Mounts {
             }
             true
         };
-        let read = reader.lines(&roots.proc, format_args!("{pid}/mountinfo"), "a mount", take);
+        let read = reader.lines(&roots.proc, format_args!("{task}/mountinfo"), "a mount", take);
         // A process may have a hundred thousand mounts and as many mappings.
         for devices in [&mut self.tmpfs, &mut self.hugetlbfs] {
             devices.sort_unstable();

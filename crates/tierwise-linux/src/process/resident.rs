@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use super::syscall::{self, ScanArg, ScanRegion};
+use super::task::Task;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
@@ -86,7 +87,7 @@ pub struct PageRange {
 pub struct Pagemap {
     path: PathBuf,
     name: String,
-    pid: i32,
+    task: Task,
     file: File,
     scan: bool,
     regions: Box<[ScanRegion]>,
@@ -98,13 +99,14 @@ impl Pagemap {
     ///
     /// # Errors
     /// The process is not there, or `CAP_SYS_PTRACE` is missing.
-    pub fn open(roots: &Roots, pid: i32) -> Result<Self> {
-        let name = format!("{pid}/pagemap");
+    pub fn open(roots: &Roots, task: impl Into<Task>) -> Result<Self> {
+        let task = task.into();
+        let name = format!("{task}/pagemap");
         let path = roots.proc.join(&name);
         let file = File::open(&path).map_err(|e| LinuxError::file(&path, "open", e))?;
         let regions = vec![ScanRegion::default(); SCAN_REGIONS].into_boxed_slice();
         let mut pagemap =
-            Self { path, name, pid, file, scan: true, regions, entries: Box::default() };
+            Self { path, name, task, file, scan: true, regions, entries: Box::default() };
         // An empty range asks nothing but whether the request is known.
         let known =
             syscall::pagemap_scan(&pagemap.file, &mut Pages::Present.arg(), &mut pagemap.regions);
@@ -119,13 +121,13 @@ impl Pagemap {
     ///
     /// # Errors
     /// As [`Pagemap::open`].
-    pub fn of<'a>(last: &'a mut Option<Self>, roots: &Roots, pid: i32) -> Result<&'a mut Self> {
+    pub fn of<'a>(last: &'a mut Option<Self>, roots: &Roots, task: Task) -> Result<&'a mut Self> {
         if let Some(known) = last {
-            known.reopen(roots, pid)?;
+            known.reopen(roots, task)?;
         }
         match last {
             Some(known) => Ok(known),
-            None => Ok(last.insert(Self::open(roots, pid)?)),
+            None => Ok(last.insert(Self::open(roots, task)?)),
         }
     }
 
@@ -138,14 +140,14 @@ impl Pagemap {
     ///
     /// # Errors
     /// The process is not there (any more), or may not be read.
-    pub fn reopen(&mut self, roots: &Roots, pid: i32) -> Result<()> {
+    pub fn reopen(&mut self, roots: &Roots, task: Task) -> Result<()> {
         self.name.clear();
         // Writing to a String does not fail.
-        let _ = write!(self.name, "{pid}/pagemap");
+        let _ = write!(self.name, "{task}/pagemap");
         self.path.clear();
         self.path.push(&roots.proc);
         self.path.push(&self.name);
-        self.pid = pid;
+        self.task = task;
         self.file = File::open(&self.path).map_err(|e| LinuxError::file(&self.path, "open", e))?;
         Ok(())
     }
@@ -257,7 +259,7 @@ impl Pagemap {
     fn failed(&self, call: &'static str, source: io::Error) -> LinuxError {
         match call {
             "pagemap" => LinuxError::file(&self.path, "read", source),
-            _ => LinuxError::Process { pid: self.pid, call, source },
+            _ => LinuxError::Process { pid: self.task.pid(), call, source },
         }
     }
 }

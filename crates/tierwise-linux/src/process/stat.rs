@@ -5,6 +5,7 @@ use std::time::Duration;
 use bstr::ByteSlice;
 
 use super::reader::Reader;
+use super::task::Task;
 use crate::bytes::{parsed, shown, words};
 use crate::error::Result;
 use crate::roots::Roots;
@@ -12,7 +13,7 @@ use crate::roots::Roots;
 /// What of `/proc/PID/stat` is of use here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// State: R, S, D, T, Z (a zombie has no memory any more), X.
+    /// State: R, S, D, T, Z (the main thread has ended, and with it mostly the process), X.
     pub state: char,
     /// Clock ticks in user mode (field 14).
     pub utime: u64,
@@ -32,7 +33,15 @@ impl Stat {
     /// # Errors
     /// The process is not there (any more), or the file is not as proc(5) says.
     pub fn read(roots: &Roots, pid: i32, reader: &mut Reader) -> Result<Self> {
-        let parsed = Self::parse(reader.bytes(&roots.proc, format_args!("{pid}/stat"))?);
+        Self::read_of(roots, pid.into(), reader)
+    }
+
+    /// Reads it of a thread.
+    ///
+    /// # Errors
+    /// As [`Stat::read`].
+    pub fn read_of(roots: &Roots, task: Task, reader: &mut Reader) -> Result<Self> {
+        let parsed = Self::parse(reader.bytes(&roots.proc, format_args!("{task}/stat"))?);
         let found = || format!("{:?}", shown(reader.last().1));
         parsed.ok_or_else(|| reader.format(None, found(), EXPECTED))
     }
@@ -68,7 +77,7 @@ impl Stat {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
-    /// Whether it is dead and only waits for its parent.
+    /// Whether the thread is dead. Of a main thread, others may be alive ([`super::Process::task`]).
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }

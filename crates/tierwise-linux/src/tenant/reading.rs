@@ -181,9 +181,12 @@ impl Readings {
         }
         let (mut walked, mut failed) = (0, 0);
         for process in follower.members(tenant) {
-            let name = format_args!("{}/numa_maps", process.pid);
             let take = |line: &[u8]| numa_maps::add_line(line, usage);
-            match reader.lines(&roots.proc, name, numa_maps::EXPECTED, take) {
+            let read = process.task(roots, reader).and_then(|task| {
+                let name = format_args!("{task}/numa_maps");
+                reader.lines(&roots.proc, name, numa_maps::EXPECTED, take)
+            });
+            match read {
                 Err(e) if e.is_gone() => continue,
                 Err(e) => {
                     faults.process(process.pid, &e);
@@ -259,7 +262,7 @@ impl Readings {
         }
         if follower.groups(tenant).is_empty() {
             for process in follower.members(tenant) {
-                let read = cpus_allowed(roots, process.pid, &mut self.reader);
+                let read = cpus_allowed(roots, process, &mut self.reader);
                 let cpus = self.faults.absorb(|| Scope::Process(process.pid), read);
                 allowed = allowed.max(cpus.flatten().or(online).unwrap_or(0.0));
             }
@@ -278,8 +281,9 @@ fn online(roots: &Roots, reader: &mut Reader) -> Result<Option<f64>> {
 }
 
 /// `Cpus_allowed_list` of `/proc/PID/status`. The process's name, which stands there too, has its newlines escaped.
-fn cpus_allowed(roots: &Roots, pid: i32, reader: &mut Reader) -> Result<Option<f64>> {
-    reader.bytes(&roots.proc, format_args!("{pid}/status"))?;
+fn cpus_allowed(roots: &Roots, process: Process, reader: &mut Reader) -> Result<Option<f64>> {
+    let task = process.task(roots, reader)?;
+    reader.bytes(&roots.proc, format_args!("{task}/status"))?;
     let (path, status) = reader.last();
     let list = status.lines().find_map(|line| line.strip_prefix(b"Cpus_allowed_list:"));
     list.map(|list| Ok(file::count(path, list)? as f64)).transpose()

@@ -19,7 +19,7 @@ use crate::fault::{Fault, Faults, Scope};
 use crate::look::Watched;
 use crate::migrate::Calls;
 use crate::process::resident::PAGE_SIZE;
-use crate::process::{Maps, Mounts, PageRange, Pagemap, Pages, Process, Reader};
+use crate::process::{Maps, Mounts, PageRange, Pagemap, Pages, Process, Reader, Task};
 use crate::roots::Roots;
 use crate::tenant::Follower;
 use crate::topology::Host;
@@ -101,7 +101,8 @@ impl Survey {
     ) -> Result<&[PageRange]> {
         self.ranges.clear();
         if self.processes.contains_key(&process) {
-            let pagemap = Pagemap::of(&mut self.pagemap, roots, process.pid)?;
+            let task = process.task(roots, &mut self.reader)?;
+            let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
             pagemap.ranges(start, end, Pages::Present, &mut self.ranges)?;
         }
         Ok(&self.ranges)
@@ -190,20 +191,21 @@ impl Survey {
         calls: &mut impl Calls,
         out: &mut Observation,
     ) -> Result<()> {
+        let task = process.task(roots, &mut self.reader)?;
         let known = match self.processes.entry(process) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let mut mounts = Mounts::default();
-                mounts.read(roots, process.pid, &mut self.reader)?;
+                mounts.read(roots, task, &mut self.reader)?;
                 new.insert(Surveyed { mounts, due: Timestamp::ZERO, resident: Bytes(0) })
             }
         };
-        let damage = self.maps.read(roots, process.pid, &known.mounts, &mut self.reader)?;
+        let damage = self.maps.read(roots, task, &known.mounts, &mut self.reader)?;
         if let Some(damage) = damage {
             let fault = Fault::new(Scope::Process(process.pid), &damage);
             self.faults.push(Fault { tenant: Some(tenant), ..fault });
         }
-        let pagemap = Pagemap::of(&mut self.pagemap, roots, process.pid)?;
+        let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
         // After the files were opened: what they show is this process's, and nobody's who has its number now.
         if !calls.is_alive(&process) {
             let source = std::io::Error::from_raw_os_error(libc::ESRCH);
@@ -215,7 +217,7 @@ impl Survey {
         }
         known.resident = Bytes(self.ranges.iter().map(|range| range.end - range.start).sum());
         self.divide(blocks.size());
-        self.locate(process, host, calls)?;
+        self.locate(task, host, calls)?;
         blocks.update(process, tenant, &self.found, &mut out.born, &mut out.gone, &mut out.strays);
         Ok(())
     }
@@ -239,14 +241,14 @@ impl Survey {
     }
 
     /// Asks where the blocks lie.
-    fn locate(&mut self, process: Process, host: &Host, calls: &mut impl Calls) -> Result<()> {
+    fn locate(&mut self, task: Task, host: &Host, calls: &mut impl Calls) -> Result<()> {
         self.found.clear();
         for held in self.held.chunks(ASKED) {
             self.addresses.clear();
             self.addresses.extend(held.iter().map(|h| h.first as usize));
             self.status.clear();
             self.status.resize(held.len(), -libc::ENOENT);
-            calls.nodes(process.pid, &self.addresses, &mut self.status)?;
+            calls.nodes(task.tid(), &self.addresses, &mut self.status)?;
             let tier = |&node: &i32| u32::try_from(node).ok().and_then(|node| host.tier_of(node));
             let located = held.iter().zip(&self.status);
             self.found

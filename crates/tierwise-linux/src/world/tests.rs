@@ -341,3 +341,21 @@ fn many_processes_are_surveyed_with_one_page_map_open() {
     assert_eq!(seen.born.iter().map(|run| run.count).sum::<u32>(), 64);
     assert_eq!(crate::file::open_below(dir.path()), 1);
 }
+
+/// Its memory would else be nobody's, and no limit would hold for it.
+#[test]
+fn a_process_whose_main_thread_has_ended_stays_a_member() {
+    let headless = crate::process::headless::Headless::new(4 * BLOCK as usize);
+    let (_dir, _waker, mut world) = world();
+    let pid = headless.pid;
+    let place = world.settings.roots.proc.join(pid.to_string());
+    std::os::unix::fs::symlink(format!("/proc/{pid}"), place).unwrap();
+    world.set_tenants(vec![("headless".into(), Selector::Pids(vec![pid]))], true);
+    world.observe(&mut Observation::default()).unwrap();
+    let process = Process::read(&Roots::default(), pid, &mut Reader::default()).unwrap();
+    let first = headless.address.next_multiple_of(BLOCK);
+    let whole = (first..).step_by(BLOCK as usize).take(3);
+    let known = whole.filter(|&address| world.blocks.page_at(process, address).is_some());
+    assert_eq!(known.count(), 3);
+    assert!(world.faults.is_empty());
+}

@@ -1,0 +1,78 @@
+//! The thread through which the memory of a process is reached.
+//!
+//! Threads share their memory, and the main thread may end before the others (`pthread_exit`). The
+//! process is then shown as a zombie, its `maps` is empty and move_pages(2) refuses its number,
+//! although its memory is all there. Any thread that is alive shows it.
+
+use std::fmt;
+use std::fs;
+
+use super::reader::Reader;
+use super::stat::Stat;
+use crate::error::{LinuxError, Result};
+use crate::roots::Roots;
+
+/// A thread of a process. It is displayed as its directory below `/proc`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    pid: i32,
+    tid: i32,
+}
+
+impl Task {
+    /// The number of the process.
+    pub fn pid(self) -> i32 {
+        self.pid
+    }
+
+    /// The number of the thread: move_pages(2) and DAMON take it in the place of the process's.
+    pub fn tid(self) -> i32 {
+        self.tid
+    }
+
+    /// A thread of the process that is not dead: the main thread, unless it has ended.
+    ///
+    /// # Errors
+    /// The process is not there (any more) or its files cannot be read.
+    pub(super) fn alive(
+        roots: &Roots,
+        pid: i32,
+        main: Stat,
+        reader: &mut Reader,
+    ) -> Result<Option<Self>> {
+        if !main.is_dead() {
+            return Ok(Some(pid.into()));
+        }
+        let directory = roots.proc.join(format!("{pid}/task"));
+        let failed = |e| LinuxError::file(&directory, "list", e);
+        // All of them, as with processes: what it costs grows with what the tenant pays for.
+        for entry in fs::read_dir(&directory).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            let task = Self { pid, tid };
+            match Stat::read_of(roots, task, reader) {
+                Ok(stat) if !stat.is_dead() => return Ok(Some(task)),
+                Err(e) if !e.is_gone() => return Err(e),
+                // Dead, or gone since.
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The main thread.
+impl From<i32> for Task {
+    fn from(pid: i32) -> Self {
+        Self { pid, tid: pid }
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid == self.tid {
+            true => write!(f, "{}", self.pid),
+            false => write!(f, "{}/task/{}", self.pid, self.tid),
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Who belongs to which tenant, followed as processes come and go.
 //!
-//! A process is its number and when it was started, so a number that was given out again is another process. One that fits
+//! A process is its number and when it was started, so a number that was given out again is another process. A group lists
+//! numbers alone, so a new process counts once the group lists its number while it is known to have it. One that fits
 //! two tenants belongs to the one listed first, and that is said once.
 
 use std::collections::BTreeMap;
@@ -258,6 +259,38 @@ impl Tenant {
             });
             one_of_many(read, buffers, || Scope::Process(pid))?;
         }
+        match self.selector {
+            Selector::Cgroup(_) => self.confirm(roots, buffers, pids),
+            _ => Ok(()),
+        }
+    }
+
+    /// Leaves out new processes that the groups do not list once more. Between the list and the
+    /// reading of a number, its process may end and the kernel may give the number to a process
+    /// of another tenant's. One that has the number before and after a list that has it was
+    /// meant by that list. A member is known by its start time and needs no second list.
+    ///
+    /// A list of the group's is asked, and not `/proc/PID/cgroup`, because its paths are those of
+    /// the daemon's cgroup namespace and need not fit the mount.
+    fn confirm(&mut self, roots: &Roots, buffers: &mut Buffers, pids: &mut Vec<i32>) -> Result<()> {
+        let Self { found, members, found_groups, .. } = self;
+        let known = |process: &Process| members.binary_search(process).is_ok();
+        if found.iter().all(known) {
+            return Ok(());
+        }
+        pids.clear();
+        // What is wrong with a group was said with its first list.
+        let said = std::mem::take(&mut buffers.faults);
+        for group in found_groups.iter() {
+            let read = group.processes(buffers, pids);
+            one_of_many(read, buffers, || Scope::Group(group.path.clone()))?;
+        }
+        buffers.faults = said;
+        let reader = &mut buffers.reader;
+        found.retain(|process| {
+            let listed = || pids.binary_search(&process.pid).is_ok();
+            known(process) || (listed() && process.is_alive_with(roots, reader))
+        });
         Ok(())
     }
 

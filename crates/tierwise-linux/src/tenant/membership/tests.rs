@@ -50,6 +50,50 @@ fn a_reused_number_is_a_new_process_of_a_group() {
     assert_eq!((changes.started, changes.ended), (vec![], vec![]));
 }
 
+/// Calls just before the n-th time that a file is opened.
+fn before(path: std::path::PathBuf, n: usize, act: impl Fn() + 'static) {
+    let opened = std::cell::Cell::new(0);
+    injected::set(move |file| {
+        opened.set(opened.get() + usize::from(file == path));
+        if file == path && opened.get() == n {
+            act();
+        }
+        None
+    });
+}
+
+#[test]
+fn a_number_given_out_again_after_the_list_was_read_is_no_member() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let procs = roots.cgroup.join("system.slice/redis-server.service/cgroup.procs");
+    let stat = roots.proc.join("101/stat");
+    // Before its stat is read; before the list is read again; after that.
+    for (path, n) in [(&stat, 1), (&procs, 2), (&stat, 2)] {
+        fixture::put(&procs, "101\n");
+        start(&roots, 101, 1201);
+        let mut redis = follower(&["cgroup:redis-server.service"]);
+        let (tree, list) = (roots.clone(), procs.clone());
+        before(path.clone(), n, move || {
+            start(&tree, 101, 5000);
+            fixture::put(&list, "");
+        });
+        let changes = redis.refresh(&roots).unwrap();
+        injected::end();
+        assert_eq!((changes.joined, pids(&redis, 0)), (vec![], vec![]), "{path:?} {n}");
+    }
+}
+
+#[test]
+fn a_member_needs_no_second_list() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let mut redis = follower(&["cgroup:redis-server.service"]);
+    redis.refresh(&roots).unwrap();
+    let procs = roots.cgroup.join("system.slice/redis-server.service/cgroup.procs");
+    before(procs, 2, || panic!("listed twice"));
+    assert_eq!(redis.refresh(&roots).unwrap(), Changes::default());
+    injected::end();
+}
+
 #[test]
 fn a_reused_number_of_a_list_is_a_stranger() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");

@@ -1,7 +1,8 @@
 //! Moves pages of processes to nodes by move_pages(2), and reports one outcome for each.
 //!
 //! 1. Requests that follow each other and belong to one process go in one call, as many as [`Pace`] lets through. The process
-//!    is checked before each call, so that no page of a process that got a dead one's number is moved.
+//!    is checked before each call, so that no page of a process that got a dead one's number is moved,
+//!    and after it: what moved in a call during which it ended is in doubt, and no success.
 //! 2. Where the pages lie is asked before: what is there already, or is gone, is not moved.
 //! 3. Where they lie is asked again afterwards, and only that decides. Return codes lie: a migration can fall back to its
 //!    source and report success, and a call that gives up early leaves status entries as they were.
@@ -87,6 +88,8 @@ pub struct Tally {
     pub bytes: u64,
     /// Pages reported as moved and found where they were.
     pub lies: u64,
+    /// Pages moved in a call during which their process ended: they may be of another process.
+    pub in_doubt: u64,
     /// Pages tried again.
     pub retries: u64,
 }
@@ -226,7 +229,12 @@ impl Mover {
             return Ok(());
         };
         self.batch.forget_status();
-        if let Err(e) = calls.nodes(thread, &self.batch.addresses, &mut self.batch.status) {
+        let looked = calls.nodes(thread, &self.batch.addresses, &mut self.batch.status);
+        if !is_still(calls, &process, thread) {
+            self.all(out, FailReason::Gone);
+            return Ok(());
+        }
+        if let Err(e) = looked {
             return self.refused(e, out);
         }
         self.keep_what_must_move(calls, out);
@@ -235,6 +243,10 @@ impl Mover {
         }
         let answer = self.call(calls, requests, thread);
         let verified = self.verify(calls, thread);
+        if !is_still(calls, &process, thread) {
+            self.doubt(&process, requests, out);
+            return Ok(());
+        }
         match (answer, verified) {
             (Err(e), _) if !is_no_memory(&e) => self.refused(e, out),
             (_, Err(e)) => self.refused(e, out),
@@ -337,6 +349,28 @@ impl Mover {
         }
     }
 
+    /// The process ended since it was asked for last: what moved may be of a process that has its
+    /// number now. It counts as gone, and its bytes as used.
+    fn doubt(&mut self, process: &Process, requests: &[Request], out: &mut [Moved]) {
+        let batch = &self.batch;
+        let mut pages = 0;
+        for (i, &index) in batch.requests.iter().enumerate() {
+            if batch.status[i] == batch.nodes[i] || batch.placed[i] == batch.nodes[i] {
+                pages += 1;
+                self.bytes.spend(requests[index as usize].bytes);
+            }
+        }
+        if pages > 0 && self.tally.in_doubt == 0 {
+            tracing::info!(
+                "process {} ended while {pages} pages were moved, which may be of another process \
+                 that has its number now: they count as not moved; this is said once",
+                process.pid
+            );
+        }
+        self.tally.in_doubt += pages;
+        self.all(out, FailReason::Gone);
+    }
+
     /// A call as a whole failed: what that says of every page in it.
     fn refused(&mut self, error: LinuxError, out: &mut [Moved]) -> Result<()> {
         let LinuxError::Process { source, .. } = &error else {
@@ -362,4 +396,10 @@ impl Mover {
             out[index as usize].result = Err(reason);
         }
     }
+}
+
+/// Whether a number, which is that of a thread of a process, was not given to another meanwhile. The
+/// number of the process is its own as long as one of its threads is alive.
+fn is_still(calls: &mut impl Calls, process: &Process, thread: i32) -> bool {
+    calls.thread(process).is_some_and(|now| now == thread || thread == process.pid)
 }

@@ -48,6 +48,16 @@ struct Fake {
     cost: Duration,
     clock: Duration,
     batches: Vec<(i32, usize)>,
+    ends: Option<Ends>,
+}
+
+/// When the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// While its pages are asked for: the kernel calls an address space that is gone invalid.
+    AtTheQuestion,
+    /// After its pages were moved, or those of one that got its number.
+    AfterTheMove,
 }
 
 fn failed(pid: i32, number: i32) -> LinuxError {
@@ -68,7 +78,11 @@ impl Calls for Fake {
         process.start_time == 1 && !self.dead.contains(&process.pid)
     }
 
-    fn nodes(&mut self, _pid: i32, addresses: &[usize], status: &mut [i32]) -> Result<()> {
+    fn nodes(&mut self, pid: i32, addresses: &[usize], status: &mut [i32]) -> Result<()> {
+        if self.ends == Some(Ends::AtTheQuestion) {
+            self.dead.insert(pid);
+            return Err(failed(pid, libc::EINVAL));
+        }
         for (address, status) in addresses.iter().zip(status) {
             *status = self.pages.get(address).map_or(-libc::ENOENT, |p| p.node);
         }
@@ -90,6 +104,9 @@ impl Calls for Fake {
         }
         for ((address, &node), status) in addresses.iter().zip(nodes).zip(status) {
             self.move_one(*address, node, status);
+        }
+        if self.ends == Some(Ends::AfterTheMove) {
+            self.dead.insert(pid);
         }
         Ok(())
     }
@@ -191,6 +208,27 @@ fn a_reused_number_is_never_touched() {
     let out = run(&mut fake, &mut Mover::new(&Limits::default()), &requests);
     assert_eq!(results(&out), [Ok(()), Err(FailReason::Gone), Ok(())]);
     assert_eq!(fake.pages[&(address(1) as usize)].node, 1);
+}
+
+#[test]
+fn what_moved_in_a_call_during_which_the_process_ended_is_in_doubt() {
+    let mut fake = Fake::with(&[Nature::Plain, Nature::Skipped, Nature::Plain], 1);
+    fake.ends = Some(Ends::AfterTheMove);
+    let mut mover = Mover::new(&Limits::default());
+    let requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
+    let out = run(&mut fake, &mut mover, &requests);
+    assert_eq!(results(&out), [Err(FailReason::Gone); 3]);
+    assert_eq!((mover.tally().bytes, mover.tally().in_doubt), (0, 2));
+}
+
+#[test]
+fn a_process_that_ends_at_the_question_is_gone_and_no_failure_of_the_kernel() {
+    let mut fake = Fake::with(&[Nature::Plain], 1);
+    fake.ends = Some(Ends::AtTheQuestion);
+    let mut mover = Mover::new(&Limits::default());
+    let out = run(&mut fake, &mut mover, &[request(0, 7, 0)]);
+    assert_eq!(results(&out), [Err(FailReason::Gone)]);
+    assert_eq!((fake.batches.len(), mover.tally().in_doubt), (0, 0));
 }
 
 #[test]

@@ -69,11 +69,12 @@ impl Histogram {
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let whole = piece.last() == Some(&b'\n');
-            if whole && self.begun.is_empty() && !self.passing_over {
+            let fits = self.begun.len() + piece.len() <= LONGEST_LINE;
+            if whole && fits && self.begun.is_empty() && !self.passing_over {
                 self.line(piece)?;
                 continue;
             }
-            if self.begun.len() + piece.len() > LONGEST_LINE {
+            if !fits {
                 self.begun.clear();
                 self.passing_over = true;
             }
@@ -265,6 +266,15 @@ mod tests {
         }
         histogram.take(b"\nh_bucket{le=\"1\"} 1\n").unwrap();
         assert_eq!(histogram.finish().unwrap(), [(1.0, 1.0)]);
+    }
+
+    #[test]
+    fn a_long_line_is_passed_over_however_it_comes() {
+        let long = "x".repeat(LONGEST_LINE);
+        let text = format!("h_bucket{{m=\"{long}\",le=\"1\"}} 1\nh_bucket{{le=\"2\"}} 3\n");
+        for piece in [7, LONGEST_LINE, usize::MAX] {
+            assert_eq!(read(&text, piece).unwrap(), [(2.0, 3.0)]);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 #include "common.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -31,4 +32,24 @@ void untracked_free(void *memory, size_t bytes)
     if (memory != NULL) {
         munmap(memory, bytes);
     }
+}
+
+static unsigned depth;
+
+static void in_child(void)
+{
+    depth++;
+}
+
+unsigned fork_depth(void)
+{
+    return depth;
+}
+
+int watch_forks(void)
+{
+    static bool watched;
+    int error = watched ? 0 : pthread_atfork(NULL, NULL, in_child);
+    watched |= error == 0;
+    return error;
 }

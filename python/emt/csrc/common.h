@@ -23,6 +23,12 @@ int64_t monotonic_ns(void);
 void *untracked_alloc(size_t bytes);
 void untracked_free(void *memory, size_t bytes);
 
+/* How many forks lie between this process and the one that loaded the extension. A process id does not tell
+ * them apart: a child in a PID namespace of its own may have its parent's. */
+unsigned fork_depth(void);
+/* 0, or an error number; called once, when the extension is loaded. */
+int watch_forks(void);
+
 /* Adds the types and functions of a file to the module; -1 with an exception set. */
 int add_table(PyObject *module);
 int add_tracker(PyObject *module);

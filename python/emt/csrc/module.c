@@ -3,6 +3,7 @@
 #include "marking.h"
 #include "pending.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 #if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030f0000
@@ -24,6 +25,12 @@ static int refuse_elsewhere(void)
 
 static int execute(PyObject *module)
 {
+    int error = watch_forks();
+    if (error != 0) {
+        errno = error;
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
     if (refuse_elsewhere() < 0 || add_table(module) < 0 || add_tracker(module) < 0 || add_moves(module) < 0 || add_objects(module) < 0
         || add_marking(module) < 0 || add_pending(module) < 0) {
         return -1;

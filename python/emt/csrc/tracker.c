@@ -214,7 +214,8 @@ int tracker_sample(struct tracker *tracker, struct table *table, const struct sa
 
 void tracker_release(struct tracker *tracker)
 {
-    for (size_t n = 0; n < tracker->now.count && tracker->uffd.fd >= 0; n++) {
+    bool registered = tracker->uffd.fd >= 0 && uffd_own(&tracker->uffd);
+    for (size_t n = 0; registered && n < tracker->now.count; n++) {
         uffd_unregister(&tracker->uffd, tracker->now.all[n].start, tracker->now.all[n].end);
     }
     /* The kernel takes away what is left when the descriptor is closed: of ranges that were mapped anew or moved. */

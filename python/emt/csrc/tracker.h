@@ -40,7 +40,7 @@ struct sampled {
 /* 0, or an error number. */
 int tracker_sample(struct tracker *tracker, struct table *table, const struct sampling *asked, struct sampled *did);
 
-/* Takes all protection away. */
+/* Takes all protection away. In a child, whose memory has none, it only closes what was inherited. */
 void tracker_release(struct tracker *tracker);
 
 #endif

@@ -105,7 +105,7 @@ static bool check(const struct sampling *asked)
 PyDoc_STRVAR(sample_doc, "sample(table, interval_ns, window_ns, pages, k, stop)\n--\n\n"
     "Watches for an interval and tells the table; `pages` are protected in each window. `stop` is a descriptor that ends it when it\n"
     "becomes readable. Returns (tested, touched, faults, rounds, cpu_ns, wall_ns).\n\n"
-    "Raises:\n    OSError: The program's memory cannot be listed.\n    RuntimeError: It is closed, or a sample is under way.");
+    "Raises:\n    OSError: The program's memory cannot be listed.\n    RuntimeError: It is closed, of the parent process, or a sample is under way.");
 static PyObject *sample(PyObject *object, PyObject *args)
 {
     struct tracker_object *self = (struct tracker_object *)object;
@@ -128,9 +128,9 @@ static PyObject *sample(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_RuntimeError, "a sample is under way in another thread");
         return NULL;
     }
-    if (!self->open) {
+    if (!self->open || !uffd_own(&self->tracker.uffd)) {
         self->busy = false;
-        PyErr_SetString(PyExc_RuntimeError, "the tracker is closed");
+        PyErr_SetString(PyExc_RuntimeError, self->open ? "the tracker is of the parent process; make one here" : "the tracker is closed");
         return NULL;
     }
     int error;

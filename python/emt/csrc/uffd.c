@@ -9,7 +9,7 @@
 
 int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step)
 {
-    *uffd = (struct uffd){.way = way, .fd = -1, .pagemap = -1};
+    *uffd = (struct uffd){.way = way, .fd = -1, .pagemap = -1, .fork_depth = fork_depth()};
     *step = "userfaultfd";
     /* For user mode only, which needs no privilege whatever vm.unprivileged_userfaultfd says: an asynchronous fault is resolved by
      * the kernel itself, also where the kernel is who touches the page. */
@@ -46,6 +46,11 @@ void uffd_close(struct uffd *uffd)
         close(uffd->pagemap);
     }
     uffd->fd = uffd->pagemap = -1;
+}
+
+bool uffd_own(const struct uffd *uffd)
+{
+    return uffd->fork_depth == fork_depth();
 }
 
 int uffd_register(struct uffd *uffd, uintptr_t start, uintptr_t end)

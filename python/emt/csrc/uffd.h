@@ -64,11 +64,15 @@ extern const struct uffd_way uffd_rwp;
 struct uffd {
     const struct uffd_way *way;
     int fd, pagemap;
+    unsigned fork_depth; /* of the process whose memory both descriptors are of, also in a child that inherits them */
 };
 
 /* Opens both descriptors. 0, or an error number; `step` is then what failed. */
 int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step);
 void uffd_close(struct uffd *uffd);
+
+/* Whether the descriptors are of this process's memory. In a child they are of its parent's: only close them. */
+bool uffd_own(const struct uffd *uffd);
 
 /* 0, or an error number. */
 int uffd_register(struct uffd *uffd, uintptr_t start, uintptr_t end);

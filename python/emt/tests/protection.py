@@ -10,3 +10,16 @@ def protected_mappings(smaps: Path = Path("/proc/self/smaps")) -> int:
         if line.startswith("VmFlags:"):
             count += bool({"uw", "um", "ur", "uf"} & set(line.split()[1:]))
     return count
+
+
+def is_protected(address: int, smaps: Path = Path("/proc/self/smaps")) -> bool:
+    """Whether the mapping of an address is registered."""
+    within = False
+    for line in smaps.read_text(encoding="ascii").splitlines():
+        words = line.split()
+        if line.startswith("VmFlags:") and within:
+            return bool({"uw", "um", "ur", "uf"} & set(words[1:]))
+        start, dash, end = words[0].partition("-")
+        if dash:
+            within = int(start, 16) <= address < int(end, 16)
+    return False

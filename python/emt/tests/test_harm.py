@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from conftest import Program
 
 TESTS = str(Path(__file__).parent)
@@ -62,3 +63,27 @@ print(protected_mappings())
 """
     )
     assert said.stdout == "0 True\n0\n"
+
+@pytest.mark.parametrize("forks", [0, 1])
+def test_signals_that_a_program_waits_for_reach_it(program: Program, forks: int) -> None:
+    # After a fork the thread is begun anew, by another hand.
+    said = program(
+        BEGIN + f"""
+import signal
+before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+with emt.tiering(sample_interval=0.02, overhead_budget=1.0) as t:
+    for _ in range({forks}):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+    # The thread is there.
+    intervals = t.stats().intervals
+    while t.stats().intervals == intervals:
+        pass
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGUSR1}}) == before
+    os.kill(os.getpid(), signal.SIGUSR1)
+    print(signal.sigwait({{signal.SIGUSR1}}).name)
+"""
+    )
+    assert said.stdout == "SIGUSR1\n"

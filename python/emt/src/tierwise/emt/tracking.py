@@ -7,6 +7,7 @@ threads counts its own.
 import _thread
 import os
 import select
+import signal
 import sys
 import time
 from array import array
@@ -42,6 +43,10 @@ JOIN_S = 30.0
 #: Between looks whether it is gone, which takes it some ten microseconds.
 GONE_POLL_S = 1e-4
 
+#: Signals that the tracking thread blocks, so that they reach the thread of the program that waits for them (sigwait, signalfd): all but
+#: those of a fault of its own, whose traceback faulthandler writes.
+NOT_OURS = signal.valid_signals() - {signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
+
 _DEMOTIONS: dict[str, type[Adaptive] | type[Eager] | type[Lazy]] = {"adaptive": Adaptive, "eager": Eager, "lazy": Lazy}
 
 Callback = Callable[[Stats], None]
@@ -74,7 +79,11 @@ class Tracking:
         self._thread = self._native_thread = 0
         self._running = _thread.allocate_lock()
         self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self.resume()
+        try:
+            self.resume()
+        except BaseException:
+            self._release("it did not begin")
+            raise
         self._stats = replace(self._stats, setup_s=time.perf_counter() - began)
 
     def _make_migration(self) -> Migration:
@@ -93,9 +102,18 @@ class Tracking:
         if not self._thread and self._stats.active:
             self._running.acquire()
             try:
-                self._thread = _thread.start_new_thread(self._run, ())
+                # A thread begins with the mask of the one that starts it.
+                mask = signal.pthread_sigmask(signal.SIG_BLOCK, NOT_OURS)
+                try:
+                    self._thread = _thread.start_new_thread(self._run, ())
+                finally:
+                    # What came meanwhile is handled here, and its handler may raise.
+                    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             except BaseException:
-                self._running.release()
+                if self._thread:
+                    self.pause()
+                else:
+                    self._running.release()
                 raise
 
     def pause(self) -> None:

@@ -28,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import tierwise.emt as emt
 from tierwise.emt.native import NativeTable
 from tierwise.emt.process import PROCESS
-from tierwise.emt.signals.pool_objects import resident_bytes, types_of_objects
+from tierwise.emt.signals.known_types import types_of_objects
+from tierwise.emt.signals.pool_objects import resident_bytes
 from tierwise.emt.support import extension
 from workloads import WORKLOADS, Step
 

@@ -13,16 +13,6 @@
  * allocator's block everything stands 16 bytes further. */
 static const uint8_t offsets[] = {0, 16, 32, 48};
 
-static bool is_type(const struct types *types, uintptr_t address)
-{
-    for (size_t at = (address >> 4) & types->mask; types->slots[at] != 0; at = (at + 1) & types->mask) {
-        if (types->slots[at] == address) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The memory of a pool: itself if that is safe, else a copy; NULL if it is gone. Between this and leave_pool the pool stays. */
 static const char *enter_pool(const struct pool *pool, char *copy)
 {
@@ -54,13 +44,13 @@ static uint32_t counter_at(const char *object, bool growth)
     return growth ? (uint32_t)(word >> 32) : (uint32_t)word;
 }
 
-static uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types, uint8_t *likely)
+uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types, uint8_t *likely)
 {
-    if (*likely + 16u <= block_bytes && is_type(types, word_at(block + *likely + 8))) {
+    if (*likely + 16u <= block_bytes && types_have(types, word_at(block + *likely + 8))) {
         return *likely;
     }
     for (size_t n = 0; n < sizeof offsets; n++) {
-        if (offsets[n] + 16u <= block_bytes && is_type(types, word_at(block + offsets[n] + 8))) {
+        if (offsets[n] + 16u <= block_bytes && types_have(types, word_at(block + offsets[n] + 8))) {
             return *likely = offsets[n];
         }
     }
@@ -227,7 +217,9 @@ void objects_tell(struct objects *objects, struct table *table, const float weig
         pthread_mutex_lock(&table->lock);
         struct chunk *chunk = pool->gone ? NULL : table_chunk(table, pool->base, true);
         for (unsigned page = 0; chunk != NULL && page < POOL_BYTES / PAGE_BYTES; page++) {
-            table_see(table, chunk, (unsigned)((pool->base - chunk->base) >> PAGE_SHIFT) + page, hotness[page], k);
+            unsigned index = (unsigned)((pool->base - chunk->base) >> PAGE_SHIFT) + page;
+            table_see(table, chunk, index, hotness[page], k);
+            chunk->flags[index] &= (uint8_t)~PAGE_UNJUDGED;
         }
         pthread_mutex_unlock(&table->lock);
     }

@@ -4,6 +4,7 @@
 
 #include "pools.h"
 #include "table.h"
+#include "types.h"
 
 /* The paper's changes[0..7]. */
 #define SAMPLES 8
@@ -21,12 +22,6 @@ struct object {
     uint16_t pad;
 };
 
-/* The types that objects are known by: a set of addresses, open addressing. */
-struct types {
-    uintptr_t *slots;
-    size_t mask;
-};
-
 struct objects {
     struct pools pools;
     struct object *all;
@@ -37,6 +32,9 @@ struct objects {
     unsigned phase;      /* samples taken in this turn */
     bool growth;         /* what is read: the counter in the upper half, or the reference count */
 };
+
+/* Where an object of one of the types stands in a block, or NO_OBJECT; `likely` is where the last one did. */
+uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types, uint8_t *likely);
 
 /* Takes the next pools with at most so many blocks, and finds the objects in them. 0, or an error number. */
 int objects_turn(struct objects *objects, const struct types *types, size_t most);

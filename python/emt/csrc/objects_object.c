@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct objects_object {
@@ -83,25 +82,6 @@ static bool enter(struct objects_object *self)
     return true;
 }
 
-static int fill_types(struct types *types, const Py_buffer *addresses)
-{
-    size_t count = (size_t)addresses->len / 8, room = 64;
-    while (room < count * 4) {
-        room *= 2;
-    }
-    types->slots = calloc(room, sizeof *types->slots);
-    types->mask = room - 1;
-    for (size_t n = 0; types->slots != NULL && n < count; n++) {
-        uintptr_t address = ((const uint64_t *)addresses->buf)[n];
-        size_t at = (address >> 4) & types->mask;
-        while (types->slots[at] != 0 && types->slots[at] != address) {
-            at = (at + 1) & types->mask;
-        }
-        types->slots[at] = address;
-    }
-    return types->slots == NULL ? ENOMEM : 0;
-}
-
 PyDoc_STRVAR(turn_doc, "turn(types, most)\n--\n\n"
     "Takes the next pools with at most so many blocks. `types` are the addresses of all types, 8 bytes each. Returns (pools in all, pools of\n"
     "this turn, objects in them, nanoseconds of processor time).");
@@ -114,13 +94,13 @@ static PyObject *turn(PyObject *object, PyObject *args)
         return NULL;
     }
     struct types types;
-    int error = fill_types(&types, &addresses);
+    int error = types_fill(&types, addresses.buf, (size_t)addresses.len / 8);
     int64_t cpu_ns = 0;
     Py_BEGIN_ALLOW_THREADS
     cpu_ns = thread_cpu_ns();
     error = error != 0 ? error : objects_turn(&self->objects, &types, most > 0 ? (size_t)most : 0);
     cpu_ns = thread_cpu_ns() - cpu_ns;
-    free(types.slots);
+    types_clear(&types);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&addresses);
     self->busy = false;

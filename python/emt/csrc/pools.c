@@ -102,8 +102,7 @@ bool read_memory(uintptr_t from, void *to, size_t bytes)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-/* Whether a header is that of a pool with objects in it. */
-static bool plausible(const struct pool_header *header, uintptr_t base)
+bool pool_plausible(const struct pool_header *header, uintptr_t base)
 {
     if (header->size_class >= SIZE_CLASSES) {
         return false;
@@ -152,7 +151,7 @@ static int take_batch(struct pools *pools, uintptr_t first, size_t places)
     pthread_mutex_lock(&pools_lock);
     ssize_t got = process_vm_readv(getpid(), &local, 1, remote, places, 0);
     for (size_t n = 0; error == 0 && got > 0 && n < (size_t)got / sizeof *headers; n++) {
-        if (plausible(&headers[n], first + n * POOL_BYTES)) {
+        if (pool_plausible(&headers[n], first + n * POOL_BYTES)) {
             error = add(pools, first + n * POOL_BYTES, &headers[n]);
         }
     }

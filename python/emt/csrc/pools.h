@@ -63,6 +63,9 @@ void pools_unwatch(struct pools *watched);
 int pools_find(struct pools *pools);
 void pools_clear(struct pools *pools);
 
+/* Whether a header at an address is that of a pool with objects in it. */
+bool pool_plausible(const struct pool_header *header, uintptr_t base);
+
 /* Reads this process's memory without crashing; whether all of it could be read. */
 bool read_memory(uintptr_t from, void *to, size_t bytes);
 

@@ -1,6 +1,7 @@
 /* The page table as a Python object: `Table`. */
 #include "moves.h"
 #include "table_object.h"
+#include "uses.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,32 +120,88 @@ struct wish {
     long h;
     long patience;
     size_t limit;
+    /* Where the last call ended: only what comes after is wanted. */
+    long last_step;
+    uintptr_t last_address;
 };
 
 static bool wished(const struct wish *wish, const struct chunk *chunk, unsigned i, long bucket)
 {
-    if (chunk->tier[i] != wish->tier) {
+    if (chunk->tier[i] != wish->tier || (wish->tier == TIER_FAST && chunk->flags[i] & PAGE_UNJUDGED)) {
         return false;
     }
     return wish->tier == TIER_FAST ? bucket < wish->h && chunk->cold[i] >= wish->patience : bucket >= wish->h;
 }
 
-/* The addresses of the pages that are wished for, bucket by bucket; how many. */
-static size_t choose(struct table *table, const struct wish *wish, uint64_t *out)
+/* The addresses of the pages that are wished for, bucket by bucket; how many. Takes the lock as held. */
+static size_t choose(struct table *table, struct wish *wish, uint64_t *out)
 {
     size_t found = 0;
-    for (long step = 0; step < BUCKETS && found < wish->limit; step++) {
+    long first = wish->last_step, reached = first;
+    uintptr_t after = wish->last_address;
+    for (long step = first; step < BUCKETS && found < wish->limit; step++) {
         long bucket = wish->tier == TIER_FAST ? step : BUCKETS - 1 - step;
         EACH_PAGE(table, {
-            if (found < wish->limit && (long)table_bucket(chunk->hotness[i]) == bucket && wished(wish, chunk, i, bucket)) {
-                out[found++] = chunk->base + i * PAGE_BYTES;
+            uintptr_t address = chunk->base + i * PAGE_BYTES;
+            if (found < wish->limit && (long)table_bucket(chunk->hotness[i]) == bucket && wished(wish, chunk, i, bucket)
+                && (address > after || step > first)) {
+                out[found++] = wish->last_address = address;
+                reached = step;
             }
         })
     }
+    wish->last_step = reached;
     return found;
 }
 
-static PyObject *chosen(struct table *table, struct wish wish)
+/* Whether an object's tail may go down: the page before, on which its count is written, is as cold. */
+static bool cold_before(struct table *table, const struct wish *wish, uintptr_t page)
+{
+    const struct chunk *chunk = table_chunk(table, page - PAGE_BYTES, false);
+    unsigned i = chunk == NULL ? 0 : (unsigned)((page - PAGE_BYTES - chunk->base) >> PAGE_SHIFT);
+    return chunk != NULL && chunk->flags[i] & PAGE_KNOWN && (long)table_bucket(chunk->hotness[i]) < wish->h;
+}
+
+/* Keeps of some pages those whose silence says that they are idle; how many. The lock is not held while memory is read. */
+static size_t keep_judged(struct table *table, const struct wish *wish, struct uses *uses, uint64_t *pages, size_t count)
+{
+    size_t kept = 0;
+    for (size_t n = 0; n < count; n++) {
+        bool tail, write = uses_write(uses, pages[n], &tail);
+        pthread_mutex_lock(&table->lock);
+        struct chunk *chunk = table_chunk(table, pages[n], false);
+        if (chunk != NULL && !write) {
+            chunk->flags[(pages[n] - chunk->base) >> PAGE_SHIFT] |= PAGE_UNJUDGED;
+        }
+        if (write && (!tail || cold_before(table, wish, pages[n]))) {
+            pages[kept++] = pages[n];
+        }
+        pthread_mutex_unlock(&table->lock);
+    }
+    return kept;
+}
+
+/* Pages that one call asks about beyond those that it returns: some 5 ms, where each is of a pool. One that is refused is not asked about
+ * again until it is seen written. */
+#define MOST_REFUSED 2048
+
+/* As `choose`, of the pages that may be judged. */
+static size_t choose_judged(struct table *table, struct wish wish, struct uses *uses, uint64_t *out)
+{
+    size_t limit = wish.limit, found = 0, asked = 0, taken;
+    do {
+        wish.limit = limit - found;
+        pthread_mutex_lock(&table->lock);
+        taken = choose(table, &wish, out + found);
+        pthread_mutex_unlock(&table->lock);
+        found += keep_judged(table, &wish, uses, out + found, taken);
+        asked += taken;
+    } while (taken > 0 && found < limit && asked - found < MOST_REFUSED);
+    return found;
+}
+
+/* `uses` is NULL where all pages may be judged. */
+static PyObject *chosen(struct table *table, struct wish wish, struct uses *uses)
 {
     wish.limit = wish.limit < table->pages ? wish.limit : table->pages;
     uint64_t *out = malloc((wish.limit + 1) * sizeof *out);
@@ -153,26 +210,54 @@ static PyObject *chosen(struct table *table, struct wish wish)
     }
     size_t found;
     Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&table->lock);
-    found = choose(table, &wish, out);
-    pthread_mutex_unlock(&table->lock);
+    if (uses != NULL) {
+        found = choose_judged(table, wish, uses, out);
+    } else {
+        pthread_mutex_lock(&table->lock);
+        found = choose(table, &wish, out);
+        pthread_mutex_unlock(&table->lock);
+    }
     Py_END_ALLOW_THREADS
     PyObject *bytes = PyBytes_FromStringAndSize((char *)out, (Py_ssize_t)(found * sizeof *out));
     free(out);
     return bytes;
 }
 
-PyDoc_STRVAR(coldest_fast_doc, "coldest_fast(h, patience, limit)\n--\n\n"
-    "Addresses (8 bytes each) of fast pages below bucket h that were cold so many samplings in a row.");
+static PyObject *chosen_by_types(struct table *table, struct wish wish, PyObject *known)
+{
+    Py_buffer addresses;
+    if (PyObject_GetBuffer(known, &addresses, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    struct types types;
+    struct uses *uses = malloc(sizeof *uses);
+    PyObject *result = NULL;
+    if (uses == NULL || types_fill(&types, addresses.buf, (size_t)addresses.len / 8) != 0) {
+        PyErr_NoMemory();
+    } else {
+        uses->types = &types;
+        uses->base = 0;
+        result = chosen(table, wish, uses);
+        types_clear(&types);
+    }
+    free(uses);
+    PyBuffer_Release(&addresses);
+    return result;
+}
+
+PyDoc_STRVAR(coldest_fast_doc, "coldest_fast(h, patience, limit, types=None)\n--\n\n"
+    "Addresses (8 bytes each) of fast pages below bucket h that were cold so many samplings in a row. With `types` (addresses of 8\n"
+    "bytes each) only pages whose blocks in use are mortal objects of these types.");
 static PyObject *coldest_fast(PyObject *self, PyObject *args)
 {
     struct wish wish = {.tier = TIER_FAST};
     Py_ssize_t limit;
-    if (!PyArg_ParseTuple(args, "lln:coldest_fast", &wish.h, &wish.patience, &limit)) {
+    PyObject *known = Py_None;
+    if (!PyArg_ParseTuple(args, "lln|O:coldest_fast", &wish.h, &wish.patience, &limit, &known)) {
         return NULL;
     }
     wish.limit = limit > 0 ? (size_t)limit : 0;
-    return chosen(own(self), wish);
+    return known == Py_None ? chosen(own(self), wish, NULL) : chosen_by_types(own(self), wish, known);
 }
 
 PyDoc_STRVAR(hottest_slow_doc, "hottest_slow(h, limit)\n--\n\nAddresses (8 bytes each) of slow pages in bucket h and above.");
@@ -184,7 +269,7 @@ static PyObject *hottest_slow(PyObject *self, PyObject *args)
         return NULL;
     }
     wish.limit = limit > 0 ? (size_t)limit : 0;
-    return chosen(own(self), wish);
+    return chosen(own(self), wish, NULL);
 }
 
 PyDoc_STRVAR(place_doc, "place(addresses, fast)\n--\n\nNotes in which tier pages are.");
@@ -231,6 +316,7 @@ static PyObject *see(PyObject *self, PyObject *args)
         unsigned i = (unsigned)((address - chunk->base) >> PAGE_SHIFT);
         table_see(table, chunk, i, 0.0f, 0.0f);
         chunk->hotness[i] += k * (float)seen;
+        chunk->flags[i] &= (uint8_t)~PAGE_UNJUDGED;
     }
     pthread_mutex_unlock(&table->lock);
     if (PyErr_Occurred()) {

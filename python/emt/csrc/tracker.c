@@ -114,13 +114,16 @@ static size_t take_regions(struct table *table, const struct uffd_way *way, cons
                 did->tested++;
                 did->touched += touched;
                 did->faults += touched;
-                chunk->flags[i] = (uint8_t)(touched ? PAGE_KNOWN : PAGE_KNOWN | PAGE_PROTECTED);
+                chunk->flags[i] |= PAGE_PROTECTED;
             } else {
                 if (left) {
                     table_see(table, chunk, i, touched ? rate(asked, now_ns - chunk->visited_ns[i / PIECE_PAGES]) : 0.0f, asked->k);
                     did->faults += touched;
                 }
                 chunk->flags[i] &= (uint8_t)~PAGE_PROTECTED;
+            }
+            if (touched) {
+                chunk->flags[i] &= (uint8_t)~(PAGE_PROTECTED | PAGE_UNJUDGED);
             }
         }
     }

@@ -1,9 +1,20 @@
 """A program that is tracked keeps its memory, its signals and its tracking, whatever it does."""
 
+from __future__ import annotations
+
+import ctypes
+import sys
+from array import array
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from conftest import Program
+from tierwise.emt.native import NativeTable
+from tierwise.emt.settings import Settings
+from tierwise.emt.signals import make_signal
+from tierwise.emt.signals.uses import types_whose_uses_write
+from tierwise.emt.support import free_threaded
 
 TESTS = str(Path(__file__).parent)
 BEGIN = f"""
@@ -87,3 +98,101 @@ with emt.tiering(sample_interval=0.02, overhead_budget=1.0) as t:
 """
     )
     assert said.stdout == "SIGUSR1\n"
+
+
+PAGE = 4096
+#: Where a list keeps the address of its items: behind its reference count, its type and its length.
+ITEMS_OFFSET = 24
+
+
+def pages_of(objects: Iterable[object]) -> set[int]:
+    """The pages on which objects begin, but for the first and the last, which they share with others."""
+    return set(sorted({id(item) & -PAGE for item in objects})[1:-1])
+
+
+def pages_between(start: int, length: int) -> set[int]:
+    return {start + offset & -PAGE for offset in range(0, length, PAGE)}
+
+
+def address_of(buffer: bytearray) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+
+
+def plan(hotness: dict[int, float], types: array[int] | None) -> set[int]:
+    """The pages below bucket 1 that would go down."""
+    table = NativeTable(lambda: types)
+    table.inner.see(hotness, 1.0)
+    table.judge(1)
+    return set(table.coldest_fast(1, 1, 1 << 20))
+
+
+def cold(pages: set[int]) -> dict[int, float]:
+    return dict.fromkeys(pages, 0.0)
+
+
+def test_of_a_signal_that_sees_writes_only_idle_objects_go_down_and_nothing_else() -> None:
+    floats = [float(n) for n in range(100_000)]
+    large, small = bytearray(8 << 20), [bytearray(300) for _ in range(2_000)]
+    strings, dicts = [f"key {n}" for n in range(20_000)], [{n: n} for n in range(20_000)]
+    items = ctypes.c_void_p.from_address(id(floats) + ITEMS_OFFSET).value or 0
+    idle = pages_of(floats)
+    others = pages_between(address_of(large), len(large)) | pages_between(items, 8 * len(floats))
+    others |= {address_of(buffer) & -PAGE for buffer in small} | pages_of(strings) | pages_of(dicts)
+    found = plan(cold(idle | others), types_whose_uses_write())
+    assert not found & (others - idle), "these are read without a write"
+    # A few have blocks that the interpreter keeps for its next floats.
+    assert not found if free_threaded() else len(found & idle) > 0.9 * len(idle)
+    assert plan(cold(idle | others), None) == idle | others, "a signal that sees reads judges all"
+
+
+def test_a_page_with_an_immortal_object_stays() -> None:
+    floats = [float(n) for n in range(100_000)]
+    idle, types = pages_of(floats), types_whose_uses_write()
+    page = max(plan(cold(idle), types), default=0)
+    if free_threaded():
+        assert page == 0
+        return
+    count = ctypes.c_uint32.from_address(next(id(item) for item in floats if id(item) & -PAGE == page))
+    before, count.value = count.value, 0xFFFFFFFF
+    found = plan(cold(idle), types)
+    count.value = before
+    # Before 3.12 any count is written.
+    assert (page in found) is (sys.version_info < (3, 12))
+
+
+def test_the_tail_of_a_hot_object_stays() -> None:
+    tuples = [(n,) * 7 for n in range(100_000)]
+    pages, types = pages_of(tuples), types_whose_uses_write()
+    found = plan(cold(pages), types)
+    # Of four pages of a pool all but the first begin with the tail of the one before.
+    tails = {page for page in found if page % 16384 and page - PAGE in pages}
+    assert bool(tails) is not free_threaded()
+    heads = {page - PAGE for page in tails}
+    assert not plan({**cold(pages), **dict.fromkeys(heads, 100.0)}, types) & tails
+
+
+def test_a_page_that_was_refused_is_asked_about_again_when_it_was_used() -> None:
+    floats = [float(n) for n in range(100_000)]
+    idle, types = pages_of(floats), types_whose_uses_write()
+    page = max(plan(cold(idle), types), default=0)
+    known = array("Q", types)
+    table = NativeTable(lambda: known)
+    table.inner.see(cold(idle), 1.0)
+    table.judge(1)
+    del known[:]
+    assert not table.coldest_fast(1, 1, 1 << 20)
+    known.extend(types)
+    assert not table.coldest_fast(1, 1, 1 << 20)
+    table.inner.see(cold({page} if page else set()), 1.0)
+    assert set(table.coldest_fast(1, 1, 1 << 20)) == ({page} if page else set())
+
+
+def test_every_signal_says_what_it_can_judge() -> None:
+    signal = make_signal(Settings())
+    try:
+        assert signal.judged() == types_whose_uses_write()
+    finally:
+        signal.close()
+    addresses = set(types_whose_uses_write())
+    assert not addresses & {id(str), id(dict), id(type)}
+    assert (id(float) in addresses) is not free_threaded()

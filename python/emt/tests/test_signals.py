@@ -14,7 +14,8 @@ from tierwise.emt import Unavailable
 from tierwise.emt.native import NativeTable
 from tierwise.emt.settings import Settings
 from tierwise.emt.signals import Signal, make_signal
-from tierwise.emt.signals.pool_objects import PoolObjects, types_of_objects
+from tierwise.emt.signals.known_types import types_of_objects
+from tierwise.emt.signals.pool_objects import PoolObjects
 from tierwise.emt.support import extension, free_threaded
 
 of_objects = pytest.mark.xfail(free_threaded(), raises=Unavailable, strict=True, reason="a free-threaded build has no pools")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .policy.buckets import Histogram
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 class NativeTable:
     """`policy.page_table.PageTable` for whole pages, without the interpreter's lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, judged: Callable[[], array[int] | None] = lambda: None) -> None:
+        """`judged` says which pages may be found idle; see `signals.Signal`."""
         self.inner: _emt.Table = extension().Table()
+        self._judged = judged
         self._next_chunk = 0
 
     def __len__(self) -> int:
@@ -31,8 +34,9 @@ class NativeTable:
         self.inner.judge(h)
 
     def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]:
-        """Fast pages below bucket h, the coldest first."""
-        return array("Q", self.inner.coldest_fast(h, patience, limit))
+        """Fast pages below bucket h that may be found idle, the coldest first."""
+        types = self._judged() if limit > 0 else None
+        return array("Q", self.inner.coldest_fast(h, patience, limit, types))
 
     def hottest_slow(self, h: int, limit: int) -> array[int]:
         """Slow pages in bucket h and above, the hottest first."""

@@ -64,8 +64,8 @@ class Tracking:
         began = time.perf_counter()
         self.settings = settings
         self._topology = tiers(settings.slow_nodes, settings.fast_nodes)
-        self.table = NativeTable()
         self._signal = make_signal(settings)
+        self.table = NativeTable(self._signal.judged)
         self._callback = callback
         self._counters: Counters = open_counters() if settings.slow_nodes else Counters()
         self._migration = self._make_migration() if settings.slow_nodes else None

@@ -1,5 +1,8 @@
 """The interface of signals."""
 
+from __future__ import annotations
+
+from array import array
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +33,9 @@ class Signal(Protocol):
 
     def adjust(self, cost_share: float, budget: float) -> None:
         """Says what the last interval cost, as a share of the program's time, and what it may."""
+
+    def judged(self) -> array[int] | None:
+        """What may be found idle because nothing was seen: pages of objects of these types (addresses). None: all pages, every use is seen."""
 
     def memory_bytes(self) -> int:
         """What it takes beside the table."""

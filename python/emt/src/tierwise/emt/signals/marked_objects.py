@@ -19,6 +19,7 @@ from ..representation import REPRESENTATIONS
 from ..support import extension
 from .base import Looked
 from .marking import due
+from .uses import types_whose_uses_write
 
 #: Limits of a container's visit: the paper shows what limits do (figure 3) and prints none. A depth of 64 goes through nested data; a
 #: length of a million through all but the largest lists.
@@ -73,6 +74,10 @@ class MarkedObjects:
 
     def adjust(self, cost_share: float, budget: float) -> None:
         """The paper bounds marking by its limits and by skipping, not by a budget; intervals are rested instead."""
+
+    def judged(self) -> array[int] | None:
+        """Objects: what has no counter is not seen."""
+        return types_whose_uses_write()
 
     def memory_bytes(self) -> int:
         """As the paper counts it: 20 bytes an object."""

@@ -1,10 +1,15 @@
 """What the two signals of the kernel have in common: a pace, and the extension's tracker."""
 
+from __future__ import annotations
+
+from array import array
+
 from ..budget import first_pace, next_pace
 from ..errors import Unavailable
 from ..native import NativeTable
 from ..support import extension
 from .base import Looked
+from .uses import types_whose_uses_write
 
 #: The weight of a look in equation 1. A page has a look or two in a rotation of some ten intervals: a quarter remembers about four of
 #: them, which average the luck of single windows.
@@ -42,6 +47,10 @@ class PageSignal:
     def adjust(self, cost_share: float, budget: float) -> None:
         """Takes the next pace."""
         self._pace = next_pace(self._pace, budget, cost_share, self._tested, self._touched)
+
+    def judged(self) -> array[int] | None:
+        """Objects: writes are seen."""
+        return types_whose_uses_write()
 
     def memory_bytes(self) -> int:
         """Lists of mappings; next to nothing."""

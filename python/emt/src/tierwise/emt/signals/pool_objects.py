@@ -18,6 +18,8 @@ from ..policy.features import SAMPLES
 from ..policy.linear import LinearModel
 from ..support import extension
 from .base import Looked
+from .known_types import types_of_objects
+from .uses import types_whose_uses_write
 
 #: Bytes that a sampled object takes (csrc/objects.h).
 OBJECT_BYTES = 16
@@ -70,6 +72,10 @@ class PoolObjects:
         """Fewer objects in a turn where a turn costs more than it may."""
         self._share = min(1.0, max(0.01, self._share * (0.5 if cost_share > budget else 1.1)))
 
+    def judged(self) -> array[int] | None:
+        """Objects: what has no counter is not seen."""
+        return types_whose_uses_write()
+
     def memory_bytes(self) -> int:
         """Of objects and pools."""
         taken: int = self._objects.memory_bytes()
@@ -78,19 +84,6 @@ class PoolObjects:
     def close(self) -> None:
         """Lets go of the allocator."""
         self._objects.close()
-
-
-def types_of_objects() -> array[int]:
-    """The addresses of all types. By address: a type's own metaclass may define equality and hashes, which are not run here."""
-    found: dict[int, type] = {id(object): object}
-    waiting: list[type] = [object]
-    while waiting:
-        subclasses: list[type] = type.__subclasses__(waiting.pop())
-        for subclass in subclasses:
-            if id(subclass) not in found:
-                found[id(subclass)] = subclass
-                waiting.append(subclass)
-    return array("Q", found)
 
 
 def resident_bytes(status: Path = Path("/proc/self/statm")) -> int:

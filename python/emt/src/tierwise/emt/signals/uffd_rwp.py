@@ -7,3 +7,6 @@ class UffdRwp(PageSignal):
     """Also sees memory that is only read: tables of dicts, buffers."""
 
     name = "uffd-rwp"
+
+    def judged(self) -> None:
+        """All pages: reads are seen too."""

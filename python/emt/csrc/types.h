@@ -1,0 +1,17 @@
+/* The types that objects are known by: a set of addresses, open addressing. Touches no Python. */
+#ifndef TIERWISE_EMT_TYPES_H
+#define TIERWISE_EMT_TYPES_H
+
+#include "common.h"
+
+struct types {
+    uintptr_t *slots;
+    size_t mask;
+};
+
+/* Of addresses of 8 bytes each. 0, or an error number. */
+int types_fill(struct types *types, const uint64_t *addresses, size_t count);
+bool types_have(const struct types *types, uintptr_t address);
+void types_clear(struct types *types);
+
+#endif

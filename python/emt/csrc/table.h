@@ -21,7 +21,7 @@ enum tier { TIER_FAST, TIER_SLOW };
 /* Bits of `flags`. */
 #define PAGE_KNOWN 1      /* was seen present */
 #define PAGE_PROTECTED 2  /* was protected, and had not been touched when it was last looked at */
-#define PAGE_UNJUDGED 4   /* held what can be used without a write when it was last asked, and was not seen written since */
+#define PAGE_UNJUDGED 4   /* could not go down when it was last asked, and was not seen written since */
 
 struct chunk {
     uintptr_t base;

@@ -1,10 +1,13 @@
 /* The page table as a Python object: `Table`. */
 #include "moves.h"
 #include "table_object.h"
+#include "uffd.h"
 #include "uses.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static PyTypeObject *table_type;
 
@@ -162,18 +165,26 @@ static bool cold_before(struct table *table, const struct wish *wish, uintptr_t 
     return chunk != NULL && chunk->flags[i] & PAGE_KNOWN && (long)table_bucket(chunk->hotness[i]) < wish->h;
 }
 
-/* Keeps of some pages those whose silence says that they are idle; how many. The lock is not held while memory is read. */
-static size_t keep_judged(struct table *table, const struct wish *wish, struct uses *uses, uint64_t *pages, size_t count)
+/* What is asked about a page before it goes down. */
+struct judge {
+    struct uses *uses; /* NULL: every use of every page is seen */
+    int pagemap;
+};
+
+/* Keeps of some pages those that may go down; how many. The lock is not held while memory is read. */
+static size_t keep_judged(struct table *table, const struct wish *wish, const struct judge *judge, uint64_t *pages, size_t count)
 {
     size_t kept = 0;
     for (size_t n = 0; n < count; n++) {
-        bool tail, write = uses_write(uses, pages[n], &tail);
+        bool tail = false;
+        /* A part of a huge page, made since it was seen, is moved with all the rest of it. */
+        bool may = !uffd_huge(judge->pagemap, pages[n]) && (judge->uses == NULL || uses_write(judge->uses, pages[n], &tail));
         pthread_mutex_lock(&table->lock);
         struct chunk *chunk = table_chunk(table, pages[n], false);
-        if (chunk != NULL && !write) {
+        if (chunk != NULL && !may) {
             chunk->flags[(pages[n] - chunk->base) >> PAGE_SHIFT] |= PAGE_UNJUDGED;
         }
-        if (write && (!tail || cold_before(table, wish, pages[n]))) {
+        if (may && (!tail || cold_before(table, wish, pages[n]))) {
             pages[kept++] = pages[n];
         }
         pthread_mutex_unlock(&table->lock);
@@ -186,7 +197,7 @@ static size_t keep_judged(struct table *table, const struct wish *wish, struct u
 #define MOST_REFUSED 2048
 
 /* As `choose`, of the pages that may be judged. */
-static size_t choose_judged(struct table *table, struct wish wish, struct uses *uses, uint64_t *out)
+static size_t choose_judged(struct table *table, struct wish wish, const struct judge *judge, uint64_t *out)
 {
     size_t limit = wish.limit, found = 0, asked = 0, taken;
     do {
@@ -194,14 +205,14 @@ static size_t choose_judged(struct table *table, struct wish wish, struct uses *
         pthread_mutex_lock(&table->lock);
         taken = choose(table, &wish, out + found);
         pthread_mutex_unlock(&table->lock);
-        found += keep_judged(table, &wish, uses, out + found, taken);
+        found += keep_judged(table, &wish, judge, out + found, taken);
         asked += taken;
     } while (taken > 0 && found < limit && asked - found < MOST_REFUSED);
     return found;
 }
 
-/* `uses` is NULL where all pages may be judged. */
-static PyObject *chosen(struct table *table, struct wish wish, struct uses *uses)
+/* `judge` is NULL where nothing is asked about pages. */
+static PyObject *chosen(struct table *table, struct wish wish, const struct judge *judge)
 {
     wish.limit = wish.limit < table->pages ? wish.limit : table->pages;
     uint64_t *out = malloc((wish.limit + 1) * sizeof *out);
@@ -210,8 +221,8 @@ static PyObject *chosen(struct table *table, struct wish wish, struct uses *uses
     }
     size_t found;
     Py_BEGIN_ALLOW_THREADS
-    if (uses != NULL) {
-        found = choose_judged(table, wish, uses, out);
+    if (judge != NULL) {
+        found = choose_judged(table, wish, judge, out);
     } else {
         pthread_mutex_lock(&table->lock);
         found = choose(table, &wish, out);
@@ -223,41 +234,44 @@ static PyObject *chosen(struct table *table, struct wish wish, struct uses *uses
     return bytes;
 }
 
-static PyObject *chosen_by_types(struct table *table, struct wish wish, PyObject *known)
+static PyObject *chosen_by_types(struct table *table, struct wish wish, struct judge judge, const Py_buffer *addresses)
 {
-    Py_buffer addresses;
-    if (PyObject_GetBuffer(known, &addresses, PyBUF_SIMPLE) < 0) {
-        return NULL;
-    }
     struct types types;
     struct uses *uses = malloc(sizeof *uses);
-    PyObject *result = NULL;
-    if (uses == NULL || types_fill(&types, addresses.buf, (size_t)addresses.len / 8) != 0) {
-        PyErr_NoMemory();
-    } else {
-        uses->types = &types;
-        uses->base = 0;
-        result = chosen(table, wish, uses);
-        types_clear(&types);
+    if (uses == NULL || types_fill(&types, addresses->buf, (size_t)addresses->len / 8) != 0) {
+        free(uses);
+        return PyErr_NoMemory();
     }
+    uses->types = &types;
+    uses->base = 0;
+    judge.uses = uses;
+    PyObject *result = chosen(table, wish, &judge);
+    types_clear(&types);
     free(uses);
-    PyBuffer_Release(&addresses);
     return result;
 }
 
 PyDoc_STRVAR(coldest_fast_doc, "coldest_fast(h, patience, limit, types=None)\n--\n\n"
-    "Addresses (8 bytes each) of fast pages below bucket h that were cold so many samplings in a row. With `types` (addresses of 8\n"
-    "bytes each) only pages whose blocks in use are mortal objects of these types.");
+    "Addresses (8 bytes each) of fast pages below bucket h that were cold so many samplings in a row, and are no part of a huge\n"
+    "page. With `types` (addresses of 8 bytes each) only pages whose blocks in use are mortal objects of these types.");
 static PyObject *coldest_fast(PyObject *self, PyObject *args)
 {
     struct wish wish = {.tier = TIER_FAST};
     Py_ssize_t limit;
+    Py_buffer types = {0};
     PyObject *known = Py_None;
-    if (!PyArg_ParseTuple(args, "lln|O:coldest_fast", &wish.h, &wish.patience, &limit, &known)) {
+    if (!PyArg_ParseTuple(args, "lln|O:coldest_fast", &wish.h, &wish.patience, &limit, &known)
+        || (known != Py_None && PyObject_GetBuffer(known, &types, PyBUF_SIMPLE) < 0)) {
         return NULL;
     }
     wish.limit = limit > 0 ? (size_t)limit : 0;
-    return known == Py_None ? chosen(own(self), wish, NULL) : chosen_by_types(own(self), wish, known);
+    struct judge judge = {.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
+    PyObject *result = known == Py_None ? chosen(own(self), wish, &judge) : chosen_by_types(own(self), wish, judge, &types);
+    if (judge.pagemap >= 0) {
+        close(judge.pagemap);
+    }
+    PyBuffer_Release(&types);
+    return result;
 }
 
 PyDoc_STRVAR(hottest_slow_doc, "hottest_slow(h, limit)\n--\n\nAddresses (8 bytes each) of slow pages in bucket h and above.");

@@ -74,7 +74,8 @@ long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags
         .end = end,
         .vec = (uint64_t)(uintptr_t)regions,
         .vec_len = REGIONS,
-        .category_mask = EMT_PAGE_IS_PRESENT,
+        .category_inverted = EMT_PAGE_IS_HUGE,
+        .category_mask = EMT_PAGE_IS_PRESENT | EMT_PAGE_IS_HUGE,
         .return_mask = EMT_PAGE_IS_PRESENT | uffd->way->touched,
     };
     long found = ioctl(uffd->pagemap, EMT_PAGEMAP_SCAN, &arg);
@@ -91,10 +92,26 @@ uintptr_t uffd_next_present(struct uffd *uffd, uintptr_t start, uintptr_t end)
         .vec = (uint64_t)(uintptr_t)&region,
         .vec_len = 1,
         .max_pages = 1,
-        .category_mask = EMT_PAGE_IS_PRESENT,
+        .category_inverted = EMT_PAGE_IS_HUGE,
+        .category_mask = EMT_PAGE_IS_PRESENT | EMT_PAGE_IS_HUGE,
         .return_mask = EMT_PAGE_IS_PRESENT,
     };
     return ioctl(uffd->pagemap, EMT_PAGEMAP_SCAN, &arg) > 0 ? (uintptr_t)region.start : end;
+}
+
+bool uffd_huge(int pagemap, uintptr_t address)
+{
+    struct emt_page_region region;
+    struct emt_pm_scan_arg arg = {
+        .size = sizeof arg,
+        .start = address,
+        .end = address + PAGE_BYTES,
+        .vec = (uint64_t)(uintptr_t)&region,
+        .vec_len = 1,
+        .category_mask = EMT_PAGE_IS_HUGE,
+        .return_mask = EMT_PAGE_IS_HUGE,
+    };
+    return ioctl(pagemap, EMT_PAGEMAP_SCAN, &arg) > 0;
 }
 
 /* Pages whose faults are timed: enough that reading the clock (some 50 ns) does not count. */

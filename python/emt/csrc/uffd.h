@@ -29,6 +29,7 @@ struct emt_uffdio_rwprotect {
 
 #define EMT_PAGE_IS_WRITTEN ((uint64_t)1 << 1)
 #define EMT_PAGE_IS_PRESENT ((uint64_t)1 << 3)
+#define EMT_PAGE_IS_HUGE ((uint64_t)1 << 6)
 #define EMT_PAGE_IS_ACCESSED ((uint64_t)1 << 9)
 #define EMT_PM_SCAN_WP_MATCHING 1
 
@@ -78,13 +79,17 @@ bool uffd_own(const struct uffd *uffd);
 int uffd_register(struct uffd *uffd, uintptr_t start, uintptr_t end);
 void uffd_unregister(struct uffd *uffd, uintptr_t start, uintptr_t end);
 
-/* The present pages of a range, with `touched` among their categories if they were; `flags` are PAGEMAP_SCAN's. The number of regions,
+/* The present small pages of a range, with `touched` among their categories if they were; `flags` are PAGEMAP_SCAN's. The number of regions,
  * or -errno. */
 long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags, struct emt_page_region *regions);
 
-/* The first present page of a range; its end if there is none. The kernel passes over what was never touched, so that terabytes of
+/* The first present small page of a range; its end if there is none. Huge pages are passed over here as in scans: protecting a part of one
+ * splits it, and the program loses more by that than moving a part could gain. The kernel passes over what was never touched, so that terabytes of
  * address space that a program only reserved take no time. */
 uintptr_t uffd_next_present(struct uffd *uffd, uintptr_t start, uintptr_t end);
+
+/* Whether an address is in a huge page; `pagemap` is a descriptor of /proc/self/pagemap. False where the kernel does not say. */
+bool uffd_huge(int pagemap, uintptr_t address);
 
 /* Nanoseconds of processor time that the first touch of a protected page costs the one who touches it; -errno. */
 int64_t uffd_fault_ns(struct uffd *uffd);

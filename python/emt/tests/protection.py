@@ -12,6 +12,19 @@ def protected_mappings(smaps: Path = Path("/proc/self/smaps")) -> int:
     return count
 
 
+def huge_bytes(address: int, smaps: Path = Path("/proc/self/smaps")) -> int:
+    """How much of the mapping of an address is in huge pages."""
+    within = False
+    for line in smaps.read_text(encoding="ascii").splitlines():
+        words = line.split()
+        if line.startswith("AnonHugePages:") and within:
+            return int(words[1]) * 1024
+        start, dash, end = words[0].partition("-")
+        if dash:
+            within = int(start, 16) <= address < int(end, 16)
+    return 0
+
+
 def is_protected(address: int, smaps: Path = Path("/proc/self/smaps")) -> bool:
     """Whether the mapping of an address is registered."""
     within = False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
+import os
 import sys
 from array import array
 from collections.abc import Iterable
@@ -10,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from conftest import Program
+from protection import huge_bytes
 from tierwise.emt.native import NativeTable
 from tierwise.emt.settings import Settings
 from tierwise.emt.signals import make_signal
 from tierwise.emt.signals.uses import types_whose_uses_write
-from tierwise.emt.support import free_threaded
+from tierwise.emt.support import extension, free_threaded
 
 TESTS = str(Path(__file__).parent)
 BEGIN = f"""
@@ -196,3 +199,34 @@ def test_every_signal_says_what_it_can_judge() -> None:
     addresses = set(types_whose_uses_write())
     assert not addresses & {id(str), id(dict), id(type)}
     assert (id(float) in addresses) is not free_threaded()
+
+
+def huge_mapping() -> tuple[mmap.mmap, int]:
+    """Memory of which the kernel makes huge pages, if it makes any; and its address."""
+    memory = mmap.mmap(-1, 16 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    memory[:] = b"x" * len(memory)
+    return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def test_huge_pages_stay_whole() -> None:
+    memory, start = huge_mapping()
+    before = huge_bytes(start)
+    stop, other = os.pipe()
+    table, tracker = NativeTable(), extension().Tracker("uffd-wp")
+    for _ in range(3):
+        tracker.sample(table.inner, 10**6, 10**6, 1 << 20, 0.5, stop)
+        assert huge_bytes(start) == before
+    tracker.close()
+    assert huge_bytes(start) == before
+    # Whatever is in small pages is seen as ever.
+    known = pages_between(start, len(memory)) & set(table.pages()[0])
+    assert len(known) * PAGE == len(memory) - before
+    os.close(stop)
+    os.close(other)
+
+
+def test_a_page_that_became_a_part_of_a_huge_one_stays() -> None:
+    memory, start = huge_mapping()
+    pages = pages_between(start, len(memory))
+    assert len(plan(cold(pages), None)) * PAGE == len(memory) - huge_bytes(start)

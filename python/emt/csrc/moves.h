@@ -1,6 +1,15 @@
 #ifndef TIERWISE_EMT_MOVES_H
 #define TIERWISE_EMT_MOVES_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether a node (0 or more) is in a set with a bit for each of the first 64: a later one is in none. */
+static inline bool node_in(uint64_t nodes, int node)
+{
+    return node < 64 && (nodes >> node & 1);
+}
+
 /* The node of each page, or an error number below zero; -1 and errno if the call itself failed. */
 int where_pages(unsigned long count, void **addresses, int *status);
 

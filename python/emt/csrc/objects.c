@@ -70,8 +70,12 @@ static void find_in_pool(struct objects *objects, const struct pool *pool, const
     uint32_t bytes = pool_block_bytes(pool), blocks = pool_blocks(pool);
     uint8_t likely = 0;
     for (uint32_t n = 0; n < blocks; n++, object++) {
+        *object = (struct object){.offset = NO_OBJECT};
+        if (memory == NULL) {
+            continue;
+        }
         const char *block = memory + POOL_HEADER_BYTES + n * bytes;
-        *object = (struct object){.offset = memory == NULL ? NO_OBJECT : find_object(block, bytes, types, &likely)};
+        object->offset = find_object(block, bytes, types, &likely);
         if (object->offset != NO_OBJECT) {
             object->previous = counter_at(block + object->offset, objects->growth);
             objects->known++;

@@ -90,7 +90,11 @@ static PyObject *turn(PyObject *object, PyObject *args)
     struct objects_object *self = (struct objects_object *)object;
     Py_buffer addresses;
     Py_ssize_t most;
-    if (!PyArg_ParseTuple(args, "y*n:turn", &addresses, &most) || !enter(self)) {
+    if (!PyArg_ParseTuple(args, "y*n:turn", &addresses, &most)) {
+        return NULL;
+    }
+    if (!enter(self)) {
+        PyBuffer_Release(&addresses);
         return NULL;
     }
     struct types types;
@@ -107,8 +111,10 @@ static PyObject *turn(PyObject *object, PyObject *args)
     if (error != 0) {
         PyObject *text = PyUnicode_FromFormat("pools of objects cannot be read (process_vm_readv): %s", strerror(error));
         PyObject *why = text == NULL ? NULL : Py_BuildValue("(iN)", error, text);
-        PyErr_SetObject(PyExc_OSError, why);
-        Py_XDECREF(why);
+        if (why != NULL) {
+            PyErr_SetObject(PyExc_OSError, why);
+            Py_DECREF(why);
+        }
         return NULL;
     }
     const struct objects *objects = &self->objects;

@@ -10,6 +10,7 @@ pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pools *watched_pools;
 static PyObjectArenaAllocator original;
 static bool hooked;
+static size_t arenas_freed; /* since the process began; under the lock */
 
 static void *arena_alloc(void *context, size_t size)
 {
@@ -37,6 +38,7 @@ static void arena_free(void *context, void *arena, size_t size)
     (void)context;
     pthread_mutex_lock(&pools_lock);
     uintptr_t start = (uintptr_t)arena;
+    arenas_freed++;
     if (watched_pools != NULL) {
         for (size_t n = pool_at(watched_pools, start); n < watched_pools->count && watched_pools->all[n].base < start + size; n++) {
             watched_pools->all[n].gone = true;
@@ -138,7 +140,30 @@ static int add(struct pools *pools, uintptr_t base, const struct pool_header *he
 /* Headers that one call reads. */
 #define BATCH 256
 
-/* The pools among up to BATCH places. The lock is held from the reading to the noting: an arena that goes away later is marked. */
+/* How often a batch is read again because arenas went away meanwhile. After that its pools are found in the next rotation. */
+#define TRIES 3
+
+static size_t arenas_gone(void)
+{
+    pthread_mutex_lock(&pools_lock);
+    size_t freed = arenas_freed;
+    pthread_mutex_unlock(&pools_lock);
+    return freed;
+}
+
+static int note_batch(struct pools *pools, uintptr_t first, const struct pool_header *headers, size_t read)
+{
+    int error = 0;
+    for (size_t n = 0; error == 0 && n < read; n++) {
+        if (pool_plausible(&headers[n], first + n * POOL_BYTES)) {
+            error = add(pools, first + n * POOL_BYTES, &headers[n]);
+        }
+    }
+    return error;
+}
+
+/* The pools among up to BATCH places. They are read without the lock, for which the allocator waits with the interpreter's; what was
+ * read counts if no arena went away before it is noted. One that goes away later is marked. */
 static int take_batch(struct pools *pools, uintptr_t first, size_t places)
 {
     struct pool_header headers[BATCH];
@@ -148,15 +173,21 @@ static int take_batch(struct pools *pools, uintptr_t first, size_t places)
     }
     struct iovec local = {headers, places * sizeof *headers};
     int error = 0;
-    pthread_mutex_lock(&pools_lock);
-    ssize_t got = process_vm_readv(getpid(), &local, 1, remote, places, 0);
-    for (size_t n = 0; error == 0 && got > 0 && n < (size_t)got / sizeof *headers; n++) {
-        if (pool_plausible(&headers[n], first + n * POOL_BYTES)) {
-            error = add(pools, first + n * POOL_BYTES, &headers[n]);
+    for (int tries = 0; tries < TRIES; tries++) {
+        size_t before = arenas_gone();
+        ssize_t got = process_vm_readv(getpid(), &local, 1, remote, places, 0);
+        if (got < 0) {
+            return errno == EPERM || errno == ENOSYS ? errno : 0;
+        }
+        pthread_mutex_lock(&pools_lock);
+        bool counts = arenas_freed == before;
+        error = counts ? note_batch(pools, first, headers, (size_t)got / sizeof *headers) : 0;
+        pthread_mutex_unlock(&pools_lock);
+        if (counts) {
+            break;
         }
     }
-    pthread_mutex_unlock(&pools_lock);
-    return got < 0 && (errno == EPERM || errno == ENOSYS) ? errno : error;
+    return error;
 }
 
 /* Blocks of a pool whose links are looked at: most pools of containers show one at once. */
@@ -178,29 +209,38 @@ static bool linked(const struct pool *pool)
     return false;
 }
 
+static bool gone(const struct pool *pool)
+{
+    pthread_mutex_lock(&pools_lock);
+    bool is = pool->gone;
+    pthread_mutex_unlock(&pools_lock);
+    return is;
+}
+
 static bool same_arena(const struct pool *one, const struct pool *other)
 {
     return one->arena == other->arena && other->base - one->base < ARENA_BYTES;
 }
 
 /* Proves the pools of each arena of which one is proven, or has an object that is linked: all pools that stand together and say that
- * they are of one arena. */
+ * they are of one arena.
+ *
+ * Memory is read without the lock, for which the allocator waits with the interpreter's: only the sampler's thread, which calls this, reads and writes
+ * `proven`. If the arena goes away meanwhile its pools are marked gone, which counts for more than any proof. */
 static void prove(struct pools *pools)
 {
-    pthread_mutex_lock(&pools_lock);
     for (size_t first = 0, last; first < pools->count; first = last) {
         bool proven = false;
         for (last = first; last < pools->count && same_arena(&pools->all[first], &pools->all[last]); last++) {
-            proven |= pools->all[last].proven && !pools->all[last].gone;
+            proven |= pools->all[last].proven && !gone(&pools->all[last]);
         }
         for (size_t n = first; n < last && !proven; n++) {
-            proven = !pools->all[n].gone && linked(&pools->all[n]);
+            proven = linked(&pools->all[n]) && !gone(&pools->all[n]);
         }
         for (size_t n = first; n < last; n++) {
             pools->all[n].proven = proven;
         }
     }
-    pthread_mutex_unlock(&pools_lock);
 }
 
 /* No machine's pools are larger: address space that is only reserved (a sanitizer's shadow) is not gone through. */

@@ -1,4 +1,6 @@
-/* The page table as a Python object: `Table`. */
+/* The page table as a Python object: `Table`.
+ *
+ * Nobody waits for the table's lock with the interpreter's, and nobody who has it calls Python or makes an object. */
 #include "moves.h"
 #include "table_object.h"
 #include "uffd.h"
@@ -296,6 +298,7 @@ static PyObject *place(PyObject *self, PyObject *args)
         return NULL;
     }
     const uint64_t *address = addresses.buf;
+    Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&table->lock);
     for (Py_ssize_t n = 0; n < addresses.len / 8; n++) {
         struct chunk *chunk = table_chunk(table, address[n], false);
@@ -304,36 +307,64 @@ static PyObject *place(PyObject *self, PyObject *args)
         }
     }
     pthread_mutex_unlock(&table->lock);
+    Py_END_ALLOW_THREADS
     PyBuffer_Release(&addresses);
     Py_RETURN_NONE;
 }
 
+/* Pages and what was seen of them, out of a dict: asking for a number may run the program's code, which may change the dict or ask the
+ * table. How many; -1 with an exception set. */
+static Py_ssize_t read_seen(PyObject *pages, uint64_t **addresses, float **seen)
+{
+    PyObject *items = PyDict_Items(pages);
+    Py_ssize_t count = items == NULL ? 0 : PyList_GET_SIZE(items);
+    *addresses = malloc(((size_t)count + 1) * sizeof **addresses);
+    *seen = malloc(((size_t)count + 1) * sizeof **seen);
+    if (items != NULL && (*addresses == NULL || *seen == NULL)) {
+        PyErr_NoMemory();
+    }
+    for (Py_ssize_t n = 0; n < count && !PyErr_Occurred(); n++) {
+        PyObject *item = PyList_GET_ITEM(items, n);
+        (*addresses)[n] = PyLong_AsSize_t(PyTuple_GET_ITEM(item, 0));
+        (*seen)[n] = PyErr_Occurred() ? 0.0f : (float)PyFloat_AsDouble(PyTuple_GET_ITEM(item, 1));
+    }
+    Py_XDECREF(items);
+    return PyErr_Occurred() ? -1 : count;
+}
+
 PyDoc_STRVAR(see_doc, "see(pages, k)\n--\n\n"
-    "An interval's hotness of pages (a dict of address to hotness); all known pages cool by equation 1, with weight k.");
+    "An interval's hotness of pages (a dict of address to hotness); all known pages cool by equation 1, with weight k. All of it or\n"
+    "nothing, if something in it is no number.");
 static PyObject *see(PyObject *self, PyObject *args)
 {
     struct table *table = own(self);
-    PyObject *pages, *key, *value;
-    float k;
+    PyObject *pages;
+    float k, *seen;
+    uint64_t *addresses;
     if (!PyArg_ParseTuple(args, "O!f:see", &PyDict_Type, &pages, &k)) {
         return NULL;
     }
-    pthread_mutex_lock(&table->lock);
-    EACH_PAGE(table, chunk->hotness[i] *= 1.0f - k;)
-    for (Py_ssize_t position = 0; PyDict_Next(pages, &position, &key, &value);) {
-        uintptr_t address = PyLong_AsSize_t(key);
-        double seen = PyFloat_AsDouble(value);
-        struct chunk *chunk = PyErr_Occurred() ? NULL : table_chunk(table, address, true);
-        if (chunk == NULL) {
-            break;
+    Py_ssize_t count = read_seen(pages, &addresses, &seen);
+    if (count >= 0) {
+        Py_BEGIN_ALLOW_THREADS
+        pthread_mutex_lock(&table->lock);
+        EACH_PAGE(table, chunk->hotness[i] *= 1.0f - k;)
+        for (Py_ssize_t n = 0; n < count; n++) {
+            struct chunk *chunk = table_chunk(table, addresses[n], true);
+            if (chunk == NULL) {
+                break;
+            }
+            unsigned i = (unsigned)((addresses[n] - chunk->base) >> PAGE_SHIFT);
+            table_see(table, chunk, i, 0.0f, 0.0f);
+            chunk->hotness[i] += k * seen[n];
+            chunk->flags[i] &= (uint8_t)~PAGE_UNJUDGED;
         }
-        unsigned i = (unsigned)((address - chunk->base) >> PAGE_SHIFT);
-        table_see(table, chunk, i, 0.0f, 0.0f);
-        chunk->hotness[i] += k * (float)seen;
-        chunk->flags[i] &= (uint8_t)~PAGE_UNJUDGED;
+        pthread_mutex_unlock(&table->lock);
+        Py_END_ALLOW_THREADS
     }
-    pthread_mutex_unlock(&table->lock);
-    if (PyErr_Occurred()) {
+    free(addresses);
+    free(seen);
+    if (count < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -347,10 +378,13 @@ static PyObject *hotness(PyObject *self, PyObject *arg)
     if (PyErr_Occurred()) {
         return NULL;
     }
+    double found = 0.0;
+    Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&table->lock);
     struct chunk *chunk = table_chunk(table, address, false);
-    double found = chunk == NULL ? 0.0 : (double)chunk->hotness[(address - chunk->base) >> PAGE_SHIFT];
+    found = chunk == NULL ? 0.0 : (double)chunk->hotness[(address - chunk->base) >> PAGE_SHIFT];
     pthread_mutex_unlock(&table->lock);
+    Py_END_ALLOW_THREADS
     return PyFloat_FromDouble(found);
 }
 
@@ -359,27 +393,32 @@ PyDoc_STRVAR(pages_doc, "pages()\n--\n\n"
 static PyObject *pages(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct table *table = own(self);
-    pthread_mutex_lock(&table->lock);
-    Py_ssize_t count = (Py_ssize_t)table->pages, n = 0;
-    PyObject *addresses = PyBytes_FromStringAndSize(NULL, count * 8);
-    PyObject *values = PyBytes_FromStringAndSize(NULL, count * 4);
-    PyObject *tiers = PyBytes_FromStringAndSize(NULL, count);
-    if (addresses != NULL && values != NULL && tiers != NULL) {
-        EACH_PAGE(table, {
-            uint64_t address = chunk->base + i * PAGE_BYTES;
-            memcpy(PyBytes_AS_STRING(addresses) + n * 8, &address, 8);
-            memcpy(PyBytes_AS_STRING(values) + n * 4, &chunk->hotness[i], 4);
-            PyBytes_AS_STRING(tiers)[n++] = (char)chunk->tier[i];
-        })
-    }
-    pthread_mutex_unlock(&table->lock);
+    /* Nothing of Python's is made under the lock. Pages that come meanwhile are left out. */
+    Py_ssize_t room = length(self), n = 0;
+    uint64_t *addresses = malloc(((size_t)room + 1) * sizeof *addresses);
+    float *values = malloc(((size_t)room + 1) * sizeof *values);
+    char *tiers = malloc((size_t)room + 1);
+    PyObject *result = NULL;
     if (addresses == NULL || values == NULL || tiers == NULL) {
-        Py_XDECREF(addresses);
-        Py_XDECREF(values);
-        Py_XDECREF(tiers);
-        return NULL;
+        PyErr_NoMemory();
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        pthread_mutex_lock(&table->lock);
+        EACH_PAGE(table, {
+            if (n < room) {
+                addresses[n] = chunk->base + i * PAGE_BYTES;
+                values[n] = chunk->hotness[i];
+                tiers[n++] = (char)chunk->tier[i];
+            }
+        })
+        pthread_mutex_unlock(&table->lock);
+        Py_END_ALLOW_THREADS
+        result = Py_BuildValue("(y#y#y#)", (char *)addresses, n * 8, (char *)values, n * 4, tiers, n);
     }
-    return Py_BuildValue("(NNN)", addresses, values, tiers);
+    free(addresses);
+    free(values);
+    free(tiers);
+    return result;
 }
 
 PyDoc_STRVAR(heat_doc, "heat(bins)\n--\n\nThe mean hotness (4 bytes, float) of each of so many equal parts of the pages, by address.");
@@ -443,7 +482,7 @@ static void locate_chunk(struct table *table, struct chunk *chunk, uint64_t fast
             chunk->flags[i] = 0;
             table->pages--;
         } else {
-            chunk->tier[i] = (fast_nodes >> (status[n] & 63)) & 1 ? TIER_FAST : TIER_SLOW;
+            chunk->tier[i] = node_in(fast_nodes, status[n]) ? TIER_FAST : TIER_SLOW;
         }
     }
 }
@@ -482,6 +521,9 @@ static PyObject *locate(PyObject *self, PyObject *args)
     pthread_mutex_lock(&table->lock);
     for (Py_ssize_t asked = 0; at < table->count && asked < limit; at++, asked += CHUNK_PAGES) {
         locate_chunk(table, table->chunks[at], fast_nodes);
+        /* Others need not wait for all of the kernel's answers. */
+        pthread_mutex_unlock(&table->lock);
+        pthread_mutex_lock(&table->lock);
     }
     if (at >= table->count) {
         at = 0;

@@ -9,6 +9,7 @@ import sys
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from conftest import Program
@@ -16,6 +17,7 @@ from protection import huge_bytes
 from tierwise.emt.native import NativeTable
 from tierwise.emt.settings import Settings
 from tierwise.emt.signals import make_signal
+from tierwise.emt.signals.known_types import types_of_objects
 from tierwise.emt.signals.uses import types_whose_uses_write
 from tierwise.emt.support import extension, free_threaded
 
@@ -230,3 +232,49 @@ def test_a_page_that_became_a_part_of_a_huge_one_stays() -> None:
     memory, start = huge_mapping()
     pages = pages_between(start, len(memory))
     assert len(plan(cold(pages), None)) * PAGE == len(memory) - huge_bytes(start)
+
+
+def test_a_busy_sampler_lets_go_of_what_it_was_given() -> None:
+    try:
+        objects = extension().Objects(False)
+    except OSError:
+        assert free_threaded()
+        return
+    objects.close()
+    types = bytearray(types_of_objects())
+    with pytest.raises(RuntimeError, match="closed"):
+        objects.turn(types, 1000)
+    # A buffer that somebody still holds cannot grow.
+    types.append(0)
+
+
+def test_numbers_are_asked_for_without_the_tables_lock(program: Program) -> None:
+    # A program of its own: one that waits for the lock with the interpreter's waits for ever.
+    said = program(
+        """
+from tierwise.emt.support import extension
+table = extension().Table()
+class Asks:
+    def __float__(self):
+        return float(len(table.pages()[0]))
+table.see({4096: 1.0, 8192: Asks()}, 0.5)
+print(len(table))
+"""
+    )
+    assert said.stdout == "2\n"
+
+
+def test_a_table_takes_all_of_what_it_is_told_or_nothing() -> None:
+    class Grows:
+        def __float__(self) -> float:
+            pages.update({n * PAGE: 1.0 for n in range(10, 1000)})
+            raise ValueError("no number")
+
+    pages = cast("dict[int, float]", {PAGE: 1.0, 2 * PAGE: Grows()})
+    table = NativeTable()
+    with pytest.raises(ValueError, match="no number"):
+        table.inner.see(pages, 0.5)
+    assert len(table) == 0
+    with pytest.raises(TypeError):
+        table.inner.see({PAGE: 1.0, "two": 1.0}, 0.5)  # type: ignore[dict-item]
+    assert len(table) == 0

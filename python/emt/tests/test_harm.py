@@ -9,15 +9,18 @@ import sys
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from conftest import Program
 from protection import huge_bytes
+from tierwise.emt.budget import CREDIT_S, Ledger
 from tierwise.emt.native import NativeTable
 from tierwise.emt.settings import Settings
 from tierwise.emt.signals import make_signal
 from tierwise.emt.signals.known_types import types_of_objects
+from tierwise.emt.signals.uffd_wp import UffdWp
 from tierwise.emt.signals.uses import types_whose_uses_write
 from tierwise.emt.support import extension, free_threaded
 
@@ -278,3 +281,33 @@ def test_a_table_takes_all_of_what_it_is_told_or_nothing() -> None:
     with pytest.raises(TypeError):
         table.inner.see({PAGE: 1.0, "two": 1.0}, 0.5)  # type: ignore[dict-item]
     assert len(table) == 0
+
+
+class SevenFaults:
+    """A tracker whose looks cost the program seven faults of a hundredth of a second each."""
+
+    fault_ns = 10**7
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def sample(self, *_: object) -> tuple[int, int, int, int, int, int]:
+        # Of ten pages five were touched in their windows, and two more that were left protected before.
+        return (10, 5, 7, 0, 0, 0)
+
+
+def test_every_first_touch_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tierwise.emt.signals.pages.extension", lambda: SimpleNamespace(Tracker=SevenFaults))
+    signal = UffdWp(budget=0.02, interval_s=0.25)
+    table = NativeTable()
+    ledger = Ledger(budget=0.02)
+    looked = signal.look(table, 0.25, -1)
+    assert looked.fault_s == pytest.approx(0.07)
+    ledger.add(program_s=1.0, spent_s=looked.fault_s)
+    assert ledger.overdrawn
+    assert ledger.overhead == pytest.approx(0.07)
+    # It is worked off to the last fault, but for the credit that a run begins with.
+    ledger.add(program_s=(0.07 - CREDIT_S) / 0.02 - 1.0 - 1e-6, spent_s=0.0)
+    assert ledger.overdrawn
+    ledger.add(program_s=2e-6, spent_s=0.0)
+    assert not ledger.overdrawn

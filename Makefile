@@ -9,13 +9,14 @@ TIERLAB := PYTHONPATH=lab $(PYTHON) -m tierlab
 # A third of the resident set in fast memory, all policies, every recorded program.
 SCENARIOS := scenarios/recorded/*.toml
 
-.PHONY: help run install test lint deny pure build recorder docs docs-check fuzz bench record test-python test-emt test-dashboard \
+.PHONY: help run install test test-install lint deny pure build recorder docs docs-check fuzz bench record test-python test-emt test-dashboard \
 	lab lab-test lab-bench lab-shell needs-cargo needs-run needs-test needs-python needs-emt needs-browser needs-lab clean
 
 help:
 	@echo "make run       build, compare every policy on the recorded programs, write tierwise-report.html"
-	@echo "make install   daemon, command, systemd unit, manual pages, completions (PREFIX, DESTDIR)"
+	@echo "make install   daemon, command, recorder, scenarios, systemd unit, manual pages, completions (PREFIX, DESTDIR)"
 	@echo "make test      everything that must hold: formats, lints, licences, purity, docs, tests"
+	@echo "make test-install  install into a temporary folder and use that without the source tree (part of make test)"
 	@echo "make test-python  build the Python package into target/venv and run its tests (part of make test)"
 	@echo "make test-emt  build tierwise.emt into target/emt-venv and run its tests (part of make test)"
 	@echo "make test-dashboard  load the daemon's page and the reports in Chromium and look at what they show"
@@ -37,17 +38,21 @@ build: needs-cargo
 
 # Where distributions keep what they did not install. DESTDIR is for packagers.
 PREFIX ?= /usr/local
-install: needs-cargo
+install: needs-cargo recorder
 	$(CARGO) build --release -p tierwise-cli -p tierwised
 	scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
 
 test: needs-test lint pure deny recorder docs-check
 	$(CARGO) test --workspace --all-targets
 	$(CARGO) test --workspace --doc
+	$(MAKE) --no-print-directory test-install
 	$(MAKE) --no-print-directory test-python
 	$(MAKE) --no-print-directory test-emt
 	$(MAKE) --no-print-directory test-dashboard
 	$(MAKE) --no-print-directory lab-test
+
+test-install: needs-install recorder
+	scripts/test-install.sh
 
 test-python: needs-cargo needs-python
 	scripts/test-python.sh
@@ -111,6 +116,9 @@ needs-cargo:
 
 needs-run:
 	@scripts/setup.sh rust cc
+
+needs-install:
+	@scripts/setup.sh rust cc qemu
 
 needs-python:
 	@scripts/setup.sh cc python venv

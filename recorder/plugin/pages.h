@@ -18,4 +18,7 @@ struct page_entry *pages_entry(uint64_t vpn);
 void pages_visit(uint64_t first, uint64_t last,
                  void (*visit)(struct page_entry *entry, uint64_t vpn, void *data), void *data);
 
+/* Calls `visit` for every living page that is reached through system calls only. */
+void pages_visit_files(void (*visit)(struct page_entry *entry, uint64_t vpn, void *data), void *data);
+
 #endif

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "exec.h"
 #include "grow.h"
 #include "mappings.h"
 #include "qemu_api.h"
@@ -35,6 +37,8 @@ static uint64_t total_instructions;
 static struct wire_buffer message;
 /* False in a forked child, and after the end. */
 static atomic_bool is_recording;
+/* Processes that the program forked. */
+static atomic_ulong children;
 
 static inline bool recording(void)
 {
@@ -210,13 +214,43 @@ static void on_thread(qemu_plugin_id_t id, unsigned vcpu)
     pthread_mutex_unlock(&lock);
 }
 
-/* The program may be replaced by one that QEMU does not run; what it did so far must not be lost. */
-static void hand_over_before_exec(void)
+/* What the program did so far ends here, with all its pages. Under the lock. */
+static void hand_over_before_exec(const char *program)
+{
+    window_unmap_all();
+    close_window(WIRE_EXIT);
+    size_t bytes = strlen(program);
+    struct wire_exec exec = {
+        .magic = "TWRX", .bytes = (uint32_t)bytes, .children = atomic_load(&children)};
+    message.length = 0;
+    wire_append(&message, &exec, sizeof exec);
+    wire_append(&message, program, bytes);
+    wire_send(&message);
+    wire_flush();
+}
+
+/* The program is about to be ended. */
+static void hand_over(void)
 {
     pthread_mutex_lock(&lock);
     close_window(WIRE_EXIT);
     wire_flush();
     pthread_mutex_unlock(&lock);
+}
+
+/* Replaces this process as the guest asks, with QEMU and the recorder around the new program. */
+static void follow_exec(int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
+{
+    struct exec exec;
+    bool found = number == SYS_execve ? exec_resolve(&exec, AT_FDCWD, a1, a2, a3, 0)
+                                      : exec_resolve(&exec, (int)a1, a2, a3, a4, (int)a5);
+    /* The kernel refuses it and the guest goes on. */
+    if (!found)
+        return;
+    pthread_mutex_lock(&lock);
+    threads_drain();
+    hand_over_before_exec(exec.program);
+    exec_run(&exec);
 }
 
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
@@ -225,8 +259,8 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
     (void)id, (void)a7, (void)a8;
     if (!recording())
         return;
-    if (number == SYS_execve)
-        hand_over_before_exec();
+    if (number == SYS_execve || number == SYS_execveat)
+        follow_exec(number, a1, a2, a3, a4, a5);
     if (!syscall_matters(number))
         return;
     struct thread *thread = thread_of(vcpu);
@@ -256,7 +290,9 @@ static void on_exit_of_guest(qemu_plugin_id_t id, void *data)
         return;
     pthread_mutex_lock(&lock);
     close_window(WIRE_EXIT);
-    struct wire_end end = {.magic = "TWRE", .instructions = total_instructions};
+    struct wire_end end = {.magic = "TWRE",
+                           .children = (uint32_t)atomic_load(&children),
+                           .instructions = total_instructions};
     wire_append(&message, &end, sizeof end);
     wire_send(&message);
     wire_flush();
@@ -268,6 +304,12 @@ static void on_exit_of_guest(qemu_plugin_id_t id, void *data)
 static void stop_in_child(void)
 {
     atomic_store(&is_recording, false);
+}
+
+static void count_child(void)
+{
+    if (recording())
+        atomic_fetch_add(&children, 1);
 }
 
 static void check_host(const struct qemu_info *info)
@@ -307,6 +349,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
     if (!socket_path || window_instructions == 0)
         fatal("socket=PATH and window=INSTRUCTIONS are needed");
     check_host(info);
+    exec_init(argc, argv, info->target_name, hand_over);
     const char *wrong = window_init(llc_bytes, (uint32_t)llc_ways);
     if (wrong)
         fatal("llc_bytes=%lu, llc_ways=%lu: %s", llc_bytes, llc_ways, wrong);
@@ -320,7 +363,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
     wire_send(&message);
     atomic_store(&is_recording, true);
     pthread_mutex_unlock(&lock);
-    pthread_atfork(NULL, NULL, stop_in_child);
+    pthread_atfork(NULL, count_child, stop_in_child);
     qemu_plugin_register_vcpu_init_cb(id, on_thread);
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
     qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);

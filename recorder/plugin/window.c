@@ -198,6 +198,13 @@ void window_unmap(uint64_t start, uint64_t end)
         forget_lookups();
 }
 
+void window_unmap_all(void)
+{
+    window_unmap(0, UINT64_C(1) << ADDRESS_BITS);
+    pages_visit_files(end_visited, NULL);
+    forget_lookups();
+}
+
 void window_discard(uint64_t start, uint64_t end)
 {
     static char only_anonymous;

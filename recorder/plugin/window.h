@@ -39,6 +39,9 @@ void window_file_copy(uint32_t file, uint64_t offset, uint64_t bytes, bool store
 /* Ends the pages of [start, end): a later touch is a birth. */
 void window_unmap(uint64_t start, uint64_t end);
 
+/* Ends every page, as executing another program does. */
+void window_unmap_all(void);
+
 /* Ends only the anonymous pages of [start, end), as MADV_DONTNEED does. */
 void window_discard(uint64_t start, uint64_t end);
 

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* Changes with every change of the messages; the recording process refuses another. */
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 
 enum wire_page_kind { WIRE_ANON = 0, WIRE_FILE = 1 };
 
@@ -57,9 +57,16 @@ struct wire_access {
     uint16_t thread;
 };
 
+/* The program executes another; the new process connects again. */
+struct wire_exec {
+    char magic[4]; /* "TWRX" */
+    uint32_t bytes; /* length of the path that follows */
+    uint64_t children; /* forked since the last exec, and not recorded */
+};
+
 struct wire_end {
     char magic[4]; /* "TWRE" */
-    uint32_t zero;
+    uint32_t children; /* forked since the last exec, and not recorded */
     uint64_t instructions;
 };
 
@@ -68,6 +75,7 @@ _Static_assert(sizeof(struct wire_window) == 32, "as documented");
 _Static_assert(sizeof(struct wire_thread) == 16, "as documented");
 _Static_assert(sizeof(struct wire_birth) == 16, "as documented");
 _Static_assert(sizeof(struct wire_access) == 24, "as documented");
+_Static_assert(sizeof(struct wire_exec) == 16, "as documented");
 _Static_assert(sizeof(struct wire_end) == 16, "as documented");
 
 /* A message under construction. */

@@ -82,6 +82,16 @@ impl Record {
             grouped(summary.totals.pages),
             Bytes(summary.bytes)
         );
+        for program in &summary.followed {
+            anstream::eprintln!("note: followed the program to {}", program.display());
+        }
+        if summary.children > 0 {
+            anstream::eprintln!(
+                "warning: {} forked processes are not in the trace; it holds what the first process \
+                 did, and the programs that it executed",
+                summary.children
+            );
+        }
         if !summary.status.success() {
             anstream::eprintln!("note: the program ended with {}", summary.status);
         }
@@ -97,9 +107,10 @@ impl Record {
 impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Self {
         match error {
-            RecordError::System { .. } | RecordError::Wire { .. } => {
-                Self::Internal(error.to_string())
-            }
+            RecordError::System { .. }
+            | RecordError::Wire { .. }
+            | RecordError::NotFollowed { .. }
+            | RecordError::GaveUp { .. } => Self::Internal(error.to_string()),
             _ => Self::user(&error),
         }
     }

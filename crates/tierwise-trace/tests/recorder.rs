@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use common::{ONE_WINDOW, finish, prepare, recorded};
 use tierwise_trace::cache::parse_geometry;
 use tierwise_trace::reader::TraceReader;
-use tierwise_trace::record::record;
+use tierwise_trace::record::{RecordError, RecordOptions, record};
 use tierwise_trace::{PageKind, TraceError, Window, WindowSource};
 
 #[test]
@@ -314,4 +314,78 @@ fn a_killed_program_leaves_a_trace_with_an_end() {
     .collect();
     assert!(result.unwrap().len() > 5);
     drop(folder);
+}
+
+/// Writes an executable file.
+fn executable(folder: &std::path::Path, name: &str, content: &[u8]) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, content).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).unwrap();
+    path.to_string_lossy().into_owned()
+}
+
+/// Puts a shell in front of the command, which the script executes.
+fn behind_shell(options: &mut RecordOptions, script: &str) {
+    let shell = ["/bin/sh", "-c", script, "shell"].map(str::to_owned);
+    options.command.splice(0..0, shell);
+}
+
+#[test]
+fn an_executed_program_is_recorded_in_its_predecessors_place() {
+    let (folder, mut options) = prepare("counts");
+    // Through a script, whose interpreter the kernel finds, and env, which tries folders in vain first.
+    let script = executable(folder.path(), "script", b"#!/bin/sh\nexec \"$@\"\n");
+    let search = format!("PATH=/no-such-folder:{}", folder.path().display());
+    let script = std::path::Path::new(&script).file_name().unwrap().to_string_lossy().into_owned();
+    behind_shell(&mut options, &format!("exec /usr/bin/env '{search}' {script} \"$@\""));
+    let summary = record(&options, |_| {}).unwrap();
+    assert!(summary.complete && summary.status.success(), "{summary:?}");
+    assert_eq!(summary.children, 0);
+    let names = summary.followed.iter().map(|p| p.file_name().unwrap().to_string_lossy());
+    assert_eq!(names.collect::<Vec<_>>(), ["env", "sh", "known"]);
+    let trace = finish(folder, &options.out, summary);
+    for vpn in (trace.vpn("area")..).take(100) {
+        let births = trace.births_at(vpn);
+        let (last, earlier) = births.split_last().unwrap();
+        let counts = trace.counts(last.page);
+        assert_eq!((counts.stores, counts.loads), (1, 3), "{vpn:#x}");
+        assert!(!trace.is_unmapped(last.page));
+        assert!(earlier.iter().all(|birth| trace.is_unmapped(birth.page)), "{vpn:#x}");
+    }
+}
+
+#[test]
+fn an_exec_that_the_kernel_refuses_is_the_programs_business() {
+    let (folder, mut options) = prepare("counts");
+    let none = executable(folder.path(), "nothing", b"neither ELF nor script");
+    std::fs::set_permissions(&none, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    behind_shell(&mut options, &format!("exec '{none}'"));
+    let summary = record(&options, |_| {}).unwrap();
+    // What a shell ends with when it may not execute.
+    assert_eq!(summary.status.code(), Some(126));
+    assert!(summary.complete && summary.followed.is_empty());
+}
+
+#[test]
+fn an_exec_that_cannot_be_followed_fails_and_keeps_what_was_recorded() {
+    let (folder, mut options) = prepare("counts");
+    let mut elf = vec![0u8; 64];
+    elf[..5].copy_from_slice(b"\x7fELF\x02");
+    // RISC-V: no machine that the recorder runs on.
+    elf[18] = 243;
+    let foreign = executable(folder.path(), "foreign", &elf);
+    behind_shell(&mut options, &format!("exec '{foreign}'"));
+    let error = record(&options, |_| {}).unwrap_err();
+    assert!(matches!(&error, RecordError::GaveUp { .. }), "{error}");
+    assert!(!common::windows_of(&options.out).is_empty());
+}
+
+#[test]
+fn forked_processes_are_counted_and_not_recorded() {
+    let (_folder, mut options) = prepare("counts");
+    behind_shell(&mut options, "\"$@\"; \"$@\"; :");
+    let summary = record(&options, |_| {}).unwrap();
+    assert!(summary.complete, "{summary:?}");
+    assert_eq!((summary.children, summary.followed.len()), (2, 0));
 }

@@ -89,9 +89,14 @@ pub struct RecordSummary {
     pub bytes: u64,
     /// How the program ended.
     pub status: ExitStatus,
-    /// True when the program told of its end. When it was killed, or replaced itself by another
-    /// program (execve), what it did after its last full window is not in the trace.
+    /// True when the program told of its end. When it was killed, what it did after its last full
+    /// window is not in the trace.
     pub complete: bool,
+    /// The programs that took the place of the first one by `execve`, in order. They are in the trace:
+    /// the pages of each end with it.
+    pub followed: Vec<PathBuf>,
+    /// Processes that were forked. They are not in the trace.
+    pub children: u64,
     /// Lines of the marks FIFO that were not understood, each with the reason.
     pub refused_marks: Vec<String>,
 }
@@ -146,6 +151,28 @@ pub enum RecordError {
         qemu: String,
         /// How it ended.
         status: ExitStatus,
+    },
+    /// The program executed another, and the recorder did not come up with it.
+    #[error(
+        "the program executed {program}, which could not be followed ({status}); the message of \
+         the emulator is above. What was recorded before it is in the trace"
+    )]
+    NotFollowed {
+        /// The program executed.
+        program: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// The recorder stopped the program, for a reason that it printed.
+    #[error(
+        "the recorder stopped the program; its reason is above. {out} holds the {windows} windows \
+         before it"
+    )]
+    GaveUp {
+        /// The trace.
+        out: String,
+        /// How many windows it holds.
+        windows: u64,
     },
     /// The plugin said something that this version does not understand.
     #[error("the recorder plugin sent {found}; expected {expected}. Rebuild it: make recorder")]

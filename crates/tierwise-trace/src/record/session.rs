@@ -2,7 +2,7 @@
 
 use std::io::{BufReader, IsTerminal};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +25,10 @@ const START_POLL: Duration = Duration::from_millis(5);
 
 /// How long a program may take to end itself after SIGTERM before SIGKILL: as long as Docker's default.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the recorder ends the program with when it cannot go on (recorder/plugin/grow.h). A program
+/// that ends so by itself tells of its end.
+const RECORDER_FAILED: i32 = 125;
 
 /// Records a program; `progress` is called after each window. SIGTERM, SIGINT and SIGHUP to this
 /// process end the program and leave a complete trace.
@@ -97,7 +101,8 @@ impl Run<'_> {
         let stream = accept(&listener, &mut child, self.qemu)?;
         let control = stream.try_clone().map_err(RecordError::system("socket"))?;
         requests.connect(control);
-        let copied = self.copy_windows(stream, writer, &requests, progress);
+        let next = |child: &mut Child| accept(&listener, child, self.qemu);
+        let copied = self.copy_windows(stream, writer, &requests, &mut child, next, progress);
         requests.disconnect();
         if copied.is_err() || copied.as_ref().is_ok_and(|c| c.stop) {
             stop(&mut child)?;
@@ -105,8 +110,12 @@ impl Run<'_> {
         let status = child.wait().map_err(RecordError::system("waiting for the program"))?;
         signals.finish();
         let refused_marks = marks.finish();
-        let Copied { totals, bytes, complete, .. } = copied?;
-        Ok(RecordSummary { totals, bytes, status, complete, refused_marks })
+        let Copied { totals, bytes, complete, followed, children, .. } = copied?;
+        if !complete && status.code() == Some(RECORDER_FAILED) {
+            let out = self.options.out.display().to_string();
+            return Err(RecordError::GaveUp { out, windows: totals.windows });
+        }
+        Ok(RecordSummary { totals, bytes, status, complete, followed, children, refused_marks })
     }
 
     fn spawn(
@@ -142,6 +151,8 @@ impl Run<'_> {
         stream: UnixStream,
         mut writer: Writer,
         requests: &Requests,
+        child: &mut Child,
+        next: impl Fn(&mut Child) -> Result<UnixStream, RecordError>,
         mut progress: impl FnMut(&Progress),
     ) -> Result<Copied, RecordError> {
         // 1 MiB: a window of 40 thousand rows in one go.
@@ -150,11 +161,15 @@ impl Run<'_> {
         let mut window = Window::default();
         let mut marks = Vec::new();
         let (mut complete, mut stop) = (false, false);
+        let (mut followed, mut children) = (Vec::new(), 0u64);
+        // Each program numbers its pages from 0.
+        let mut first_page = 0;
         while !stop {
             match wire::read(&mut input, &mut window)? {
                 Message::Window(reason) => {
                     let (operations, mark) = requests.on_window(reason);
                     window.operations = operations;
+                    renumber(&mut window, first_page)?;
                     if is_empty(&window) {
                         requests.add_operations(operations);
                     } else {
@@ -164,7 +179,27 @@ impl Run<'_> {
                     }
                     marks.extend(mark);
                 }
-                Message::End => complete = true,
+                Message::Exec { program, children: forked } => {
+                    children = children.saturating_add(forked);
+                    requests.disconnect();
+                    let stream = match next(child) {
+                        Ok(stream) => stream,
+                        Err(error) => {
+                            writer.finish()?;
+                            return Err(not_followed(error, &program));
+                        }
+                    };
+                    let control = stream.try_clone().map_err(RecordError::system("socket"))?;
+                    input = BufReader::with_capacity(1 << 20, stream);
+                    wire::read_hello(&mut input)?;
+                    requests.connect(control);
+                    followed.push(program);
+                    first_page = writer.totals().pages;
+                }
+                Message::End { children: forked } => {
+                    children = children.saturating_add(forked);
+                    complete = true;
+                }
                 Message::Gone => break,
             }
             let limit = self.options.max_instructions.unwrap_or(u64::MAX);
@@ -172,7 +207,7 @@ impl Run<'_> {
         }
         let bytes = writer.bytes();
         let (_, totals) = writer.finish()?;
-        Ok(Copied { totals, bytes, complete, stop })
+        Ok(Copied { totals, bytes, complete, stop, followed, children })
     }
 }
 
@@ -182,6 +217,33 @@ struct Copied {
     complete: bool,
     /// The program still runs and is to be stopped.
     stop: bool,
+    followed: Vec<PathBuf>,
+    children: u64,
+}
+
+/// An emulator that ended before its plugin spoke says another thing after an exec than at the start.
+fn not_followed(error: RecordError, program: &Path) -> RecordError {
+    match error {
+        RecordError::NotStarted { status, .. } => {
+            RecordError::NotFollowed { program: program.display().to_string(), status }
+        }
+        other => other,
+    }
+}
+
+/// Gives the pages of a later program the numbers after those of the programs before it.
+fn renumber(window: &mut Window, first: u64) -> Result<(), RecordError> {
+    let moved = |page: &mut u32| {
+        let number = u32::try_from(u64::from(*page) + first);
+        *page = number.map_err(|_| RecordError::Wire {
+            found: format!("page {page} after {first} pages of the programs before"),
+            expected: "fewer than 2^32 pages in a recording",
+        })?;
+        Ok(())
+    };
+    window.births.iter_mut().try_for_each(|birth| moved(&mut birth.page))?;
+    window.accesses.iter_mut().try_for_each(|access| moved(&mut access.page))?;
+    window.unmaps.iter_mut().try_for_each(moved)
 }
 
 /// A cut between two windows leaves one in which nothing happened.

@@ -3,13 +3,19 @@
 //! The plugin is another program that this one started, but it is not trusted with memory: lists are
 //! read entry by entry, so a wrong length ends at the end of the stream.
 
+use std::ffi::OsString;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 use super::RecordError;
 use crate::{Birth, PageAccess, PageKind, ThreadShare, Window};
 
 /// The version of the messages, as in recorder/plugin/wire.h.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// The longest path of a program (`PATH_MAX`).
+const MAX_PATH_BYTES: u32 = 4096;
 
 /// Why a window ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +33,19 @@ pub(super) enum Reason {
 pub(super) enum Message {
     /// A window, with its lists in the order the data model asks for.
     Window(Reason),
+    /// The program executes another, which connects anew.
+    Exec {
+        /// The ELF file.
+        program: PathBuf,
+        /// Processes forked since the last exec.
+        children: u64,
+    },
     /// The program has ended and told everything.
-    End,
-    /// The stream stopped: the program was killed, or replaced itself.
+    End {
+        /// Processes forked since the last exec.
+        children: u64,
+    },
+    /// The stream stopped: the program was killed, or executes another.
     Gone,
 }
 
@@ -39,7 +55,7 @@ pub(super) fn read_hello(input: &mut impl Read) -> Result<(), RecordError> {
     if &hello[..4] != b"TWRH" || u32_at(&hello, 4) != VERSION {
         return Err(RecordError::Wire {
             found: format!("{:?}, version {}", &hello[..4].escape_ascii(), u32_at(&hello, 4)),
-            expected: "TWRH, version 1",
+            expected: "TWRH, version 2",
         });
     }
     Ok(())
@@ -64,12 +80,13 @@ fn read_whole(input: &mut impl Read, window: &mut Window) -> Result<Message, Rec
     let failed = || RecordError::system("the recorder plugin's stream");
     let start: [u8; 16] = read_array(input).map_err(failed())?;
     match &start[..4] {
-        b"TWRE" => return Ok(Message::End),
+        b"TWRE" => return Ok(Message::End { children: u32_at(&start, 4).into() }),
+        b"TWRX" => return read_exec(input, &start),
         b"TWRW" => {}
         other => {
             return Err(RecordError::Wire {
                 found: format!("{:?}", other.escape_ascii().to_string()),
-                expected: "TWRW or TWRE",
+                expected: "TWRW, TWRX or TWRE",
             });
         }
     }
@@ -90,6 +107,19 @@ fn read_whole(input: &mut impl Read, window: &mut Window) -> Result<Message, Rec
     read_lists(input, &lengths, window).map_err(failed())?;
     sort(window);
     Ok(Message::Window(reason))
+}
+
+fn read_exec(input: &mut impl Read, start: &[u8; 16]) -> Result<Message, RecordError> {
+    let length = u32_at(start, 4);
+    if length > MAX_PATH_BYTES {
+        return Err(RecordError::Wire {
+            found: format!("a path of {length} bytes"),
+            expected: "a path of at most 4096 bytes",
+        });
+    }
+    let mut path = vec![0; length as usize];
+    input.read_exact(&mut path).map_err(RecordError::system("the recorder plugin's stream"))?;
+    Ok(Message::Exec { program: OsString::from_vec(path).into(), children: u64_at(start, 8) })
 }
 
 fn read_lists(input: &mut impl Read, lengths: &[u8; 16], window: &mut Window) -> io::Result<()> {

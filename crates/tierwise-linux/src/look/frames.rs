@@ -59,7 +59,7 @@ impl Frames {
             for mapping in mappings.iter().filter(|m| m.is_tierable()) {
                 walked.pagemap.frames(mapping.start, mapping.end, pages)?;
             }
-            if pages.is_empty() && has_memory(&mut walked.pagemap, mappings)? {
+            if pages.is_empty() && has_memory(walked.pagemap, mappings)? {
                 hidden = Some(walked.process);
             }
             looked += pages.len();

@@ -51,4 +51,15 @@ void table_see(struct table *table, struct chunk *chunk, unsigned index, float s
 
 unsigned table_bucket(float hotness);
 
+/* Walking all known pages, which most methods do. `chunk` and `i` are set in the body. */
+#define EACH_PAGE(table, body)                                                              \
+    for (size_t at_ = 0; at_ < (table)->count; at_++) {                                     \
+        struct chunk *chunk = (table)->chunks[at_];                                         \
+        for (unsigned i = 0; i < CHUNK_PAGES; i++) {                                        \
+            if (chunk->flags[i] & PAGE_KNOWN) {                                             \
+                body                                                                        \
+            }                                                                               \
+        }                                                                                   \
+    }
+
 #endif

@@ -1,10 +1,9 @@
 /* The page table as a Python object: `Table`.
  *
  * Nobody waits for the table's lock with the interpreter's, and nobody who has it calls Python or makes an object. */
+#include "choose.h"
 #include "moves.h"
 #include "table_object.h"
-#include "uffd.h"
-#include "uses.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -26,17 +25,6 @@ static struct table *own(PyObject *self)
 {
     return &((struct table_object *)self)->table;
 }
-
-/* Walking all known pages, which most methods do. `chunk`, `i` and `address` are set in the body. */
-#define EACH_PAGE(table, body)                                                              \
-    for (size_t at_ = 0; at_ < (table)->count; at_++) {                                     \
-        struct chunk *chunk = (table)->chunks[at_];                                         \
-        for (unsigned i = 0; i < CHUNK_PAGES; i++) {                                        \
-            if (chunk->flags[i] & PAGE_KNOWN) {                                             \
-                body                                                                        \
-            }                                                                               \
-        }                                                                                   \
-    }
 
 static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -119,117 +107,17 @@ static PyObject *judge(PyObject *self, PyObject *arg)
     Py_RETURN_NONE;
 }
 
-/* What coldest_fast and hottest_slow ask for. */
-struct wish {
-    enum tier tier;
-    long h;
-    long patience;
-    size_t limit;
-    /* Where the last call ended: only what comes after is wanted. */
-    long last_step;
-    uintptr_t last_address;
-};
-
-static bool wished(const struct wish *wish, const struct chunk *chunk, unsigned i, long bucket)
-{
-    if (chunk->tier[i] != wish->tier || (wish->tier == TIER_FAST && chunk->flags[i] & PAGE_UNJUDGED)) {
-        return false;
-    }
-    return wish->tier == TIER_FAST ? bucket < wish->h && chunk->cold[i] >= wish->patience : bucket >= wish->h;
-}
-
-/* The addresses of the pages that are wished for, bucket by bucket; how many. Takes the lock as held. */
-static size_t choose(struct table *table, struct wish *wish, uint64_t *out)
-{
-    size_t found = 0;
-    long first = wish->last_step, reached = first;
-    uintptr_t after = wish->last_address;
-    for (long step = first; step < BUCKETS && found < wish->limit; step++) {
-        long bucket = wish->tier == TIER_FAST ? step : BUCKETS - 1 - step;
-        EACH_PAGE(table, {
-            uintptr_t address = chunk->base + i * PAGE_BYTES;
-            if (found < wish->limit && (long)table_bucket(chunk->hotness[i]) == bucket && wished(wish, chunk, i, bucket)
-                && (address > after || step > first)) {
-                out[found++] = wish->last_address = address;
-                reached = step;
-            }
-        })
-    }
-    wish->last_step = reached;
-    return found;
-}
-
-/* Whether an object's tail may go down: the page before, on which its count is written, is as cold. */
-static bool cold_before(struct table *table, const struct wish *wish, uintptr_t page)
-{
-    const struct chunk *chunk = table_chunk(table, page - PAGE_BYTES, false);
-    unsigned i = chunk == NULL ? 0 : (unsigned)((page - PAGE_BYTES - chunk->base) >> PAGE_SHIFT);
-    return chunk != NULL && chunk->flags[i] & PAGE_KNOWN && (long)table_bucket(chunk->hotness[i]) < wish->h;
-}
-
-/* What is asked about a page before it goes down. */
-struct judge {
-    struct uses *uses; /* NULL: every use of every page is seen */
-    int pagemap;
-};
-
-/* Keeps of some pages those that may go down; how many. The lock is not held while memory is read. */
-static size_t keep_judged(struct table *table, const struct wish *wish, const struct judge *judge, uint64_t *pages, size_t count)
-{
-    size_t kept = 0;
-    for (size_t n = 0; n < count; n++) {
-        bool tail = false;
-        /* A part of a huge page, made since it was seen, is moved with all the rest of it. */
-        bool may = !uffd_huge(judge->pagemap, pages[n]) && (judge->uses == NULL || uses_write(judge->uses, pages[n], &tail));
-        pthread_mutex_lock(&table->lock);
-        struct chunk *chunk = table_chunk(table, pages[n], false);
-        if (chunk != NULL && !may) {
-            chunk->flags[(pages[n] - chunk->base) >> PAGE_SHIFT] |= PAGE_UNJUDGED;
-        }
-        if (may && (!tail || cold_before(table, wish, pages[n]))) {
-            pages[kept++] = pages[n];
-        }
-        pthread_mutex_unlock(&table->lock);
-    }
-    return kept;
-}
-
-/* Pages that one call asks about beyond those that it returns: some 5 ms, where each is of a pool. One that is refused is not asked about
- * again until it is seen written. */
-#define MOST_REFUSED 2048
-
-/* As `choose`, of the pages that may be judged. */
-static size_t choose_judged(struct table *table, struct wish wish, const struct judge *judge, uint64_t *out)
-{
-    size_t limit = wish.limit, found = 0, asked = 0, taken;
-    do {
-        wish.limit = limit - found;
-        pthread_mutex_lock(&table->lock);
-        taken = choose(table, &wish, out + found);
-        pthread_mutex_unlock(&table->lock);
-        found += keep_judged(table, &wish, judge, out + found, taken);
-        asked += taken;
-    } while (taken > 0 && found < limit && asked - found < MOST_REFUSED);
-    return found;
-}
-
-/* `judge` is NULL where nothing is asked about pages. */
+/* The pages that are wished for, as bytes. */
 static PyObject *chosen(struct table *table, struct wish wish, const struct judge *judge)
 {
-    wish.limit = wish.limit < table->pages ? wish.limit : table->pages;
-    uint64_t *out = malloc((wish.limit + 1) * sizeof *out);
+    size_t pages = table->pages, most = wish.limit < pages ? wish.limit : pages, found = 0;
+    wish.limit = most;
+    uint64_t *out = malloc((most + MOST_REFUSED) * sizeof *out);
     if (out == NULL) {
         return PyErr_NoMemory();
     }
-    size_t found;
     Py_BEGIN_ALLOW_THREADS
-    if (judge != NULL) {
-        found = choose_judged(table, wish, judge, out);
-    } else {
-        pthread_mutex_lock(&table->lock);
-        found = choose(table, &wish, out);
-        pthread_mutex_unlock(&table->lock);
-    }
+    found = choose(table, &wish, judge, out);
     Py_END_ALLOW_THREADS
     PyObject *bytes = PyBytes_FromStringAndSize((char *)out, (Py_ssize_t)(found * sizeof *out));
     free(out);
@@ -239,17 +127,16 @@ static PyObject *chosen(struct table *table, struct wish wish, const struct judg
 static PyObject *chosen_by_types(struct table *table, struct wish wish, struct judge judge, const Py_buffer *addresses)
 {
     struct types types;
-    struct uses *uses = malloc(sizeof *uses);
-    if (uses == NULL || types_fill(&types, addresses->buf, (size_t)addresses->len / 8) != 0) {
-        free(uses);
+    judge.uses = malloc(sizeof *judge.uses);
+    if (judge.uses == NULL || types_fill(&types, addresses->buf, (size_t)addresses->len / 8) != 0) {
+        free(judge.uses);
         return PyErr_NoMemory();
     }
-    uses->types = &types;
-    uses->base = 0;
-    judge.uses = uses;
+    judge.uses->types = &types;
+    judge.uses->base = 0;
     PyObject *result = chosen(table, wish, &judge);
     types_clear(&types);
-    free(uses);
+    free(judge.uses);
     return result;
 }
 

@@ -1,0 +1,29 @@
+/* Which pages are to move: the coldest of the fast tier or the hottest of the slow one, and what is asked about a page before it goes down.
+ * Without the interpreter's lock. */
+#ifndef TIERWISE_EMT_CHOOSE_H
+#define TIERWISE_EMT_CHOOSE_H
+
+#include "table.h"
+#include "uses.h"
+
+/* Pages that one call refuses at most: asking about them takes some 5 ms, where each is of a pool. One that was refused is not asked about again
+ * until it is seen written, so that the next call comes further. */
+#define MOST_REFUSED 2048
+
+struct wish {
+    enum tier tier;
+    long h;
+    long patience;
+    size_t limit;
+};
+
+struct judge {
+    struct uses *uses; /* NULL: every use of every page is seen */
+    int pagemap;       /* a descriptor of /proc/self/pagemap, or -1 */
+};
+
+/* The addresses of the pages that are wished for, bucket by bucket; how many. `judge` is NULL where nothing is asked about them. `out` has
+ * room for the limit and MOST_REFUSED more. */
+size_t choose(struct table *table, const struct wish *wish, const struct judge *judge, uint64_t *out);
+
+#endif

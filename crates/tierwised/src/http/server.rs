@@ -88,7 +88,7 @@ impl Server {
         let app = router::build(views, waker, stopping.clone())?;
         let thread = thread::Builder::new()
             .name("http".into())
-            .spawn(move || run(&runtime, &listener, &app, deadlines, stopping))?;
+            .spawn(move || run(&runtime, &listener, &app, deadlines, &stopping))?;
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
@@ -135,7 +135,7 @@ fn run(
     listener: &tokio::net::TcpListener,
     app: &Router,
     deadlines: Deadlines,
-    stopping: watch::Receiver<()>,
+    stopping: &watch::Receiver<()>,
 ) {
     runtime.block_on(async {
         let places = Places::new();

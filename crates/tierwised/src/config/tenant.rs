@@ -16,6 +16,8 @@ pub struct TenantConfig {
     pub name: String,
     /// A cgroup by its path below the cgroup file system (`system.slice/redis.service`), a slice or scope by its name, or a
     /// pattern (`kubepods.slice/*/*`). It need not exist yet.
+    /// A name or wildcard does not reach below delegated groups; the name of a unit that two groups
+    /// have is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
     /// Processes by their numbers.

@@ -15,6 +15,7 @@ use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::bytes::shown;
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
@@ -104,7 +105,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
         Some(boot) if boot != boot_id => return Ok(None),
         Some(_) => {}
     }
-    let content = serde_json::from_value(value).map_err(|e| bounded(&e.to_string()))?;
+    let content = serde_json::from_value(value).map_err(unfit)?;
     check(&content).map(|()| Some(content))
 }
 
@@ -155,9 +156,8 @@ fn aside(path: &Path) -> PathBuf {
 }
 
 /// A parser's message may quote the file.
-fn bounded(text: &str) -> String {
-    // A line of a terminal, twice.
-    text.chars().take(160).flat_map(char::escape_debug).collect()
+fn unfit(error: serde_json::Error) -> String {
+    shown(error.to_string().as_bytes()).to_string()
 }
 
 /// Replaces a file. It is on the disk under its name when this returns, or the old one is still there.

@@ -31,10 +31,15 @@ const OWN: &[Target] = &[
 
 /// Every target of the workspace.
 pub fn targets() -> impl Iterator<Item = Target> {
-    [OWN, tierwise_linux::fuzzing::TARGETS, tierwised::fuzzing::TARGETS]
-        .into_iter()
-        .flatten()
-        .copied()
+    [
+        OWN,
+        tierwise_linux::fuzzing::TARGETS,
+        tierwise_trace::fuzzing::TARGETS,
+        tierwised::fuzzing::TARGETS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }
 
 /// The target of that name.

@@ -8,6 +8,8 @@ pub mod cache;
 pub mod cut;
 pub mod export;
 pub mod format;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod generate;
 pub mod import;
 pub mod model;

@@ -86,7 +86,6 @@ pub fn import(
     out: &Path,
     options: &ImportOptions,
 ) -> Result<Totals, ImportError> {
-    let mut pages = Pages::new(options)?;
     let header = Header {
         command: options.command.clone(),
         host: format!("imported from valgrind lackey output, {}", name.display()),
@@ -98,7 +97,7 @@ pub fn import(
     let written = beside(out, options.writer.overwrite, |file| {
         let buffered = std::io::BufWriter::new(file);
         let mut writer = TraceWriter::new(out, buffered, &header, options.writer)?;
-        if let Err(error) = copy(input, name, &mut pages, &mut |window| writer.push(window)) {
+        if let Err(error) = windows(input, name, options, &mut |window| writer.push(window)) {
             failure = Some(error);
             // Any error keeps the file from taking its place; the caller gets the real one.
             return Err(crate::writer::io_error(out, std::io::ErrorKind::InvalidData.into()));
@@ -111,12 +110,14 @@ pub fn import(
     }
 }
 
-fn copy(
+/// Reads `input` to its end and passes each window on.
+pub(crate) fn windows(
     mut input: impl BufRead,
     name: &Path,
-    pages: &mut Pages,
+    options: &ImportOptions,
     push: &mut dyn FnMut(&Window) -> Result<(), TraceError>,
 ) -> Result<(), ImportError> {
+    let mut pages = Pages::new(options)?;
     let mut bytes = Vec::new();
     let mut line = 0;
     loop {

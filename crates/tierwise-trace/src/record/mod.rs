@@ -6,6 +6,8 @@
 //! count its operations, through a FIFO ([`marks`]).
 
 mod command;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod host;
 pub mod marks;
 mod requests;

@@ -17,7 +17,9 @@ use crate::trace::llc;
 /// Run a program and record which pages it touches, window by window.
 ///
 /// The program runs unmodified under QEMU's user-mode emulation, some tens of times slower than
-/// alone. Its phases can be named while it runs: see --marks.
+/// alone. Its phases can be named while it runs: see --marks. When the program executes another, as a
+/// shell script that ends with exec does, that one is recorded too; forked processes are not, and
+/// their number is told.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise record -o sort.twt -- sort big-file.txt\n  \
                         tierwise record -o db.twt --llc 16MiB/16 -- python3 load.py")]

@@ -105,7 +105,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
         Some(boot) if boot != boot_id => return Ok(None),
         Some(_) => {}
     }
-    let content = serde_json::from_value(value).map_err(unfit)?;
+    let content = serde_json::from_value(value).map_err(|e| unfit(&e))?;
     check(&content).map(|()| Some(content))
 }
 
@@ -156,7 +156,7 @@ fn aside(path: &Path) -> PathBuf {
 }
 
 /// A parser's message may quote the file.
-fn unfit(error: serde_json::Error) -> String {
+fn unfit(error: &serde_json::Error) -> String {
     shown(error.to_string().as_bytes()).to_string()
 }
 

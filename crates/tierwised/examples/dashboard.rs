@@ -52,6 +52,7 @@ fn made_up(second: u64) -> Snapshot {
         mode_reason: String::new(),
         looking: "DAMON on virtual addresses: it is there, and the processor's samples are not"
             .into(),
+        unavailable: Vec::new(),
         tiers: vec![
             tier("DRAM", 0, 64 * GIB, 62 * GIB - held(0), 94.0),
             tier("CXL", 1, 256 * GIB, 250 * GIB - held(1), 224.0),

@@ -14,6 +14,7 @@ use tierwise_linux::roots::Roots;
 use tierwised::args::Args;
 use tierwised::config::{Config, ConfigError, DEFAULT_FILE};
 use tierwised::run::{Daemon, Lines, Start};
+use tierwised::system::optional::{Optional, Unavailable};
 use tierwised::view::Snapshot;
 use tierwised::{control, http, system};
 use tokio::sync::watch;
@@ -43,7 +44,8 @@ fn run(args: Args) -> anyhow::Result<()> {
     let (sender, requests) = unbounded();
     let (waker, wake) = bounded(1);
     let stop = Arc::new(AtomicBool::new(false));
-    let (views, view) = watch::channel(Arc::new(Snapshot::default()));
+    let (views, _) = watch::channel(Arc::new(Snapshot::default()));
+    let unavailable = Unavailable::default();
     let control = config.control.clone();
     let listen = config.http.listen.clone();
     if let Err(e) = system::descriptors::raise_limit() {
@@ -59,18 +61,24 @@ fn run(args: Args) -> anyhow::Result<()> {
         );
     }
     let _control = control::Server::start(&control.socket, sender.clone(), waker.clone())?;
-    let _queue = match control.queue() {
-        Some(name) => Some(control::Listener::start(name, sender.clone(), waker.clone())?),
-        None => None,
-    };
+    let queue = control.queue().map(str::to_owned).map(|name| {
+        let (sender, waker) = (sender.clone(), waker.clone());
+        let attempt = move || control::Listener::start(&name, sender.clone(), waker.clone());
+        Optional::start("queue", &unavailable, attempt)
+    });
+    let _queue = queue.transpose()?;
     let _http = match listen.as_str() {
         "off" => None,
-        address => Some(http::Server::start(address.parse()?, view, waker.clone())?),
+        address => {
+            let (address, views, waker) = (address.parse()?, views.clone(), waker.clone());
+            let attempt = move || http::Server::start(address, views.subscribe(), waker.clone());
+            Some(Optional::start("http", &unavailable, attempt)?)
+        }
     };
     system::signal::start(sender, waker.clone(), Arc::clone(&stop))?;
     let roots = args.root.map_or_else(Roots::default, Roots::under);
     let start = Start { config, file, roots, dry_run: args.dry_run };
-    let lines = Lines { requests, wake, waker, stop, views };
+    let lines = Lines { requests, wake, waker, stop, views, unavailable };
     let daemon = Daemon::new(start, lines)?;
     // Outside systemd nobody listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -24,6 +24,9 @@ pub struct Snapshot {
     pub mode_reason: String,
     /// How it looks at pages, and why so.
     pub looking: String,
+    /// Features that cannot start, and are tried again: HTTP, the message queue.
+    #[serde(default)]
+    pub unavailable: Vec<UnavailableView>,
     /// The memory tiers, fastest first.
     pub tiers: Vec<TierView>,
     /// The tenants, in the order of the configuration.
@@ -47,6 +50,15 @@ impl Snapshot {
     pub fn is_old(&self) -> bool {
         self.made.is_some_and(|made| made.elapsed() >= VIEW_INTERVAL)
     }
+}
+
+/// A feature that cannot start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnavailableView {
+    /// `http` or `queue`.
+    pub feature: String,
+    /// Why it cannot.
+    pub reason: String,
 }
 
 /// What the daemon does.

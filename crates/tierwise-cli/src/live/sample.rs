@@ -16,6 +16,7 @@ pub fn snapshot() -> Snapshot {
         mode: Mode::Manage,
         mode_reason: String::new(),
         looking: "damon_vaddr, because it finds hot regions of each process".into(),
+        unavailable: Vec::new(),
         tiers: vec![
             tier("DRAM", 0, 128 * GIB, 16 * GIB, 90.0),
             tier("CXL", 1, 256 * GIB, 200 * GIB, 250.0),

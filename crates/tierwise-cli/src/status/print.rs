@@ -23,7 +23,11 @@ pub fn print(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
     if !snapshot.mode_reason.is_empty() {
         writeln!(out, "{}", snapshot.mode_reason)?;
     }
-    writeln!(out, "It looks by {}.\n", snapshot.looking)?;
+    writeln!(out, "It looks by {}.", snapshot.looking)?;
+    for off in &snapshot.unavailable {
+        writeln!(out, "{WARNING}{} is off: {}{WARNING:#}", off.feature, off.reason)?;
+    }
+    writeln!(out)?;
     tiers(out, snapshot)?;
     tenants(out, snapshot)?;
     moved(out, snapshot)?;
@@ -119,6 +123,8 @@ fn newest(
 
 #[cfg(test)]
 mod tests {
+    use tierwised::view::UnavailableView;
+
     use super::*;
     use crate::live::sample;
 
@@ -157,6 +163,14 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("daemon tenant add") && !text.contains("Notices:"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_start_is_named_with_the_reason() {
+        let reason = "127.0.0.1:9470 is in use by another program".to_owned();
+        let off = UnavailableView { feature: "http".into(), reason };
+        let text = text(&Snapshot { unavailable: vec![off], ..sample::snapshot() });
+        assert!(text.contains("http is off: 127.0.0.1:9470 is in use"), "{text}");
     }
 
     #[test]

@@ -72,6 +72,13 @@ pub(super) const METRICS: &[Metric] = &[
         "Readings that failed, by what they concern: a process, a control group, a guest or the machine.",
         |s, out| s.counters.faults.iter().for_each(|fault| out.add(&[&fault.scope], fault.count)),
     ),
+    gauge(
+        "unavailable",
+        "",
+        &["feature"],
+        "Features that cannot start and are tried again: 1 for each.",
+        |s, out| s.unavailable.iter().for_each(|off| out.add(&[&off.feature], 1)),
+    ),
     gauge("tier_capacity", "bytes", &["tier"], "Memory of the tier.", |s, out| {
         per_tier(s, out, |tier, name, out| out.add(&[name], tier.capacity_bytes));
     }),

@@ -45,6 +45,7 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::control::Request;
+use crate::system::optional::Unavailable;
 use crate::view::{DecisionView, Mode, Notice, Snapshot};
 
 /// Decisions and notices kept for the view: a screen of each, a few times over.
@@ -80,6 +81,8 @@ pub struct Lines {
     pub stop: Arc<AtomicBool>,
     /// The view.
     pub views: watch::Sender<Arc<Snapshot>>,
+    /// What could not be started.
+    pub unavailable: Unavailable,
 }
 
 /// The daemon.

@@ -10,9 +10,10 @@ use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
 use crate::config::{LimitText, TenantConfig};
+use crate::system::optional::Unavailable;
 use crate::view::{
     Cost, Counters, DecisionView, Failed, FaultCount, Mode, Snapshot, TenantTierView, TenantView,
-    TierView,
+    TierView, UnavailableView,
 };
 
 impl Daemon {
@@ -28,6 +29,7 @@ impl Daemon {
             mode,
             mode_reason,
             looking: self.looking.clone(),
+            unavailable: unavailable(&self.lines.unavailable),
             tiers: self.tier_views(),
             tenants,
             counters: self.counters(),
@@ -166,6 +168,12 @@ impl Daemon {
             self.pressure.push(groups.iter().filter_map(&mut some).reduce(f64::max));
         }
     }
+}
+
+fn unavailable(unavailable: &Unavailable) -> Vec<UnavailableView> {
+    let one =
+        |(feature, reason): (&str, String)| UnavailableView { feature: feature.into(), reason };
+    unavailable.list().into_iter().map(one).collect()
 }
 
 fn faults(world: &LiveWorld) -> Vec<FaultCount> {

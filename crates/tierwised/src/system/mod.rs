@@ -2,11 +2,13 @@
 //!
 //! - [`descriptors`]: how many files it may have open.
 //! - [`log`]: lines for people or for the journal.
+//! - [`optional`]: features that it can do without, tried again.
 //! - [`privilege`]: the capabilities that it keeps.
 //! - [`signal`]: what ends it and what makes it read its configuration again.
 
 pub mod descriptors;
 pub mod log;
+pub mod optional;
 pub mod privilege;
 pub mod signal;
 

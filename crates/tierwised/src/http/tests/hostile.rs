@@ -1,12 +1,20 @@
 //! Clients that do not mean well.
 
 use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
+use crossbeam_channel::bounded;
+use tokio::sync::watch;
+
 use super::client::{connect, get};
-use super::{start, start_with};
+use super::{snapshot, start, start_with};
+use crate::http::Server;
 use crate::http::places::MOST_CONNECTIONS;
 use crate::http::server::Deadlines;
+use crate::system::optional::{Optional, Unavailable};
 
 #[test]
 fn connections_that_send_one_byte_lock_nobody_out() {
@@ -18,6 +26,28 @@ fn connections_that_send_one_byte_lock_nobody_out() {
     });
     assert_eq!(get(&server, "/metrics").status, 200);
     assert_eq!(get(&server, "/api/v1/snapshot").status, 200);
+}
+
+#[test]
+fn a_busy_port_costs_http_only_and_is_tried_again() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let unavailable = Unavailable::default();
+    let (views, _) = watch::channel(Arc::new(snapshot()));
+    let (waker, _asked) = bounded(1);
+    let attempt = move || Server::start(address, views.subscribe(), waker.clone());
+    let _http = Optional::start("http", &unavailable, attempt).unwrap();
+    let (feature, reason) = unavailable.list().remove(0);
+    assert!(feature == "http" && reason.contains("is in use by another program"), "{reason}");
+    drop(other);
+    while !unavailable.list().is_empty() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let mut stream = connect(address);
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 #[test]

@@ -30,7 +30,10 @@ impl NewFile {
         let refuse = |error: io::Error| {
             Failure::User(format!("{}: cannot be written: {error}", path.display()))
         };
-        let special = path.metadata().is_ok_and(|m| !m.is_file());
+        // A link stays a link, and what it leads to is replaced.
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let there = path.metadata().ok();
+        let special = there.as_ref().is_some_and(|there| !there.is_file());
         let target = if special {
             Target::Direct(File::options().write(true).open(path).map_err(refuse)?)
         } else {
@@ -46,7 +49,11 @@ impl NewFile {
             // What any new file gets: the umask takes its part.
             let permissions = Permissions::from_mode(0o666);
             let builder = tempfile::Builder::new().permissions(permissions).tempfile_in(folder);
-            Target::Beside(builder.map_err(refuse)?)
+            let file = builder.map_err(refuse)?;
+            if let Some(there) = there {
+                file.as_file().set_permissions(there.permissions()).map_err(refuse)?;
+            }
+            Target::Beside(file)
         };
         Ok(Self { path: path.to_owned(), target })
     }
@@ -60,6 +67,7 @@ impl NewFile {
             Target::Direct(mut file) => file.flush().map_err(fail),
             Target::Beside(mut file) => {
                 file.flush().map_err(fail)?;
+                file.as_file().sync_all().map_err(fail)?;
                 file.persist(&self.path).map_err(|error| fail(error.error))?;
                 Ok(())
             }

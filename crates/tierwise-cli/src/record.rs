@@ -112,7 +112,8 @@ impl From<RecordError> for Failure {
             RecordError::System { .. }
             | RecordError::Wire { .. }
             | RecordError::NotFollowed { .. }
-            | RecordError::GaveUp { .. } => Self::Internal(error.to_string()),
+            | RecordError::GaveUp
+            | RecordError::Kept { .. } => Self::Internal(error.to_string()),
             _ => Self::user(&error),
         }
     }

@@ -13,6 +13,7 @@ pub mod fuzzing;
 pub mod generate;
 pub mod import;
 pub mod model;
+pub mod new_trace;
 pub mod reader;
 pub mod record;
 pub mod sequence;

@@ -26,13 +26,14 @@
 //! # }
 //! ```
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::format::frame::{self, HEAD_BYTES, Head, Kind};
 use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, Totals, VERSION, window_codec};
+use crate::new_trace::NewTrace;
 use crate::{Header, TraceError, Window, WindowSource};
 
 /// How to write.
@@ -59,30 +60,58 @@ pub struct TraceWriter<W: Write> {
     totals: Totals,
     lifetimes: Lifetimes,
     bytes: u64,
+    /// Bytes up to the end of the last whole frame.
+    whole: u64,
     /// What all frames so far unpack to.
     unpacked: u64,
     raw: Vec<u8>,
 }
 
 impl TraceWriter<BufWriter<File>> {
-    /// Creates the file at `path`.
+    /// Writes to a file in the making, from its start.
     ///
     /// # Errors
-    /// The file exists and [`WriterOptions::overwrite`] is off, or it cannot be written.
+    /// It cannot be written.
+    pub fn of(
+        new: &NewTrace,
+        path: &Path,
+        header: &Header,
+        options: WriterOptions,
+    ) -> Result<Self, TraceError> {
+        Self::new(path, BufWriter::new(new.file()?), header, options)
+    }
+
+    /// Closes the trace after its last whole window, also when writing another one has failed: a
+    /// full disk has room for the end frame again once the broken window is cut off.
+    ///
+    /// # Errors
+    /// Not even the end frame can be written; what is before it is usable all the same.
+    pub fn close(self) -> Result<(Totals, u64), TraceError> {
+        let failed = |source| io_error(&self.path, source);
+        // What is left in the buffer belongs to the broken window.
+        let (mut file, _) = self.out.into_parts();
+        file.set_len(self.whole).map_err(failed)?;
+        file.seek(SeekFrom::Start(self.whole)).map_err(failed)?;
+        let mut raw = Vec::new();
+        self.totals.encode(&mut raw);
+        let data = zstd::bulk::compress(&raw, 1).map_err(failed)?;
+        let head = Head::new(Kind::End, raw.len(), &data)
+            .map_err(|reason| failed(io::Error::new(io::ErrorKind::InvalidInput, reason)))?;
+        let frame = [&head.to_bytes()[..], &data].concat();
+        file.write_all(&frame).map_err(failed)?;
+        Ok((self.totals, self.whole + frame.len() as u64))
+    }
+
+    /// Creates the file at `path`, where none is.
+    ///
+    /// # Errors
+    /// A file exists there, or it cannot be written.
     pub fn create(
         path: &Path,
         header: &Header,
         options: WriterOptions,
     ) -> Result<Self, TraceError> {
-        let mut how = OpenOptions::new();
-        how.write(true);
-        if options.overwrite {
-            how.create(true).truncate(true);
-        } else {
-            how.create_new(true);
-        }
-        let file = how.open(path).map_err(|source| io_error(path, refuse_overwrite(source)))?;
-        Self::new(path, BufWriter::new(file), header, options)
+        Self::of(&NewTrace::create(path, false)?, path, header, options)
     }
 }
 
@@ -107,6 +136,7 @@ impl<W: Write> TraceWriter<W> {
             totals: Totals::default(),
             lifetimes: Lifetimes::default(),
             bytes: 0,
+            whole: 0,
             unpacked: 0,
             raw: Vec::new(),
         };
@@ -165,7 +195,9 @@ impl<W: Write> TraceWriter<W> {
         self.write(&head.to_bytes())?;
         self.write(&data)?;
         self.unpacked = unpacked;
-        self.out.flush().map_err(|source| self.error(source))
+        self.out.flush().map_err(|source| io_error(&self.path, source))?;
+        self.whole = self.bytes;
+        Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
@@ -203,34 +235,22 @@ pub fn write_trace(
     })
 }
 
-/// Has `write` fill a temporary file beside `path` and renames it.
+/// Has `write` fill a file that then stands at `path`.
 pub(crate) fn beside<T>(
     path: &Path,
     overwrite: bool,
     write: impl FnOnce(&mut File) -> Result<T, TraceError>,
 ) -> Result<T, TraceError> {
-    let failed = |source| io_error(path, refuse_overwrite(source));
-    if !overwrite && path.exists() {
-        return Err(failed(io::ErrorKind::AlreadyExists.into()));
+    let new = NewTrace::beside(path, overwrite)?;
+    match new.file().and_then(|mut file| write(&mut file)) {
+        Ok(result) => new.finish().map(|()| result),
+        Err(error) => {
+            new.discard();
+            Err(error)
+        }
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = tempfile::Builder::new()
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .map_err(failed)?;
-    let result = write(file.as_file_mut())?;
-    let kept = if overwrite { file.persist(path) } else { file.persist_noclobber(path) };
-    kept.map_err(|e| failed(e.error))?;
-    Ok(result)
 }
 
 pub(crate) fn io_error(path: &Path, source: io::Error) -> TraceError {
     TraceError::Io { path: path.to_owned(), source }
-}
-
-fn refuse_overwrite(source: io::Error) -> io::Error {
-    if source.kind() == io::ErrorKind::AlreadyExists {
-        return io::Error::new(source.kind(), "the file exists; --force replaces it");
-    }
-    source
 }

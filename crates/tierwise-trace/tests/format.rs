@@ -6,6 +6,8 @@ mod common;
 use common::traces::{access, file_of, header, open, read_all, sample, windows};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::io::Write;
+
 use tierwise_trace::format::MAGIC;
 use tierwise_trace::format::{PREAMBLE_BYTES, window_codec};
 use tierwise_trace::reader::TraceReader;
@@ -89,6 +91,23 @@ fn bytes_after_the_end_are_noticed() {
     file.push(0);
     let error = read_all(&mut open(&file).unwrap()).1.unwrap().to_string();
     assert!(error.contains("after the end"), "{error}");
+}
+
+#[test]
+fn a_trace_whose_last_window_broke_off_is_closed_after_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("full.twt");
+    let mut writer = TraceWriter::create(&path, &header(), WriterOptions::default()).unwrap();
+    let windows = sample();
+    writer.push(&windows[0]).unwrap();
+    // As a full disk leaves it: the head of a frame and some of its data.
+    let mut disk = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    disk.write_all(&[b'W'; 40]).unwrap();
+    let (totals, bytes) = writer.close().unwrap();
+    assert_eq!(totals.windows, 1);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes);
+    let (read, error) = read_all(&mut TraceReader::open(&path).unwrap());
+    assert!(error.is_none() && read == windows[..1], "{error:?}");
 }
 
 #[test]

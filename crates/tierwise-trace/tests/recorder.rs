@@ -377,8 +377,30 @@ fn an_exec_that_cannot_be_followed_fails_and_keeps_what_was_recorded() {
     let foreign = executable(folder.path(), "foreign", &elf);
     behind_shell(&mut options, &format!("exec '{foreign}'"));
     let error = record(&options, |_| {}).unwrap_err();
-    assert!(matches!(&error, RecordError::GaveUp { .. }), "{error}");
-    assert!(!common::windows_of(&options.out).is_empty());
+    let RecordError::Kept { error, out, windows } = error else { panic!("{error}") };
+    assert!(matches!(&*error, RecordError::GaveUp) && out == options.out, "{error}");
+    assert_eq!(common::windows_of(&out).len() as u64, windows);
+}
+
+#[test]
+fn a_recording_that_fails_leaves_the_old_trace_and_keeps_its_own_part_beside() {
+    let (folder, mut options) = prepare("counts");
+    record(&options, |_| {}).unwrap();
+    let old = std::fs::read(&options.out).unwrap();
+    options.overwrite = true;
+    let started = RecordOptions { qemu: Some("/bin/false".into()), ..options.clone() };
+    assert!(matches!(record(&started, |_| {}), Err(RecordError::NotStarted { .. })));
+    assert_eq!(std::fs::read(&options.out).unwrap(), old);
+    let mut elf = vec![0u8; 64];
+    elf[..5].copy_from_slice(b"\x7fELF\x02");
+    elf[18] = 243;
+    let foreign = executable(folder.path(), "foreign", &elf);
+    behind_shell(&mut options, &format!("exec '{foreign}'"));
+    let error = record(&options, |_| {}).unwrap_err();
+    let RecordError::Kept { out, windows, .. } = error else { panic!("{error}") };
+    assert_eq!(std::fs::read(&options.out).unwrap(), old);
+    assert!(out.to_string_lossy().ends_with(".part"), "{out:?}");
+    assert_eq!(common::windows_of(&out).len() as u64, windows);
 }
 
 #[test]

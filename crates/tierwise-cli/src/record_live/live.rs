@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tierwise_core::observe::RegionWatch;
 use tierwise_core::units::{Bytes, TenantId};
 use tierwise_linux::damon::admin;
@@ -21,12 +21,12 @@ use tierwise_linux::state_file::private_directory;
 use tierwise_linux::tenant::{Follower, Selector, State};
 use tierwise_trace::Window;
 use tierwise_trace::format::Totals;
-use tierwise_trace::writer::{TraceWriter, WriterOptions};
+use tierwise_trace::writer::WriterOptions;
 
+use super::kept::Recording;
 use super::project::{Projection, Resident};
 use super::{RecordLive, header, state_files};
 use crate::failure::Failure;
-use crate::output::NewFile;
 
 /// How often a wait looks whether it was interrupted: soon enough for who pressed Ctrl-C.
 const NAP: Duration = Duration::from_millis(100);
@@ -51,29 +51,29 @@ pub fn record(
     selector: Selector,
     options: WriterOptions,
 ) -> Result<Totals, Failure> {
-    if wish.output.exists() && !options.overwrite {
-        let file = wish.output.display();
-        return Err(Failure::User(format!("{file}: the file exists; --force replaces it")));
-    }
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    // The terminal that it was started from may close: what was recorded by then counts.
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let file = NewFile::create(&wish.output)?;
     let header = header::header(roots, wish.command(), wish.interval, wish.sampling);
-    let mut writer = TraceWriter::new(&wish.output, file, &header, options)?;
+    let mut recording = Recording::create(&wish.output, &header, options)?;
+    let ended = observe(wish, roots, selector, &stop, &mut recording);
+    recording.conclude(ended)
+}
+
+/// Records, and restores what was taken from the kernel whatever came of it.
+fn observe(
+    wish: &RecordLive,
+    roots: &Roots,
+    selector: Selector,
+    stop: &AtomicBool,
+    recording: &mut Recording,
+) -> Result<(), Failure> {
     let mut session = Session::begin(wish, roots, selector)?;
-    let recorded = session.run(wish, &stop, &mut |window| Ok(writer.push(window)?));
-    session.end()?;
-    recorded?;
-    if writer.totals().pages == 0 {
-        return Err(Failure::user(
-            &"none of the processes had a page that DAMON could see; is one of them running?",
-        ));
-    }
-    let (file, totals) = writer.finish()?;
-    file.finish()?;
-    Ok(totals)
+    let recorded = session.run(wish, stop, &mut |window| Ok(recording.push(window)?));
+    let restored = session.end();
+    recorded.and(restored)
 }
 
 /// What is held of the machine while recording.

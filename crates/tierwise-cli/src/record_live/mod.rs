@@ -1,6 +1,7 @@
 //! `tierwise record-live`: a trace of processes that run, from DAMON.
 
 mod header;
+mod kept;
 mod live;
 mod project;
 #[cfg(test)]

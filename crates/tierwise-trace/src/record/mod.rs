@@ -166,13 +166,15 @@ pub enum RecordError {
         status: ExitStatus,
     },
     /// The recorder stopped the program, for a reason that it printed.
-    #[error(
-        "the recorder stopped the program; its reason is above. {out} holds the {windows} windows \
-         before it"
-    )]
-    GaveUp {
+    #[error("the recorder stopped the program; its reason is above")]
+    GaveUp,
+    /// The recording failed, and what it had by then is a whole trace.
+    #[error("{error}. {} holds the {windows} windows before that", out.display())]
+    Kept {
+        /// Why it failed.
+        error: Box<RecordError>,
         /// The trace.
-        out: String,
+        out: PathBuf,
         /// How many windows it holds.
         windows: u64,
     },

@@ -3,7 +3,7 @@
 use std::io::{BufReader, IsTerminal};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ use super::requests::Requests;
 use super::wire::{self, Message};
 use super::{Progress, RecordError, RecordOptions, RecordSummary, command, host, tools};
 use crate::cache::Cache;
+use crate::format::Totals;
+use crate::new_trace::NewTrace;
 use crate::writer::{TraceWriter, WriterOptions};
 use crate::{Header, Window};
 
@@ -61,14 +63,36 @@ pub fn record(
         cache: options.llc,
     };
     let settings = WriterOptions { level: options.level, overwrite: options.overwrite };
-    let writer = TraceWriter::create(&options.out, &header, settings)?;
+    let new = NewTrace::create(&options.out, options.overwrite)?;
+    let mut writer = TraceWriter::of(&new, &options.out, &header, settings)?;
     let run = Run { options, qemu: &qemu, plugin: &plugin };
-    let result = run.record(&resolved, writer, progress);
-    if matches!(result, Err(RecordError::NotStarted { .. })) {
-        // Only a header was written; an empty trace would be in the way of the next attempt.
-        let _ = std::fs::remove_file(&options.out);
+    let ended = run.record(&resolved, &mut writer, progress);
+    conclude(new, writer, ended)
+}
+
+/// Puts a whole trace in its place; of a recording that failed, keeps what it has.
+fn conclude(
+    new: NewTrace,
+    writer: Writer,
+    ended: Result<Ended, RecordError>,
+) -> Result<RecordSummary, RecordError> {
+    let windows = writer.totals().windows;
+    let closed = writer.close();
+    let error = match (ended, closed) {
+        (Ok(ended), Ok((totals, bytes))) => {
+            new.finish()?;
+            return Ok(ended.summary(totals, bytes));
+        }
+        (Err(error), _) => error,
+        (Ok(_), Err(error)) => error.into(),
+    };
+    if windows == 0 {
+        // An empty trace would be in the way of the next attempt.
+        new.discard();
+        return Err(error);
     }
-    result
+    let out = new.keep()?;
+    Err(RecordError::Kept { error: Box::new(error), out, windows })
 }
 
 type Writer = TraceWriter<std::io::BufWriter<std::fs::File>>;
@@ -83,9 +107,9 @@ impl Run<'_> {
     fn record(
         &self,
         resolved: &Resolved,
-        writer: Writer,
+        writer: &mut Writer,
         progress: impl FnMut(&Progress),
-    ) -> Result<RecordSummary, RecordError> {
+    ) -> Result<Ended, RecordError> {
         let folder = tempfile::Builder::new()
             .prefix("tierwise-")
             .tempdir()
@@ -110,12 +134,11 @@ impl Run<'_> {
         let status = child.wait().map_err(RecordError::system("waiting for the program"))?;
         signals.finish();
         let refused_marks = marks.finish();
-        let Copied { totals, bytes, complete, followed, children, .. } = copied?;
+        let Copied { complete, followed, children, .. } = copied?;
         if !complete && status.code() == Some(RECORDER_FAILED) {
-            let out = self.options.out.display().to_string();
-            return Err(RecordError::GaveUp { out, windows: totals.windows });
+            return Err(RecordError::GaveUp);
         }
-        Ok(RecordSummary { totals, bytes, status, complete, followed, children, refused_marks })
+        Ok(Ended { status, complete, followed, children, refused_marks })
     }
 
     fn spawn(
@@ -149,7 +172,7 @@ impl Run<'_> {
     fn copy_windows(
         &self,
         stream: UnixStream,
-        mut writer: Writer,
+        writer: &mut Writer,
         requests: &Requests,
         child: &mut Child,
         next: impl Fn(&mut Child) -> Result<UnixStream, RecordError>,
@@ -184,10 +207,7 @@ impl Run<'_> {
                     requests.disconnect();
                     let stream = match next(child) {
                         Ok(stream) => stream,
-                        Err(error) => {
-                            writer.finish()?;
-                            return Err(not_followed(error, &program));
-                        }
+                        Err(error) => return Err(not_followed(error, &program)),
                     };
                     let control = stream.try_clone().map_err(RecordError::system("socket"))?;
                     input = BufReader::with_capacity(1 << 20, stream);
@@ -205,15 +225,27 @@ impl Run<'_> {
             let limit = self.options.max_instructions.unwrap_or(u64::MAX);
             stop = writer.totals().instructions >= limit;
         }
-        let bytes = writer.bytes();
-        let (_, totals) = writer.finish()?;
-        Ok(Copied { totals, bytes, complete, stop, followed, children })
+        Ok(Copied { complete, stop, followed, children })
+    }
+}
+
+/// A recording whose program has ended.
+struct Ended {
+    status: ExitStatus,
+    complete: bool,
+    followed: Vec<PathBuf>,
+    children: u64,
+    refused_marks: Vec<String>,
+}
+
+impl Ended {
+    fn summary(self, totals: Totals, bytes: u64) -> RecordSummary {
+        let Self { status, complete, followed, children, refused_marks } = self;
+        RecordSummary { totals, bytes, status, complete, followed, children, refused_marks }
     }
 }
 
 struct Copied {
-    totals: crate::format::Totals,
-    bytes: u64,
     complete: bool,
     /// The program still runs and is to be stopped.
     stop: bool,

@@ -1,0 +1,121 @@
+//! The trace of a live recording: whole, or what was recorded until something failed.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+use tierwise_trace::format::Totals;
+use tierwise_trace::new_trace::NewTrace;
+use tierwise_trace::writer::{TraceWriter, WriterOptions};
+use tierwise_trace::{Header, TraceError, Window};
+
+use crate::failure::Failure;
+
+/// A trace that is being recorded.
+pub struct Recording {
+    new: NewTrace,
+    writer: TraceWriter<BufWriter<File>>,
+}
+
+impl Recording {
+    pub fn create(
+        path: &Path,
+        header: &Header,
+        options: WriterOptions,
+    ) -> Result<Self, TraceError> {
+        let new = NewTrace::create(path, options.overwrite)?;
+        let writer = TraceWriter::of(&new, path, header, options)?;
+        Ok(Self { new, writer })
+    }
+
+    pub fn push(&mut self, window: &Window) -> Result<(), TraceError> {
+        self.writer.push(window)
+    }
+
+    /// Puts the trace in its place. Of a recording that failed, the windows so far stay.
+    pub fn conclude(self, ended: Result<(), Failure>) -> Result<Totals, Failure> {
+        let (windows, pages) = (self.writer.totals().windows, self.writer.totals().pages);
+        let closed = self.writer.close();
+        if pages == 0 {
+            self.new.discard();
+            ended?;
+            return Err(Failure::user(
+                &"none of the processes had a page that DAMON could see; is one of them running?",
+            ));
+        }
+        let error = match (ended, closed) {
+            (Ok(()), Ok((totals, _))) => {
+                self.new.finish()?;
+                return Ok(totals);
+            }
+            (Err(error), _) => error,
+            (Ok(()), Err(error)) => error.into(),
+        };
+        let kept = self.new.keep()?;
+        let and_kept = |error: String| {
+            format!("{error}. {} holds the {windows} windows before that", kept.display())
+        };
+        Err(match error {
+            Failure::User(error) => Failure::User(and_kept(error)),
+            Failure::Internal(error) => Failure::Internal(and_kept(error)),
+            Failure::ClosedPipe => Failure::ClosedPipe,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tierwise_linux::roots::Roots;
+    use tierwise_trace::reader::TraceReader;
+    use tierwise_trace::{Birth, PageKind, WindowSource};
+
+    use super::super::header;
+    use super::*;
+
+    fn recording(path: &Path, overwrite: bool) -> Recording {
+        let second = Duration::from_secs(1);
+        let header = header::header(&Roots::default(), vec!["live".into()], second, second);
+        let options = WriterOptions { overwrite, ..WriterOptions::default() };
+        Recording::create(path, &header, options).unwrap()
+    }
+
+    fn window() -> Window {
+        let birth = Birth { page: 0, vpn: 7, kind: PageKind::Anon, order: 0, thread: 0 };
+        Window { instructions: 1000, births: vec![birth], ..Window::default() }
+    }
+
+    fn failed() -> Result<(), Failure> {
+        Err(Failure::Internal("No space left on device".into()))
+    }
+
+    #[test]
+    fn what_was_recorded_until_a_failure_is_kept_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.twt");
+        for name in ["t.twt", "t.twt.part"] {
+            let mut recording = recording(&path, true);
+            recording.push(&window()).unwrap();
+            let Err(Failure::Internal(said)) = recording.conclude(failed()) else {
+                panic!("it failed")
+            };
+            assert!(said.contains("No space left") && said.contains(name), "{said}");
+            let mut reader = TraceReader::open(&folder.path().join(name)).unwrap();
+            let mut read = Window::default();
+            assert!(reader.next_window(&mut read).unwrap() && read == window());
+            assert!(!reader.next_window(&mut read).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_recording_without_a_page_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.twt");
+        assert!(recording(&path, false).conclude(failed()).is_err());
+        assert!(!path.exists());
+        std::fs::write(&path, "old").unwrap();
+        assert!(recording(&path, true).conclude(Ok(())).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+    }
+}

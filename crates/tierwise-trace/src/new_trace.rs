@@ -1,0 +1,235 @@
+//! A trace file in the making: what stood there before stays until the new trace is whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+use crate::TraceError;
+use crate::writer::io_error;
+
+/// Names under which a part is kept beside a file that was not replaced: the first that is free.
+const MAX_PARTS: u32 = 100;
+
+/// A trace file in the making.
+#[derive(Debug)]
+pub struct NewTrace {
+    path: PathBuf,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Nothing was there: readers can follow it under its name while it grows.
+    New(File),
+    /// It gets its name once it is whole.
+    Beside { file: NamedTempFile, replaces: bool },
+}
+
+impl NewTrace {
+    /// Opens a file that will be at `path`. Where nothing is yet, it stands there from the start, so
+    /// that a trace can be followed while it grows.
+    ///
+    /// # Errors
+    /// A file is there and `overwrite` is off; what is there is no regular file; or the directory
+    /// cannot be written.
+    pub fn create(path: &Path, overwrite: bool) -> Result<Self, TraceError> {
+        if let Some(there) = what_is_at(path)? {
+            return Self::replacing(path, &there, overwrite);
+        }
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let place = Place::New(file.map_err(|source| io_error(path, source))?);
+        Ok(Self { path: path.to_owned(), place })
+    }
+
+    /// As [`NewTrace::create`], and nothing stands at `path` before the trace is whole.
+    ///
+    /// # Errors
+    /// As [`NewTrace::create`].
+    pub fn beside(path: &Path, overwrite: bool) -> Result<Self, TraceError> {
+        if let Some(there) = what_is_at(path)? {
+            return Self::replacing(path, &there, overwrite);
+        }
+        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+        // What any new file gets: the umask takes its part.
+        let file = temporary(directory.unwrap_or(Path::new(".")), 0o666);
+        let file = file.map_err(|source| io_error(path, source))?;
+        Ok(Self { path: path.to_owned(), place: Place::Beside { file, replaces: false } })
+    }
+
+    fn replacing(path: &Path, there: &fs::Metadata, overwrite: bool) -> Result<Self, TraceError> {
+        let failed = |source| io_error(path, source);
+        if !there.is_file() {
+            let kind = kind(there);
+            let problem = format!("it is a {kind}; a trace is written to a regular file only");
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, problem)));
+        }
+        if !overwrite {
+            let problem = "the file exists; --force replaces it";
+            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, problem)));
+        }
+        // A link stays a link, and what it leads to is replaced.
+        let path = fs::canonicalize(path).map_err(failed)?;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let file = temporary(directory, 0o600).map_err(failed)?;
+        let permissions = fs::Permissions::from_mode(there.mode() & 0o7777);
+        file.as_file().set_permissions(permissions).map_err(failed)?;
+        Ok(Self { path, place: Place::Beside { file, replaces: true } })
+    }
+
+    /// What to write to.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub fn file(&self) -> Result<File, TraceError> {
+        let file = match &self.place {
+            Place::New(file) => file,
+            Place::Beside { file, .. } => file.as_file(),
+        };
+        file.try_clone().map_err(|source| io_error(&self.path, source))
+    }
+
+    /// Puts the whole trace in its place. It is on the disk when this returns.
+    ///
+    /// # Errors
+    /// The disk is full or the directory cannot be written; a file that was there stays.
+    pub fn finish(self) -> Result<(), TraceError> {
+        let failed = |source| io_error(&self.path, source);
+        match self.place {
+            Place::New(file) => file.sync_all().map_err(failed),
+            Place::Beside { file, replaces } => {
+                file.as_file().sync_all().map_err(failed)?;
+                let path = &self.path;
+                let named =
+                    if replaces { file.persist(path) } else { file.persist_noclobber(path) };
+                named.map(drop).map_err(|e| failed(e.error))
+            }
+        }
+    }
+
+    /// Keeps a part of a trace, and returns where: under its name, or beside a file that has it.
+    ///
+    /// # Errors
+    /// No name is left for it, or the directory cannot be written.
+    pub fn keep(self) -> Result<PathBuf, TraceError> {
+        let failed = |source| io_error(&self.path, source);
+        let mut file = match self.place {
+            Place::New(_) => return Ok(self.path),
+            Place::Beside { file, .. } => file,
+        };
+        for number in 0..MAX_PARTS {
+            let mut name = self.path.clone().into_os_string();
+            name.push(if number == 0 { ".part".into() } else { format!(".part{number}") });
+            match file.persist_noclobber(&name) {
+                Ok(_) => return Ok(name.into()),
+                Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
+                Err(e) => return Err(failed(e.error)),
+            }
+        }
+        let problem = format!("{MAX_PARTS} parts of earlier traces are beside it; remove them");
+        Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, problem)))
+    }
+
+    /// Removes it: nothing was written that is worth keeping.
+    pub fn discard(self) {
+        let Place::New(file) = self.place else { return };
+        let own = |there: fs::Metadata| {
+            file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
+        };
+        // Another file may have that name by now: it is not this one's to remove.
+        if fs::symlink_metadata(&self.path).is_ok_and(own) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn what_is_at(path: &Path) -> Result<Option<fs::Metadata>, TraceError> {
+    match fs::metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some).map_err(|source| io_error(path, source)),
+    }
+}
+
+fn temporary(directory: &Path, mode: u32) -> io::Result<NamedTempFile> {
+    Builder::new().permissions(fs::Permissions::from_mode(mode)).tempfile_in(directory)
+}
+
+fn kind(there: &fs::Metadata) -> &'static str {
+    let kind = there.file_type();
+    if kind.is_dir() {
+        "directory"
+    } else if kind.is_fifo() {
+        "pipe"
+    } else if kind.is_socket() {
+        "socket"
+    } else {
+        "device"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn text(path: &Path) -> String {
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn the_old_file_stays_until_the_new_one_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.twt");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let refused = NewTrace::create(&path, false).unwrap_err().to_string();
+        assert!(refused.contains("the file exists; --force replaces it"), "{refused}");
+        let dropped = NewTrace::create(&path, true).unwrap();
+        dropped.file().unwrap().write_all(b"half").unwrap();
+        dropped.discard();
+        assert_eq!(text(&path), "old");
+        let kept = NewTrace::create(&path, true).unwrap();
+        kept.file().unwrap().write_all(b"part").unwrap();
+        assert_eq!(text(&kept.keep().unwrap()), "part");
+        assert_eq!(text(&path), "old");
+        let new = NewTrace::create(&path, true).unwrap();
+        new.file().unwrap().write_all(b"new").unwrap();
+        new.finish().unwrap();
+        assert_eq!(text(&path), "new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let _socket = UnixListener::bind(path("socket")).unwrap();
+        fs::create_dir(path("directory")).unwrap();
+        symlink("/dev/full", path("device")).unwrap();
+        for name in ["socket", "directory", "device"] {
+            let refused = NewTrace::create(&path(name), true).unwrap_err().to_string();
+            assert!(refused.contains(&format!("it is a {name}")), "{refused}");
+            assert!(fs::symlink_metadata(path(name)).is_ok());
+        }
+    }
+
+    #[test]
+    fn only_what_was_made_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.twt");
+        NewTrace::create(&path, false).unwrap().discard();
+        assert!(!path.exists());
+        let new = NewTrace::create(&path, false).unwrap();
+        fs::write(folder.path().join("other"), "another's").unwrap();
+        fs::rename(folder.path().join("other"), &path).unwrap();
+        new.discard();
+        assert_eq!(text(&path), "another's");
+    }
+}

@@ -1,9 +1,11 @@
 """What a user writes."""
 
 import os
+import subprocess
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -280,3 +282,47 @@ def test_it_stands_beside_the_engines_package(program: Program, tmp_path: Path) 
     (engine / "__init__.py").write_text("import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)\nENGINE = 1\n", encoding="ascii")
     said = program("import tierwise, tierwise.emt as emt\nprint(tierwise.ENGINE, emt.stats().reason)", PYTHONPATH=str(engine.parent))
     assert said.stdout.strip() == "1 not started"
+
+
+def test_nodes_that_are_no_list_are_refused_in_words() -> None:
+    refused = r"slow_nodes is 1; allowed: a list of node numbers, such as \[1\]"
+    with pytest.raises(ValueError, match=refused):
+        emt.Settings(slow_nodes=1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=refused), emt.tiering(slow_nodes=1):  # type: ignore[arg-type]
+        pass
+
+
+@pytest.mark.parametrize(("name", "value"), [("sample_interval", "x"), ("overhead_budget", None), ("mem_pressure", None), ("fast_nodes", "1")])
+def test_a_value_of_another_type_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"{value!r}.*; allowed"):
+        emt.Settings(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_misspelt_variable_names_the_nearest() -> None:
+    with pytest.raises(ValueError, match="TIERWISE_EMT_SLOW_NODE is no setting; the nearest is TIERWISE_EMT_SLOW_NODES"):
+        emt.Settings.from_environment({"TIERWISE_EMT_SLOW_NODE": "1"})
+    emt.Settings.from_environment({"TIERWISE_EMT": "1", "TIERWISE_EMT_REPORT": "a.html", "TIERWISE_EMT_BENCH_SCALE": "1"})
+
+
+@pytest.mark.parametrize("words", [("nosuch.py",), ("/",), ("-m", "no_such_module"), ("-m", "no.such.module")])
+def test_a_program_that_is_not_there_is_one_line_and_status_2(words: tuple[str, ...]) -> None:
+    done = subprocess.run([sys.executable, "-m", "tierwise.emt", "run", *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert words[-1].split(".")[0] in done.stderr
+
+
+def test_a_short_run_fills_the_drawing() -> None:
+    from tierwise.emt.history import BINS, History, Row
+    from tierwise.emt.report import DRAWN_W, svg
+
+    history = History()
+    history.add(Row(0.0, 10, array("f", [1.0] * BINS)))
+    history.add(Row(1.0, 10, array("f", [2.0] * BINS)))
+    assert svg(history).count(f'width="{DRAWN_W // 2}"') == 2
+
+
+def test_the_licences_are_installed_with_it() -> None:
+    from importlib.metadata import files
+
+    names = {file.name for file in files("tierwise-emt") or []}
+    assert {"LICENSE", "LICENSE-APACHE", "LICENSE-MIT"} <= names

@@ -24,7 +24,7 @@ from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
 from .metrics import open_metrics
 from .process import PROCESS
 from .report import report as _report
-from .settings import Settings, nodes_of_mask
+from .settings import Settings, nodes_of, nodes_of_mask
 from .stats import Stats
 
 __all__ = [
@@ -107,8 +107,8 @@ def tiering(
         ValueError: An argument is not allowed.
     """
     settings = Settings(
-        slow_nodes=tuple(slow_nodes),
-        fast_nodes=tuple(fast_nodes),
+        slow_nodes=nodes_of("slow_nodes", slow_nodes),
+        fast_nodes=nodes_of("fast_nodes", fast_nodes),
         mem_pressure=mem_pressure,
         sample_interval=sample_interval,
         overhead_budget=overhead_budget,

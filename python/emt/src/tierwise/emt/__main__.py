@@ -1,6 +1,7 @@
 """`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `check` says what works here."""
 
 import argparse
+import importlib.util
 import runpy
 import sys
 from pathlib import Path
@@ -53,6 +54,23 @@ def settings_of(args: argparse.Namespace) -> Settings:
     )
 
 
+def why_not(args: argparse.Namespace) -> str:
+    """Why the program cannot be run, before anything is started for it; empty if it can."""
+    if args.module:
+        # A module of a package is found by importing the package, which is the program's own matter.
+        top = args.program.partition(".")[0]
+        found = bool(top) and importlib.util.find_spec(top) is not None
+        return "" if found else f"there is no module {args.program}; allowed: what python -m runs"
+    program = Path(args.program)
+    if program.is_dir():
+        return "" if (program / "__main__.py").exists() else f"{program} is a directory without __main__.py; allowed: a Python program"
+    try:
+        program.open("rb").close()
+    except OSError as error:
+        return f"{program} cannot be read: {error.strerror}; allowed: a Python program, or with -m a module's name"
+    return ""
+
+
 def run(args: argparse.Namespace) -> None:
     """Runs the program as __main__. What it raises, SystemExit too, goes on when tracking has ended."""
     start(settings_of(args))
@@ -100,6 +118,9 @@ def main() -> int:
     if args.command == "check":
         return check()
     try:
+        if why := why_not(args):
+            print(f"tierwise.emt: {why}", file=sys.stderr)
+            return 2
         run(args)
     except (EmtError, ValueError) as error:
         if not _ours(error):

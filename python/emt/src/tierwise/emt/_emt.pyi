@@ -1,6 +1,8 @@
+from array import array
 from collections.abc import Callable
 
-from typing_extensions import Buffer
+# collections.abc.Buffer is of 3.12.
+Buffer = bytes | bytearray | memoryview | array[int]
 
 GROWTH_BUILD_ID: int
 

@@ -14,6 +14,8 @@ MOST_COLUMNS = 160
 #: Bins drawn: pairs of those recorded, which keeps the file at some hundred kilobytes.
 DRAWN_BINS = BINS // 2
 CELL_W, CELL_H = 6, 4
+#: However few columns there are, they fill this width: labels of both ends and the axis's name stand beside each other.
+DRAWN_W = MOST_COLUMNS * CELL_W
 LEFT, TOP, BOTTOM = 64, 10, 44
 
 #: Colours of rising hotness: dark to light, so that it reads in grey too (anchors of matplotlib's "magma", public domain).
@@ -81,23 +83,24 @@ def page(history: History, stats: Stats) -> str:
 def svg(history: History) -> str:
     """The drawing. Equal neighbours of a column are one rectangle."""
     columns = grid(history)
-    width, height = LEFT + CELL_W * len(columns) + 10, TOP + CELL_H * DRAWN_BINS + BOTTOM
+    width, height = LEFT + DRAWN_W + 10, TOP + CELL_H * DRAWN_BINS + BOTTOM
     parts = [f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="heat map" shape-rendering="crispEdges">']
+    edges = [LEFT + DRAWN_W * index // len(columns) for index in range(len(columns) + 1)]
     for index, column in enumerate(columns):
         start = 0
         for bin in range(1, DRAWN_BINS + 1):
             if bin == DRAWN_BINS or colour(column[bin]) != colour(column[start]):
                 y = TOP + CELL_H * (DRAWN_BINS - bin)
                 parts.append(
-                    f'<rect x="{LEFT + CELL_W * index}" y="{y}" width="{CELL_W}" height="{CELL_H * (bin - start)}" fill="{colour(column[start])}"/>'
+                    f'<rect x="{edges[index]}" y="{y}" width="{edges[index + 1] - edges[index]}" height="{CELL_H * (bin - start)}" fill="{colour(column[start])}"/>'
                 )
                 start = bin
-    parts.append(_axes(history, len(columns)))
+    parts.append(_axes(history))
     return "".join([*parts, "</svg>"])
 
 
-def _axes(history: History, columns: int) -> str:
-    bottom, right = TOP + CELL_H * DRAWN_BINS, LEFT + CELL_W * columns
+def _axes(history: History) -> str:
+    bottom, right = TOP + CELL_H * DRAWN_BINS, LEFT + DRAWN_W
     last = history.rows[-1]
     megabytes = last.pages * 4096 / 1e6
     return (

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 SIGNALS = ("uffd-wp", "uffd-rwp", "refdelta", "growth")
@@ -12,6 +13,10 @@ REPRESENTATIONS = ("summed", "median", "interval-mode", "averaged")
 
 #: Names of environment variables are this and the setting's name in capitals.
 PREFIX = "TIERWISE_EMT_"
+#: What autostart.py reads beside settings.
+OTHER_VARIABLES = ("METRICS", "REPORT")
+#: How variables of the build (setup.py) and the benchmarks (bench/) begin.
+OF_TOOLS = ("REQUIRE_EXTENSION", "CFLAGS", "BENCH_")
 
 
 def bytes_of(size: int | str) -> int:
@@ -25,6 +30,8 @@ def bytes_of(size: int | str) -> int:
     """
     if isinstance(size, int):
         number, unit = float(size), ""
+    elif not isinstance(size, str):
+        number, unit = -1.0, ""
     else:
         digits = size.rstrip("BKMGTi ")
         unit = size[len(digits) :].strip()
@@ -35,6 +42,25 @@ def bytes_of(size: int | str) -> int:
     if unit not in UNITS or not 0 <= number < float("inf"):
         raise ValueError(f"{size!r} is no size; allowed: a number of bytes, or one with {', '.join(list(UNITS)[1:])}, such as '1GiB'")
     return int(number * UNITS[unit])
+
+
+def nodes_of(name: str, nodes: Iterable[int]) -> tuple[int, ...]:
+    """The nodes of a setting.
+
+    >>> nodes_of("slow_nodes", [1, 2])
+    (1, 2)
+
+    Raises:
+        ValueError: It is no list of numbers.
+    """
+    refused = ValueError(f"{name} is {nodes!r}; allowed: a list of node numbers, such as [1]")
+    try:
+        found = tuple(nodes)
+    except TypeError:
+        raise refused from None
+    if not all(type(node) is int for node in found):
+        raise refused
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +96,15 @@ class Settings:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
+        for name in ("sample_interval", "overhead_budget"):
+            if not isinstance(getattr(self, name), (int, float)):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: a number")
         if not 0.01 <= self.sample_interval <= 60.0:
             raise ValueError(f"sample_interval is {self.sample_interval}; allowed: 0.01 to 60 seconds")
         if not 0.0 < self.overhead_budget <= 1.0:
             raise ValueError(f"overhead_budget is {self.overhead_budget}; allowed: more than 0, at most 1")
         for name in ("slow_nodes", "fast_nodes"):
-            if any(not 0 <= node < 64 for node in getattr(self, name)):
+            if any(not 0 <= node < 64 for node in nodes_of(name, getattr(self, name))):
                 raise ValueError(f"{name} is {getattr(self, name)}; allowed: node numbers from 0 to 63")
         if both := set(self.slow_nodes) & set(self.fast_nodes):
             raise ValueError(f"node {min(both)} is in slow_nodes and in fast_nodes; allowed: one of them")
@@ -95,6 +124,12 @@ class Settings:
         >>> Settings.from_environment({"TIERWISE_EMT_SLOW_NODES": "1,2", "TIERWISE_EMT_SAMPLE_INTERVAL": "0.5"}).slow_nodes
         (1, 2)
         """
+        known = {PREFIX + field.name.upper() for field in fields(cls)} | {PREFIX + name for name in OTHER_VARIABLES}
+        for name in sorted(environment):
+            # What the build and the benchmarks go by is not for a run.
+            if name.startswith(PREFIX) and name not in known and not name.startswith(tuple(PREFIX + word for word in OF_TOOLS)):
+                near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+                raise ValueError(f"{name} is no setting; the nearest is {near}")
         values: dict[str, object] = {}
         for field in fields(cls):
             name = PREFIX + field.name.upper()

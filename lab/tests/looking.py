@@ -19,8 +19,7 @@ def _finds(
     stairs: Stairs = guest.stairs(
         guest.cgroup("shop"), mib=ALL_MIB, hot_mib=HOT_MIB, hot_at_mib=48, pattern="fixed", node=1, **options
     )
-    config = configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")])
-    daemon = guest.tierwised(config.replace("[look]\n", f'[look]\nsource = "{source}"\n'))
+    daemon = guest.tierwised(configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")], source=source))
 
     def found() -> bool:
         assert daemon.running(), f"tierwised ended: {daemon.said()}"
@@ -58,7 +57,6 @@ def ways_that_are_not_there_say_so(guest: Guest) -> None:
     """The idle-page bitmap and the processor's samples, which a cloud kernel in QEMU has not: observed only, with what to do."""
     for source, word in (("idle-bitmap", "CONFIG_IDLE_PAGE_TRACKING"), ("perf", "PEBS")):
         with guest.part() as part:
-            config = configuration(part, "multi-clock", [("shop", "cgroup = 'shop'")])
-            daemon = part.tierwised(config.replace("[look]\n", f'[look]\nsource = "{source}"\n'))
+            daemon = part.tierwised(configuration(part, "multi-clock", [("shop", "cgroup = 'shop'")], source=source))
             part.wait_until(lambda d=daemon: "only observes" in d.said(), 60, daemon.said)  # type: ignore[misc]
             assert word in daemon.said(), daemon.said()

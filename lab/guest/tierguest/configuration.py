@@ -19,9 +19,7 @@ state = "{folder}/state"
 
 [look]
 interval_ms = 500
-sampling_ms = 10
-aggregation_ms = 200
-
+{look}
 [cpu]
 budget_percent = {budget}
 cap_percent = 300.0
@@ -37,6 +35,13 @@ listen = "{listen}"
 {more}
 """
 
+# Sources of accesses that these keys are for; with another one they are refused.
+OF_DAMON = ("auto", "damon", "damon-paddr")
+DAMON = """\
+sampling_ms = 10
+aggregation_ms = 200
+"""
+
 
 def configuration(
     guest: Guest,
@@ -45,7 +50,9 @@ def configuration(
     more: str = "",
     budget_percent: float = 100.0,
     listen: str = "off",
+    source: str = "auto",
 ) -> str:
     """The text of a configuration; tenants are names, and further lines of their tables."""
-    text = TEMPLATE.format(policy=policy, folder=guest.folder, more=more, budget=budget_percent, listen=listen)
+    look = f'source = "{source}"\n' + (DAMON if source in OF_DAMON else "")
+    text = TEMPLATE.format(policy=policy, folder=guest.folder, more=more, budget=budget_percent, listen=listen, look=look)
     return text + "".join(f'\n[[tenant]]\nname = "{name}"\n{lines}\n' for name, lines in tenants)

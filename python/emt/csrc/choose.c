@@ -2,25 +2,73 @@
 
 #include "uffd.h"
 
-static bool wished(const struct wish *wish, const struct chunk *chunk, unsigned i, long bucket)
+#include <stdlib.h>
+
+static bool wished(const struct wish *wish, const struct chunk *chunk, unsigned i)
 {
-    if (chunk->tier[i] != wish->tier || (wish->tier == TIER_FAST && chunk->flags[i] & PAGE_UNJUDGED)) {
+    long bucket = (long)table_bucket(chunk->hotness[i]);
+    if (chunk->tier[i] != wish->tier || chunk->rests[i] > 0) {
         return false;
     }
-    return wish->tier == TIER_FAST ? bucket < wish->h && chunk->cold[i] >= wish->patience : bucket >= wish->h;
+    if (wish->tier == TIER_SLOW) {
+        return bucket >= wish->h;
+    }
+    return bucket < wish->h && chunk->cold[i] >= wish->patience && !(chunk->flags[i] & PAGE_UNJUDGED);
 }
 
-static size_t list(struct table *table, const struct wish *wish, size_t most, uint64_t *out)
+static int in_order(const void *one, const void *other)
+{
+    const struct candidate *a = one, *b = other;
+    if (a->rank != b->rank) {
+        return a->rank < b->rank ? -1 : 1;
+    }
+    return a->lot != b->lot ? (a->lot < b->lot ? -1 : 1) : (a->address > b->address) - (a->address < b->address);
+}
+
+/* The multiplier of Fibonacci hashing; policy/page_table.py draws the same lots. */
+static uint32_t lot_of(uint64_t address)
+{
+    return (uint32_t)((address >> PAGE_SHIFT) * UINT64_C(0x9E3779B97F4A7C15) >> 32);
+}
+
+/* Puts a candidate into its place below `at` in a heap whose first is the last in order. */
+static void sink(struct candidate *heap, size_t count, size_t at, struct candidate candidate)
+{
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && in_order(&heap[child + 1], &heap[child]) > 0;
+        if (in_order(&heap[child], &candidate) <= 0) {
+            break;
+        }
+        heap[at] = heap[child];
+    }
+    heap[at] = candidate;
+}
+
+/* Keeps the first `most` in order of those that are offered. */
+static void offer(struct candidate *heap, size_t *count, size_t most, struct candidate candidate)
+{
+    if (*count < most) {
+        heap[(*count)++] = candidate;
+        for (size_t at = *count / 2; *count == most && at-- > 0;) {
+            sink(heap, most, at, heap[at]);
+        }
+    } else if (most > 0 && in_order(&candidate, &heap[0]) < 0) {
+        sink(heap, most, 0, candidate);
+    }
+}
+
+/* The pages that are wished for, those first that are wished for most. */
+static size_t list(struct table *table, const struct wish *wish, size_t most, struct candidate *out)
 {
     size_t found = 0;
-    for (long step = 0; step < BUCKETS && found < most; step++) {
-        long bucket = wish->tier == TIER_FAST ? step : BUCKETS - 1 - step;
-        EACH_PAGE(table, {
-            if (found < most && (long)table_bucket(chunk->hotness[i]) == bucket && wished(wish, chunk, i, bucket)) {
-                out[found++] = chunk->base + i * PAGE_BYTES;
-            }
-        })
-    }
+    EACH_PAGE(table, {
+        if (wished(wish, chunk, i)) {
+            uint64_t address = chunk->base + i * PAGE_BYTES;
+            float rank = wish->tier == TIER_FAST ? chunk->hotness[i] : -chunk->hotness[i];
+            offer(out, &found, most, (struct candidate){rank, lot_of(address), address});
+        }
+    })
+    qsort(out, found, sizeof *out, in_order);
     return found;
 }
 
@@ -48,15 +96,15 @@ static bool may_go(struct table *table, const struct wish *wish, const struct ju
     return may;
 }
 
-size_t choose(struct table *table, const struct wish *wish, const struct judge *judge, uint64_t *out)
+size_t choose(struct table *table, const struct wish *wish, const struct judge *judge, struct candidate *listed, uint64_t *out)
 {
-    size_t most = wish->limit > 0 && judge != NULL ? wish->limit + MOST_REFUSED : wish->limit;
+    size_t most = wish->limit > 0 && judge != NULL ? wish->limit + MOST_REFUSED : wish->limit, kept = 0;
     pthread_mutex_lock(&table->lock);
-    size_t listed = list(table, wish, most, out), kept = 0;
+    size_t found = list(table, wish, most, listed);
     pthread_mutex_unlock(&table->lock);
-    for (size_t n = 0; n < listed && kept < wish->limit; n++) {
-        if (judge == NULL || may_go(table, wish, judge, out[n])) {
-            out[kept++] = out[n];
+    for (size_t n = 0; n < found && kept < wish->limit; n++) {
+        if (judge == NULL || may_go(table, wish, judge, listed[n].address)) {
+            out[kept++] = listed[n].address;
         }
     }
     return kept;

@@ -22,8 +22,16 @@ struct judge {
     int pagemap;       /* a descriptor of /proc/self/pagemap, or -1 */
 };
 
-/* The addresses of the pages that are wished for, bucket by bucket; how many. `judge` is NULL where nothing is asked about them. `out` has
- * room for the limit and MOST_REFUSED more. */
-size_t choose(struct table *table, const struct wish *wish, const struct judge *judge, uint64_t *out);
+/* A page that is wished for. Equally hot ones come in an order that has nothing to do with their addresses: neighbours were allocated
+ * together, and often are used together. */
+struct candidate {
+    float rank; /* the less, the sooner */
+    uint32_t lot;
+    uint64_t address;
+};
+
+/* The addresses of the pages that are wished for, those first that are wished for most; how many. `judge` is NULL where nothing is asked about
+ * them. `out` has room for the limit, and `listed` for the limit and MOST_REFUSED more. */
+size_t choose(struct table *table, const struct wish *wish, const struct judge *judge, struct candidate *listed, uint64_t *out);
 
 #endif

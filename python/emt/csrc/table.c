@@ -75,10 +75,11 @@ void table_see(struct table *table, struct chunk *chunk, unsigned index, float s
     if (!(chunk->flags[index] & PAGE_KNOWN)) {
         chunk->flags[index] = PAGE_KNOWN;
         chunk->hotness[index] = 0.0f;
-        chunk->cold[index] = 0;
+        chunk->cold[index] = chunk->refusals[index] = chunk->rests[index] = 0;
         chunk->tier[index] = TIER_FAST;
         table->pages++;
     }
+    chunk->flags[index] |= PAGE_LOOKED_AT;
     chunk->hotness[index] = k * seen + (1.0f - k) * chunk->hotness[index];
 }
 

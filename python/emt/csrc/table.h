@@ -1,4 +1,4 @@
-/* The software page table for whole pages: seven bytes a page, in chunks of 2 MiB of addresses.
+/* The software page table for whole pages: nine bytes a page, in chunks of 2 MiB of addresses.
  *
  * The same answers as policy/page_table.py gives, without the interpreter's lock. Every function but table_new takes the
  * table's own lock; none touches Python. */
@@ -22,6 +22,10 @@ enum tier { TIER_FAST, TIER_SLOW };
 #define PAGE_KNOWN 1      /* was seen present */
 #define PAGE_PROTECTED 2  /* was protected, and had not been touched when it was last looked at */
 #define PAGE_UNJUDGED 4   /* could not go down when it was last asked, and was not seen written since */
+#define PAGE_LOOKED_AT 8  /* since it was last judged */
+
+/* A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16 seconds at the default interval. */
+#define MAX_REFUSALS 6
 
 struct chunk {
     uintptr_t base;
@@ -29,6 +33,8 @@ struct chunk {
     float hotness[CHUNK_PAGES];
     uint8_t cold[CHUNK_PAGES]; /* samplings in a row that found the page cold, at most 255 */
     uint8_t tier[CHUNK_PAGES];
+    uint8_t refusals[CHUNK_PAGES]; /* in a row: how often it was asked to move and did not */
+    uint8_t rests[CHUNK_PAGES];    /* rounds in which it is not asked */
     uint8_t flags[CHUNK_PAGES];
 };
 
@@ -52,12 +58,12 @@ void table_see(struct table *table, struct chunk *chunk, unsigned index, float s
 unsigned table_bucket(float hotness);
 
 /* Walking all known pages, which most methods do. `chunk` and `i` are set in the body. */
-#define EACH_PAGE(table, body)                                                              \
+#define EACH_PAGE(table, ...)                                                               \
     for (size_t at_ = 0; at_ < (table)->count; at_++) {                                     \
         struct chunk *chunk = (table)->chunks[at_];                                         \
         for (unsigned i = 0; i < CHUNK_PAGES; i++) {                                        \
             if (chunk->flags[i] & PAGE_KNOWN) {                                             \
-                body                                                                        \
+                __VA_ARGS__                                                                 \
             }                                                                               \
         }                                                                                   \
     }

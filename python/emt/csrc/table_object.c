@@ -88,7 +88,9 @@ static PyObject *histogram(PyObject *self, PyObject *Py_UNUSED(none))
     return Py_BuildValue("(NN)", fast, slow);
 }
 
-PyDoc_STRVAR(judge_doc, "judge(h)\n--\n\nCounts for each page how many samplings in a row found it below bucket h.");
+PyDoc_STRVAR(judge_doc, "judge(h)\n--\n\n"
+    "A round: counts for each page that was looked at since the last how many looks in a row found it below bucket h, and for each that\n"
+    "rests one round less.");
 static PyObject *judge(PyObject *self, PyObject *arg)
 {
     struct table *table = own(self);
@@ -99,8 +101,10 @@ static PyObject *judge(PyObject *self, PyObject *arg)
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&table->lock);
     EACH_PAGE(table, {
-        bool cold = (long)table_bucket(chunk->hotness[i]) < h;
-        chunk->cold[i] = (uint8_t)(cold ? chunk->cold[i] + (chunk->cold[i] < 255) : 0);
+        bool cold = (long)table_bucket(chunk->hotness[i]) < h, looked_at = chunk->flags[i] & PAGE_LOOKED_AT;
+        chunk->cold[i] = (uint8_t)(cold ? chunk->cold[i] + (looked_at && chunk->cold[i] < 255) : 0);
+        chunk->flags[i] &= (uint8_t)~PAGE_LOOKED_AT;
+        chunk->rests[i] -= chunk->rests[i] > 0;
     })
     pthread_mutex_unlock(&table->lock);
     Py_END_ALLOW_THREADS
@@ -112,14 +116,15 @@ static PyObject *chosen(struct table *table, struct wish wish, const struct judg
 {
     size_t pages = table->pages, most = wish.limit < pages ? wish.limit : pages, found = 0;
     wish.limit = most;
-    uint64_t *out = malloc((most + MOST_REFUSED) * sizeof *out);
-    if (out == NULL) {
-        return PyErr_NoMemory();
+    uint64_t *out = malloc((most + 1) * sizeof *out);
+    struct candidate *listed = malloc((most + MOST_REFUSED) * sizeof *listed);
+    if (out != NULL && listed != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        found = choose(table, &wish, judge, listed, out);
+        Py_END_ALLOW_THREADS
     }
-    Py_BEGIN_ALLOW_THREADS
-    found = choose(table, &wish, judge, out);
-    Py_END_ALLOW_THREADS
-    PyObject *bytes = PyBytes_FromStringAndSize((char *)out, (Py_ssize_t)(found * sizeof *out));
+    PyObject *bytes = out == NULL || listed == NULL ? PyErr_NoMemory() : PyBytes_FromStringAndSize((char *)out, (Py_ssize_t)(found * sizeof *out));
+    free(listed);
     free(out);
     return bytes;
 }
@@ -190,7 +195,35 @@ static PyObject *place(PyObject *self, PyObject *args)
     for (Py_ssize_t n = 0; n < addresses.len / 8; n++) {
         struct chunk *chunk = table_chunk(table, address[n], false);
         if (chunk != NULL) {
-            chunk->tier[(address[n] - chunk->base) >> PAGE_SHIFT] = fast ? TIER_FAST : TIER_SLOW;
+            unsigned i = (unsigned)((address[n] - chunk->base) >> PAGE_SHIFT);
+            chunk->tier[i] = fast ? TIER_FAST : TIER_SLOW;
+            chunk->refusals[i] = 0;
+        }
+    }
+    pthread_mutex_unlock(&table->lock);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&addresses);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(refuse_doc, "refuse(addresses)\n--\n\nNotes that pages did not move: each rests for a round, and twice as long each time.");
+static PyObject *refuse(PyObject *self, PyObject *args)
+{
+    struct table *table = own(self);
+    Py_buffer addresses;
+    if (!PyArg_ParseTuple(args, "y*:refuse", &addresses)) {
+        return NULL;
+    }
+    const uint64_t *address = addresses.buf;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&table->lock);
+    for (Py_ssize_t n = 0; n < addresses.len / 8; n++) {
+        struct chunk *chunk = table_chunk(table, address[n], false);
+        if (chunk != NULL) {
+            unsigned i = (unsigned)((address[n] - chunk->base) >> PAGE_SHIFT);
+            /* One more than it rests: the next round's judgement takes one away. */
+            chunk->rests[i] = (uint8_t)((1u << chunk->refusals[i]) + 1);
+            chunk->refusals[i] += chunk->refusals[i] < MAX_REFUSALS;
         }
     }
     pthread_mutex_unlock(&table->lock);
@@ -235,7 +268,10 @@ static PyObject *see(PyObject *self, PyObject *args)
     if (count >= 0) {
         Py_BEGIN_ALLOW_THREADS
         pthread_mutex_lock(&table->lock);
-        EACH_PAGE(table, chunk->hotness[i] *= 1.0f - k;)
+        EACH_PAGE(table, {
+            chunk->hotness[i] *= 1.0f - k;
+            chunk->flags[i] |= PAGE_LOOKED_AT;
+        })
         for (Py_ssize_t n = 0; n < count; n++) {
             struct chunk *chunk = table_chunk(table, addresses[n], true);
             if (chunk == NULL) {
@@ -427,6 +463,7 @@ static PyMethodDef methods[] = {
     {"coldest_fast", coldest_fast, METH_VARARGS, coldest_fast_doc},
     {"hottest_slow", hottest_slow, METH_VARARGS, hottest_slow_doc},
     {"place", place, METH_VARARGS, place_doc},
+    {"refuse", refuse, METH_VARARGS, refuse_doc},
     {"see", see, METH_VARARGS, see_doc},
     {"hotness", hotness, METH_O, hotness_doc},
     {"pages", pages, METH_NOARGS, pages_doc},

@@ -70,3 +70,59 @@ def test_heat_is_a_mean_by_address() -> None:
     with pytest.raises(ValueError, match="0 bins"):
         table.inner.heat(0)
     assert list(array("f", NativeTable().inner.heat(2))) == [0.0, 0.0]
+
+
+def test_a_number_that_asks_the_table_while_it_is_told_does_not_hang() -> None:
+    table = NativeTable()
+
+    class Asking(float):
+        def __float__(self) -> float:
+            raise AssertionError("a float is read without its methods")
+
+    class Number:
+        def __float__(self) -> float:
+            return float(len(table.pages()[0]))
+
+    table.inner.see({PAGE: Number(), 2 * PAGE: Asking(3.0)}, 1.0)  # type: ignore[dict-item]
+    assert (table.hotness(PAGE), table.hotness(2 * PAGE)) == (0.0, 3.0)
+
+
+def test_a_page_is_found_cold_by_looks_at_it_and_not_by_rounds() -> None:
+    for table in (PageTable(PAGE), NativeTable()):
+        see = table.see_pages if isinstance(table, PageTable) else lambda pages, table=table: table.inner.see(pages, 0.5)
+        see({PAGE: 0.0})
+        for _ in range(3):
+            table.judge(1)
+        assert not table.coldest_fast(1, 2, 9)
+        see({PAGE: 0.0})
+        table.judge(1)
+        assert list(table.coldest_fast(1, 2, 9)) == [PAGE]
+
+
+def test_of_cold_pages_the_coldest_go_first_and_equal_ones_not_by_address() -> None:
+    warm, dead = range(0, 100), range(100, 300)
+    for table in (PageTable(PAGE, k=1.0), NativeTable()):
+        pages = {n * PAGE: 0.5 if n in warm else 0.0 for n in (*warm, *dead)}
+        table.see_pages(pages) if isinstance(table, PageTable) else table.inner.see(pages, 1.0)
+        chosen = [address // PAGE for address in table.coldest_fast(1, 0, 250)]
+        assert set(chosen[:200]) == set(dead), "a page that is used now and then goes after those that are not"
+        assert chosen[:200] != sorted(chosen[:200])
+
+
+def test_a_page_that_does_not_move_rests_twice_as_long_each_time() -> None:
+    for table in (PageTable(PAGE, k=1.0), NativeTable()):
+        table.see_pages({PAGE: 0.0}) if isinstance(table, PageTable) else table.inner.see({PAGE: 0.0}, 1.0)
+        rests = []
+        for _ in range(9):
+            rests.append(0)
+            table.refuse(array("Q", [PAGE]))
+            table.judge(1)
+            while not table.coldest_fast(1, 0, 1):
+                rests[-1] += 1
+                table.judge(1)
+        assert rests == [1, 2, 4, 8, 16, 32, 64, 64, 64]
+        table.place(array("Q", [PAGE]), fast=True)
+        table.refuse(array("Q", [PAGE]))
+        table.judge(1)
+        table.judge(1)
+        assert list(table.coldest_fast(1, 0, 1)) == [PAGE]

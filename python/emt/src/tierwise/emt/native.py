@@ -46,6 +46,10 @@ class NativeTable:
         """Notes in which tier pages are."""
         self.inner.place(addresses, fast)
 
+    def refuse(self, addresses: array[int]) -> None:
+        """Notes that pages did not move."""
+        self.inner.refuse(addresses)
+
     def hotness(self, address: int) -> float:
         """Of the page at an address."""
         return self.inner.hotness(address)

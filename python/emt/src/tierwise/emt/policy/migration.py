@@ -28,6 +28,7 @@ class Table(Protocol):
     def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]: ...
     def hottest_slow(self, h: int, limit: int) -> array[int]: ...
     def place(self, addresses: array[int], fast: bool) -> None: ...
+    def refuse(self, addresses: array[int]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class Migration:
         patience = self._demotion.patience(eagerness)
 
         room = free_fast_pages - self._reserve
-        wanted = min(histogram.hotter_in_slow(h), most_moves)
+        # Not by the histogram: pages that do not move need no room.
+        wanted = len(self._table.hottest_slow(h, most_moves))
         lacking = min(max(0, wanted - room), most_moves)
         demoted, not_demoted = self._move(self._table.coldest_fast(h, patience, lacking), fast=False)
         coming = min(wanted, max(0, room + demoted))
@@ -88,4 +90,6 @@ class Migration:
         """Moves pages to a tier; how many are there then, and how many are not."""
         arrived = self._mover.move(addresses, fast)
         self._table.place(arrived, fast)
+        there = set(arrived)
+        self._table.refuse(array("Q", [address for address in addresses if address not in there]))
         return len(arrived), len(addresses) - len(arrived)

@@ -24,6 +24,15 @@ from .cooling import DEFAULT_K, cooled
 
 #: Colder in more samplings than this makes no difference to any way of demotion; the extension keeps it in a byte.
 MOST_COLD = 255
+#: A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16 seconds at the default interval.
+MOST_REFUSALS = 6
+#: Of Fibonacci hashing.
+_LOTS = 0x9E3779B97F4A7C15
+
+
+def lot(address: int) -> int:
+    """The place of a page among equally hot ones, which has nothing to do with those of its neighbours."""
+    return (address >> 12) * _LOTS >> 32 & 0xFFFFFFFF
 
 
 @dataclass(slots=True)
@@ -33,6 +42,12 @@ class Page:
     hotness: float = 0.0
     fast: bool = True
     cold_samplings: int = 0
+    looked_at: bool = False
+    """Since it was last judged."""
+    refusals: int = 0
+    """In a row: how often it was asked to move and did not."""
+    rests: int = 0
+    """Rounds in which it is not asked."""
 
 
 class PageTable:
@@ -59,6 +74,7 @@ class PageTable:
         for address in pages:
             self._pages.setdefault(address, Page())
         for address, page in self._pages.items():
+            page.looked_at = True
             page.hotness = cooled(page.hotness, pages.get(address, 0.0), self._k)
 
     def hotness(self, address: int) -> float:
@@ -75,6 +91,15 @@ class PageTable:
         for address in addresses:
             if page := self._pages.get(address):
                 page.fast = fast
+                page.refusals = 0
+
+    def refuse(self, addresses: Iterable[int]) -> None:
+        """Pages did not move: each rests for a round, and twice as long each time."""
+        for address in addresses:
+            if page := self._pages.get(address):
+                # One more than it rests: the next round's judgement takes one away.
+                page.rests = (1 << page.refusals) + 1
+                page.refusals = min(MOST_REFUSALS, page.refusals + 1)
 
     def forget(self, addresses: Iterable[int]) -> None:
         """The pages are gone."""
@@ -89,25 +114,27 @@ class PageTable:
         return Histogram(tuple(fast), tuple(slow))
 
     def judge(self, h: int) -> None:
-        """A sampling finds the pages below bucket h cold: the count that lazy demotion goes by."""
+        """A round finds pages below bucket h cold: lazy demotion goes by how many looks at a page did so in a row."""
         for page in self._pages.values():
             cold = bucket(page.hotness) < h
-            page.cold_samplings = min(MOST_COLD, page.cold_samplings + 1) if cold else 0
+            page.cold_samplings = min(MOST_COLD, page.cold_samplings + page.looked_at) if cold else 0
+            page.looked_at = False
+            page.rests = max(0, page.rests - 1)
 
     def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]:
-        """Fast pages below bucket h that were cold so many samplings in a row; the coldest bucket first, then by address."""
+        """Fast pages below bucket h that were cold so many samplings in a row; the coldest first, then by lot."""
         found = [
-            (bucket(page.hotness), address)
+            (page.hotness, lot(address), address)
             for address, page in self._pages.items()
-            if page.fast and page.cold_samplings >= patience and bucket(page.hotness) < h
+            if page.fast and not page.rests and page.cold_samplings >= patience and bucket(page.hotness) < h
         ]
-        return array("Q", [address for _, address in sorted(found)[:limit]])
+        return array("Q", [address for *_, address in sorted(found)[:limit]])
 
     def hottest_slow(self, h: int, limit: int) -> array[int]:
-        """Slow pages in bucket h and above; the hottest bucket first, then by address."""
+        """Slow pages in bucket h and above; the hottest first, then by lot."""
         found = [
-            (-bucket(page.hotness), address)
+            (-page.hotness, lot(address), address)
             for address, page in self._pages.items()
-            if not page.fast and bucket(page.hotness) >= h
+            if not page.fast and not page.rests and bucket(page.hotness) >= h
         ]
-        return array("Q", [address for _, address in sorted(found)[:limit]])
+        return array("Q", [address for *_, address in sorted(found)[:limit]])

@@ -37,12 +37,14 @@ class Stairs(Program):
     def __init__(
         self, folder: Path, name: str, cgroup: Cgroup | None = None, user: int | None = None, **options: object
     ) -> None:
-        self.report = folder / f"{name}.report"
+        # It writes its report beside, and renames it: another user needs a directory for that.
+        reports = folder if user is None else folder / f"{name}.reports"
+        self.report = reports / f"{name}.report"
         self.report.unlink(missing_ok=True)
         become: list[str] = []
         if user is not None:
-            # It writes its report beside, and renames it.
-            folder.chmod(0o777)
+            reports.mkdir(exist_ok=True)
+            reports.chmod(0o777)
             become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         words = [*become, "stairs", *(f"{key}={value}" for key, value in options.items()), f"report={self.report}"]
         super().__init__(words, folder / f"{name}.out", cgroup)

@@ -36,6 +36,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("zoneinfo", zoneinfo),
     ("lru_gen", lru_gen),
     ("damon_record", damon_record),
+    ("settings_state", settings_state),
     ("qmp", qmp),
     ("guest_name", guest_name),
     ("mqueue", mqueue),
@@ -147,6 +148,11 @@ pub fn lru_gen(bytes: &[u8]) {
         assert_eq!(one.take(line, &mut of_one), root.take(line, &mut all));
     }
     assert!(of_one.len() <= all.len());
+}
+
+/// The state file of changed settings.
+pub fn settings_state(bytes: &[u8]) {
+    crate::settings::fuzz_state(bytes);
 }
 
 /// The record of DAMON's threads, and that what was read is written the same.

@@ -1,4 +1,4 @@
-//! Every parser of what a tenant's service answers, as a function of bytes: what the fuzz targets call.
+//! Every parser of what services, clients and the daemon send to each other, as a function of bytes: what the fuzz targets call.
 //!
 //! Each parses, and asserts what holds whatever the bytes are.
 
@@ -13,7 +13,25 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("resp", resp),
     ("memcached", memcached),
     ("http_head", http_head),
+    ("http_request", http_request),
+    ("control_request", control_request),
+    ("control_answer", control_answer),
 ];
+
+/// What a client sends to the HTTP server.
+pub fn http_request(bytes: &[u8]) {
+    crate::http::fuzzing::request(bytes);
+}
+
+/// A command on the control socket.
+pub fn control_request(bytes: &[u8]) {
+    crate::control::fuzzing::request(bytes);
+}
+
+/// The daemon's answer on the control socket.
+pub fn control_answer(bytes: &[u8]) {
+    crate::control::fuzzing::answer(bytes);
+}
 
 /// A histogram in Prometheus' text format: it is the same however the text is cut, and has at most one reading.
 pub fn prometheus(bytes: &[u8]) {

@@ -10,5 +10,18 @@ mod keeper;
 mod knob;
 mod state;
 
+/// Parses a state file's bytes: what it holds is written and read as the same, and a refusal is one short line.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn fuzz_state(bytes: &[u8]) {
+    match state::parse(bytes) {
+        Ok(Some(state)) => {
+            let written = serde_json::to_vec(&state).unwrap_or_default();
+            assert_eq!(state::parse(&written), Ok(Some(state)));
+        }
+        Ok(None) => {}
+        Err(said) => assert!(said.len() < 1 << 14 && !said.contains('\n'), "{said:?}"),
+    }
+}
+
 pub use keeper::{Fate, Report, Settings, restore_after};
 pub use knob::Knob;

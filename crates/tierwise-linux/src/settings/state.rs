@@ -52,6 +52,12 @@ pub(super) fn read(path: &Path, boot_id: &str) -> Result<Found<State>> {
     state_file::read(path, "boot_id", boot_id, check)
 }
 
+/// As [`read`], of bytes; for the fuzz targets.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn parse(bytes: &[u8]) -> std::result::Result<Option<State>, String> {
+    state_file::parse(bytes, "boot_id", "this-boot", check)
+}
+
 /// What a file may say and this version cannot act on.
 fn check(state: &State) -> std::result::Result<(), String> {
     if state.version != VERSION {

@@ -5,6 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tierwise_linux::bytes::shown;
+
 use super::protocol::{Command, Reply};
 use super::until::Until;
 
@@ -56,7 +58,11 @@ pub fn call(socket: &Path, command: &Command) -> Result<Reply, ClientError> {
 
 /// The answer in a line.
 pub(super) fn parse(line: &[u8]) -> Result<Reply, String> {
-    serde_json::from_slice(line).map_err(|e| format!("not an answer of tierwised: {e}"))
+    // The parser's message may quote the line.
+    let unfit = |e: serde_json::Error| {
+        format!("not an answer of tierwised: {}", shown(e.to_string().as_bytes()))
+    };
+    serde_json::from_slice(line).map_err(unfit)
 }
 
 fn exchange(stream: &UnixStream, command: &Command) -> io::Result<Vec<u8>> {

@@ -11,6 +11,8 @@
 //! ```
 
 mod client;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod protocol;
 mod queue;
 mod server;

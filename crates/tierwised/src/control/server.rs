@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use crossbeam_channel::{Sender, bounded};
+use tierwise_linux::bytes::shown;
 use tierwise_linux::state_file::private_directory;
 
 use super::protocol::{Command, Reply};
@@ -175,7 +176,10 @@ fn handle(line: &[u8], requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
 
 /// The command in a line.
 pub(super) fn parse(line: &[u8]) -> Result<Command, String> {
-    serde_json::from_slice(line).map_err(|e| format!("no such command: {e}"))
+    // The parser's message may quote the line.
+    let unfit =
+        |e: serde_json::Error| format!("no such command: {}", shown(e.to_string().as_bytes()));
+    serde_json::from_slice(line).map_err(unfit)
 }
 
 /// Has a command carried out between two rounds, and waits for what came of it.

@@ -30,6 +30,8 @@ mod api;
 mod app;
 mod connection;
 mod events;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod guard;
 mod metrics;
 mod openmetrics;

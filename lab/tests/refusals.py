@@ -38,7 +38,8 @@ def one_node_is_only_observed(guest: Guest) -> None:
     assert "only observes" in said and "node 0" in said, said
     assert "shop" in said and stairs.running(), said
     # It could not manage, and doctor says so by its exit code.
-    asked = subprocess.run(["tierwise", "doctor"], capture_output=True, text=True, check=False)
+    words = ("tierwise", "doctor", "--config", str(daemon.config))
+    asked = subprocess.run(words, capture_output=True, text=True, check=False)
     assert asked.returncode == 1 and "only observe" in asked.stderr, asked
 
 

@@ -43,6 +43,7 @@ class Stairs(Program):
         self.report.unlink(missing_ok=True)
         become: list[str] = []
         if user is not None:
+            folder.chmod(0o711)
             reports.mkdir(exist_ok=True)
             reports.chmod(0o777)
             become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]

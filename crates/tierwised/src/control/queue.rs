@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use tierwise_linux::error::Result;
 use tierwise_linux::mqueue::{Message, Queue};
 
 use super::protocol::Command;
 use super::server::{Request, ask};
 use crate::config::TenantConfig;
+use crate::system::optional::Feature;
 
 /// How long it takes at most until a daemon that ends has removed its queue.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -21,6 +23,30 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub struct Listener {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    failures: Receiver<String>,
+}
+
+impl Feature for Listener {
+    fn failures(&self) -> Receiver<String> {
+        self.failures.clone()
+    }
+}
+
+/// The part of a queue that the thread uses.
+trait Inbox {
+    fn wait(&mut self, patience: Duration);
+
+    fn receive(&mut self) -> Result<Option<std::result::Result<Message, String>>>;
+}
+
+impl Inbox for Queue {
+    fn wait(&mut self, patience: Duration) {
+        Self::wait(self, patience);
+    }
+
+    fn receive(&mut self) -> Result<Option<std::result::Result<Message, String>>> {
+        Self::receive(self)
+    }
 }
 
 impl Listener {
@@ -32,10 +58,15 @@ impl Listener {
         let queue = Queue::open(name)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name("queue".into())
-            .spawn(move || read_on(queue, &stopped, &requests, &wake))?;
-        Ok(Self { stop, thread: Some(thread) })
+        let (broken, failures) = bounded(1);
+        let read = move || {
+            if let Err(e) = read_on(queue, &stopped, &requests, &wake) {
+                // Without a receiver the daemon is ending.
+                let _ = broken.send(e.to_string());
+            }
+        };
+        let thread = thread::Builder::new().name("queue".into()).spawn(read)?;
+        Ok(Self { stop, thread: Some(thread), failures })
     }
 }
 
@@ -49,25 +80,31 @@ impl Drop for Listener {
     }
 }
 
-fn read_on(mut queue: Queue, stop: &AtomicBool, requests: &Sender<Request>, wake: &Sender<()>) {
+/// Reads until it is told to stop.
+///
+/// # Errors
+/// The kernel refuses to hand out messages.
+fn read_on(
+    mut queue: impl Inbox,
+    stop: &AtomicBool,
+    requests: &Sender<Request>,
+    wake: &Sender<()>,
+) -> Result<()> {
     while !stop.load(Ordering::Relaxed) {
         queue.wait(PATIENCE);
-        let problem = match queue.receive() {
-            Ok(None) => continue,
-            Ok(Some(Ok(message))) => {
+        let problem = match queue.receive()? {
+            None => continue,
+            Some(Ok(message)) => {
                 let reply = ask(command(message), requests, wake);
                 reply.error.filter(|_| !reply.ok)
             }
-            Ok(Some(Err(problem))) => Some(problem),
-            Err(e) => {
-                tracing::error!("{e}: reads no more messages");
-                return;
-            }
+            Some(Err(problem)) => Some(problem),
         };
         if let Some(problem) = problem {
             tracing::warn!("message queue: {problem}");
         }
     }
+    Ok(())
 }
 
 fn command(message: Message) -> Command {
@@ -81,7 +118,8 @@ fn command(message: Message) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use crossbeam_channel::{bounded, unbounded};
+    use crossbeam_channel::unbounded;
+    use tierwise_linux::error::LinuxError;
 
     use super::super::protocol::Reply;
     use super::*;
@@ -96,6 +134,31 @@ mod tests {
             assert_eq!(libc::mq_send(to, text.as_ptr().cast(), text.len(), 0), 0);
             libc::mq_close(to);
         }
+    }
+
+    struct Broken(u32);
+
+    impl Inbox for Broken {
+        fn wait(&mut self, _: Duration) {}
+
+        fn receive(&mut self) -> Result<Option<std::result::Result<Message, String>>> {
+            self.0 += 1;
+            match self.0 {
+                1 => Ok(Some(Err("found \"begin\"".to_owned()))),
+                _ => Err(LinuxError::file(
+                    std::path::Path::new("/dev/mqueue/tierwise"),
+                    "receive",
+                    std::io::Error::from_raw_os_error(libc::EBADF),
+                )),
+            }
+        }
+    }
+
+    #[test]
+    fn broken_queue_ends_with_its_reason() {
+        let stop = AtomicBool::new(false);
+        let error = read_on(Broken(0), &stop, &unbounded().0, &bounded(1).0).unwrap_err();
+        assert!(error.to_string().contains("/dev/mqueue/tierwise"), "{error}");
     }
 
     #[test]

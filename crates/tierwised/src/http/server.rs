@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use super::connection::Connection;
 use super::places::{Place, Places};
 use super::router;
+use crate::system::optional::Feature;
 use crate::view::Snapshot;
 
 /// How long answers under way may take after the stop; a local reader has any of them in milliseconds.
@@ -97,6 +98,8 @@ impl Server {
         self.address
     }
 }
+
+impl Feature for Server {}
 
 impl Drop for Server {
     fn drop(&mut self) {

@@ -1,12 +1,12 @@
-//! Features that the daemon can do without: one that cannot start is tried again, and nothing else
-//! waits for it.
+//! Features that the daemon can do without: one that cannot start, or that breaks down, is tried
+//! again, and nothing else waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 
 /// The first wait. What a service manager starts beside the daemon is up or gone within seconds.
 const MIN_WAIT: Duration = Duration::from_secs(1);
@@ -29,6 +29,14 @@ impl Unavailable {
     }
 }
 
+/// What an attempt to start a feature yields.
+pub trait Feature: Send + 'static {
+    /// Receives the reason if the feature breaks down while it runs.
+    fn failures(&self) -> Receiver<String> {
+        never()
+    }
+}
+
 /// A feature that runs, or is tried again until it does. Dropping it ends both.
 pub struct Optional {
     stop: Option<Sender<()>>,
@@ -41,7 +49,7 @@ impl Optional {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn start<T: Send + 'static>(
+    pub fn start<T: Feature>(
         name: &'static str,
         unavailable: &Unavailable,
         attempt: impl FnMut() -> anyhow::Result<T> + Send + 'static,
@@ -49,28 +57,19 @@ impl Optional {
         Self::start_with(name, unavailable, attempt, MIN_WAIT)
     }
 
-    fn start_with<T: Send + 'static>(
+    fn start_with<T: Feature>(
         name: &'static str,
         unavailable: &Unavailable,
         mut attempt: impl FnMut() -> anyhow::Result<T> + Send + 'static,
         wait: Duration,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = bounded(0);
-        let unavailable = unavailable.clone();
+        let retried = Retried { name, unavailable: unavailable.clone(), stopped, first_wait: wait };
         let first = attempt();
         if let Err(e) = &first {
-            tracing::warn!("{e:#}; {name} is off until then, and tried again");
-            unavailable.lock().insert(name, format!("{e:#}"));
+            retried.refuse(&format!("{e:#}"));
         }
-        let run = move || {
-            let running = match first {
-                Ok(feature) => Some(feature),
-                Err(_) => again(name, &unavailable, attempt, &stopped, wait),
-            };
-            // Nothing is sent: the other end is dropped to end the feature.
-            let _ = stopped.recv();
-            drop(running);
-        };
+        let run = move || retried.keep_running(first.ok(), attempt);
         let thread = thread::Builder::new().name(name.into()).spawn(run)?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
@@ -86,24 +85,57 @@ impl Drop for Optional {
     }
 }
 
-fn again<T>(
+/// One feature, as its own thread sees it.
+struct Retried {
     name: &'static str,
-    unavailable: &Unavailable,
-    mut attempt: impl FnMut() -> anyhow::Result<T>,
-    stopped: &Receiver<()>,
-    mut wait: Duration,
-) -> Option<T> {
-    loop {
-        let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) else { return None };
-        wait = (wait * 2).min(MAX_WAIT);
-        match attempt() {
-            Ok(feature) => {
-                tracing::info!("{name} has started");
-                unavailable.lock().remove(name);
-                return Some(feature);
+    unavailable: Unavailable,
+    /// Nothing is sent: the other end is dropped to end the feature.
+    stopped: Receiver<()>,
+    first_wait: Duration,
+}
+
+impl Retried {
+    fn refuse(&self, reason: &str) {
+        let name = self.name;
+        tracing::warn!("{reason}; {name} is off until an attempt succeeds");
+        self.unavailable.lock().insert(name, reason.to_owned());
+    }
+
+    fn keep_running<T: Feature>(
+        &self,
+        mut running: Option<T>,
+        mut attempt: impl FnMut() -> anyhow::Result<T>,
+    ) {
+        loop {
+            let Some(feature) = running.take().or_else(|| self.retry(&mut attempt)) else { return };
+            select! {
+                recv(self.stopped) -> _ => return,
+                // The other end goes with a feature whose thread has panicked.
+                recv(feature.failures()) -> reason => {
+                    self.refuse(&reason.unwrap_or_else(|_| "its thread has ended".to_owned()));
+                }
             }
-            Err(e) => {
-                unavailable.lock().insert(name, format!("{e:#}"));
+        }
+    }
+
+    /// Attempts after growing waits until one succeeds; `None` if the daemon ends before.
+    fn retry<T>(&self, attempt: &mut impl FnMut() -> anyhow::Result<T>) -> Option<T> {
+        let mut wait = self.first_wait;
+        loop {
+            select! {
+                recv(self.stopped) -> _ => return None,
+                recv(after(wait)) -> _ => {}
+            }
+            wait = (wait * 2).min(MAX_WAIT);
+            match attempt() {
+                Ok(feature) => {
+                    tracing::info!("{} has started", self.name);
+                    self.unavailable.lock().remove(self.name);
+                    return Some(feature);
+                }
+                Err(e) => {
+                    self.unavailable.lock().insert(self.name, format!("{e:#}"));
+                }
             }
         }
     }
@@ -116,9 +148,17 @@ mod tests {
 
     use super::*;
 
-    struct Feature(Sender<&'static str>);
+    struct Told(Sender<&'static str>, Receiver<String>);
 
-    impl Drop for Feature {
+    impl Feature for Told {
+        fn failures(&self) -> Receiver<String> {
+            self.1.clone()
+        }
+    }
+
+    impl Feature for () {}
+
+    impl Drop for Told {
         fn drop(&mut self) {
             self.0.send("ended").unwrap();
         }
@@ -135,7 +175,7 @@ mod tests {
                 bail!("the port is in use");
             }
             said.send("started").unwrap();
-            Ok(Feature(said.clone()))
+            Ok(Told(said.clone(), never()))
         };
         let wait = Duration::from_millis(1);
         let feature = Optional::start_with("http", &unavailable, attempt, wait).unwrap();
@@ -143,6 +183,27 @@ mod tests {
         assert_eq!(heard.iter().find(|what| *what != "busy"), Some("started"));
         drop(feature);
         assert_eq!(heard.recv().unwrap(), "ended");
+        assert_eq!(unavailable.list(), []);
+    }
+
+    #[test]
+    fn broken_feature_is_listed_and_restarted() {
+        let (unavailable, (events, seen)) = (Unavailable::default(), unbounded());
+        let (broken, failures) = unbounded();
+        let (list, attempted) = (unavailable.clone(), events);
+        let attempt = move || {
+            let reasons = list.list();
+            attempted.send(if reasons.is_empty() { "started" } else { "restarted" }).unwrap();
+            Ok(Told(attempted.clone(), failures.clone()))
+        };
+        let wait = Duration::from_millis(1);
+        let feature = Optional::start_with("queue", &unavailable, attempt, wait).unwrap();
+        assert_eq!(seen.recv().unwrap(), "started");
+        broken.send("the queue is gone".to_owned()).unwrap();
+        assert_eq!(seen.recv().unwrap(), "ended");
+        assert_eq!(seen.recv().unwrap(), "restarted");
+        drop(feature);
+        assert_eq!(seen.recv().unwrap(), "ended");
         assert_eq!(unavailable.list(), []);
     }
 

@@ -210,6 +210,7 @@ fn counters(second: u64) -> Counters {
         promote_fail: vec![failed("busy", second / 50), failed("target_full", second / 200)],
         demote_success,
         demote_fail: vec![failed("gone", 2)],
+        pages_in_doubt: 0,
         // A block is a huge page.
         moved_bytes: (promote_success + demote_success) << 21,
         promoted_cache_bytes: 0,
@@ -226,7 +227,7 @@ fn cost(second: u64) -> Cost {
         cpu_seconds: second as f64 * 0.0074,
         damon_seconds: second as f64 * 0.0041,
         moving_seconds: second as f64 * 0.0024,
-        talking_seconds: second as f64 * 0.0011,
+        polling_seconds: second as f64 * 0.0011,
         budget_percent: 1.0,
         stretch: 1.5,
         rss_bytes: 14 << 20,

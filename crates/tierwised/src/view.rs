@@ -159,6 +159,10 @@ pub struct Counters {
     pub demote_fail: Vec<Failed>,
     /// Bytes moved.
     pub moved_bytes: u64,
+    /// Base pages moved in a call during which their process exited: the daemon cannot verify whose
+    /// they were.
+    #[serde(default)]
+    pub pages_in_doubt: u64,
     /// Bytes of page cache that the kernel was told to promote and did, as it last counted.
     #[serde(default)]
     pub promoted_cache_bytes: u64,
@@ -202,9 +206,10 @@ pub struct Cost {
     pub damon_seconds: f64,
     /// Those of them that went into moving pages, verification included.
     pub moving_seconds: f64,
-    /// Those of them that went into talking to tenants' services and virtual machines. Each has a budget of its own.
+    /// CPU seconds of polling tenants' services and virtual machines. Each endpoint has a budget of
+    /// its own.
     #[serde(default)]
-    pub talking_seconds: f64,
+    pub polling_seconds: f64,
     /// What it may use.
     pub budget_percent: f64,
     /// Its intervals are so many times as long as configured, to stay within the budget.

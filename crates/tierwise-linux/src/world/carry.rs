@@ -85,6 +85,11 @@ impl<C: Calls> Carrier<C> {
         self.mover.tally().bytes
     }
 
+    /// Pages moved in a call during which their process exited.
+    pub fn pages_in_doubt(&self) -> u64 {
+        self.mover.tally().in_doubt
+    }
+
     /// Processor time spent on moving since the last call.
     pub fn take_cpu(&mut self) -> Duration {
         std::mem::take(&mut self.cpu)

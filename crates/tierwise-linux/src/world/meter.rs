@@ -2,7 +2,7 @@
 //!
 //! Averaged over ten seconds. Above the budget everything is done half as often again, down to a sixty-fourth; well below it,
 //! more often again. Above the cap nothing is looked at until the average is below the budget. Moving is paid for
-//! from an allowance of its own, by bytes: it is what Tierwise is there for, and is reported beside. So is what talking to
+//! from an allowance of its own, by bytes: it is what Tierwise is there for, and is reported beside. So is what polling
 //! tenants' services costs: each of these has a budget of its own.
 //!
 //! ```
@@ -54,7 +54,7 @@ pub struct Meter {
     caching: Duration,
     moving: Duration,
     /// With tenants, each of which has a budget of its own for that.
-    talking: Duration,
+    polling: Duration,
     total: Duration,
     stretch: f64,
     suspended: bool,
@@ -73,7 +73,7 @@ impl Meter {
             looking: Duration::ZERO,
             caching: Duration::ZERO,
             moving: Duration::ZERO,
-            talking: Duration::ZERO,
+            polling: Duration::ZERO,
             total: Duration::ZERO,
             stretch: 1.0,
             suspended: false,
@@ -97,8 +97,8 @@ impl Meter {
     }
 
     /// Talking to tenants' services and guests has used so much since it began.
-    pub fn talking(&mut self, total: Duration) {
-        self.talking = self.talking.max(total);
+    pub fn polling(&mut self, total: Duration) {
+        self.polling = self.polling.max(total);
     }
 
     /// Reads this process's clock.
@@ -109,11 +109,11 @@ impl Meter {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
         self.total = Duration::new(time.tv_sec.unsigned_abs(), nanos) + self.kernel();
-        self.spent(now, self.total.saturating_sub(self.moving + self.talking));
+        self.spent(now, self.total.saturating_sub(self.moving + self.polling));
         Ok(())
     }
 
-    /// So much processor time was used until now, moving and talking left out. Judged once a second.
+    /// So much processor time was used until now, moving and polling left out. Judged once a second.
     pub fn spent(&mut self, now: Timestamp, total: Duration) {
         if self.filled > 0 && now.since(self.seconds[self.filled - 1].0) < Duration::from_secs(1) {
             return;
@@ -143,7 +143,7 @@ impl Meter {
         }
     }
 
-    /// Part of one processor used of late, moving and talking left out.
+    /// Part of one processor used of late, moving and polling left out.
     pub fn used(&self) -> f64 {
         let Some(&(last, total)) = self.seconds[..self.filled].last() else { return self.judged };
         let (first, before) = self.seconds[0];
@@ -165,9 +165,9 @@ impl Meter {
         self.moving
     }
 
-    /// What of it went into talking to tenants.
-    pub fn talking_so_far(&self) -> Duration {
-        self.talking
+    /// CPU time of polling tenants.
+    pub fn polling_so_far(&self) -> Duration {
+        self.polling
     }
 
     /// What of it the kernel's threads used.
@@ -191,11 +191,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_talking_to_tenants_costs_is_not_of_the_budget() {
+    fn polling_tenants_is_not_budgeted() {
         let mut meter = Meter::new(1e-9, 1e-9);
         meter.read(Timestamp::ZERO).unwrap();
         for second in 1..=10 {
-            meter.talking(Duration::from_secs(1000 * second));
+            meter.polling(Duration::from_secs(1000 * second));
             meter.read(Timestamp::ZERO + Duration::from_secs(second)).unwrap();
         }
         assert!(meter.total() > Duration::ZERO);

@@ -239,6 +239,11 @@ impl<C: Calls> LiveWorld<C> {
         self.carrier.moved_bytes()
     }
 
+    /// Pages moved in a call during which their process exited: they may belong to another process.
+    pub fn pages_in_doubt(&self) -> u64 {
+        self.carrier.pages_in_doubt()
+    }
+
     /// Free base pages by tier when the world was last observed, those on the processors' lists included.
     pub fn free(&self) -> &[Pages] {
         self.room.free()
@@ -270,8 +275,8 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     /// Talking to tenants' services and guests has used so much of this process's time, which is not of the budget.
-    pub fn talking(&mut self, total: Duration) {
-        self.meter.talking(total);
+    pub fn polling(&mut self, total: Duration) {
+        self.meter.polling(total);
     }
 
     /// Takes what happened since the last call.

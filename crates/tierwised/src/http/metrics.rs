@@ -66,6 +66,13 @@ pub(super) const METRICS: &[Metric] = &[
         },
     ),
     counter(
+        "pages_in_doubt",
+        "",
+        &[],
+        "Base pages moved in a call during which their process exited, and therefore not verified.",
+        |s, out| out.one(s.counters.pages_in_doubt),
+    ),
+    counter(
         "faults",
         "",
         &["scope"],
@@ -205,6 +212,13 @@ pub(super) const METRICS: &[Metric] = &[
         |s, out| {
             out.one(s.cost.moving_seconds);
         },
+    ),
+    counter(
+        "polling_cpu",
+        "seconds",
+        &[],
+        "CPU time of polling tenants' latency endpoints and guests.",
+        |s, out| out.one(s.cost.polling_seconds),
     ),
     gauge("cpu_use", "ratio", &[], "Use of one processor in the last ten seconds.", |s, out| {
         out.one(s.cost.cpu_percent / PERCENT);

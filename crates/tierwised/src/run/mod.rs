@@ -294,7 +294,7 @@ impl Daemon {
 
     /// Takes in what was read of tenants' latency, and what reading it cost.
     fn hear_latencies(&mut self, at: f64) {
-        self.world.talking(self.peers.cpu());
+        self.world.polling(self.peers.cpu());
         for (tenant, outcome) in self.latency.take() {
             if let Some(reading) = self.latencies.read(&tenant, outcome, at) {
                 let reply =

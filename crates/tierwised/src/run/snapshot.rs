@@ -137,6 +137,7 @@ impl Daemon {
             promoted_cache_bytes: self.cache_promotion.moved().0,
             faults: faults(&self.world),
             strays: metrics.strays,
+            pages_in_doubt: self.world.pages_in_doubt(),
             samples: metrics.samples,
             blocks: self.world.blocks() as u64,
         }
@@ -149,7 +150,7 @@ impl Daemon {
             cpu_seconds: meter.total().as_secs_f64(),
             damon_seconds: meter.kernel().as_secs_f64(),
             moving_seconds: meter.moving_so_far().as_secs_f64(),
-            talking_seconds: meter.talking_so_far().as_secs_f64(),
+            polling_seconds: meter.polling_so_far().as_secs_f64(),
             budget_percent: self.start.config.cpu.budget_percent,
             stretch: meter.stretch(),
             rss_bytes: crate::system::resident_bytes(),

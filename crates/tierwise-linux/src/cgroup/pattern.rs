@@ -9,12 +9,16 @@
 //! | `app-*.scope` | every unit whose name fits |
 //!
 //! Who may make groups below a directory may give them any name. A search by name or wildcard therefore never enters what was
-//! delegated: the groups below `user@UID.service`, and those below a directory that somebody else than the owner of the mount
-//! point may write to. The delegated directory itself may fit: its own name was given above it. A path is the operator's explicit
-//! word: it names its group wherever that is, and so does the part of a pattern before its first wildcard, below which the search begins.
+//! delegated: the groups below `user@UID.service`, those below a directory that systemd has marked as
+//! delegated (`Delegate=` of a container runtime's scope, whose root may be the host's), and those below
+//! a directory that anyone but the owner of the mount point may write to. The delegated directory itself
+//! may match: its own name was given above it. A path is the operator's explicit word: it names its
+//! group wherever that is, and so does the part of a pattern before its first wildcard, below which the
+//! search starts.
 //!
 //! A backslash is an ordinary character, because systemd writes `\x2d` into names.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -22,6 +26,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
+use rustix::fs::lgetxattr;
 
 use super::group::{Buffers, Group};
 use crate::error::{LinuxError, Result, says_gone};
@@ -51,6 +56,39 @@ pub struct Pattern {
     single: bool,
 }
 
+/// Extended attributes by which systemd marks a delegated directory (`systemd.resource-control(5)`).
+/// Only a process with `CAP_SYS_ADMIN` can remove the first; old versions of systemd set it alone, and
+/// a daemon without that capability reads the second alone.
+const DELEGATED: [&CStr; 2] = [c"trusted.delegate", c"user.delegate"];
+
+/// How a delegated directory is recognised.
+#[derive(Clone, Copy)]
+struct Delegation {
+    /// The owner of the mount point.
+    owner: Owner,
+    /// Whether systemd has marked a directory.
+    is_marked: fn(&Path) -> bool,
+}
+
+impl Delegation {
+    /// Whether the groups below a directory may be another user's. One that cannot be examined may
+    /// be.
+    fn covers(self, directory: &Path) -> bool {
+        is_user_manager(directory)
+            || (self.is_marked)(directory)
+            || fs::symlink_metadata(directory)
+                .map_or(true, |of| self.owner.delegates(Owner::of(&of), of.mode()))
+    }
+}
+
+/// Whether an attribute of systemd's says so. A file system without attributes has no marks.
+fn is_marked(directory: &Path) -> bool {
+    let mut value = [0; 8];
+    DELEGATED.iter().any(|name| {
+        matches!(lgetxattr(directory, *name, &mut value), Ok(length) if value[..length] == *b"1")
+    })
+}
+
 /// Who owns the mount point: who else may write to a directory has it delegated.
 #[derive(Debug, Clone, Copy)]
 struct Owner {
@@ -67,13 +105,6 @@ impl Owner {
     fn delegates(self, to: Self, mode: u32) -> bool {
         let by_group = to.gid != self.gid && mode & 0o020 != 0;
         to.uid != self.uid || by_group || mode & 0o002 != 0
-    }
-
-    /// Whether the groups below a directory may be somebody else's. What cannot be examined may be.
-    fn has_delegated(self, folder: &Path) -> bool {
-        is_user_manager(folder)
-            || fs::symlink_metadata(folder)
-                .map_or(true, |of| self.delegates(Self::of(&of), of.mode()))
     }
 }
 
@@ -135,7 +166,10 @@ impl Pattern {
     /// ([`LinuxError::Ambiguous`]); `out` is empty then.
     pub fn groups(&self, roots: &Roots, buffers: &mut Buffers, out: &mut Vec<Group>) -> Result<()> {
         let found = match fs::symlink_metadata(&roots.cgroup) {
-            Ok(mount) => self.find(roots, Owner::of(&mount), buffers, out),
+            Ok(mount) => {
+                let delegation = Delegation { owner: Owner::of(&mount), is_marked };
+                self.find(roots, delegation, buffers, out)
+            }
             // No mount point, no groups.
             Err(e) if says_gone(&e) => {
                 out.clear();
@@ -161,7 +195,7 @@ impl Pattern {
     fn find(
         &self,
         roots: &Roots,
-        owner: Owner,
+        delegation: Delegation,
         buffers: &mut Buffers,
         out: &mut Vec<Group>,
     ) -> Result<()> {
@@ -181,7 +215,9 @@ impl Pattern {
         if start.is_dir() {
             match &self.glob {
                 None => add(start),
-                Some(glob) => self.walk(glob, roots, owner, start, &mut buffers.folders, add)?,
+                Some(glob) => {
+                    self.walk(glob, roots, delegation, start, &mut buffers.folders, add)?;
+                }
             }
         }
         out.truncate(count);
@@ -193,7 +229,7 @@ impl Pattern {
         &self,
         glob: &GlobMatcher,
         roots: &Roots,
-        owner: Owner,
+        delegation: Delegation,
         start: &Path,
         folders: &mut Folders,
         mut add: impl FnMut(&Path),
@@ -206,7 +242,7 @@ impl Pattern {
             }
             let deep = self.depth.is_some_and(|depth| below.components().count() >= depth);
             // Where the search begins is what the operator wrote.
-            let pass = deep || (folder != start && owner.has_delegated(folder));
+            let pass = deep || (folder != start && delegation.covers(folder));
             Ok(if pass { Visit::Pass } else { Visit::Enter })
         })
     }
@@ -305,7 +341,8 @@ mod tests {
         let count = |written: &str, owner| {
             let (mut buffers, mut groups) = (Buffers::default(), Vec::new());
             let pattern = Pattern::parse(written).unwrap();
-            pattern.find(&roots, owner, &mut buffers, &mut groups).unwrap();
+            let delegation = Delegation { owner, is_marked };
+            pattern.find(&roots, delegation, &mut buffers, &mut groups).unwrap();
             groups.len()
         };
         let path = "system.slice/redis-server.service";
@@ -322,6 +359,32 @@ mod tests {
         let group = Owner { uid: 0, gid: 1000 };
         assert!(!root.delegates(group, 0o755) && root.delegates(group, 0o775));
         assert!(root.delegates(root, 0o757));
+    }
+
+    #[test]
+    fn names_below_marked_directory_match_nothing() {
+        let (_dir, roots) = fixture::copy("hmat-two-tier");
+        let container = "system.slice/docker-77.scope";
+        let forged = format!("{container}/redis-server.service");
+        fixture::put(&roots.cgroup.join(&forged).join("cgroup.procs"), "101\n");
+        let owner = Owner::of(&fs::metadata(&roots.cgroup).unwrap());
+        let find = |written: &str, is_marked| {
+            let (mut buffers, mut groups) = (Buffers::default(), Vec::new());
+            let pattern = Pattern::parse(written).unwrap();
+            let delegation = Delegation { owner, is_marked };
+            pattern.find(&roots, delegation, &mut buffers, &mut groups).unwrap();
+            groups.len()
+        };
+        let marked: fn(&Path) -> bool = |path| path.ends_with("docker-77.scope");
+        assert_eq!(find("redis-server.service", |_| false), 2);
+        assert_eq!(find("redis-server.service", marked), 1);
+        assert_eq!((find("docker-*.scope", marked), find(&forged, marked)), (1, 1));
+        assert_eq!(find(&format!("{container}/redis*"), marked), 1);
+    }
+
+    #[test]
+    fn directory_without_attributes_is_unmarked() {
+        assert!(!is_marked(Path::new("/proc/self")) && !is_marked(Path::new("/nowhere/at/all")));
     }
 
     #[test]

@@ -3,11 +3,14 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::str::{self, FromStr};
 
 use bstr::ByteSlice;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 
 use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result, says_gone};
@@ -19,11 +22,39 @@ const LONGEST_VALUE: usize = 128;
 /// the longest that is read so.
 const LONGEST: usize = 16 << 20;
 
+/// Longest path of a control group that is followed, in bytes. A tenant may nest groups without end,
+/// and the work to open a file grows with its depth: this one takes seventeen steps.
+pub(crate) const MAX_PATH: usize = 64 << 10;
+
 /// Opens a file to read it. One that is no file of the kernel's, such as a pipe that nobody writes to, must not keep the daemon waiting.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     #[cfg(test)]
     injected::answer(path)?;
-    fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open_deep(path.as_os_str().as_bytes(), flags).map(File::from)
+}
+
+/// Opens a path of up to [`MAX_PATH`] bytes, where the kernel takes `PATH_MAX` at once: directory by
+/// directory, each from the one before.
+pub(crate) fn open_deep(path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
+    // The limit includes the byte that ends the path.
+    const AT_ONCE: usize = libc::PATH_MAX as usize - 1;
+    if path.len() > MAX_PATH {
+        return Err(Errno::NAMETOOLONG.into());
+    }
+    let (mut rest, mut above) = (path, None);
+    while rest.len() > AT_ONCE {
+        let end = rest[..AT_ONCE].rfind_byte(b'/').filter(|&end| end > 0);
+        let end = end.ok_or(Errno::NAMETOOLONG)?;
+        let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        above = Some(openat(directory(&above), &rest[..end], step, Mode::empty())?);
+        rest = rest[end..].trim_start_with(|c| c == '/');
+    }
+    Ok(openat(directory(&above), rest, flags, Mode::empty())?)
+}
+
+fn directory(above: &Option<OwnedFd>) -> BorrowedFd<'_> {
+    above.as_ref().map_or(CWD, AsFd::as_fd)
 }
 
 /// Replaces `out` by the content of a file, which is not longer than [`LONGEST`].

@@ -6,11 +6,12 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir, openat};
+use rustix::fs::{FileType, OFlags, RawDir};
 use rustix::io::Errno;
 
-use crate::error::{LinuxError, Result};
+use crate::error::{LinuxError, Result, says_gone};
 use crate::fault::Faults;
+use crate::file::open_deep;
 
 /// Bytes of directory entries read at once: a control group has some hundred files with names of twenty letters. One entry takes at most 280.
 const ENTRIES: usize = 8192;
@@ -129,8 +130,8 @@ impl Folders {
         #[cfg(test)]
         crate::file::injected::answer(Path::new(OsStr::from_bytes(&self.path)))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = match openat(CWD, &*self.path, flags, Mode::empty()) {
-            Err(Errno::NOENT | Errno::NODEV) => return Ok(()),
+        let folder = match open_deep(&self.path, flags) {
+            Err(e) if says_gone(&e) => return Ok(()),
             other => other?,
         };
         let mut entries = RawDir::new(&folder, buffer);
@@ -170,23 +171,34 @@ mod tests {
         assert!(said.contains("cannot list: Not a directory"), "{said}");
     }
 
-    /// A group may be made below any other, so a path may be longer than the kernel takes one.
-    #[test]
-    fn a_tree_deeper_than_a_path_can_be_ends_there_and_the_rest_is_visited() {
+    /// Directories on the way down the deep tree of `levels`, and what went wrong.
+    fn walk_deep(levels: usize) -> (usize, Vec<String>) {
         let tree = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(tree.path().join("near/by")).unwrap();
-        deep::make(tree.path(), 40);
+        deep::make(tree.path(), levels);
         let mut folders = Folders::default();
-        let mut seen = Vec::new();
+        let (mut seen, mut near) = (0, false);
         let visit = |path: &Path| {
-            seen.push(path.to_owned());
+            seen += usize::from(path.file_name().is_some_and(|name| name.len() == 250));
+            near |= path.ends_with("near/by");
             Ok(Visit::Enter)
         };
         folders.walk(tree.path(), visit).unwrap();
-        assert!(seen.contains(&tree.path().join("near/by")));
-        let said = &folders.faults().kept()[0].problem;
-        assert!(said.contains("cannot list: File name too long"), "{said}");
-        deep::remove(tree.path(), 40);
+        assert!(near, "a sibling is visited whatever the depth beside it");
+        deep::remove(tree.path(), levels);
+        (seen, folders.faults().kept().iter().map(|fault| fault.problem.clone()).collect())
+    }
+
+    #[test]
+    fn tree_deeper_than_a_path_is_walked() {
+        assert_eq!(walk_deep(100), (100, Vec::new()));
+    }
+
+    #[test]
+    fn tree_beyond_the_limit_is_a_fault() {
+        let (seen, problems) = walk_deep(270);
+        assert!(seen < 270, "{seen}");
+        assert!(problems[0].contains("cannot list: File name too long"), "{problems:?}");
     }
 
     #[test]
@@ -250,6 +262,21 @@ pub(crate) mod deep {
             mkdirat(&folder, &NAME[..], Mode::RWXU).unwrap();
             folder = open(&folder);
         }
+    }
+
+    /// Writes a file into the last level.
+    pub fn put(top: &Path, levels: usize, name: &str, text: &str) {
+        let top = openat(CWD, top, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let last = (0..levels).fold(top, |above, _| open(&above));
+        let flags = OFlags::CREATE | OFlags::WRONLY;
+        let file = openat(&last, name, flags, Mode::RUSR | Mode::WUSR).unwrap();
+        std::io::Write::write_all(&mut std::fs::File::from(file), text.as_bytes()).unwrap();
+    }
+
+    pub fn take(top: &Path, levels: usize, name: &str) {
+        let top = openat(CWD, top, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let last = (0..levels).fold(top, |above, _| open(&above));
+        unlinkat(&last, name, AtFlags::empty()).unwrap();
     }
 
     pub fn remove(top: &Path, levels: usize) {

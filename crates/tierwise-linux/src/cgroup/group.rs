@@ -196,6 +196,7 @@ pub(crate) fn pid(line: &[u8]) -> Option<Option<i32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::folders::deep;
     use crate::topology::fixture;
 
     const MIB: u64 = 1 << 20;
@@ -239,6 +240,20 @@ mod tests {
         assert_eq!(pods.processors(&roots.cgroup, &mut Reader::default()).unwrap(), Some(1.5));
         let (_, redis) = service("system.slice/redis-server.service");
         assert_eq!(redis.processors(&roots.cgroup, &mut Reader::default()).unwrap(), Some(2.0));
+    }
+
+    #[test]
+    fn processes_of_deep_groups_are_members() {
+        let (_dir, roots) = fixture::copy("hmat-two-tier");
+        let group = Group::new(roots.cgroup.join("system.slice/redis-server.service"));
+        let mut pids = Vec::new();
+        deep::make(&group.path, 40);
+        deep::put(&group.path, 40, "cgroup.procs", "4711\n");
+        let mut buffers = Buffers::default();
+        group.processes(&mut buffers, &mut pids).unwrap();
+        assert!(pids.contains(&4711), "{pids:?}");
+        deep::take(&group.path, 40, "cgroup.procs");
+        deep::remove(&group.path, 40);
     }
 
     #[test]

@@ -213,6 +213,7 @@ impl Tenant {
     /// The machine lacks what it takes to read any.
     fn find(&mut self, roots: &Roots, buffers: &mut Buffers, pids: &mut Vec<i32>) -> Result<()> {
         pids.clear();
+        let mut guest = None;
         match &self.selector {
             Selector::Cgroup(pattern) => {
                 let listed = pattern.groups(roots, buffers, &mut self.found_groups);
@@ -235,16 +236,17 @@ impl Tenant {
                 outcome?;
             }
             Selector::Pids(list) => pids.extend(list),
-            Selector::Qemu(guest) => {
+            Selector::Qemu(named) => {
                 // Finding it reads every command line; as long as it lives there is no need to.
                 let reader = &mut buffers.reader;
                 match self.members.first().filter(|p| p.is_alive_with(roots, reader)) {
-                    Some(process) => pids.push(process.pid),
+                    Some(process) => guest = Some(*process),
                     None => {
-                        let found = qemu::find(roots, guest, reader).map(|pid| pids.extend(pid));
+                        let found = qemu::find(roots, named, reader).map(|found| guest = found);
                         one_of_many(found, buffers, || Scope::Guest(self.selector.to_string()))?;
                     }
                 }
+                pids.extend(guest.map(|process| process.pid));
             }
         }
         pids.sort_unstable();
@@ -253,7 +255,7 @@ impl Tenant {
         for &pid in &*pids {
             let read = Process::read(roots, pid, &mut buffers.reader);
             let read = read.map(|process| {
-                if !self.is_stranger(process) {
+                if !self.is_stranger(process) && guest.is_none_or(|guest| guest == process) {
                     self.found.push(process);
                 }
             });

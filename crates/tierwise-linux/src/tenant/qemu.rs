@@ -15,10 +15,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::geteuid;
 
 use super::selector::Qemu;
+use crate::bytes::quoted;
 use crate::error::{LinuxError, Result};
 use crate::process::{Process, Reader};
 use crate::qemu::process;
-use crate::quote::quoted;
 use crate::roots::Roots;
 
 /// Users of the system have smaller numbers (`UID_MIN` of login.defs); people and their containers have these and larger.
@@ -30,11 +30,11 @@ const LIBVIRT_QEMU: u32 = 64055;
 /// Most processes that a refusal lists: a line's.
 const MOST_LISTED: usize = 8;
 
-/// The process of a guest, if it runs.
+/// The process of a guest, if it runs: with its start time, so that a reused pid is not taken for it.
 ///
 /// # Errors
 /// What is there may not be believed, more than one process fits, or `/proc` cannot be listed.
-pub(super) fn find(roots: &Roots, guest: &Qemu, reader: &mut Reader) -> Result<Option<i32>> {
+pub(super) fn find(roots: &Roots, guest: &Qemu, reader: &mut Reader) -> Result<Option<Process>> {
     match guest {
         Qemu::Name(name) => by_name(roots, name, reader),
         Qemu::Pidfile(path) => by_pidfile(roots, path, reader),
@@ -42,20 +42,22 @@ pub(super) fn find(roots: &Roots, guest: &Qemu, reader: &mut Reader) -> Result<O
     }
 }
 
-fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<i32>> {
+fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<Process>> {
     let (mut found, mut refused) = (Vec::new(), Vec::new());
     for pid in processes(roots)? {
         if !process::is_called_qemu(roots, pid) || !is_named(roots, pid, name) {
             continue;
         }
         match believed(roots, pid, reader, is_of_the_system) {
-            Ok(uid) => found.push((pid, format!("process {pid} of user {uid}"))),
+            Ok((process, uid)) => {
+                found.push((process, format!("process {pid} of user {uid}")));
+            }
             Err(Some(why)) => refused.push(format!("process {pid}: {why}")),
             Err(None) => {}
         }
     }
     match &found[..] {
-        [(pid, _)] => Ok(Some(*pid)),
+        [(process, _)] => Ok(Some(*process)),
         [] if refused.is_empty() => Ok(None),
         [] => Err(LinuxError::Missing {
             what: format!("a guest named {}: {}", quoted(name), listed(refused)),
@@ -75,7 +77,7 @@ fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<i32>
 
 /// The pid file of a guest that ended may name a process that has its number now, so it must be QEMU; and who wrote it must be
 /// whose process it is, or root.
-fn by_pidfile(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<i32>> {
+fn by_pidfile(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<Process>> {
     // A pipe of that name would otherwise be waited for.
     let (text, writer) = match process::beginning(path, libc::O_NONBLOCK) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -92,7 +94,7 @@ fn by_pidfile(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<
         return Err(LinuxError::Format { path: path.to_owned(), line: None, found, expected });
     };
     match believed(roots, pid, reader, |uid| may_name(writer, uid)) {
-        Ok(_) => Ok(Some(pid)),
+        Ok((process, _)) => Ok(Some(process)),
         Err(None) => Ok(None),
         Err(Some(why)) => Err(LinuxError::Missing {
             what: format!("{} names process {pid}: {why}", path.display()),
@@ -108,14 +110,14 @@ fn may_name(writer: u32, uid: u32) -> bool {
 
 /// Who listens on a socket. `/proc/net/unix` would say it without a connection, but prints paths as they are, newlines
 /// included, so that anybody can write lines of it.
-fn by_socket(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<i32>> {
+fn by_socket(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<Process>> {
     let pid = match listener(path) {
         Ok(pid) => pid,
         Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
         Err(e) => return Err(LinuxError::file(path, "connect", e.into())),
     };
     match believed(roots, pid, reader, |_| true) {
-        Ok(_) => Ok(Some(pid)),
+        Ok((process, _)) => Ok(Some(process)),
         Err(None) => Ok(None),
         Err(Some(why)) => Err(LinuxError::Missing {
             what: format!("process {pid} listens on {}: {why}", path.display()),
@@ -153,7 +155,7 @@ fn peer(socket: &OwnedFd) -> std::result::Result<i32, Errno> {
     Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
-/// The user of a process that is QEMU, was so all the time, and whose user counts.
+/// A process that is QEMU, was so all the time, and whose user counts; and that user.
 ///
 /// # Errors
 /// Why not; nothing if the process is gone.
@@ -162,7 +164,7 @@ fn believed(
     pid: i32,
     reader: &mut Reader,
     counts: impl Fn(u32) -> bool,
-) -> std::result::Result<u32, Option<String>> {
+) -> std::result::Result<(Process, u32), Option<String>> {
     let before = Process::read(roots, pid, reader)
         .map_err(|e| (!e.is_gone()).then(|| "it cannot be read".to_owned()))?;
     let user = process::user(roots, pid);
@@ -171,7 +173,7 @@ fn believed(
     }
     let uid = user.map_err(Some)?;
     let refused = || Some(format!("it is of user {uid}, whose word does not count for that"));
-    if counts(uid) { Ok(uid) } else { Err(refused()) }
+    if counts(uid) { Ok((before, uid)) } else { Err(refused()) }
 }
 
 /// Whether a user is one that people cannot log in as, by the numbers that distributions give out.

@@ -7,7 +7,7 @@ use super::*;
 use crate::topology::fixture;
 
 fn found(roots: &Roots, guest: &Qemu) -> Option<i32> {
-    find(roots, guest, &mut Reader::default()).unwrap()
+    find(roots, guest, &mut Reader::default()).unwrap().map(|process| process.pid)
 }
 
 fn said(roots: &Roots, guest: &Qemu) -> String {
@@ -25,6 +25,17 @@ fn begin(roots: &Roots, pid: i32, uid: u32, name: &str) {
     fixture::put(&folder.join("stat"), &stat);
     fixture::put(&folder.join("status"), &format!("Name:\t\\nUid:\t0\nUid:\t{uid}\t0\t0\t0\n"));
     fixture::put(&folder.join("cmdline"), &format!("qemu-system-x86_64\0-name\0guest={name}\0"));
+}
+
+#[test]
+fn guest_is_known_by_start_time() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let reader = &mut Reader::default();
+    let before = find(&roots, &named("db-1"), reader).unwrap().unwrap();
+    // The number is given out again, to another QEMU of the same name.
+    begin(&roots, 301, 64055, "db-1");
+    let after = find(&roots, &named("db-1"), reader).unwrap().unwrap();
+    assert!(before.pid == after.pid && before != after, "{before:?} {after:?}");
 }
 
 #[test]
@@ -118,7 +129,7 @@ fn an_old_pidfile_does_not_name_a_stranger_and_nobody_elses_names_a_process() {
     assert_eq!(found(&roots, &guest), None);
     fs::write(&path, b"\x1b[2J\xff").unwrap();
     let refused = said(&roots, &guest);
-    assert!(refused.contains("db.pid: found \"\\x1b[2J\\xff\""), "{refused}");
+    assert!(refused.contains("db.pid: found \"\\u{1b}[2J\\xff\""), "{refused}");
     let own = geteuid().as_raw();
     assert!(may_name(0, 107) && may_name(own, 107) && may_name(own + 1, own + 1));
     assert!(!may_name(own + 1, own + 2));

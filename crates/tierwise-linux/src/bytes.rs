@@ -69,6 +69,28 @@ impl fmt::Debug for Shown<'_> {
     }
 }
 
+/// Bytes of a peer's answer that are shown: a line of a terminal, which is enough to recognise it.
+const MAX_QUOTED: usize = 120;
+
+/// What a peer sent, in quotes: escaped as by [`shown`], and cut where it would fill more than a line.
+///
+/// ```
+/// use tierwise_linux::bytes::quoted;
+///
+/// assert_eq!(quoted("-ERR \x1b[2J\n"), r#""-ERR \u{1b}[2J\n""#);
+/// assert_eq!(quoted("a".repeat(121)), format!("{:?} and 1 more byte", "a".repeat(120)));
+/// ```
+pub fn quoted(bytes: impl AsRef<[u8]>) -> String {
+    let bytes = bytes.as_ref();
+    let start = &bytes[..bytes.len().min(MAX_QUOTED)];
+    let more = match bytes.len() - start.len() {
+        0 => String::new(),
+        1 => " and 1 more byte".into(),
+        more => format!(" and {more} more bytes"),
+    };
+    format!("{:?}{more}", shown(start))
+}
+
 /// A number, or another word of ASCII, with nothing around it.
 ///
 /// ```

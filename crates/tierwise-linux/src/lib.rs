@@ -20,7 +20,6 @@ pub mod migrate;
 pub mod mqueue;
 pub mod process;
 pub mod qemu;
-pub mod quote;
 pub mod roots;
 pub mod settings;
 pub mod state_file;

@@ -22,8 +22,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::process::geteuid;
 
+use crate::bytes::quoted;
 use crate::error::{LinuxError, Result};
-use crate::quote::quoted;
 
 /// Bytes of a message: a name, a number and a word have room in them.
 const LONGEST: usize = 512;

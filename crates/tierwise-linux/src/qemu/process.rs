@@ -12,7 +12,7 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
-use crate::quote::quoted;
+use crate::bytes::quoted;
 use crate::roots::Roots;
 
 /// Permissions of the group and of others to write, and the bit that keeps them from others' files in a folder.

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::guest::{Guest, MemoryDevice, Vcpu};
-use crate::quote::quoted;
+use crate::bytes::quoted;
 
 /// Most bytes of a whole conversation, events included: QEMU's largest answers (hundreds of processors or memory devices)
 /// have some hundred kilobytes.

@@ -126,7 +126,7 @@ fn what_a_guest_says_is_escaped_and_cut() {
     guests.ask(&[0, 1, 2].map(TenantId), &config, &peers);
     let said = said(&guests, 3);
     assert!(said[0].contains("found more than 1048576 bytes"), "{}", said[0]);
-    assert!(said[1].contains("\\x1b[2J") && said[1].contains("more bytes"), "{}", said[1]);
+    assert!(said[1].contains("\\u{1b}[2J") && said[1].contains("more bytes"), "{}", said[1]);
     assert!(said[2].ends_with("and 92 more"), "{}", said[2]);
     for words in &said {
         assert!(words.len() < 3000 && !words.contains('\x1b'), "{}: {words:.300}", words.len());

@@ -1,6 +1,6 @@
 //! The head of an HTTP answer.
 
-use tierwise_linux::quote::quoted;
+use tierwise_linux::bytes::quoted;
 
 /// Most bytes of a head: servers themselves allow clients 8 to 16 KiB.
 pub(super) const LONGEST: usize = 16 << 10;

@@ -15,7 +15,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use tierwise_linux::quote::quoted;
+use tierwise_linux::bytes::quoted;
 
 /// Most bytes of a line: label values of some kilobytes are rare, and a longer line is passed over.
 const LONGEST_LINE: usize = 64 << 10;

@@ -1,6 +1,6 @@
 //! One line of answer to the cheapest request of Redis and Memcached.
 
-use tierwise_linux::quote::quoted;
+use tierwise_linux::bytes::quoted;
 
 /// Most bytes of an answer: a version or a refusal in words is shorter.
 pub(super) const LONGEST: usize = 512;
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(REDIS.check(b"+PONG\r\n"), Ok(true));
         assert_eq!(MEMCACHED.check(b"VERSION 1.6.21\r\n"), Ok(true));
         let said = REDIS.check(b"-NOAUTH \x1b[31mno\r\n").unwrap_err();
-        assert_eq!(said, "answered \"-NOAUTH \\x1b[31mno\"; expected \"+PONG\"");
+        assert_eq!(said, "answered \"-NOAUTH \\u{1b}[31mno\"; expected \"+PONG\"");
         let long = [b"+PONG".as_slice(), &[b'x'; LONGEST]].concat();
         let said = REDIS.check(&long).unwrap_err();
         assert!(said.contains("without an end of line") && said.len() < 250, "{said}");

@@ -1,16 +1,17 @@
 //! What the handlers share.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::problem::Problem;
 use crate::view::Snapshot;
 
-/// Event streams at a time. Each is a dashboard that is open; the rest of the connections stays free for Prometheus and the
-/// API.
+/// Event streams at a time. Each is a dashboard that is open; the rest of the connections stays free
+/// for Prometheus and the API. One more ends the oldest, whose browser connects again.
 pub(super) const MOST_STREAMS: usize = 16;
 
 /// How long a reader waits for a new view: a round that looks and moves takes half a second, or twice that.
@@ -24,8 +25,8 @@ pub(super) struct App {
     waker: Sender<()>,
     /// Changes, or is gone, when the server stops.
     pub(super) stopping: watch::Receiver<()>,
-    /// Places for event streams.
-    pub(super) streams: Arc<Semaphore>,
+    /// Event streams, the oldest first: each ends when its sender is dropped.
+    streams: Mutex<VecDeque<watch::Sender<()>>>,
     /// The OpenAPI document, as JSON.
     pub(super) document: String,
     /// Paths that exist, to suggest the nearest.
@@ -43,8 +44,20 @@ impl App {
         document: String,
         paths: Vec<String>,
     ) -> Self {
-        let streams = Arc::new(Semaphore::new(MOST_STREAMS));
-        Self { views, waker, stopping, streams, document, paths, written: Mutex::new(None) }
+        let (streams, written) = (Mutex::default(), Mutex::new(None));
+        Self { views, waker, stopping, streams, document, paths, written }
+    }
+
+    /// A new event stream, which ends with what this returns.
+    pub(super) fn add_stream(&self) -> watch::Receiver<()> {
+        let (sender, ended) = watch::channel(());
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.retain(|stream| !stream.is_closed());
+        if streams.len() == MOST_STREAMS {
+            streams.pop_front();
+        }
+        streams.push_back(sender);
+        ended
     }
 
     /// The view now. It is made while somebody holds a receiver of his own, as a stream does; one that is older is asked for.

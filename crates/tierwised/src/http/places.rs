@@ -1,44 +1,60 @@
-//! Places for connections. When they run out, the oldest connection that has not said yet what it wants makes room.
+//! Places for connections. When they run out, the oldest connection makes room: first of those that
+//! have not sent a whole request, then of those that are being answered. Any local user may open as
+//! many as it likes, and all have one address; so no client keeps another out for longer than it
+//! takes to connect.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Connections at a time. A browser opens up to six, Prometheus one.
+/// Connections at a time. A browser opens up to six, Prometheus one. Event streams, which keep their
+/// places, take a quarter at most.
 pub(super) const MOST_CONNECTIONS: usize = 64;
 
 /// All places.
 pub(super) struct Places {
     free: Arc<Semaphore>,
-    /// Connections without a complete head, the oldest first.
-    headless: Mutex<VecDeque<Arc<Notify>>>,
+    held: Mutex<Held>,
+}
+
+/// Connections that make room, the oldest first.
+#[derive(Default)]
+struct Held {
+    headless: VecDeque<Arc<Notify>>,
+    answering: VecDeque<Arc<Notify>>,
+}
+
+impl Held {
+    fn forget(&mut self, leave: &Arc<Notify>) {
+        self.headless.retain(|other| !Arc::ptr_eq(other, leave));
+        self.answering.retain(|other| !Arc::ptr_eq(other, leave));
+    }
 }
 
 impl Places {
     /// All free.
     pub(super) fn new() -> Arc<Self> {
         let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        Arc::new(Self { free, headless: Mutex::default() })
+        Arc::new(Self { free, held: Mutex::default() })
     }
 
-    /// A place for a connection that was accepted. Any local user may open as many as he likes, and all have one address: who
-    /// has sent a whole request goes before who has not.
+    /// A place for a connection that was accepted.
     pub(super) async fn take(self: &Arc<Self>) -> Option<Place> {
-        if self.free.available_permits() == 0
-            && let Some(oldest) = self.headless().pop_front()
-        {
-            oldest.notify_one();
+        if self.free.available_permits() == 0 {
+            let mut held = self.held();
+            let oldest = held.headless.pop_front().or_else(|| held.answering.pop_front());
+            oldest.inspect(|oldest| oldest.notify_one());
         }
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
         let leave = Arc::new(Notify::new());
-        self.headless().push_back(Arc::clone(&leave));
+        self.held().headless.push_back(Arc::clone(&leave));
         Some(Place { places: Arc::clone(self), leave, _permit: permit })
     }
 
-    fn headless(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
-        self.headless.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -50,9 +66,16 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Its request has come: it keeps its place until it is answered.
+    /// Its request has come: it goes after those without one.
+    pub(super) fn answer(&self) {
+        let mut held = self.places.held();
+        held.forget(&self.leave);
+        held.answering.push_back(Arc::clone(&self.leave));
+    }
+
+    /// It is an event stream, of which there are few: it keeps its place.
     pub(super) fn keep(&self) {
-        self.places.headless().retain(|other| !Arc::ptr_eq(other, &self.leave));
+        self.places.held().forget(&self.leave);
     }
 
     /// Ends when another connection needs the place.

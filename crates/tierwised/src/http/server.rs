@@ -195,12 +195,13 @@ pub(super) async fn serve(
     let answering = Notify::new();
     let app = TowerToHyperService::new(app);
     let service = service_fn(|request| {
-        place.keep();
+        place.answer();
         let answer = app.call(request);
         async {
             let answer = answer.await;
-            if !answer.as_ref().is_ok_and(is_stream) {
-                answering.notify_one();
+            match answer.as_ref().is_ok_and(is_stream) {
+                true => place.keep(),
+                false => answering.notify_one(),
             }
             answer
         }

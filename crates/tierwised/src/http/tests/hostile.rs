@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::client::{connect, get};
 use super::{snapshot, start, start_with};
 use crate::http::Server;
-use crate::http::places::MOST_CONNECTIONS;
+use crate::http::places::{MOST_CONNECTIONS, Place, Places};
 use crate::http::server::Deadlines;
 use crate::system::optional::{Optional, Unavailable};
 
@@ -26,6 +26,28 @@ fn connections_that_send_one_byte_lock_nobody_out() {
     });
     assert_eq!(get(&server, "/metrics").status, 200);
     assert_eq!(get(&server, "/api/v1/snapshot").status, 200);
+}
+
+#[test]
+fn oldest_answer_makes_room() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let places = Places::new();
+        let mut held = Vec::new();
+        for _ in 0..MOST_CONNECTIONS {
+            held.push(places.take().await.unwrap());
+        }
+        // All have sent a whole request, the first is an event stream, and none is done.
+        held.iter().for_each(Place::answer);
+        held[0].keep();
+        let oldest = held.remove(1);
+        let leaves = async {
+            oldest.needed().await;
+            drop(oldest);
+        };
+        let (newest, ()) = tokio::join!(places.take(), leaves);
+        assert!(newest.is_some());
+    });
 }
 
 #[test]

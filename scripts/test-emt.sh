@@ -8,7 +8,7 @@ python=${PYTHON:-python3}
 kind='import sysconfig; print(sysconfig.get_config_var("SOABI"))'
 version=$("$python" -c "$kind")
 # mypy does not run on free-threaded builds; what it says does not depend on the build.
-tools="matplotlib pytest setuptools"
+tools="matplotlib numpy pytest setuptools"
 case $version in cpython-*t-*) ;; *) tools="$tools mypy" ;; esac
 venv=$PWD/target/emt-venv
 if [ "$("$venv/bin/python" -c "$kind" 2>/dev/null)" != "$version" ] ||
@@ -37,7 +37,7 @@ export PYTHONDONTWRITEBYTECODE=1
 case $tools in *mypy*) "$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierwise/emt tests bench ;; esac
 "$venv/bin/pytest" -q -p no:cacheprovider
 (cd src && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules tierwise/emt/policy tierwise/emt/representation \
-    tierwise/emt/demotion tierwise/emt/budget.py tierwise/emt/history.py tierwise/emt/metrics.py tierwise/emt/report.py \
+    tierwise/emt/demotion tierwise/emt/budget.py tierwise/emt/contents.py tierwise/emt/history.py tierwise/emt/metrics.py tierwise/emt/report.py \
     tierwise/emt/settings.py tierwise/emt/signals/marking.py tierwise/emt/topology.py)
 cd ../..
 
@@ -49,7 +49,7 @@ if [ -e "$libasan" ]; then
     # Python keeps memory to its end on purpose; and programs of the tests that fork run with the library too.
     PYTHONPATH=$scratch/asan-site LD_PRELOAD=$libasan ASAN_OPTIONS=detect_leaks=0 \
         "$venv/bin/pytest" -q -p no:cacheprovider python/emt/tests/test_tables.py python/emt/tests/test_signals.py \
-        python/emt/tests/test_bad_luck.py -k "not results and not multiprocessing and not ten_million and not huge and not marking_finds"
+        python/emt/tests/test_bad_luck.py python/emt/tests/test_harm.py python/emt/tests/test_contents.py -k "not results and not multiprocessing and not ten_million and not huge and not marking_finds"
 else
     echo "test-emt: no libasan beside $(command -v cc): apt-get install libasan8; the tests under it were left out" >&2
     exit 1

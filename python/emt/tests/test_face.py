@@ -114,13 +114,20 @@ def test_ending_from_the_callback_is_refused(program: Program) -> None:
     assert "do it in another thread" in said.stdout
 
 
+class Marked:
+    """A type of the program's, of which there are many."""
+
+
 def test_reports_are_drawn(tmp_path: Path) -> None:
+    marked = [Marked() for _ in range(200_000)]
     with emt.tiering(sample_interval=QUICK, overhead_budget=1.0) as tracked:
-        wait_for(lambda: tracked.stats().intervals > 20)
+        wait_for(lambda: tracked.stats().intervals > 20 and bool([thing.__class__ for thing in marked]))
     tracked.report(tmp_path / "heat.html")
     text = (tmp_path / "heat.html").read_text(encoding="utf-8")
     assert "<svg" in text
     assert "https://" not in text
+    assert "<title>" in text
+    assert "test_face.Marked" in text
     tracked.report(tmp_path / "heat.png")
     assert (tmp_path / "heat.png").read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(ValueError, match=r"\.gif"):
@@ -312,13 +319,15 @@ def test_a_program_that_is_not_there_is_one_line_and_status_2(words: tuple[str, 
 
 
 def test_a_short_run_fills_the_drawing() -> None:
+    from tierwise.emt.contents import contents
     from tierwise.emt.history import BINS, History, Row
-    from tierwise.emt.report import DRAWN_W, svg
+    from tierwise.emt.report import DRAWN_BINS, DRAWN_W, svg
 
     history = History()
     history.add(Row(0.0, 10, array("f", [1.0] * BINS)))
     history.add(Row(1.0, 10, array("f", [2.0] * BINS)))
-    assert svg(history).count(f'width="{DRAWN_W // 2}"') == 2
+    nothing = contents(array("Q"), array("f"), DRAWN_BINS)
+    assert svg(history, nothing).count(f'width="{DRAWN_W // 2}"') == 2
 
 
 def test_the_licences_are_installed_with_it() -> None:

@@ -70,7 +70,7 @@ def report(path: str | os.PathLike[str]) -> None:
     tracking = PROCESS.last()
     if tracking is None:
         raise NotTracking(f"there is nothing to report: {PROCESS.stats().reason}")
-    _report(path, tracking.history, tracking.stats())
+    _report(path, tracking.history, tracking.stats(), tracking.contents)
 
 
 class Tiering:

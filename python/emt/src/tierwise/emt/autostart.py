@@ -49,7 +49,7 @@ def _write_results(pid: int) -> None:
         if name := os.environ.get(PREFIX + "REPORT"):
             from .report import report
 
-            report(name, tracking.history, stats)
+            report(name, tracking.history, stats, tracking.contents)
     except (EmtError, OSError, ValueError) as error:
         print(f"tierwise.emt: {error}", file=sys.stderr)
 

@@ -3,8 +3,11 @@
 import html
 import math
 import os
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
+from .contents import Contents
 from .errors import NotTracking, Unavailable
 from .history import BINS, History
 from .stats import Stats
@@ -17,13 +20,17 @@ CELL_W, CELL_H = 6, 4
 #: However few columns there are, they fill this width: labels of both ends and the axis's name stand beside each other.
 DRAWN_W = MOST_COLUMNS * CELL_W
 LEFT, TOP, BOTTOM = 64, 10, 44
+#: The strip beside the map that shows which type lies where, and its distance.
+STRIP_W, STRIP_GAP = 14, 8
+#: Types in the table, the hottest first: a screen of them.
+LISTED_TYPES = 20
 
 #: Colours of rising hotness: dark to light, so that it reads in grey too (anchors of matplotlib's "magma", public domain).
 ANCHORS = ((0, 0, 4), (59, 15, 112), (140, 41, 129), (222, 73, 104), (254, 159, 109), (252, 253, 191))
 
 
-def report(path: str | os.PathLike[str], history: History, stats: Stats) -> None:
-    """Draws a history into a file; its ending says how."""
+def report(path: str | os.PathLike[str], history: History, stats: Stats, contents: Callable[[], Contents]) -> None:
+    """Draws a history into a file; its ending says how. `contents` finds the objects of `DRAWN_BINS` parts, for HTML."""
     file = Path(path)
     if file.suffix not in (".html", ".png"):
         raise ValueError(f"{file} ends in {file.suffix!r}; allowed: .html, .png")
@@ -34,7 +41,7 @@ def report(path: str | os.PathLike[str], history: History, stats: Stats) -> None
         if file.suffix == ".png":
             _png(beside, history, stats)
         else:
-            beside.write_text(page(history, stats), encoding="utf-8")
+            beside.write_text(page(history, stats, contents()), encoding="utf-8")
         beside.replace(file)
     finally:
         beside.unlink(missing_ok=True)
@@ -66,7 +73,7 @@ def colour(value: float) -> str:
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
 
-def page(history: History, stats: Stats) -> str:
+def page(history: History, stats: Stats, contents: Contents) -> str:
     """The HTML, which needs nothing beside it."""
     rows = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in facts(stats)
@@ -74,16 +81,17 @@ def page(history: History, stats: Stats) -> str:
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>Hotness over time</title>"
         "<style>body{font:14px/1.5 system-ui,sans-serif;margin:2em;max-width:70em;color:#222;background:#fff}"
-        "th{text-align:left;padding-right:2em;font-weight:normal;color:#555}svg{max-width:100%;height:auto}text{font-size:12px;fill:#444}</style>"
+        "th{text-align:left;padding-right:2em;font-weight:normal;color:#555}thead th{border-bottom:1px solid #ccc}td.n{text-align:right;padding-right:2em}svg{max-width:100%;height:auto}text{font-size:12px;fill:#444}</style>"
         "<h1>Hotness over time</h1><p>Each column is a moment; from bottom to top are the program's pages by address, in equal parts. "
-        f"Light is hot, on a logarithmic scale.</p>{svg(history)}<table>{rows}</table></html>\n"
+        "Light is hot, on a logarithmic scale. The strip on the right has a colour for each type that takes most of the bytes there; "
+        f"point at it for the name.</p>{svg(history, contents)}{types_table(contents)}<h2>The run</h2><table>{rows}</table></html>\n"
     )
 
 
-def svg(history: History) -> str:
+def svg(history: History, contents: Contents) -> str:
     """The drawing. Equal neighbours of a column are one rectangle."""
     columns = grid(history)
-    width, height = LEFT + DRAWN_W + 10, TOP + CELL_H * DRAWN_BINS + BOTTOM
+    width, height = LEFT + DRAWN_W + STRIP_GAP + STRIP_W + 10, TOP + CELL_H * DRAWN_BINS + BOTTOM
     parts = [f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="heat map" shape-rendering="crispEdges">']
     edges = [LEFT + DRAWN_W * index // len(columns) for index in range(len(columns) + 1)]
     for index, column in enumerate(columns):
@@ -95,8 +103,47 @@ def svg(history: History) -> str:
                     f'<rect x="{edges[index]}" y="{y}" width="{edges[index + 1] - edges[index]}" height="{CELL_H * (bin - start)}" fill="{colour(column[start])}"/>'
                 )
                 start = bin
+    parts.extend(_strip(contents))
     parts.append(_axes(history))
     return "".join([*parts, "</svg>"])
+
+
+def hue(name: str) -> str:
+    """The colour of a type, the same in every report."""
+    return f"hsl({zlib.crc32(name.encode()) % 360} 55% 55%)"
+
+
+def _strip(contents: Contents) -> list[str]:
+    """Which type has most bytes in each part; equal neighbours are one rectangle."""
+    names = [contents.largest(part) for part in range(DRAWN_BINS)]
+    left, drawn, start = LEFT + DRAWN_W + STRIP_GAP, [], 0
+    for part in range(1, DRAWN_BINS + 1):
+        if part < DRAWN_BINS and names[part] == names[start]:
+            continue
+        if (name := names[start]) is not None:
+            y, height = TOP + CELL_H * (DRAWN_BINS - part), CELL_H * (part - start)
+            drawn.append(
+                f'<rect x="{left}" y="{y}" width="{STRIP_W}" height="{height}" fill="{hue(name)}"><title>{html.escape(name)}</title></rect>'
+            )
+        start = part
+    return drawn
+
+
+def types_table(contents: Contents) -> str:
+    """Types by how hot their pages are."""
+    found = sorted(contents.types.values(), key=lambda use: use.heat, reverse=True)
+    sampled = "" if contents.exact else "; there are many, and a part of them stands for all"
+    rows = "".join(
+        f'<tr><th><span style="color:{hue(use.name)}">&#9632;</span> {html.escape(use.name)}</th><td class=n>{use.objects:,}</td>'
+        f"<td class=n>{use.size / 1e6:.2f}</td><td class=n>{use.hotness:.2f}</td></tr>"
+        for use in found[:LISTED_TYPES]
+        if use.size
+    )
+    return (
+        "<h2>Types in the tracked pages</h2><p>By bytes times the hotness of their page. Objects are those that local variables and "
+        f"the collector reach{sampled}.</p><table><thead><tr><th>type</th><th>objects</th><th>MB in tracked pages</th><th>mean hotness</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
+    )
 
 
 def _axes(history: History) -> str:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .budget import Ledger, MovePace
+from .contents import Contents
+from .contents import contents as find_contents
 from .counters import Counters, open_counters
 from .demotion import Adaptive, Demotion, Eager, Lazy
 from .errors import EmtError
@@ -24,6 +26,7 @@ from .policy.buckets import BUCKETS
 from .policy.eagerness import Reading
 from .policy.migration import Migration, Round
 from .policy.moving import BatchMover
+from .report import DRAWN_BINS
 from .settings import Settings, mask_of_nodes
 from .signals import Looked, make_signal
 from .stats import Stats
@@ -94,6 +97,11 @@ class Tracking:
     def stats(self) -> Stats:
         """What is known now."""
         return self._stats
+
+    def contents(self) -> Contents:
+        """The objects in the pages that are known now."""
+        addresses, hotness, _ = self.table.inner.pages()
+        return find_contents(array("Q", addresses), array("f", hotness), DRAWN_BINS)
 
     # Beginning and ending of the thread.
 

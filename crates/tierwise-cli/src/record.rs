@@ -34,7 +34,7 @@ pub struct Record {
     #[arg(long, value_name = "SIZE/WAYS", default_value = "32MiB/16", value_parser = llc)]
     llc: CacheModel,
     /// A FIFO to make: a line written to it names the phase that begins. The program finds its path
-    /// in TIERWISE_MARKS.
+    /// in TIERWISE_MARKS. A FIFO that is there already is used, and stays.
     #[arg(long, value_name = "FIFO")]
     marks: Option<PathBuf>,
     /// Stop the program once it has executed so many instructions.

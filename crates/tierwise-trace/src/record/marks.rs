@@ -10,7 +10,7 @@
 //! ```
 //!
 //! For instance `echo "run operations=100000" > "$TIERWISE_MARKS"` when a load phase of 100000 inserts
-//! is over.
+//! is over. A line is UTF-8 text of less than 4096 bytes; another is refused, and the next is read.
 //!
 //! ```
 //! use tierwise_trace::record::marks::Line;
@@ -20,14 +20,15 @@
 //! assert!(Line::parse("run operations=many").is_err());
 //! ```
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
 use super::RecordError;
 use super::requests::Requests;
@@ -69,67 +70,224 @@ impl Line {
     }
 }
 
+/// Bytes of a line with its end. A FIFO takes so many from one writer in one piece (`PIPE_BUF` of Linux); a longer
+/// line can have those of another writer within it.
+const MAX_LINE: usize = rustix::pipe::PIPE_BUF;
+
+/// Bytes shown of a line that is too long: enough to find its writer by.
+const SHOWN: usize = 40;
+
+/// Lines that are kept with the reason why they were refused: more than anybody reads.
+const MAX_REFUSED: usize = 100;
+
 /// The FIFO and the thread that reads it.
 pub(super) struct Marks {
     path: PathBuf,
     /// Open for writing as well, so that the last writer's leaving is no end of file.
     fifo: File,
+    /// Whether this recording made the FIFO, and so removes it.
+    made: bool,
     stop: Arc<AtomicBool>,
     reader: Option<JoinHandle<Vec<String>>>,
 }
 
 impl Marks {
-    /// Creates the FIFO and begins to listen.
+    /// Creates the FIFO and begins to listen. A FIFO that is there already is used, and stays.
     pub fn listen(path: &Path, requests: Arc<Requests>) -> Result<Self, RecordError> {
         let failed = || RecordError::system(format!("marks FIFO {}", path.display()));
-        make_fifo(path).map_err(failed())?;
-        let fifo = OpenOptions::new().read(true).write(true).open(path).map_err(failed())?;
+        let made = make_fifo(path).map_err(failed())?;
+        let fifo = open_fifo(path).map_err(failed())?;
         let input = fifo.try_clone().map_err(failed())?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let reader = std::thread::spawn(move || read_lines(input, &stopped, &requests));
-        Ok(Self { path: path.to_owned(), fifo, stop, reader: Some(reader) })
+        Ok(Self { path: path.to_owned(), fifo, made, stop, reader: Some(reader) })
     }
 
     /// Stops listening, removes the FIFO and returns the lines that could not be understood.
     pub fn finish(mut self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
-        // An empty line wakes the reader. It has nothing to say if the FIFO is gone.
-        let woken = self.fifo.write_all(b"\n").is_ok();
+        // The first end of line is that of a line that nobody finished; the empty line after it wakes the
+        // reader. It has nothing to say if the FIFO is gone.
+        let woken = self.fifo.write_all(b"\n\n").is_ok();
         let refused = self.reader.take().filter(|_| woken).and_then(|thread| thread.join().ok());
         refused.unwrap_or_default()
+    }
+
+    /// Whether what stands at the path is the FIFO that this recording made.
+    fn is_own(&self) -> bool {
+        let identity = |file: &Metadata| (file.dev(), file.ino());
+        let there = std::fs::symlink_metadata(&self.path);
+        let own = self.fifo.metadata();
+        self.made
+            && there.is_ok_and(|there| own.is_ok_and(|own| identity(&own) == identity(&there)))
     }
 }
 
 impl Drop for Marks {
     fn drop(&mut self) {
-        // Nothing to do about a FIFO that somebody else removed.
-        let _ = std::fs::remove_file(&self.path);
+        if self.is_own() {
+            // Nothing to do about a FIFO that another process removes at the same time.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
-fn make_fifo(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    let made = mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
-    match made {
-        // Left behind by a recording that was killed.
-        Err(rustix::io::Errno::EXIST) if path.metadata()?.file_type().is_fifo() => Ok(()),
-        other => Ok(other?),
+/// Makes the FIFO; `false` if there is one already, as a recording that was killed leaves it.
+fn make_fifo(path: &Path) -> io::Result<bool> {
+    match mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0) {
+        Ok(()) => Ok(true),
+        // Opening it says what it is.
+        Err(rustix::io::Errno::EXIST) => Ok(false),
+        Err(error) => Err(error.into()),
     }
+}
+
+/// Opens what stands at the path, if it is a FIFO and no link.
+fn open_fifo(path: &Path) -> io::Result<File> {
+    let refuse = |problem| io::Error::new(io::ErrorKind::AlreadyExists, problem);
+    let there = std::fs::symlink_metadata(path)?;
+    if !there.file_type().is_fifo() {
+        return Err(refuse("it is there and is no FIFO; name another path"));
+    }
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let fifo = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+    // It may have been replaced since it was looked at.
+    if !fifo.metadata()?.file_type().is_fifo() {
+        return Err(refuse("it was replaced by what is no FIFO; name another path"));
+    }
+    Ok(fifo)
+}
+
+/// Reads a line into `line`, without its end; `None` at the end of the input. What is beyond the limit is skipped.
+fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<Length>> {
+    line.clear();
+    if input.by_ref().take(MAX_LINE as u64).read_until(b'\n', line)? == 0 {
+        return Ok(None);
+    }
+    if line.pop_if(|last| *last == b'\n').is_some() {
+        return Ok(Some(Length::Fits));
+    }
+    input.skip_until(b'\n')?;
+    Ok(Some(if line.len() < MAX_LINE { Length::Fits } else { Length::TooLong }))
+}
+
+/// Whether a line was read whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Fits,
+    TooLong,
+}
+
+/// What the bytes of a line say.
+fn understand(line: &[u8], length: Length) -> Result<Line, String> {
+    if length == Length::TooLong {
+        let start = line[..SHOWN].escape_ascii();
+        return Err(format!("mark \"{start}...\": the line is longer than {MAX_LINE} bytes"));
+    }
+    let text = std::str::from_utf8(line)
+        .map_err(|_| format!("mark \"{}\": it is not UTF-8 text", line.escape_ascii()))?;
+    Line::parse(text)
 }
 
 fn read_lines(input: File, stop: &AtomicBool, requests: &Requests) -> Vec<String> {
+    let mut input = BufReader::new(input);
     let mut refused = Vec::new();
-    for line in BufReader::new(input).lines() {
-        let Ok(line) = line else { break };
+    let mut more = 0_u64;
+    let mut line = Vec::new();
+    while let Ok(Some(length)) = next_line(&mut input, &mut line) {
         if line.is_empty() && stop.load(Ordering::Relaxed) {
             break;
         }
-        match Line::parse(&line) {
+        match understand(&line, length) {
             Ok(Line::Operations(count)) => requests.add_operations(count),
             Ok(Line::Mark { name, operations }) => requests.mark(name, operations),
-            Err(reason) => refused.push(reason),
+            Err(reason) if refused.len() < MAX_REFUSED => refused.push(reason),
+            Err(_) => more += 1,
         }
     }
+    if more > 0 {
+        refused.push(format!("{more} more lines"));
+    }
     refused
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::record::wire::Reason;
+
+    /// What is written to the FIFO, and what comes of it: operations counted, and lines refused.
+    fn told(lines: &[u8]) -> (u64, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("marks");
+        let requests = Arc::new(Requests::default());
+        let marks = Marks::listen(&path, Arc::clone(&requests)).unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().write_all(lines).unwrap();
+        let refused = marks.finish();
+        assert!(!path.exists());
+        (requests.on_window(Reason::Full).0, refused)
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_is_refused_and_the_next_is_read() {
+        let (operations, refused) = told(b"ops 1\n\xff\xfe\x1b[2J\nops 2\n");
+        assert_eq!(operations, 3);
+        assert_eq!(refused, ["mark \"\\xff\\xfe\\x1b[2J\": it is not UTF-8 text"]);
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_more_memory_than_the_limit() {
+        let long = [&b"a".repeat(40 * MAX_LINE)[..], b"\nops 5\n"].concat();
+        let (operations, refused) = told(&long);
+        assert_eq!(operations, 5);
+        assert_eq!(refused.len(), 1);
+        assert!(refused[0].contains("longer than 4096 bytes"), "{refused:?}");
+        let fits = [&b"a".repeat(MAX_LINE - 1)[..], b"\n"].concat();
+        assert_eq!(told(&fits).1, [""; 0]);
+    }
+
+    #[test]
+    fn lines_that_are_refused_are_kept_up_to_a_number_and_then_counted() {
+        let (_, refused) = told(&b"ops many\n".repeat(MAX_REFUSED + 7));
+        assert_eq!(refused.len(), MAX_REFUSED + 1);
+        assert_eq!(refused[MAX_REFUSED], "7 more lines");
+    }
+
+    #[test]
+    fn a_line_that_was_not_finished_keeps_nobody_waiting() {
+        assert_eq!(told(b"ops 3\nops 4"), (7, Vec::new()));
+    }
+
+    #[test]
+    fn a_fifo_that_was_there_is_used_and_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("marks");
+        make_fifo(&path).unwrap();
+        Marks::listen(&path, Arc::default()).unwrap().finish();
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_file_that_took_the_fifos_place_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("marks");
+        let marks = Marks::listen(&path, Arc::default()).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "another's").unwrap();
+        marks.finish();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "another's");
+    }
+
+    #[test]
+    fn a_link_to_a_fifo_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("marks"), directory.path().join("other"));
+        make_fifo(&other).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(Marks::listen(&path, Arc::default()).is_err());
+        assert!(path.is_symlink() && other.exists());
+    }
 }

@@ -13,6 +13,8 @@ use tierwise_core::units::{Bandwidth, Bytes, Pages};
 use tierwise_linux::damon::damon_stat;
 use tierwise_linux::error::{LinuxError, Result};
 use tierwise_linux::look::auto::{Chosen, Picked, auto_by};
+use tierwise_linux::migrate::{cache_promoter, mglru, reclaim};
+use tierwise_linux::process::syscall::move_pages;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::topology::Host;
 use tierwise_linux::world::capabilities;
@@ -119,6 +121,50 @@ pub fn fits(config: &Config, host: &Host) -> std::result::Result<String, String>
     Ok(format!("{name} runs on this machine, and the floors fit"))
 }
 
+/// Whether pages can be moved here: the kernel is asked where a page of this very process lies, and nothing is moved.
+/// In words, that it can.
+///
+/// # Errors
+/// The kernel cannot, or does not let this process.
+pub fn moves() -> Result<String> {
+    let page = 0_u8;
+    let mut status = [i32::MIN];
+    let missing = |what, remedy: &str| LinuxError::Missing { what, remedy: remedy.to_owned() };
+    let asked = move_pages(0, &[std::ptr::from_ref(&page) as usize], None, &mut status, 0);
+    asked.map_err(|error| {
+        missing(
+            error.to_string(),
+            "use a kernel built with CONFIG_MIGRATION and CONFIG_NUMA; in a container, let its seccomp filter pass \
+             move_pages(2)",
+        )
+    })?;
+    if status[0] < 0 {
+        return Err(missing(
+            format!("the kernel answers error {} for a page of this process", -status[0]),
+            "use a kernel built with CONFIG_MIGRATION and CONFIG_NUMA",
+        ));
+    }
+    Ok(format!("permitted (a page of this process is on node {})", status[0]))
+}
+
+/// What the configuration asks of the kernel for page cache, each with whether the kernel does it.
+pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<()>)> {
+    let mut asked = Vec::new();
+    if config.moving.page_cache {
+        let demotes = || match config.kernel.demotion {
+            // The daemon switches it on before it needs it.
+            Some(true) => Ok(()),
+            _ => reclaim::probe(roots),
+        };
+        asked.push(("page_cache", mglru::probe(roots).and_then(|()| demotes())));
+    }
+    if config.moving.promote_page_cache {
+        let sees = probe(Chosen::DamonPaddr, config, roots);
+        asked.push(("promote_page_cache", sees.and_then(|()| cache_promoter::probe(roots))));
+    }
+    asked
+}
+
 /// Whether the configuration's policy can run on any live machine: what a live world shows does not depend on which.
 ///
 /// # Errors
@@ -157,6 +203,18 @@ mod tests {
         assert_eq!(policy_runs(&config("")), Ok(()));
         let said = policy_runs(&config("policy = \"tpp\"")).unwrap_err();
         assert!(said.contains("needs hint faults") && said.contains("would run here"), "{said}");
+    }
+
+    #[test]
+    fn what_is_asked_for_page_cache_is_judged_and_nothing_else() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        let judged = |text: &str| page_cache(&config(text), &roots);
+        assert!(judged("[move]\npage_cache = false").is_empty());
+        let judged = judged("[move]\npage_cache = true\npromote_page_cache = true");
+        let names: Vec<&str> = judged.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["page_cache", "promote_page_cache"]);
+        assert!(judged.iter().all(|(_, answer)| answer.is_err()));
     }
 
     #[test]

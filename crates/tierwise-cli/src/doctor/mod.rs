@@ -93,7 +93,7 @@ impl Doctor {
         checks.extend(more);
         checks.extend(looking::checks(&ground, &config));
         checks.extend(tenants::checks(&ground, &config));
-        checks.extend(moving::checks(&ground));
+        checks.extend(moving::checks(&ground, &config));
         checks.extend(configuration::fits(&config, host.as_ref()));
         checks.push(configuration::daemon(&config));
         let worst = checks.iter().map(|check| check.stops).max();

@@ -53,6 +53,21 @@ fn check_and_doctor_say_the_same_of_the_same_machine() {
 }
 
 #[test]
+fn check_and_doctor_say_the_same_of_page_cache_that_the_kernel_cannot_move() {
+    let folder = Folder::new();
+    let content = "[move]\npage_cache = true\npromote_page_cache = true\n";
+    let file = folder.write("t.toml", content);
+    let machine = Machine::copy("hmat-two-tier");
+    let said = succeeded(&["config", "check", "--root", machine.root(), &file]);
+    for key in ["page_cache", "promote_page_cache"] {
+        let (good, found) = doctor(&machine, &file, key);
+        assert!(!good, "{key}: {found}");
+        let line = format!("On this machine: move.{key} has no effect: {found}");
+        assert!(said.contains(&line), "{line}\n{said}");
+    }
+}
+
+#[test]
 fn a_policy_that_cannot_run_live_is_not_good_on_any_machine() {
     let folder = Folder::new();
     let file = folder.write("t.toml", "dry_run = true\npolicy = \"tpp\"\n");

@@ -42,7 +42,8 @@ pub struct TraceMachine {
     fast: Option<Bytes>,
 }
 
-fn preset(text: &str) -> Result<String, String> {
+/// The name of a preset, as an argument.
+pub fn preset(text: &str) -> Result<String, String> {
     let names = PRESETS.iter().map(|preset| preset.name);
     if names.clone().any(|name| name == text) {
         return Ok(text.to_owned());
@@ -74,6 +75,11 @@ fn size(text: &str) -> Result<Bytes, String> {
 }
 
 impl TraceMachine {
+    /// The machine of a preset, with the usual sizes.
+    pub fn preset(machine: Option<String>) -> Self {
+        Self { machine, ..Self::default() }
+    }
+
     /// Refuses what was said of the machine when a scenario describes one.
     pub fn refuse_beside(&self, scenario: &Path) -> Outcome {
         let said = [

@@ -20,6 +20,7 @@ use crate::{input, output};
 
 use limits::{Limit, LimitArgument};
 use search::{Point, Search};
+use source::SearchedMachine;
 
 /// Say how little fast memory programs need, and under which policy.
 ///
@@ -33,10 +34,10 @@ use search::{Point, Search};
 #[command(after_help = "EXAMPLE\n  tierwise advise scenarios/zipf.toml\n  \
                         tierwise advise scenarios/two-tenants.toml --slowdown 1.3 --slowdown store=1.1 \
                         --html advice.html\n  \
-                        tierwise advise traces/redis-ycsb-d.twt --policy memtis --json")]
+                        tierwise advise traces/redis-ycsb-d.twt --machine dram-optane --policy memtis --json")]
 pub struct Advise {
-    /// One scenario, or recorded traces, which then run together on DRAM and CXL memory, each for a
-    /// minute or longer.
+    /// One scenario, or recorded traces, which then run together on the machine that --machine names,
+    /// each for a minute or longer.
     #[arg(required = true, value_name = "SCENARIO|TRACE")]
     sources: Vec<PathBuf>,
     /// The policies considered beside `static` (see `tierwise policies`).
@@ -61,6 +62,8 @@ pub struct Advise {
     /// Runs at once [default: one for each processor].
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    machine: SearchedMachine,
 }
 
 /// The advice in the form of `--json`. Keys stay.
@@ -112,7 +115,7 @@ pub struct Knee {
 impl Advise {
     pub fn execute(&self) -> Outcome {
         let recipes = self.considered()?;
-        let scenario = source::scenario(&self.sources)?;
+        let scenario = source::scenario(&self.sources, &self.machine)?;
         let name = self.sources[0].to_string_lossy();
         let prepared = Prepared::load(scenario).map_err(|e| Failure::from(e).of(&name))?;
         let limits = limits::resolve(&self.slowdown, &prepared)?;

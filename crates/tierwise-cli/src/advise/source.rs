@@ -2,13 +2,42 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use tierwise_sim::scenario::Scenario;
 
-use crate::bare_trace::TraceMachine;
-use crate::failure::Failure;
+use crate::bare_trace::{self, TraceMachine};
+use crate::failure::{Failure, Outcome};
 use crate::input;
 
+/// The machine that a bare trace runs on. Its fast memory is what the search varies.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Machine of a bare trace")]
+pub struct SearchedMachine {
+    /// Its preset: dram-cxl, dram-cxl-252, dram-slow-140 or dram-optane [default: dram-cxl].
+    #[arg(long, value_name = "PRESET", value_parser = bare_trace::preset)]
+    machine: Option<String>,
+    // `compare` and `simulate` take these: whoever gives them here is told why not.
+    #[arg(long, hide = true)]
+    fast_share: Option<String>,
+    #[arg(long, hide = true)]
+    fast: Option<String>,
+}
+
+impl SearchedMachine {
+    fn refuse_sizes(&self) -> Outcome {
+        let sized = [("--fast-share", &self.fast_share), ("--fast", &self.fast)];
+        match sized.into_iter().find(|(_, value)| value.is_some()) {
+            None => Ok(()),
+            Some((flag, _)) => Err(Failure::User(format!(
+                "{flag}: `tierwise advise` searches for the size of the fast memory; remove {flag}, \
+                 or see what one size gives with `tierwise compare`"
+            ))),
+        }
+    }
+}
+
 /// The scenario that the arguments name.
-pub fn scenario(sources: &[PathBuf]) -> Result<Scenario, Failure> {
-    input::scenario_or_traces(sources, &TraceMachine::default())
+pub fn scenario(sources: &[PathBuf], machine: &SearchedMachine) -> Result<Scenario, Failure> {
+    machine.refuse_sizes()?;
+    input::scenario_or_traces(sources, &TraceMachine::preset(machine.machine.clone()))
 }

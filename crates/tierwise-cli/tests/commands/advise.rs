@@ -101,6 +101,21 @@ fn a_trace_needs_no_scenario() {
     assert_eq!(found["resident_bytes"], 64 * 4096);
     let message = refused(&["advise", &trace, &trace]);
     assert!(message.contains("is there already"), "{message}");
+    let slow = advice(&[&trace, "--machine", "dram-optane"]);
+    assert_eq!(slow["resident_bytes"], found["resident_bytes"]);
+    assert_ne!(slow["points"][0]["slowdown"], found["points"][0]["slowdown"]);
+    for sized in [["--fast-share", "0.25"], ["--fast", "8MiB"]] {
+        let message = refused(&[&["advise", &trace], &sized[..]].concat());
+        assert!(message.contains("searches for the size of the fast memory"), "{message}");
+    }
+}
+
+#[test]
+fn a_machine_beside_a_scenario_is_refused() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let message = refused(&["advise", &scenario, "--machine", "dram-optane"]);
+    assert!(message.contains("--machine describes the machine of a bare trace"), "{message}");
 }
 
 #[test]

@@ -46,10 +46,19 @@ impl Failure {
         };
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         let line = message.split('\n').map(str::trim).filter(|part| !part.is_empty());
-        let line = line.collect::<Vec<_>>().join("; ");
-        anstream::eprintln!("{red}error:{red:#} {line}");
+        let line = printable(&line.collect::<Vec<_>>().join("; "));
+        crate::output::tell(format_args!("{red}error:{red:#} {line}"));
         ExitCode::from(code)
     }
+}
+
+/// A message with its control characters escaped: a file's name may have any, and a terminal obeys them.
+fn printable(message: &str) -> String {
+    let mut line = String::with_capacity(message.len());
+    for letter in message.chars() {
+        if letter.is_control() { line.extend(letter.escape_default()) } else { line.push(letter) }
+    }
+    line
 }
 
 impl From<ConfigError> for Failure {
@@ -73,11 +82,14 @@ impl From<SimError> for Failure {
     }
 }
 
-/// Errors of writing to stdout. Files have names to be given: see [`crate::output`].
+/// Errors of writing to stdout are as the system has them. Those of files name the file: see [`crate::output`].
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::ClosedPipe,
+            _ if error.raw_os_error().is_some() => {
+                Self::Internal(format!("stdout: cannot be written: {error}"))
+            }
             _ => Self::Internal(error.to_string()),
         }
     }

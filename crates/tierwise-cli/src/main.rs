@@ -38,10 +38,21 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return answer(&said),
+    };
     cli.color.write_global();
     match cli.command.execute() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+/// Prints what clap has to say: help that was asked for, or what is wrong with the command.
+fn answer(said: &clap::Error) -> ExitCode {
+    match said.print() {
+        Err(error) if !said.use_stderr() => failure::Failure::from(error).report(),
+        _ => ExitCode::from(said.exit_code() as u8),
     }
 }

@@ -1,5 +1,6 @@
 //! Where results go: stdout, and files that are whole or not there.
 
+use std::fmt;
 use std::fs::{File, Permissions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -60,9 +61,7 @@ impl NewFile {
 
     /// Puts the finished file in its place.
     pub fn finish(self) -> Outcome {
-        let fail = |error: io::Error| {
-            Failure::Internal(format!("{}: cannot be written: {error}", self.path.display()))
-        };
+        let fail = |error: io::Error| Failure::Internal(not_written(&self.path, &error));
         match self.target {
             Target::Direct(mut file) => file.flush().map_err(fail),
             Target::Beside(mut file) => {
@@ -75,12 +74,15 @@ impl NewFile {
     }
 }
 
+/// Errors name the file, so that they pass through any number of writers with it.
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.target {
+        let written = match &mut self.target {
             Target::Beside(file) => file.write(bytes),
             Target::Direct(file) => file.write(bytes),
-        }
+        };
+        // A writer that repeats an interrupted call goes by the kind alone.
+        written.map_err(|error| io::Error::new(error.kind(), not_written(&self.path, &error)))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -89,6 +91,22 @@ impl Write for NewFile {
             Target::Direct(file) => file.flush(),
         }
     }
+}
+
+fn not_written(path: &Path, error: &io::Error) -> String {
+    format!("{}: cannot be written: {error}", path.display())
+}
+
+/// Writes a whole file: beside its place first, then renamed.
+pub fn whole_file(path: &Path, bytes: &[u8]) -> Outcome {
+    let mut file = NewFile::create(path)?;
+    file.write_all(bytes)?;
+    file.finish()
+}
+
+/// Says something on stderr. That stderr cannot be written changes no result.
+pub fn tell(line: fmt::Arguments<'_>) {
+    let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// Prints a value as JSON on stdout.

@@ -76,32 +76,35 @@ impl Record {
     }
 
     fn conclude(&self, summary: &RecordSummary) {
-        anstream::eprintln!(
+        crate::output::tell(format_args!(
             "{}: {} windows, {} instructions, {} pages, {}",
             self.output.display(),
             summary.totals.windows,
             grouped(summary.totals.instructions),
             grouped(summary.totals.pages),
             Bytes(summary.bytes)
-        );
+        ));
         for program in &summary.followed {
-            anstream::eprintln!("note: followed the program to {}", program.display());
+            crate::output::tell(format_args!(
+                "note: followed the program to {}",
+                program.display()
+            ));
         }
         if summary.children > 0 {
-            anstream::eprintln!(
+            crate::output::tell(format_args!(
                 "warning: {} forked processes are not in the trace; it holds what the first process \
                  did, and the programs that it executed",
                 summary.children
-            );
+            ));
         }
         if !summary.status.success() {
-            anstream::eprintln!("note: the program ended with {}", summary.status);
+            crate::output::tell(format_args!("note: the program ended with {}", summary.status));
         }
         if !summary.complete {
-            anstream::eprintln!(
+            crate::output::tell(format_args!(
                 "note: the program did not tell of its end; what it did after its last full window \
                  is not in the trace"
-            );
+            ));
         }
     }
 }

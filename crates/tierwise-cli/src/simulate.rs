@@ -212,27 +212,27 @@ fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> Outcome {
 /// What a record had no room for.
 fn tell_left_out(record: &RunRecord) {
     if record.moves_left_out > 0 {
-        anstream::eprintln!(
+        crate::output::tell(format_args!(
             "{} moves are only counted in the record: it keeps the first {MOVES_OF_A_PAGE} of a page and \
              {MOVES_IN_ALL} in all",
             record.moves_left_out
-        );
+        ));
     }
 }
 
 /// The end of the run, in a line on stderr: stdout belongs to the points.
 fn conclude(result: &PolicyResult) {
-    anstream::eprintln!(
+    crate::output::tell(format_args!(
         "{}: slowdown {:.3} x, {:.1} % of misses served fast, {} pages promoted, {} demoted",
         result.policy,
         result.slowdown,
         result.fast_access_ratio * 100.0,
         result.promotions,
         result.demotions
-    );
+    ));
     for tenant in &result.tenants {
         if let Some(why) = &tenant.failure {
-            anstream::eprintln!("{}: {why}", tenant.name);
+            crate::output::tell(format_args!("{}: {why}", tenant.name));
         }
     }
 }

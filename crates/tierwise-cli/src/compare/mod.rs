@@ -160,7 +160,7 @@ impl Compare {
             summary::print(compared)?;
         }
         if let Some(path) = &self.html {
-            anstream::eprintln!("report written to {}", path.display());
+            crate::output::tell(format_args!("report written to {}", path.display()));
         }
         Ok(())
     }

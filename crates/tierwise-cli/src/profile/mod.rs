@@ -147,7 +147,10 @@ impl Profile {
             write_table(&mut out, &table, None)?;
             writeln!(out)?;
             if let Some(folder) = &self.out {
-                anstream::eprintln!("written to {}", file_name(folder, &one.file.name).display());
+                crate::output::tell(format_args!(
+                    "written to {}",
+                    file_name(folder, &one.file.name).display()
+                ));
             }
         }
         Ok(out.flush()?)

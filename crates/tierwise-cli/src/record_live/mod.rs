@@ -81,13 +81,13 @@ impl RecordLive {
         let selector = self.selector()?;
         let options = WriterOptions { overwrite: self.force, ..WriterOptions::default() };
         let totals = live::record(self, &roots, selector, options)?;
-        anstream::eprintln!(
+        crate::output::tell(format_args!(
             "{}: {} windows, {} pages ({})",
             self.output.display(),
             totals.windows,
             grouped(totals.pages),
             Bytes(totals.pages * project::PAGE_SIZE)
-        );
+        ));
         Ok(())
     }
 

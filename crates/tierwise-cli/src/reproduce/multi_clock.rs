@@ -69,8 +69,7 @@ impl MultiClock {
         let figures = vec![self.ycsb()?, self.graphs()?, self.memory_mode()?];
         if self.json {
             let object = serde_json::json!({ "paper": "multi-clock", "seed": self.seed, "figures": figures });
-            anstream::println!("{object:#}");
-            return Ok(());
+            return crate::output::json(&object);
         }
         figures.iter().try_for_each(Figure::print)
     }

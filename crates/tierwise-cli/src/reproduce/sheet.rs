@@ -46,8 +46,7 @@ impl Sheet {
 pub fn publish(paper: &str, seed: u64, json: bool, sheets: &[Sheet]) -> Outcome {
     if json {
         let object = serde_json::json!({ "paper": paper, "seed": seed, "tables": sheets });
-        anstream::println!("{object:#}");
-        return Ok(());
+        return crate::output::json(&object);
     }
     sheets.iter().try_for_each(Sheet::print)
 }

@@ -71,7 +71,7 @@ impl Export {
         };
         let mut reader = TraceReader::open(&self.trace)?;
         let rows = export(&self.output, &mut reader, table, format, self.force)?;
-        anstream::eprintln!("{}: {} rows", self.output.display(), grouped(rows));
+        crate::output::tell(format_args!("{}: {} rows", self.output.display(), grouped(rows)));
         Ok(())
     }
 }
@@ -137,13 +137,13 @@ impl Import {
         };
         let totals = import(input, &self.from, &self.to, &options)
             .map_err(|error: ImportError| Failure::user(&error))?;
-        anstream::eprintln!(
+        crate::output::tell(format_args!(
             "{}: {} windows, {} instructions, {} pages",
             self.to.display(),
             totals.windows,
             grouped(totals.instructions),
             grouped(totals.pages)
-        );
+        ));
         Ok(())
     }
 }

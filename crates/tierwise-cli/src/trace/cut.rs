@@ -62,12 +62,12 @@ impl CutCommand {
         self.refuse_empty(&mut part)?;
         let options = WriterOptions { overwrite: self.force, ..WriterOptions::default() };
         let totals = write_trace(&self.to, &mut part, options)?;
-        anstream::eprintln!(
+        crate::output::tell(format_args!(
             "{}: {} windows, {} instructions",
             self.to.display(),
             totals.windows,
             grouped(totals.instructions)
-        );
+        ));
         Ok(())
     }
 

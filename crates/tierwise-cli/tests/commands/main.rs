@@ -8,3 +8,4 @@ mod common;
 mod conform;
 mod explain;
 mod profile;
+mod streams;

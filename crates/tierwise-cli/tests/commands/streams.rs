@@ -1,0 +1,117 @@
+//! Streams and files that cannot be written, and readers that leave.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::{Folder, TINY, refused, succeeded, text};
+
+/// Commands that write to stdout and need nothing.
+const PRINTING: [&[&str]; 9] = [
+    &["--help"],
+    &["--version"],
+    &["policies"],
+    &["policies", "--json"],
+    &["policies", "show", "tpp"],
+    &["completions", "bash"],
+    &["reference"],
+    &["config", "example"],
+    &["config", "reference"],
+];
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("tierwise"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn full() -> File {
+    OpenOptions::new().write(true).open("/dev/full").unwrap()
+}
+
+fn failed_on_disk(output: &Output, what: &str) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{what}: {said}");
+    let expected = format!("error: {what}: cannot be written: No space left on device");
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
+fn a_stdout_that_is_full_is_an_error_that_names_it() {
+    for arguments in PRINTING {
+        failed_on_disk(&command(arguments).stdout(full()).output().unwrap(), "stdout");
+    }
+}
+
+#[test]
+fn a_stdout_that_nobody_reads_is_no_error() {
+    for arguments in PRINTING {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(arguments).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_stderr_that_cannot_be_written_changes_no_exit_code() {
+    let folder = Folder::new();
+    let lackey = folder.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
+    let trace = folder.name("a.twt");
+    let good: &[&str] = &["trace", "import", &lackey, &trace];
+    for (arguments, code) in [(good, 0), (&["compare", "absent.toml"], 2), (&["no-command"], 2)] {
+        let output = command(arguments).stderr(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let folder = Folder::new();
+    let scenario = folder.write("tiny.toml", TINY);
+    let simulate = ["simulate", &scenario, "--policy", "static", "--interval", "100ms"];
+    for more in [&["-o", "/dev/full"][..], &["--record-run", "/dev/full"]] {
+        let output = command(&[&simulate, more].concat()).output().unwrap();
+        failed_on_disk(&output, "/dev/full");
+    }
+    let compare = ["compare", &scenario, "--policies", "static", "--html", "/dev/full"];
+    failed_on_disk(&command(&compare).output().unwrap(), "/dev/full");
+}
+
+#[test]
+fn manual_pages_are_written_beside_and_renamed() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("man1")).unwrap();
+    let kept = folder.write("kept", "of another name");
+    fs::hard_link(&kept, folder.path("man1/tierwise.1")).unwrap();
+    succeeded(&["man", &folder.name("man1")]);
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "of another name");
+    assert!(fs::read_to_string(folder.path("man1/tierwise.1")).unwrap().contains("tierwise"));
+    let file = folder.write("file", "");
+    assert_eq!(refused(&["man", &file]), format!("{file}: is no folder; name a folder"));
+}
+
+#[test]
+fn names_that_are_no_text_are_taken_and_refused_in_words() {
+    let folder = Folder::new();
+    let path = folder.path("").join(std::ffi::OsStr::from_bytes(b"\xff\x1b[2J.toml"));
+    fs::write(&path, TINY).unwrap();
+    let run = |first: &[&str]| {
+        let output = command(first).arg(&path).output().unwrap();
+        (output.status.code(), output.stderr)
+    };
+    assert_eq!(run(&["scenario", "check"]).0, Some(0));
+    fs::write(&path, "name = 1").unwrap();
+    for first in [
+        &["compare"][..],
+        &["scenario", "check"],
+        &["trace", "info"],
+        &["explain", "--tenant", "w"],
+    ] {
+        let (code, said) = run(&[first, &["--color", "always"]].concat());
+        assert_eq!(code, Some(2), "{first:?}");
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("\\u{1b}[2J") && !said.contains("\u{1b}[2J"), "{said:?}");
+    }
+}

@@ -9,7 +9,7 @@ use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::{Machine, PRESETS};
 use tierwise_sim::scenario::{Scenario, Source, TierSize, Workload};
 use tierwise_trace::reader::TraceReader;
-use tierwise_trace::{Window, WindowSource};
+use tierwise_trace::{PageAccess, Window, WindowSource};
 
 use crate::failure::{Failure, Outcome};
 
@@ -17,9 +17,12 @@ use crate::failure::{Failure, Outcome};
 /// and cannot see finer ones.
 const MERGE: u32 = 8;
 
-/// Virtual nanoseconds that a trace's instructions alone shall take: as many looks as a policy needs to settle, and
+/// Virtual nanoseconds that a trace shall take with everything fast: as many looks as a policy needs to settle, and
 /// as many again.
 const LASTS_NS: f64 = 60e9;
+
+/// The most that it may take: a day. Recordings are of minutes, and a trace of a few bytes can claim years.
+const MOST_NS: f64 = 86_400e9;
 
 /// What is fast where nothing is said: a third of the memory, as in the scenarios of the shipped traces.
 const FAST_SHARE: f64 = 0.3333;
@@ -124,6 +127,8 @@ impl TraceMachine {
 
 /// The scenario of traces that run together.
 pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failure> {
+    let machine = on.model()?;
+    let fast_ns = machine.tiers.first().map_or(0.0, |tier| tier.load_ns);
     let mut workloads: Vec<Workload> = Vec::new();
     for path in traces {
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -134,13 +139,13 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
                 path.display()
             )));
         }
-        workloads.push(workload(stem, path)?);
+        workloads.push(workload(stem, path, fast_ns)?);
     }
     let names: Vec<&str> = workloads.iter().map(|w| w.name.as_str()).collect();
     Ok(Scenario {
         name: names.join(" + "),
         summary: format!("{} {}", names.join(" + "), on.words()),
-        machine: on.model()?,
+        machine,
         sizes: vec![on.fast_size(), TierSize::ShareOfResident(MOST_SHARE)],
         costs: Costs::default(),
         budget: Budget::default(),
@@ -150,18 +155,20 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
 }
 
 /// A trace from its mark "run" to its mark "end", where it has them, stretched to a minute at least.
-fn workload(name: String, path: &Path) -> Result<Workload, Failure> {
+fn workload(name: String, path: &Path, fast_ns: f64) -> Result<Workload, Failure> {
     let mut reader = TraceReader::open(path)?;
-    let (mut instructions, mut run, mut end) = (0.0, false, false);
+    let (mut alone_ns, mut run, mut end) = (0.0, false, false);
     let mut window = Window::default();
     while reader.next_window(&mut window)? {
         run |= window.marks.iter().any(|mark| mark == "run");
         end |= window.marks.iter().any(|mark| mark == "end");
         if !end {
-            instructions += window.instructions as f64;
+            alone_ns += least_ns(&window, fast_ns);
+        }
+        if alone_ns > MOST_NS {
+            return Err(too_long(path, reader.totals().windows));
         }
     }
-    let alone_ns = instructions * Machine::DEFAULT_INSTRUCTION_NS;
     let dilation = (LASTS_NS / alone_ns.max(1.0)).ceil().clamp(1.0, 1e6) as u32;
     Ok(Workload {
         measure_from: run.then(|| "run".to_owned()),
@@ -170,6 +177,22 @@ fn workload(name: String, path: &Path) -> Result<Workload, Failure> {
         dilation,
         ..Workload::new(name, Source::Trace(path.to_owned()))
     })
+}
+
+/// What a window takes at least: its instructions, and its misses in fast memory one after the other.
+fn least_ns(window: &Window, fast_ns: f64) -> f64 {
+    let missed =
+        |access: &PageAccess| f64::from(access.load_misses) + f64::from(access.store_misses);
+    let misses: f64 = window.accesses.iter().map(missed).sum();
+    window.instructions as f64 * Machine::DEFAULT_INSTRUCTION_NS + misses * fast_ns
+}
+
+fn too_long(path: &Path, windows: u64) -> Failure {
+    let (file, hours) = (path.display(), MOST_NS / 3.6e12);
+    Failure::User(format!(
+        "{file}: its first {windows} windows say that the program runs for more than {hours} hours; \
+         run a part of it (tierwise trace cut), or write a scenario with a duration_s"
+    ))
 }
 
 #[cfg(test)]

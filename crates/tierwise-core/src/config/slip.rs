@@ -17,8 +17,8 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
-/// Fractions end at about one: above it a number is meant in per cent.
-const FRACTION: f64 = 2.0;
+/// Fractions and multiples of one end at ten: a number above the range is meant in per cent.
+const FRACTION: f64 = 10.0;
 
 /// Units of time by their names, in seconds, and the ending of a key that counts in them.
 const TIMES: [(&str, &str, f64); 4] =
@@ -40,7 +40,10 @@ pub(super) fn hint(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<f64>
 pub(super) fn whole(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<u64>) -> String {
     let allowed = *allowed.start() as f64..=*allowed.end() as f64;
     let hint = hint(key, found, &allowed);
-    if hint.contains('.') { String::new() } else { hint }
+    let positive = matches!(found, DeValue::Integer(i) if !i.as_str().starts_with('-'));
+    // A few of something are never meant in per cent.
+    let few = positive && *allowed.end() <= FRACTION;
+    if few || hint.contains('.') { String::new() } else { hint }
 }
 
 fn of_number(key: &str, found: Option<f64>, allowed: &RangeInclusive<f64>) -> Option<f64> {
@@ -100,6 +103,7 @@ mod tests {
         assert_eq!(said("share = \"0.33\"", "share", one.clone()), "0.33?");
         assert_eq!(said("share = -0.33", "share", one.clone()), "0.33?");
         assert_eq!(said("share = -33", "share", one), "0.33?");
+        assert_eq!(said("load = 80", "load", 0.0..=10.0), "0.8?");
         assert_eq!(said("cpu_percent = \"3%\"", "cpu_percent", 0.0..=100.0), "3?");
         let ms = 0.001..=1e5;
         assert_eq!(said("slo_ms = \"5 ms\"", "slo_ms", ms.clone()), "5?");

@@ -195,8 +195,9 @@ fn tier(table: &Section<'_>, capacity: Bytes) -> Result<TierModel, ConfigError> 
     let required = |key, value: Option<f64>, unit| {
         value.ok_or_else(|| table.error(key, format!("missing; write a number of {unit}")))
     };
-    // A microsecond's thousandfold is storage, not memory; ten exabytes a second is nothing built.
-    let (ns, gbps) = (0.1..=1e6, 0.001..=1e7);
+    // No memory answers within a nanosecond, and what takes a millisecond is storage; ten exabytes a second is
+    // nothing built.
+    let (ns, gbps) = (1.0..=1e6, 0.001..=1e7);
     let load_ns = required("load_ns", table.number("load_ns", ns.clone())?, "nanoseconds")?;
     let read_gbps = required("read_gbps", table.number("read_gbps", gbps.clone())?, "GB/s")?;
     let model = TierModel {

@@ -41,6 +41,8 @@ mod combination;
 mod generator;
 mod hardware;
 mod machine;
+#[cfg(test)]
+mod numbers;
 mod service;
 #[cfg(test)]
 mod tests;

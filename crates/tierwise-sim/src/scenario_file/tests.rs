@@ -206,7 +206,7 @@ fn tiers_stand_fastest_first_and_are_complete() {
     );
     assert_eq!(
         machine_refusal(&tier("a", "load_ns = 0\nread_gbps = 10\n")),
-        "s.toml:6: machine.tier[0].load_ns: found 0; allowed: a number from 0.1 to 1000000"
+        "s.toml:6: machine.tier[0].load_ns: found 0; allowed: a number from 1 to 1000000"
     );
     let eight: String = (0..8).map(|i| tier(&format!("t{i}"), good)).collect();
     assert!(machine_refusal(&eight).ends_with("machine.tier: found 8 tiers; allowed: 1 to 7"));

@@ -12,8 +12,9 @@ use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 /// Windows, pages or rounds that one may stand for: a million-fold stretch says nothing of a program.
 const MOST: u64 = 1_000_000;
 
-/// A latency that an operator may promise: from a microsecond, below which no request is served, to an hour.
-const SLO_MS: std::ops::RangeInclusive<f64> = 0.001..=3.6e6;
+/// A latency that an operator may promise: from 50 microseconds, below which a smaller number is meant in seconds
+/// (a request over the network takes as long before it is served), to an hour.
+const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3.6e6;
 
 pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<Workload, ConfigError> {
     let classes = [Class::BestEffort, Class::LatencyCritical].map(|class| (class.name(), class));

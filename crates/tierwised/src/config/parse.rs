@@ -299,7 +299,9 @@ mod tests {
         assert!(floor.ends_with("; did you mean \"70%\"?"), "{floor}");
         assert!(tenant("cap = 33").ends_with("; did you mean \"33%\"?"), "{}", tenant("cap = 33"));
         assert!(tenant("slo_ms = \"5ms\"").starts_with("t.toml:4: slo_ms: "));
-        assert!(tenant("slo_ms = nan").contains("slo_ms: found NaN; allowed: 0.001 to"));
+        assert!(tenant("slo_ms = nan").contains("slo_ms: found NaN; allowed: 0.05 to"));
+        let seconds = tenant("slo_ms = 0.02");
+        assert!(seconds.ends_with("milliseconds; did you mean 20?"), "{seconds}");
         assert_eq!(
             said("[move]\nrate = \"1000\"\n"),
             "t.toml:2: rate: found 1000; allowed: at least one block (2MiB) a second, or nothing is ever moved; for \

@@ -8,6 +8,10 @@ use tierwise_core::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
 
 use super::limit::LimitText;
 
+/// A latency that an operator may promise, as in scenarios: from 50 microseconds, below which a smaller number is
+/// meant in seconds, to an hour.
+const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3_600_000.0;
+
 /// A tenant: which processes it is, and what it is entitled to. Exactly one of `cgroup`, `pids` and `qemu` says which.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -164,11 +168,13 @@ impl TenantConfig {
         if !(1..=tierwise_core::tenant::MAX_WEIGHT).contains(&self.weight) {
             return Some(("weight", format!("found {}; allowed: 1 to 10000", self.weight)));
         }
-        if let Some(slo) = self.slo_ms.filter(|slo| !(0.001..=3_600_000.0).contains(slo)) {
-            return Some((
-                "slo_ms",
-                format!("found {slo}; allowed: 0.001 to 3600000 milliseconds"),
-            ));
+        if let Some(slo) = self.slo_ms.filter(|slo| !SLO_MS.contains(slo)) {
+            let seconds = (slo > 0.0 && slo < *SLO_MS.start()).then_some(slo * 1e3);
+            let meant = seconds.filter(|meant| SLO_MS.contains(meant));
+            let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+            let (least, most) = (SLO_MS.start(), SLO_MS.end());
+            let problem = format!("found {slo}; allowed: {least} to {most} milliseconds{hint}");
+            return Some(("slo_ms", problem));
         }
         if self.class == ClassName::BestEffort && self.slo_ms.is_some() {
             let problem = "a best-effort tenant is judged by its throughput, and its SLO would be ignored; write class = \

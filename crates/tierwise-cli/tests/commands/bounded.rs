@@ -1,0 +1,129 @@
+//! What a trace can make a command take is bounded by the trace's size.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tierwise_trace::format::frame::most_unpacked;
+use tierwise_trace::writer::{TraceWriter, WriterOptions};
+use tierwise_trace::{Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, Window};
+
+use crate::common::{Folder, text};
+
+fn header() -> Header {
+    Header {
+        command: vec!["program".into()],
+        host: "a test".into(),
+        page_size: 4096,
+        window_instructions: 1000,
+        cache: CacheModel { size_bytes: 32 << 20, ways: 16, line_bytes: 64 },
+    }
+}
+
+fn births(pages: std::ops::Range<u32>, order: u8) -> Vec<Birth> {
+    let born = |page: u32| Birth {
+        page,
+        vpn: u64::from(page) << order,
+        kind: PageKind::Anon,
+        order,
+        thread: 0,
+    };
+    pages.map(born).collect()
+}
+
+fn accesses(pages: std::ops::Range<u32>) -> Vec<PageAccess> {
+    let touched = |page| PageAccess {
+        page,
+        loads: 2,
+        stores: 1,
+        load_misses: 1,
+        store_misses: 1,
+        supervised: 0,
+        thread: 0,
+    };
+    pages.map(touched).collect()
+}
+
+fn window(pages: std::ops::Range<u32>, instructions: u64) -> Window {
+    Window {
+        instructions,
+        births: births(pages.clone(), 0),
+        accesses: accesses(pages),
+        threads: vec![ThreadShare { thread: 0, instructions }],
+        ..Window::default()
+    }
+}
+
+/// Traces that claim as much as their bytes allow, each of another thing.
+fn hostile() -> Vec<(&'static str, Vec<Window>)> {
+    let many_windows = (0..20_000).map(|w| window(if w == 0 { 0..1 } else { 0..0 }, 1000));
+    let again = Window { births: Vec::new(), ..window(0..1000, 1000) };
+    let mut marks = window(0..1, 1000);
+    marks.marks = vec!["a".into(); 100_000];
+    vec![
+        ("pages", vec![window(0..50_000, 1000)]),
+        ("huge", vec![Window { births: births(0..1000, 9), ..window(0..1000, 1000) }]),
+        ("windows", many_windows.collect()),
+        ("accesses", [vec![window(0..1000, 1000)], vec![again; 50]].concat()),
+        ("instructions", vec![window(0..100, u64::MAX)]),
+        ("nothing", vec![Window::default()]),
+        ("untouched", vec![Window { births: births(0..50_000, 0), ..Window::default() }]),
+        ("marks", vec![marks]),
+    ]
+}
+
+fn write(path: &Path, windows: &[Window]) {
+    let mut writer = TraceWriter::create(path, &header(), WriterOptions::default()).unwrap();
+    windows.iter().for_each(|window| writer.push(window).unwrap());
+    writer.finish().unwrap();
+}
+
+/// Bytes that a command may take for each byte that a trace may unpack to, as readers may (tests/bounded.rs of
+/// tierwise-trace).
+const FACTOR: u64 = 64;
+
+/// What the command takes for itself: its threads' stacks, the tables of a simulated machine.
+const FLOOR: u64 = 128 << 20;
+
+/// Points that `simulate` may write: the minute that a trace is stretched to, a second each, on memory that is four
+/// times as slow as the fast one.
+const MOST_POINTS: usize = 240;
+
+/// Runs a command that may take no more private memory than `bytes`.
+fn within(bytes: u64, arguments: &[&str]) -> Output {
+    let limited = format!("ulimit -d {} && exec \"$@\"", bytes >> 10);
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited, "sh"]).arg(assert_cmd::cargo::cargo_bin!("tierwise"));
+    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_trace_takes_no_more_memory_and_virtual_time_than_its_size_allows() {
+    let folder = Folder::new();
+    let (html, csv, parquet) =
+        (folder.name("x.html"), folder.name("x.csv"), folder.name("x.parquet"));
+    for (name, windows) in hostile() {
+        let path = folder.path(&format!("{name}.twt"));
+        write(&path, &windows);
+        let allowed = FLOOR + FACTOR * most_unpacked(path.metadata().unwrap().len());
+        let trace = path.to_str().unwrap();
+        let commands: [&[&str]; 7] = [
+            &["trace", "stat", trace],
+            &["trace", "export", "--force", trace, "-o", &csv, "--table", "pages"],
+            &["trace", "export", "--force", trace, "-o", &parquet],
+            &["trace", "export", "--force", trace, "-o", &csv, "--table", "windows"],
+            &["simulate", trace, "--policy", "static"],
+            &["compare", trace, "--jobs", "1", "--policies", "oracle,tpp", "--html", &html],
+            &["advise", trace, "--jobs", "1", "--points", "3", "--policy", "static"],
+        ];
+        for arguments in commands {
+            let output = within(allowed, arguments);
+            let said = text(&output.stderr);
+            let runs = ["simulate", "compare", "advise"].contains(&arguments[0]);
+            let code = if runs && name == "instructions" { 2 } else { 0 };
+            assert_eq!(output.status.code(), Some(code), "{name}: {arguments:?}: {said}");
+            assert!(code == 0 || said.contains("runs for more than 24 hours"), "{said}");
+            let points = text(&output.stdout).lines().count();
+            assert!(arguments[0] != "simulate" || points <= MOST_POINTS, "{name}: {points}");
+        }
+    }
+}

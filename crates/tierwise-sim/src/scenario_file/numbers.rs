@@ -1,0 +1,202 @@
+//! Every number of a scenario file, with the slip that its writer most likely makes: the slip is refused, and what was
+//! meant is said.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::scenario::Scenario;
+
+/// What a key's writer most likely writes wrong, and what the refusal then suggests.
+type Slip = Option<(&'static str, &'static str)>;
+
+const PERCENT: Slip = Some(("33", "0.33"));
+const SECONDS: Slip = Some(("\"20s\"", "20"));
+/// The suggestion may be impossible for other reasons; a size has no unit that is meant otherwise.
+const NONE: Slip = None;
+
+/// Every numeric key by its table.
+const NUMBERS: &[(&str, &str, Slip)] = &[
+    ("", "duration_s", SECONDS),
+    ("machine", "instruction_ns", Some(("0.0005", "0.5"))),
+    ("machine", "watermark_scale_factor", Some(("-10", "10"))),
+    ("machine", "page_size", NONE),
+    ("machine", "granule", NONE),
+    ("machine", "fast", NONE),
+    ("machine", "slow", NONE),
+    ("machine", "fast_share", PERCENT),
+    ("tier", "capacity", NONE),
+    ("tier", "share", PERCENT),
+    ("tier", "load_ns", Some(("0.09", "90"))),
+    ("tier", "store_ns", Some(("0.09", "90"))),
+    ("tier", "read_gbps", Some(("-30", "30"))),
+    ("tier", "write_gbps", Some(("-30", "30"))),
+    ("tier", "channels", Some(("-2", "2"))),
+    ("hardware", "ratio", Some(("-1", "1"))),
+    ("hardware", "dedicated_share", PERCENT),
+    ("budget", "bandwidth_mbps", Some(("-200", "200"))),
+    ("costs", "scan_pte_ns", Some(("-5", "5"))),
+    ("costs", "clear_bit_ns", Some(("-5", "5"))),
+    ("costs", "shootdown_ns", Some(("\"2us\"", "2000"))),
+    ("costs", "batch_pages", Some(("-8", "8"))),
+    ("costs", "poison_ns", Some(("-5", "5"))),
+    ("costs", "hint_fault_ns", Some(("\"1us\"", "1000"))),
+    ("costs", "sample_ns", Some(("-5", "5"))),
+    ("costs", "sample_read_ns", Some(("-5", "5"))),
+    ("costs", "migrate_page_ns", Some(("\"2us\"", "2000"))),
+    ("costs", "copy_bytes_per_ns", Some(("-5", "5"))),
+    ("workload", "start_s", SECONDS),
+    ("workload", "stop_s", SECONDS),
+    ("workload", "slo_ms", Some(("0.02", "20"))),
+    ("workload", "weight", Some(("-100", "100"))),
+    ("workload", "floor", PERCENT),
+    ("workload", "cap", PERCENT),
+    ("workload", "merge", Some(("-2", "2"))),
+    ("workload", "dilation", Some(("-2", "2"))),
+    ("workload", "scale", Some(("-2", "2"))),
+    ("workload", "threads", Some(("-2", "2"))),
+    ("workload", "footprint", NONE),
+    ("workload", "loops", Some(("-2", "2"))),
+    ("workload", "memory_level_parallelism", Some(("-2", "2"))),
+    ("generator", "footprint", NONE),
+    ("generator", "order", Some(("-9", "9"))),
+    ("generator", "accesses_per_window", Some(("-100", "100"))),
+    ("generator", "instructions_per_access", Some(("-3", "3"))),
+    ("generator", "windows", Some(("-10", "10"))),
+    ("generator", "write_ratio", PERCENT),
+    ("generator", "file_fraction", PERCENT),
+    ("generator", "seed", Some(("-1", "1"))),
+    ("generator", "zipf_exponent", Some(("99", "0.99"))),
+    ("generator", "head_pages_per_window", Some(("-1", "1"))),
+    ("generator", "accesses_per_page", Some(("-1", "1"))),
+    ("generator", "hot_fraction", PERCENT),
+    ("generator", "hot_access_share", PERCENT),
+    ("generator", "dwell_windows", Some(("-1", "1"))),
+    ("generator", "change_windows", NONE),
+    ("generator", "record_bytes", Some(("-100", "100"))),
+    ("service", "max_per_second", Some(("-100", "100"))),
+    ("service", "footprint", NONE),
+    ("service", "servers", Some(("-4", "4"))),
+    ("service", "lines_together", Some(("-8", "8"))),
+    ("service", "item_bytes", Some(("-1100", "1100"))),
+    ("service", "load", Some(("80", "0.8"))),
+    ("service", "peak", Some(("-2", "2"))),
+    ("service", "burst_s", SECONDS),
+    ("service", "pause_s", SECONDS),
+    ("service", "curve_s", NONE),
+    ("service", "curve_load", NONE),
+];
+
+/// The files that read a scenario, with the tables that each reads.
+const SOURCES: &[(&str, &[&str])] = &[
+    (include_str!("mod.rs"), &["", "budget"]),
+    (include_str!("machine.rs"), &["machine", "tier"]),
+    (include_str!("hardware.rs"), &["hardware"]),
+    (include_str!("workload.rs"), &["workload"]),
+    (include_str!("generator.rs"), &["generator"]),
+    (include_str!("service.rs"), &["service"]),
+    (include_str!("../costs.rs"), &["costs"]),
+];
+
+/// How numbers are read: what follows the first quotation mark after one of these is a key.
+const READERS: &[&str] = &[
+    ".whole(",
+    ".whole_or(",
+    ".wholes(",
+    ".number(",
+    ".number_or(",
+    ".numbers(",
+    ".millis_or(",
+    ".bytes(",
+    ".bytes_or(",
+    ".limits(",
+    " seconds(",
+    "SizeKeys::read(",
+];
+
+/// The keys that a source reads as numbers.
+fn read_in(source: &str) -> BTreeSet<&str> {
+    let mut keys = BTreeSet::new();
+    for reader in READERS {
+        for (at, _) in source.match_indices(reader) {
+            let call = source[at..].split_once(')').map_or("", |(call, _)| call);
+            let quoted = call.split('"').skip(1).step_by(2);
+            // A size may be written by two keys.
+            keys.extend(quoted.take(if reader.starts_with("SizeKeys") { 2 } else { 1 }));
+        }
+    }
+    keys
+}
+
+#[test]
+fn every_number_stands_in_the_table() {
+    for (source, tables) in SOURCES {
+        let listed: BTreeSet<&str> =
+            NUMBERS.iter().filter(|(table, ..)| tables.contains(table)).map(|row| row.1).collect();
+        assert_eq!(
+            read_in(source),
+            listed,
+            "the table of numbers is another than {tables:?} reads"
+        );
+    }
+}
+
+/// A scenario whose `table` has one more line.
+fn scenario(table: &str, line: &str) -> String {
+    let at = |name: &str| if name == table { line } else { "" };
+    let tiers = format!("[[machine.tier]]\nname = \"a\"\n{}\n", at("tier"));
+    let machine = match table {
+        "tier" => tiers,
+        "hardware" => format!("preset = \"dram-cxl\"\n[machine.hardware]\n{line}\n"),
+        "machine" => format!("preset = \"dram-cxl\"\n{line}\n"),
+        _ => "preset = \"dram-cxl\"\nfast_share = 0.3\n".to_owned(),
+    };
+    let runs = match table {
+        "service" => format!("[workload.service]\narrivals = \"bursty\"\n{line}\n"),
+        _ => format!("[workload.generator]\npattern = \"zipf\"\n{}\n", at("generator")),
+    };
+    format!(
+        "{}\nname = \"s\"\nsummary = \"s\"\n[costs]\n{}\n[budget]\n{}\n[machine]\n{machine}[[workload]]\n\
+         name = \"w\"\n{}\n{runs}",
+        at(""),
+        at("costs"),
+        at("budget"),
+        at("workload")
+    )
+}
+
+/// Keys without which the table is refused before this one is read.
+fn beside(table: &str, key: &str) -> &'static str {
+    match (table, key) {
+        ("tier", "share") => "",
+        ("tier", "load_ns") => "share = 0.5\n",
+        ("tier", "store_ns") => "share = 0.5\nload_ns = 90\nread_gbps = 30\n",
+        ("tier", "write_gbps" | "channels") => "share = 0.5\nload_ns = 90\nread_gbps = 30\n",
+        ("tier", _) => "share = 0.5\nload_ns = 90\n",
+        ("machine", key) if key != "fast_share" => "fast_share = 0.3\n",
+        ("service", "lines_together") => {
+            "max_per_second = 100\nfootprint = \"8MiB\"\ntrace = \"a.twt\"\n"
+        }
+        ("service", "servers" | "item_bytes") => "max_per_second = 100\nfootprint = \"8MiB\"\n",
+        ("service", "load" | "peak" | "burst_s" | "pause_s") => "preset = \"redis\"\n",
+        _ => "",
+    }
+}
+
+#[test]
+fn every_likely_slip_is_refused_with_what_was_meant() {
+    let mut wrong = Vec::new();
+    for (table, key, slip) in NUMBERS {
+        let Some((found, meant)) = slip else { continue };
+        let mut text = scenario(table, &format!("{}{key} = {found}", beside(table, key)));
+        if ["servers", "item_bytes", "lines_together"].contains(key) {
+            text = text.replace("name = \"w\"\n", "name = \"w\"\nslo_ms = 20\n");
+        }
+        let said = Scenario::parse("s.toml", &text, Path::new(".")).map(drop);
+        let said = said.map_or_else(|error| error.to_string(), |()| "accepted".to_owned());
+        let suggests = said.ends_with(&format!("; did you mean {meant}?"));
+        if !(said.contains(&format!("{key}: found ")) && suggests) {
+            wrong.push(format!("[{table}] {key} = {found}: {said}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

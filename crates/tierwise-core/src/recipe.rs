@@ -209,7 +209,16 @@ impl Recipe {
         for described in ["name", "summary", "source", "bound"] {
             root.text(described)?;
         }
+        // The other bounds are first touch on another machine, where new pages are placed as ever.
+        if self.bound == Some(Bound::Oracle) {
+            let tables = ["policy", "estimator", "partitioner", "selector", "placement"];
+            root.refuse_ignored(&tables, "this bound is computed, and no policy runs")?;
+        }
         let whole = root.section("policy")?;
+        if whole.is_present() {
+            let stages = ["estimator", "partitioner", "selector"];
+            root.refuse_ignored(&stages, "[policy] is a whole policy, without stages")?;
+        }
         let placement = placement(&root.section("placement")?)?;
         if whole.is_present() {
             if root.section("placement")?.is_present() {
@@ -326,6 +335,46 @@ mod tests {
         let nearest = Recipe::nearest_runnable(&topology, &Capabilities::ALL);
         let nearest = Recipe::named(&nearest).unwrap();
         assert!(nearest.build(&BuildContext::new(&topology, 1)).is_ok(), "{}", nearest.name());
+    }
+
+    /// What would have no effect: what is written, the line of it, and why.
+    const IGNORED: [(&str, usize, &str); 8] = [
+        (
+            "[partitioner]\nalgorithm = \"equilibria\"\nthrash_control = false\nthrash_rate = 9.0",
+            7,
+            "thrash_control",
+        ),
+        (
+            "[partitioner]\nalgorithm = \"equilibria\"\nthrash_control = false\nsteady_change = 0.1",
+            7,
+            "thrash_control",
+        ),
+        (
+            "[partitioner]\nalgorithm = \"equilibria\"\nthrash_control = false\nthrash_resident_ms = 9",
+            7,
+            "thrash_control",
+        ),
+        ("[estimator]\nalgorithm = \"multi-clock\"\nmin_interval_ms = 200", 6, "adaptive_interval"),
+        (
+            "[estimator]\nalgorithm = \"multi-clock\"\nmax_interval_ms = 2000",
+            6,
+            "adaptive_interval",
+        ),
+        ("bound = \"oracle\"\n[estimator]\nalgorithm = \"clock\"", 5, "this bound"),
+        ("bound = \"oracle\"\n[placement]\nleave_free = \"min\"", 5, "this bound"),
+        ("[policy]\nalgorithm = \"tpp\"\n[selector]\nalgorithm = \"exchange\"", 6, "[policy]"),
+    ];
+
+    #[test]
+    fn what_would_have_no_effect_is_refused_where_it_stands() {
+        for (written, line, why) in IGNORED {
+            let text = format!("name = \"x\"\nsummary = \"x\"\nsource = \"x\"\n{written}\n");
+            let recipe = Recipe::parse("x.toml", &text).unwrap();
+            let built = recipe.build(&BuildContext::new(&two_tiers(), 1)).map(|_| ());
+            let error = built.unwrap_err().to_string();
+            assert!(error.starts_with(&format!("x.toml:{line}: ")), "{error}\n{text}");
+            assert!(error.contains("has no effect: ") && error.contains(why), "{error}");
+        }
     }
 
     #[test]

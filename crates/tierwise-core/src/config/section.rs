@@ -378,6 +378,17 @@ impl<'a> Section<'a> {
         self.error(key, format!("found \"{found}\"{hint}; allowed: {}", known.join(", ")))
     }
 
+    /// Refuses the first of `keys` that is written: it has no effect, for the reason given.
+    ///
+    /// # Errors
+    /// One of the keys is there.
+    pub fn refuse_ignored(&self, keys: &[&str], why: &str) -> Result<(), ConfigError> {
+        match keys.iter().find(|key| self.table.is_some_and(|table| table.contains_key(**key))) {
+            None => Ok(()),
+            Some(key) => Err(self.error(key, format!("has no effect: {why}; remove it"))),
+        }
+    }
+
     /// Refuses every key that nobody asked for. Call it last.
     ///
     /// # Errors

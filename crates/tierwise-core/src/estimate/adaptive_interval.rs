@@ -73,6 +73,10 @@ impl AdaptiveInterval {
     /// Bounds that do not contain the base interval.
     pub fn build(section: &Section<'_>, base: Duration) -> Result<Option<Self>, ConfigError> {
         let on = section.flag_or("adaptive_interval", false)?;
+        if !on {
+            let keys = ["min_interval_ms", "max_interval_ms"];
+            section.refuse_ignored(&keys, "only adaptive_interval = true reads it")?;
+        }
         // A tenth and ten times the published interval: far enough to see an effect, near enough to
         // keep both the cost of scanning and the time to react within one order of magnitude.
         let tenth = Duration::from_millis(100);

@@ -150,8 +150,13 @@ impl ThrashControl {
     /// # Errors
     /// A parameter outside what is allowed.
     pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
+        let on = section.flag_or("thrash_control", true)?;
+        if !on {
+            let keys = ["thrash_resident_ms", "thrash_rate", "steady_change"];
+            section.refuse_ignored(&keys, "thrash_control is false")?;
+        }
         Ok(Self {
-            on: section.flag_or("thrash_control", true)?,
+            on,
             resident: section.millis_or("thrash_resident_ms", PERIOD, 1..=60_000)?,
             limit: section.number_or("thrash_rate", 256.0, 0.0..=1e9)?,
             steady_change: section.number_or("steady_change", 0.05, 0.0..=1.0)?,

@@ -376,6 +376,17 @@ fn a_bare_trace_is_taken_where_a_scenario_is_and_what_is_neither_is_refused() {
     assert_eq!(message, format!("{binary}: is no recipe (TOML): it is not UTF-8 text at byte 1"));
 }
 
+#[test]
+fn what_a_trace_says_of_itself_commands_no_terminal() {
+    let folder = Folder::new();
+    let lackey = folder.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
+    let trace = folder.name("a.twt");
+    succeeded(&["trace", "import", &lackey, &trace, "--command", "ls \u{1b}[2J\u{7}"]);
+    let out = succeeded(&["trace", "info", &trace, "--color", "always"]);
+    assert!(!out.contains('\u{1b}') && !out.contains('\u{7}'), "{out:?}");
+    assert!(out.contains("ls \\u{1b}[2J\\u{7}"), "{out:?}");
+}
+
 /// Lines of a table have blanks between columns; sentences have none.
 fn table_lines(out: &str) -> impl Iterator<Item = &str> {
     out.lines().filter(|line| line.contains("  "))
@@ -400,7 +411,10 @@ fn every_table_keeps_within_the_width() {
     let scenarios = project().join("scenarios");
     let tenant = format!("{long}-0");
     let machine = folder.name("");
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 11] = [
+        &["conform", "static"],
+        &["profile", &scenario],
+        &["trace", "info", trace],
         &["policies"],
         &["doctor", "--root", &machine],
         &["compare", &scenario, &other, "--policies", "oracle,static,tpp,equilibria-multi-clock"],
@@ -416,10 +430,8 @@ fn every_table_keeps_within_the_width() {
             let output =
                 command.env("COLUMNS", width.to_string()).env("NO_COLOR", "1").args(arguments);
             let out = common::text(&output.output().unwrap().stdout);
-            // What a recording says of itself stands before its tables, a property a line.
-            let out = out.split_once("\n\nWINDOW").map_or(out.as_str(), |(_, tables)| tables);
-            assert!(table_lines(out).count() > 1, "{arguments:?}: no table");
-            for line in table_lines(out) {
+            assert!(table_lines(&out).count() > 1, "{arguments:?}: no table");
+            for line in table_lines(&out) {
                 let columns = line.chars().count();
                 assert!(columns <= width, "{arguments:?}: {columns} of {width}: {line}\n{out}");
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use tierwise_core::units::Bytes;
+use tierwise_linux::bytes::shown;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::summary::{Summary, summarize};
 use tierwise_trace::{Header, WindowSource};
@@ -102,6 +103,26 @@ impl Overview {
     }
 }
 
+/// Columns before a property's value.
+const INDENT: usize = 16;
+
+/// A text in lines of so many letters, as far as its words are no longer.
+fn wrapped(text: &str, letters: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= letters {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
 /// Prints it as aligned lines.
 pub fn print(o: &Overview) -> Outcome {
     let mut out = anstream::stdout().lock();
@@ -109,7 +130,15 @@ pub fn print(o: &Overview) -> Outcome {
     let phases: Vec<String> =
         o.phases.iter().map(|p| format!("{} from window {}", p.name, p.first_window)).collect();
     writeln!(out, "{} ({})", o.file, Bytes(o.file_bytes))?;
-    let mut line = |what: &str, value: String| writeln!(out, "  {what:<14}{value}");
+    let room = usize::from(output::width()).saturating_sub(INDENT);
+    let mut line = |what: &str, value: String| {
+        // The header and the marks are whatever the file says: a terminal must not obey them.
+        let lines = wrapped(&shown(value.as_bytes()).to_string(), room);
+        let mut names = [what].into_iter().chain(std::iter::repeat(""));
+        lines
+            .iter()
+            .try_for_each(|part| writeln!(out, "  {:<14}{part}", names.next().unwrap_or_default()))
+    };
     line("command", o.header.command.join(" "))?;
     line("recorded on", o.header.host.clone())?;
     line(

@@ -164,3 +164,22 @@ fn a_tenant_of_the_daemon_is_explained() {
 fn top_without_a_terminal_names_status() {
     assert!(refused(&["top"]).contains("`tierwise status` prints the same once"));
 }
+
+#[test]
+fn status_keeps_within_the_width() {
+    for width in [80, 100, 120] {
+        let folder = Folder::new();
+        let mut reply = with_snapshot();
+        let snapshot = reply.snapshot.as_mut().unwrap();
+        snapshot.tenants[0].name = "a-tenant-with-a-rather-long-name.slice".into();
+        let (socket, thread) = answering(&folder, reply);
+        let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("tierwise"));
+        command.env("COLUMNS", width.to_string()).args(["status", "--socket", &socket]);
+        let out = text(&command.output().unwrap().stdout);
+        thread.join().unwrap();
+        assert!(out.contains("a-tenant-with-a-rather-long-name"), "{out}");
+        for line in out.lines().filter(|line| line.contains("  ")) {
+            assert!(line.chars().count() <= width, "{width}: {line}\n{out}");
+        }
+    }
+}

@@ -145,3 +145,9 @@ fn the_reference_of_the_configuration_is_up_to_date() {
         "docs/config.md is stale; write it anew: tierwise config reference > docs/config.md"
     );
 }
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let message = refused(&["config", "check", "--file-only", "/dev/zero"]);
+    assert!(message.contains("/dev/zero: cannot be read: it is larger than 4 MiB"), "{message}");
+}

@@ -19,7 +19,8 @@ mod limit;
 mod parse;
 mod tenant;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -255,6 +256,20 @@ impl Default for Http {
     }
 }
 
+/// Bytes of the largest configuration or recipe that is read: the example with every key has a thousandth of it.
+const MOST_TEXT: u64 = 4 << 20;
+
+/// The text of a file, which may be a device without end.
+fn text_of(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(file)?.take(MOST_TEXT).read_to_string(&mut text)?;
+    if text.len() as u64 == MOST_TEXT {
+        let problem = format!("it is larger than {} MiB, and no configuration", MOST_TEXT >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+    }
+    Ok(text)
+}
+
 impl Config {
     /// Reads and checks a file.
     ///
@@ -262,8 +277,7 @@ impl Config {
     /// It cannot be read, or something in it cannot be: file, line, key, what was found, what is allowed.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file)
-            .map_err(|e| ConfigError::whole(&name, cannot_be_read(&e)))?;
+        let text = text_of(file).map_err(|e| ConfigError::whole(&name, cannot_be_read(&e)))?;
         Self::parse(&name, &text)
     }
 
@@ -284,7 +298,7 @@ impl Config {
         if !self.names_a_file() {
             return Recipe::named(policy);
         }
-        let text = std::fs::read_to_string(policy).map_err(|e| RecipeError {
+        let text = text_of(Path::new(policy)).map_err(|e| RecipeError {
             file: policy.clone(),
             line: 1,
             key: String::new(),

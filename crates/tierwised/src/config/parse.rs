@@ -32,7 +32,7 @@ impl ConfigError {
     pub fn of_policy(file: &Path, problem: String) -> Self {
         let name = file.display().to_string();
         // A pipe cannot be read again: then the line is not known.
-        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let text = super::text_of(file).unwrap_or_default();
         let place = Place { file: &name, text: &text };
         place.error(place.line_of(None, "policy"), "policy", problem)
     }

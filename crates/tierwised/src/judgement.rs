@@ -165,6 +165,17 @@ pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<(
     asked
 }
 
+/// What the configuration asks for and the kernel does not do, in words: the daemon runs without it.
+/// `live`: the trees are those of the kernel that runs, so that its system calls can be tried.
+pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
+    let moves = live.then(moves).and_then(Result::err);
+    let moves = moves.map(|why| format!("move_pages does not work: {why}"));
+    let asked = page_cache(config, roots)
+        .into_iter()
+        .filter_map(|(key, answer)| Some(format!("move.{key} has no effect: {}", answer.err()?)));
+    moves.into_iter().chain(asked).collect()
+}
+
 /// Whether the configuration's policy can run on any live machine: what a live world shows does not depend on which.
 ///
 /// # Errors
@@ -215,6 +226,8 @@ mod tests {
         let names: Vec<&str> = judged.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["page_cache", "promote_page_cache"]);
         assert!(judged.iter().all(|(_, answer)| answer.is_err()));
+        let lines = cannot_move(&config("[move]\npage_cache = true"), &roots, false);
+        assert!(lines[0].starts_with("move.page_cache has no effect: "), "{lines:?}");
     }
 
     #[test]

@@ -96,21 +96,9 @@ impl Check {
             Err(why) => format!("{BLIND}, and tierwised only observes: {why}"),
         };
         let mut found = vec![fits, sees];
-        found.extend(self.cannot_move(config, &roots));
-        Ok((found, None))
-    }
-
-    /// What the configuration asks for and the kernel does not do. The daemon starts all the same, without it.
-    fn cannot_move(&self, config: &Config, roots: &Roots) -> Vec<String> {
         // A tree of files says nothing of this kernel's system calls.
-        let moves = self.root.is_none().then(judgement::moves).and_then(Result::err);
-        let mut lines: Vec<String> =
-            moves.iter().map(|why| format!("move_pages does not work: {why}")).collect();
-        let asked = judgement::page_cache(config, roots).into_iter();
-        lines.extend(asked.filter_map(|(key, answer)| {
-            Some(format!("move.{key} has no effect: {}", answer.err()?))
-        }));
-        lines
+        found.extend(judgement::cannot_move(config, &roots, self.root.is_none()));
+        Ok((found, None))
     }
 }
 

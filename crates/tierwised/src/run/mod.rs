@@ -45,6 +45,7 @@ use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::control::Request;
+use crate::judgement;
 use crate::system::optional::Unavailable;
 use crate::view::{DecisionView, Mode, Notice, Snapshot};
 
@@ -199,6 +200,10 @@ impl Daemon {
         history.notice(0.0, format!("looks by {looking}"));
         if mode.0 == Mode::Manage {
             setup::take_over(&start, &mut settings)?;
+            // After the settings: page cache may be demoted only with one of them.
+            for line in judgement::cannot_move(&start.config, &start.roots, true) {
+                history.notice(0.0, line);
+            }
         }
         if !mode.1.is_empty() {
             history.notice(0.0, format!("{}: {}", looking::verb(mode.0), mode.1));

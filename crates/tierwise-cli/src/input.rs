@@ -153,7 +153,7 @@ fn rest_of_text(
 fn cannot_read(path: &Path, error: &io::Error) -> Failure {
     let file = path.display();
     Failure::User(match error.kind() {
-        io::ErrorKind::IsADirectory => format!("{file}: is a folder; name a file in it"),
+        io::ErrorKind::IsADirectory => format!("{file}: is a directory; name a file in it"),
         _ => format!("{file}: {error}"),
     })
 }

@@ -9,7 +9,14 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
+use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
+
+/// A number with its noun: `1 window`, `12,000 windows`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(number))
+}
 
 /// A file in the making, beside the place where it will appear.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use tierwise_trace::record::{
     DEFAULT_WINDOW_INSTRUCTIONS, RecordError, RecordOptions, RecordSummary, record,
 };
 
-use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
+use crate::output::counted;
 use crate::trace::llc;
 
 /// Run a program and record which pages it touches, window by window.
@@ -19,7 +19,11 @@ use crate::trace::llc;
 /// The program runs unmodified under QEMU's user-mode emulation, some tens of times slower than
 /// alone. Its phases can be named while it runs: see --marks. When the program executes another, as a
 /// shell script that ends with exec does, that one is recorded too; forked processes are not, and
-/// their number is told.
+/// their number is reported.
+///
+/// The exit code is 0 when a trace was written, also when the program failed or a signal stopped the
+/// recording: notes on standard error name that. It is 1 when the recording failed; what was recorded
+/// until then is kept. It is 2 for a mistake in the command.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise record -o sort.twt -- sort big-file.txt\n  \
                         tierwise record -o db.twt --llc 16MiB/16 -- python3 load.py")]
@@ -62,9 +66,9 @@ impl Record {
         }
         let recorded = record(&options, |progress| {
             bar.set_message(format!(
-                "{} windows, {} pages, {}",
-                progress.totals.windows,
-                grouped(progress.totals.pages),
+                "{}, {}, {}",
+                counted(progress.totals.windows, "window"),
+                counted(progress.totals.pages, "page"),
                 Bytes(progress.bytes)
             ));
             bar.tick();
@@ -77,13 +81,18 @@ impl Record {
 
     fn conclude(&self, summary: &RecordSummary) {
         crate::output::tell(format_args!(
-            "{}: {} windows, {} instructions, {} pages, {}",
+            "{}: {}, {}, {}, {}",
             self.output.display(),
-            summary.totals.windows,
-            grouped(summary.totals.instructions),
-            grouped(summary.totals.pages),
+            counted(summary.totals.windows, "window"),
+            counted(summary.totals.instructions, "instruction"),
+            counted(summary.totals.pages, "page"),
             Bytes(summary.bytes)
         ));
+        if summary.totals.windows == 0 {
+            crate::output::tell(format_args!(
+                "warning: the trace holds no window, so that nothing can be simulated with it"
+            ));
+        }
         for program in &summary.followed {
             crate::output::tell(format_args!(
                 "note: followed the program to {}",
@@ -92,9 +101,13 @@ impl Record {
         }
         if summary.children > 0 {
             crate::output::tell(format_args!(
-                "warning: {} forked processes are not in the trace; it holds what the first process \
-                 did, and the programs that it executed",
-                summary.children
+                "warning: the trace is without {}; it holds what the first process did, and the \
+                 programs that it executed. To record another, give it as COMMAND, without a wrapper \
+                 such as timeout or a shell before it",
+                match summary.children {
+                    1 => "1 forked process".to_owned(),
+                    more => format!("{more} forked processes"),
+                }
             ));
         }
         if !summary.status.success() {

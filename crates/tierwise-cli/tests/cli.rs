@@ -370,7 +370,7 @@ fn a_bare_trace_is_taken_where_a_scenario_is_and_what_is_neither_is_refused() {
         assert_eq!(on(&binary), format!("{binary}: {neither}it is not UTF-8 text at byte 1"));
         assert_eq!(on(&empty), format!("{empty}: {neither}it is empty"));
         let parent = folder.name("");
-        assert_eq!(on(&parent), format!("{parent}: is a folder; name a file in it"));
+        assert_eq!(on(&parent), format!("{parent}: is a directory; name a file in it"));
     }
     let message = refused(&["compare", &scenario, "--recipe", &binary]);
     assert_eq!(message, format!("{binary}: is no recipe (TOML): it is not UTF-8 text at byte 1"));

@@ -122,7 +122,7 @@ impl Window {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file could not be opened, read or written.
-    #[error("{path}: {source}")]
+    #[error("{path}: {}", plain(path, source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -151,14 +151,27 @@ pub enum TraceError {
     },
 }
 
+/// Why a file cannot be opened, where the system's own words leave the remedy open.
+fn plain(path: &Path, error: &std::io::Error) -> String {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match (error.kind(), parent) {
+        (std::io::ErrorKind::IsADirectory, _) => "is a directory; name a file in it".to_owned(),
+        (std::io::ErrorKind::NotFound, Some(parent)) if !parent.exists() => {
+            format!("there is no directory {}", parent.display())
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// What can be done with the windows before a damage.
 fn usable(path: &Path, windows: u64) -> String {
     if windows == 0 {
         return "no window before it is usable".to_owned();
     }
     let path = path.display();
+    let before = if windows == 1 { "window before it is" } else { "windows before it are" };
     format!(
-        "the {windows} windows before it are usable: `tierwise trace cut {path} PART.twt --windows \
+        "the {windows} {before} usable: `tierwise trace cut {path} PART.twt --windows \
          0..{windows}` keeps them"
     )
 }

@@ -147,7 +147,17 @@ impl NewTrace {
 
 fn what_is_at(path: &Path) -> Result<Option<fs::Metadata>, TraceError> {
     match fs::metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => match fs::read_link(path) {
+            Ok(target) => {
+                let target = target.display();
+                let problem = format!(
+                    "it is a symbolic link to {target}, which is not there; remove the link, or name \
+                     {target} itself"
+                );
+                Err(io_error(path, io::Error::new(io::ErrorKind::NotFound, problem)))
+            }
+            Err(_) => Ok(None),
+        },
         other => other.map(Some).map_err(|source| io_error(path, source)),
     }
 }
@@ -218,6 +228,23 @@ mod tests {
             assert!(refused.contains(&format!("it is a {name}")), "{refused}");
             assert!(fs::symlink_metadata(path(name)).is_ok());
         }
+    }
+
+    #[test]
+    fn dangling_link_is_refused_with_remedy() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("t.twt");
+        symlink("nowhere.twt", &link).unwrap();
+        for overwrite in [false, true] {
+            let refused = NewTrace::create(&link, overwrite).unwrap_err().to_string();
+            assert!(refused.contains("a symbolic link to nowhere.twt"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn missing_directory_is_named() {
+        let refused = NewTrace::create(Path::new("/no/such/t.twt"), false).unwrap_err();
+        assert_eq!(refused.to_string(), "/no/such/t.twt: there is no directory /no/such");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{Header, TraceError, Window};
 
 use crate::failure::Failure;
+use crate::output::counted;
 
 /// A trace that is being recorded.
 pub struct Recording {
@@ -53,7 +54,11 @@ impl Recording {
         };
         let kept = self.new.keep()?;
         let and_kept = |error: String| {
-            format!("{error}. {} holds the {windows} windows before that", kept.display())
+            format!(
+                "{error}. {} holds what was recorded before: {}",
+                kept.display(),
+                counted(windows, "window")
+            )
         };
         Err(match error {
             Failure::User(error) => Failure::User(and_kept(error)),

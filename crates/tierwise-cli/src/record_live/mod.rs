@@ -17,8 +17,8 @@ use tierwise_linux::tenant::Selector;
 use tierwise_trace::writer::WriterOptions;
 use tierwised::config::Config;
 
-use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
+use crate::output::counted;
 
 /// Record a trace of processes that run on this host, from DAMON, for `tierwise compare`.
 ///
@@ -82,10 +82,10 @@ impl RecordLive {
         let options = WriterOptions { overwrite: self.force, ..WriterOptions::default() };
         let totals = live::record(self, &roots, selector, options)?;
         crate::output::tell(format_args!(
-            "{}: {} windows, {} pages ({})",
+            "{}: {}, {} ({})",
             self.output.display(),
-            totals.windows,
-            grouped(totals.pages),
+            counted(totals.windows, "window"),
+            counted(totals.pages, "page"),
             Bytes(totals.pages * project::PAGE_SIZE)
         ));
         Ok(())

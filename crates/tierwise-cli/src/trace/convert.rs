@@ -15,6 +15,7 @@ use tierwise_trace::writer::WriterOptions;
 
 use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
+use crate::output::counted;
 
 /// Write a table of a trace for other tools, as CSV or Parquet.
 #[derive(Debug, Args)]
@@ -138,11 +139,11 @@ impl Import {
         let totals = import(input, &self.from, &self.to, &options)
             .map_err(|error: ImportError| Failure::user(&error))?;
         crate::output::tell(format_args!(
-            "{}: {} windows, {} instructions, {} pages",
+            "{}: {}, {}, {}",
             self.to.display(),
-            totals.windows,
-            grouped(totals.instructions),
-            grouped(totals.pages)
+            counted(totals.windows, "window"),
+            counted(totals.instructions, "instruction"),
+            counted(totals.pages, "page")
         ));
         Ok(())
     }

@@ -9,8 +9,8 @@ use tierwise_trace::cut::{Cut, Merge, Selection};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{WriterOptions, write_trace};
 
-use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
+use crate::output::counted;
 
 /// Write a part of a trace as a trace: a phase, or windows by number; or merge windows.
 ///
@@ -63,10 +63,10 @@ impl CutCommand {
         let options = WriterOptions { overwrite: self.force, ..WriterOptions::default() };
         let totals = write_trace(&self.to, &mut part, options)?;
         crate::output::tell(format_args!(
-            "{}: {} windows, {} instructions",
+            "{}: {}, {}",
             self.to.display(),
-            totals.windows,
-            grouped(totals.instructions)
+            counted(totals.windows, "window"),
+            counted(totals.instructions, "instruction")
         ));
         Ok(())
     }

@@ -7,7 +7,7 @@ use tierwise_trace::format::frame::most_unpacked;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, Window};
 
-use crate::common::{Folder, text};
+use crate::common::{Folder, refused, text};
 
 fn header() -> Header {
     Header {
@@ -125,5 +125,17 @@ fn a_trace_takes_no_more_memory_and_virtual_time_than_its_size_allows() {
             let points = text(&output.stdout).lines().count();
             assert!(arguments[0] != "simulate" || points <= MOST_POINTS, "{name}: {points}");
         }
+    }
+}
+
+#[test]
+fn trace_without_windows_is_refused() {
+    let folder = Folder::new();
+    let path = folder.path("empty.twt");
+    write(&path, &[]);
+    let name = path.to_str().unwrap();
+    for command in [&["compare"][..], &["advise"], &["simulate", "--policy", "static"]] {
+        let said = refused(&[command, &[name]].concat());
+        assert!(said.contains("its trace holds no window"), "{said}");
     }
 }

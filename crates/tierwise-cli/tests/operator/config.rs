@@ -96,7 +96,7 @@ fn what_is_no_toml_file_is_said_in_a_sentence() {
     let folder = Folder::new();
     let parent = folder.name("");
     let said = refused(&["config", "check", &parent]);
-    assert_eq!(said, format!("{parent}: it is a folder; name a file in it"));
+    assert_eq!(said, format!("{parent}: it is a directory; name a file in it"));
     fs::write(folder.path("binary"), [0xff, 0x00]).unwrap();
     let said = refused(&["config", "check", &folder.name("binary")]);
     assert!(said.ends_with(": it is no TOML file: it is not UTF-8 text"), "{said}");

@@ -45,7 +45,7 @@ impl<'a> Document<'a> {
                 file: file.to_owned(),
                 line: line_of(text, error.span().map_or(0, |s| s.start)),
                 key: String::new(),
-                problem: format!("not valid TOML: {}", error.message()),
+                problem: format!("not valid TOML: {}", in_words(text, &error)),
             }),
         }
     }
@@ -54,6 +54,16 @@ impl<'a> Document<'a> {
     pub fn root(&self) -> Section<'_> {
         Section::new(self.file, self.text, String::new(), 0, Some(self.table.get_ref()))
     }
+}
+
+/// What the reader says, with what it found where it only says what is allowed.
+fn in_words(text: &str, error: &toml::de::Error) -> String {
+    let found = error.span().and_then(|span| text.get(span.start..));
+    let found = found.and_then(|rest| rest.lines().next()).map_or("", str::trim);
+    if error.message().contains("expected newline") && !found.is_empty() {
+        return format!("found {found:?} after the value; allowed: a new line or a comment");
+    }
+    error.message().trim_end().replace('\n', "; ")
 }
 
 /// The line, counted from one, of a byte offset.

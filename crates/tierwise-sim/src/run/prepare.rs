@@ -320,6 +320,11 @@ impl Opened {
             granule_order: granule,
         };
         let loaded = Loaded::read(source, until, shape)?;
+        if loaded.windows.is_empty() {
+            let why = "its trace holds no window: the program that was recorded ended before it ran, or \
+                       `measure_to` marks the start; record one that runs";
+            return Err(impossible(workload, why));
+        }
         match until {
             Some(mark) if !loaded.ends_at_mark => {
                 Err(unknown_mark(workload, "measure_to", mark, &loaded))

@@ -1,7 +1,7 @@
 //! From a command line to the ELF file that QEMU must be given.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -33,13 +33,21 @@ pub(super) fn resolve(command: &[String]) -> Result<Resolved, RecordError> {
         });
     };
     let refuse = |reason: String| RecordError::Command { command: name.clone(), reason };
-    let mut program = find(name).ok_or_else(|| {
-        refuse("no such program; give its path, or a name that PATH holds".into())
-    })?;
+    let mut program = find(name).map_err(|reason| refuse(reason.to_owned()))?;
     let mut argv0 = name.clone();
     let mut arguments = arguments.to_vec();
     for _ in 0..=MAX_INTERPRETERS {
-        let head = head_of(&program).map_err(|e| refuse(format!("{}: {e}", program.display())))?;
+        let head = head_of(&program).map_err(|e| {
+            let file = program.display();
+            refuse(match e.kind() {
+                ErrorKind::NotFound => {
+                    format!(
+                        "its interpreter {file} is not there; install it, or change the first line"
+                    )
+                }
+                _ => format!("{file}: {e}"),
+            })
+        })?;
         let Some((interpreter, argument)) = interpreter(&head) else {
             check_elf(&head).map_err(refuse)?;
             return Ok(Resolved { program, argv0, arguments });
@@ -52,11 +60,18 @@ pub(super) fn resolve(command: &[String]) -> Result<Resolved, RecordError> {
     Err(refuse(format!("more than {MAX_INTERPRETERS} interpreters, one run by the other")))
 }
 
-fn find(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|path| is_executable(path));
+fn find(name: &str) -> Result<PathBuf, &'static str> {
+    const MISSING: &str = "no such program; give its path, or a name that PATH holds";
+    if !name.contains('/') {
+        return search_path(name).ok_or(MISSING);
     }
-    search_path(name)
+    let path = PathBuf::from(name);
+    match path.metadata() {
+        Err(_) => Err(MISSING),
+        Ok(there) if there.is_dir() => Err("it is a directory; name a program in it"),
+        Ok(_) if !is_executable(&path) => Err("it is not executable; chmod +x makes it so"),
+        Ok(_) => Ok(path),
+    }
 }
 
 /// Looks a program up in PATH.
@@ -136,6 +151,12 @@ mod tests {
         assert!(message.contains("neither an ELF program nor a script"), "{message}");
         let message = resolve(&["no-such-program-here".into()]).unwrap_err().to_string();
         assert!(message.contains("no such program"), "{message}");
+        let directory = folder.path().to_string_lossy().into_owned();
+        let message = resolve(&[directory]).unwrap_err().to_string();
+        assert!(message.contains("it is a directory; name a program in it"), "{message}");
+        let lost = script(folder.path(), "lost", "#!/no/such/interpreter\n");
+        let message = resolve(&[lost]).unwrap_err().to_string();
+        assert!(message.contains("/no/such/interpreter is not there; install it"), "{message}");
         let own = script(folder.path(), "loop", "");
         std::fs::write(&own, format!("#!{own}\n")).unwrap();
         let message = resolve(&[own]).unwrap_err().to_string();

@@ -326,7 +326,7 @@ impl Config {
 /// Why a file that should be TOML cannot be read, as a plain sentence.
 fn cannot_be_read(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::IsADirectory => "it is a folder; name a file in it".into(),
+        io::ErrorKind::IsADirectory => "it is a directory; name a file in it".into(),
         io::ErrorKind::InvalidData => "it is no TOML file: it is not UTF-8 text".into(),
         _ => format!("cannot be read: {error}"),
     }

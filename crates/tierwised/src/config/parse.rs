@@ -103,7 +103,41 @@ fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> ConfigError {
         return place.error(line, key, problem);
     }
     let key = line.map_or("", |line| place.key_on(line));
-    place.error(line, key, said.trim_end().replace('\n', "; "))
+    place.error(line, key, plain(place, error))
+}
+
+/// The reader's words where they say it all; what was found, where they only say what is allowed.
+fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
+    let said = error.message().trim_end().replace('\n', "; ");
+    let found = error.span().and_then(|span| place.text.get(span.start..));
+    let found = found.and_then(|rest| rest.lines().next()).map_or("", str::trim);
+    if said.contains("expected newline") && !found.is_empty() {
+        return format!("found {found:?} after the value; allowed: a new line or a comment");
+    }
+    match said.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected ")) {
+        Some((found, allowed)) => format!("found {}; allowed: {}", words(found), words(allowed)),
+        None => said,
+    }
+}
+
+/// Types as people know them.
+fn words(kind: &str) -> String {
+    let known = [
+        ("integer", "the number"),
+        ("floating point", "the number"),
+        ("boolean", "the word"),
+        ("a string", "a text in quotes"),
+        ("string", "the text"),
+        ("a boolean", "true or false"),
+        ("a sequence", "a list in brackets"),
+        ("sequence", "a list"),
+        ("map", "a table"),
+    ];
+    let worded = known.iter().find_map(|(from, to)| {
+        let rest = kind.strip_prefix(from)?;
+        (rest.is_empty() || rest.starts_with(' ')).then(|| format!("{to}{rest}"))
+    });
+    worded.unwrap_or_else(|| kind.to_owned()).replace('`', "")
 }
 
 /// What no type says.
@@ -288,6 +322,18 @@ mod tests {
         let lines =
             "{ prometheus = { address = \"127.0.0.1:1/ HTTP/1.0\\r\\nX: y\", metric = \"m\" } }";
         assert!(said(lines).contains("allowed: an address without spaces"), "{}", said(lines));
+    }
+
+    #[test]
+    fn slips_of_toml_are_refused_in_words() {
+        let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
+        let comma = said("[[tenant]]\nname = \"db\",\npids = [1]\n");
+        assert!(comma.contains("t.toml:2: "), "{comma}");
+        assert!(comma.contains("found \",\" after the value; allowed: a new line"), "{comma}");
+        let kind = said("[[tenant]]\nname = 3\npids = [1]\n");
+        assert!(kind.ends_with("found the number 3; allowed: a text in quotes"), "{kind}");
+        let kind = said("dry_run = \"yes\"\n");
+        assert!(kind.ends_with("found the text \"yes\"; allowed: true or false"), "{kind}");
     }
 
     #[test]

@@ -151,8 +151,8 @@ mod tests {
         assert!(message.contains("neither an ELF program nor a script"), "{message}");
         let message = resolve(&["no-such-program-here".into()]).unwrap_err().to_string();
         assert!(message.contains("no such program"), "{message}");
-        let directory = folder.path().to_string_lossy().into_owned();
-        let message = resolve(&[directory]).unwrap_err().to_string();
+        let parent = folder.path().to_string_lossy().into_owned();
+        let message = resolve(&[parent]).unwrap_err().to_string();
         assert!(message.contains("it is a directory; name a program in it"), "{message}");
         let lost = script(folder.path(), "lost", "#!/no/such/interpreter\n");
         let message = resolve(&[lost]).unwrap_err().to_string();

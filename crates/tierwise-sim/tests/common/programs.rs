@@ -32,6 +32,8 @@ pub fn growing_trace(program: &Growing, path: &Path) -> u64 {
         cache: tierwise_trace::cache::DEFAULT,
     };
     let options = WriterOptions { level: 1, overwrite: true };
+    // An earlier run's.
+    let _ = std::fs::remove_file(path);
     let mut writer = TraceWriter::create(path, &header, options).unwrap();
     let (mut living, mut next, mut state) = (Vec::new(), 0u32, program.seed);
     let mut owed = 0.0;

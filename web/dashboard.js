@@ -344,7 +344,7 @@ class Page {
     write(byId("policy"), `policy ${snapshot.policy}`);
     write(byId("mode-reason"), snapshot.mode_reason);
     show(byId("mode-reason"), snapshot.mode_reason !== "");
-    write(byId("about"), `version ${snapshot.version} · up ${duration(snapshot.uptime)} · looks with ${snapshot.looking}`);
+    write(byId("about"), `version ${snapshot.version} · up ${duration(snapshot.uptime)} · looks with ${snapshot.monitoring}`);
   }
 
   updateWork({ uptime, counters, cost }) {
@@ -358,14 +358,14 @@ class Page {
       ["moved", bytes(counters.moved_bytes)],
       ["promotions failed", failed(counters.promote_fail)],
       ["demotions failed", failed(counters.demote_fail)],
-      ["moved by others", short(counters.strays)],
+      ["moved by others", short(counters.external_migrations)],
       ["rounds, plans", `${short(counters.rounds)}, ${short(counters.plans)}`],
       ["blocks managed", short(counters.blocks)],
     ]);
     facts(byId("cost"), [
       ["processor now", `${cost.cpu_percent.toFixed(2)} % of ${short(cost.budget_percent)} % allowed`],
       ["processor so far", `${short(cost.cpu_seconds)} s; DAMON ${short(cost.damon_seconds)} s, moving ${short(cost.moving_seconds)} s`],
-      ["intervals", cost.stretch > 1 ? `${short(cost.stretch)} × as long, to keep the budget` : "as configured"],
+      ["intervals", cost.throttle > 1 ? `${short(cost.throttle)} × as long, to keep the budget` : "as configured"],
       ["resident memory", bytes(cost.rss_bytes)],
       ["samples", short(counters.samples)],
     ]);

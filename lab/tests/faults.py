@@ -168,7 +168,7 @@ def a_broken_configuration_is_not_taken(guest: Guest) -> None:
     """SIGHUP with a mistake in the file: the line is said, the old configuration stays; a right one prints what differs."""
     good = configuration(guest, "multi-clock", _after())
     daemon = guest.tierwised(good)
-    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
     daemon.reload(good.replace("interval_ms", "intervall_ms"))
     guest.wait_until(lambda: "not reloaded" in daemon.said(), 20, daemon.said)
     assert "interval_ms" in daemon.said() and "intervall_ms" in daemon.said(), daemon.said()
@@ -181,7 +181,7 @@ def a_broken_configuration_is_not_taken(guest: Guest) -> None:
 def the_clock_jumps(guest: Guest) -> None:
     """The wall clock is set a day ahead and back: intervals go by the time since the start."""
     daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
-    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
     for seconds in (86_400, -86_400):
         time.clock_settime(time.CLOCK_REALTIME, time.time() + seconds)
         time.sleep(2)
@@ -235,7 +235,7 @@ def tenants_come_and_go(guest: Guest) -> None:
 def commands_while_it_runs(guest: Guest) -> None:
     """Tenants added, set and removed, pause and resume, another policy, latency reported: all over the socket."""
     daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
-    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
     socket = str(guest.folder / "control.sock")
 
     def tell(*words: str) -> str:

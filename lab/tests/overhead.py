@@ -29,7 +29,7 @@ def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
     config = config.replace("sampling_ms = 10", "sampling_ms = 20").replace("aggregation_ms = 200", "aggregation_ms = 400")
     config = config.replace("cap_percent = 300.0", "cap_percent = 3.0")
     daemon = guest.tierwised(config)
-    guest.wait_until(lambda: "looks by" in daemon.said(), 60, daemon.said)
+    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), 60, daemon.said)
     time.sleep(SETTLING_S)
     before = processor_seconds(daemon.pid)
     time.sleep(MEASURED_S)
@@ -84,7 +84,7 @@ def pages_a_second(guest: Guest) -> None:
     config = configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]).replace('block = "256KiB"', 'block = "2MiB"')
     # Beside the loop, too, somebody looks: DAMON takes its part of the guest's processors, and of their caches.
     looking = guest.tierwised(config, "--dry-run")
-    guest.wait_until(lambda: "looks by" in looking.said(), 60, looking.said)
+    guest.wait_until(lambda: "monitors accesses with" in looking.said(), 60, looking.said)
     bare = _bare(guest, stairs)
     looking.stop()
     guest.figure("bare_pages_per_s", bare)

@@ -32,7 +32,7 @@ def one_node_is_only_observed(guest: Guest) -> None:
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=8, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
     socket = str(guest.folder / "control.sock")
-    guest.wait_until(lambda: Path(socket).exists() and "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: Path(socket).exists() and "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
     time.sleep(3)
     said = guest.run("tierwise", "status", "--socket", socket)
     assert "only observes" in said and "node 0" in said, said
@@ -57,7 +57,7 @@ def nodes_of_one_tier_can_be_told_apart(guest: Guest) -> None:
     """Two nodes in one tier: observed, with the lines to write; with those lines in the configuration, managed."""
     tenants = [("shop", "cgroup = 'shop'")]
     daemon = guest.tierwised(configuration(guest, "multi-clock", tenants))
-    guest.wait_until(lambda: "looks by" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
     socket = str(guest.folder / "control.sock")
     guest.wait_until(lambda: Path(socket).exists(), WITHIN_S, daemon.said)
     said = guest.run("tierwise", "status", "--socket", socket)

@@ -22,13 +22,13 @@ const MERGE: u32 = 8;
 const LASTS_NS: f64 = 60e9;
 
 /// The most that it may take: a day. Recordings are of minutes, and a trace of a few bytes can claim years.
-const MOST_NS: f64 = 86_400e9;
+const MAX_NS: f64 = 86_400e9;
 
 /// What is fast where nothing is said: a third of the memory, as in the scenarios of the shipped traces.
 const FAST_SHARE: f64 = 0.3333;
 
 /// The largest share: with twice of what is resident everything fits, and a larger number is meant in per cent.
-const MOST_SHARE: f64 = 2.0;
+const MAX_SHARE: f64 = 2.0;
 
 /// The machine that a bare trace runs on.
 #[derive(Debug, Default, Args)]
@@ -57,13 +57,13 @@ pub fn preset(text: &str) -> Result<String, String> {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let allowed = format!("allowed: a number above 0, up to {MOST_SHARE}");
+    let allowed = format!("allowed: a number above 0, up to {MAX_SHARE}");
     let (number, percent) = match text.strip_suffix('%') {
         Some(number) => (number, true),
         None => (text, false),
     };
     let found: f64 = number.trim().parse().map_err(|_| allowed.clone())?;
-    if !percent && found > 0.0 && found <= MOST_SHARE {
+    if !percent && found > 0.0 && found <= MAX_SHARE {
         return Ok(found);
     }
     let meant = (found > 0.0 && found <= 100.0).then(|| found / 100.0);
@@ -146,7 +146,7 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
         name: names.join(" + "),
         summary: format!("{} {}", names.join(" + "), on.words()),
         machine,
-        sizes: vec![on.fast_size(), TierSize::ShareOfResident(MOST_SHARE)],
+        sizes: vec![on.fast_size(), TierSize::ShareOfResident(MAX_SHARE)],
         costs: Costs::default(),
         budget: Budget::default(),
         workloads,
@@ -165,7 +165,7 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<Workload, Failure
         if !end {
             alone_ns += least_ns(&window, fast_ns);
         }
-        if alone_ns > MOST_NS {
+        if alone_ns > MAX_NS {
             return Err(too_long(path, reader.totals().windows));
         }
     }
@@ -188,7 +188,7 @@ fn least_ns(window: &Window, fast_ns: f64) -> f64 {
 }
 
 fn too_long(path: &Path, windows: u64) -> Failure {
-    let (file, hours) = (path.display(), MOST_NS / 3.6e12);
+    let (file, hours) = (path.display(), MAX_NS / 3.6e12);
     Failure::User(format!(
         "{file}: its first {windows} windows say that the program runs for more than {hours} hours; \
          run a part of it (tierwise trace cut), or write a scenario with a duration_s"

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tierwise_core::learn::{Learning, Null};
-use tierwise_core::observe::Watch;
+use tierwise_core::observe::Signals;
 use tierwise_core::recipe::{BuildContext, Recipe};
 use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 
 /// Bytes of the largest text that is read: the longest shipped scenario has a thousandth of it, so that a larger file
 /// is something else.
-const MOST_TEXT: u64 = 4 << 20;
+const MAX_TEXT: u64 = 4 << 20;
 
 /// What a file that may be a scenario or a trace turned out to be.
 enum Found {
@@ -58,7 +58,7 @@ pub fn scenario_or_traces(paths: &[PathBuf], on: &TraceMachine) -> Result<Scenar
         if let Found::Text(text) = found(path)? {
             scenario_of(path, &text)?;
             return Err(Failure::User(format!(
-                "{}: a scenario says by itself what runs together: give one scenario, or traces only",
+                "{}: a scenario describes what runs together: give one scenario, or traces only",
                 path.display()
             )));
         }
@@ -94,16 +94,16 @@ pub fn recipe(path: &Path, machine: &Scenario) -> Result<Recipe, Failure> {
 pub fn recipe_on(path: &Path, machine: &Machine) -> Result<Recipe, Failure> {
     let recipe = Recipe::parse(&path.to_string_lossy(), &text(path)?)?;
     let topology = machine.topology();
-    watch(&recipe, &topology)?;
+    signals(&recipe, &topology)?;
     Ok(recipe)
 }
 
 /// What a recipe's policy needs to see on a machine. Recipes that learn are made with a learner that does not: what
 /// they watch is the same.
-pub fn watch(recipe: &Recipe, topology: &Topology) -> Result<Watch, Failure> {
+pub fn signals(recipe: &Recipe, topology: &Topology) -> Result<Signals, Failure> {
     let learning: Arc<dyn Learning> = Arc::new(Null);
     let ctx = BuildContext { topology, seed: 0, learning: Some(&learning) };
-    Ok(recipe.build(&ctx)?.watch())
+    Ok(recipe.build(&ctx)?.signals())
 }
 
 /// A policy that Tierwise ships.
@@ -137,9 +137,9 @@ fn rest_of_text(
     otherwise: &str,
 ) -> Result<String, Failure> {
     let refuse = |why: &str| Failure::User(format!("{}: {otherwise}: {why}", path.display()));
-    file.take(MOST_TEXT).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
-    if bytes.len() as u64 >= MOST_TEXT {
-        return Err(refuse(&format!("it is larger than {}", Bytes(MOST_TEXT))));
+    file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(|error| cannot_read(path, &error))?;
+    if bytes.len() as u64 >= MAX_TEXT {
+        return Err(refuse(&format!("it is larger than {}", Bytes(MAX_TEXT))));
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(refuse("it is empty"));

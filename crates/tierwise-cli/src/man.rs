@@ -16,7 +16,7 @@ use crate::output;
 pub struct Man {
     /// The folder; it is made if it is not there.
     #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Man {
@@ -25,16 +25,18 @@ impl Man {
         let commands = [tierwised::args::Args::command(), Cli::command()];
         let pages = commands.map(pages).into_iter().collect::<Result<Vec<_>, _>>()?.concat();
         self.make_folder()?;
-        pages.iter().try_for_each(|(name, page)| output::whole_file(&self.folder.join(name), page))
+        pages
+            .iter()
+            .try_for_each(|(name, page)| output::whole_file(&self.directory.join(name), page))
     }
 
     fn make_folder(&self) -> Outcome {
         let refuse = |why: &dyn Display| {
-            Err(Failure::User(format!("{}: {why}; name a folder", self.folder.display())))
+            Err(Failure::User(format!("{}: {why}; name a directory", self.directory.display())))
         };
-        match std::fs::create_dir_all(&self.folder) {
+        match std::fs::create_dir_all(&self.directory) {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => refuse(&"is no folder"),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => refuse(&"is not a directory"),
             Err(error) => refuse(&error),
         }
     }

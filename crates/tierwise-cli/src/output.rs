@@ -45,18 +45,19 @@ impl NewFile {
         let target = if special {
             Target::Direct(File::options().write(true).open(path).map_err(refuse)?)
         } else {
-            let folder = match path.parent() {
-                Some(folder) if !folder.as_os_str().is_empty() => folder,
+            let directory = match path.parent() {
+                Some(directory) if !directory.as_os_str().is_empty() => directory,
                 _ => Path::new("."),
             };
-            if !folder.is_dir() {
-                let (file, folder) = (path.display(), folder.display());
-                let problem = format!("{file}: cannot be written: there is no folder {folder}");
+            if !directory.is_dir() {
+                let (file, directory) = (path.display(), directory.display());
+                let problem =
+                    format!("{file}: cannot be written: there is no directory {directory}");
                 return Err(Failure::User(problem));
             }
             // What any new file gets: the umask takes its part.
             let permissions = Permissions::from_mode(0o666);
-            let builder = tempfile::Builder::new().permissions(permissions).tempfile_in(folder);
+            let builder = tempfile::Builder::new().permissions(permissions).tempfile_in(directory);
             let file = builder.map_err(refuse)?;
             if let Some(there) = there {
                 file.as_file().set_permissions(there.permissions()).map_err(refuse)?;

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
-use tierwise_core::observe::Watch;
+use tierwise_core::observe::Signals;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
@@ -72,7 +72,7 @@ fn any_machine() -> Topology {
 fn row(recipe: &Recipe, topology: &Topology) -> Result<Row, Failure> {
     let needs = match recipe.bound() {
         Some(_) => Vec::new(),
-        None => needs(&input::watch(recipe, topology)?),
+        None => needs(&input::signals(recipe, topology)?),
     };
     Ok(Row {
         name: recipe.name().to_owned(),
@@ -83,22 +83,22 @@ fn row(recipe: &Recipe, topology: &Topology) -> Result<Row, Failure> {
     })
 }
 
-fn needs(watch: &Watch) -> Vec<String> {
+fn needs(signals: &Signals) -> Vec<String> {
     let mut needs = Vec::new();
     let mut wish = |wanted, what: &str| {
         if wanted {
             needs.push(what.to_owned());
         }
     };
-    wish(watch.reference_bits, "reference bits");
-    wish(watch.dirty_bits, "dirty bits");
-    wish(watch.hint_faults, "hint faults");
-    wish(watch.sample_period > 0, &format!("1 sample in {} misses", watch.sample_period));
-    wish(watch.regions.is_some(), "DAMON regions");
-    wish(watch.exact_counts, "exact counts");
-    wish(watch.counters, "processor counters");
-    wish(watch.flat_memory, "Flat Memory Mode");
-    wish(watch.two_level, "2LM");
+    wish(signals.reference_bits, "reference bits");
+    wish(signals.dirty_bits, "dirty bits");
+    wish(signals.hint_faults, "hint faults");
+    wish(signals.sample_period > 0, &format!("1 sample in {} misses", signals.sample_period));
+    wish(signals.regions.is_some(), "DAMON regions");
+    wish(signals.exact_counts, "exact counts");
+    wish(signals.counters, "CPU counters");
+    wish(signals.flat_memory, "Flat Memory Mode");
+    wish(signals.two_level, "2LM");
     needs
 }
 

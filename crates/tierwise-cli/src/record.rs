@@ -115,7 +115,7 @@ impl Record {
         }
         if !summary.complete {
             crate::output::tell(format_args!(
-                "note: the program did not tell of its end; what it did after its last full window \
+                "note: the program did not report its end; what it did after its last full window \
                  is not in the trace"
             ));
         }

@@ -41,7 +41,7 @@ enum Action {
     #[command(after_help = "EXAMPLE\n  tierwise scenario list\n  tierwise scenario list my-folder")]
     List {
         /// Where to look, folders within included [default: the scenarios that come with Tierwise].
-        folder: Option<PathBuf>,
+        directory: Option<PathBuf>,
         /// Print JSON: a list with one object a file.
         #[arg(long)]
         json: bool,
@@ -52,7 +52,7 @@ impl ScenarioCommand {
     pub fn execute(&self) -> Outcome {
         match &self.command {
             Action::Check { files, json } => check(files, *json),
-            Action::List { folder, json } => list(folder.as_deref(), *json),
+            Action::List { directory, json } => list(directory.as_deref(), *json),
         }
     }
 }
@@ -164,15 +164,15 @@ struct Listed {
     summary: String,
 }
 
-fn list(folder: Option<&Path>, json: bool) -> Outcome {
-    let folder = match folder {
-        Some(folder) => folder.to_owned(),
+fn list(directory: Option<&Path>, json: bool) -> Outcome {
+    let directory = match directory {
+        Some(directory) => directory.to_owned(),
         None => shipped().ok_or_else(|| {
-            Failure::user(&"no scenarios folder was found here or beside the program; name one")
+            Failure::user(&"no scenarios directory was found here or beside the program; name one")
         })?,
     };
     let mut files = Vec::new();
-    find(&folder, &mut files)?;
+    find(&directory, &mut files)?;
     files.sort();
     let listed = files.iter().map(|path| {
         let Scenario { name, summary, .. } = input::scenario(path)?;
@@ -208,9 +208,9 @@ fn shipped() -> Option<PathBuf> {
     places.find(|place| place.is_dir())
 }
 
-fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
-    let refuse = |error| Failure::User(format!("{}: {error}", folder.display()));
-    for entry in folder.read_dir().map_err(refuse)? {
+fn find(directory: &Path, files: &mut Vec<PathBuf>) -> Outcome {
+    let refuse = |error| Failure::User(format!("{}: {error}", directory.display()));
+    for entry in directory.read_dir().map_err(refuse)? {
         let path = entry.map_err(refuse)?.path();
         if path.is_dir() {
             find(&path, files)?;

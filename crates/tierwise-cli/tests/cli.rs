@@ -12,8 +12,8 @@ use serde_json::Value;
 
 #[test]
 fn compare_prints_a_table_and_a_verdict() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let out = succeeded(&["compare", &scenario, "--policies", "fmem-all,oracle,static,tpp"]);
     assert!(!out.contains('\u{1b}'), "colours although stdout is no terminal: {out}");
     let rows: Vec<&str> = out.lines().skip_while(|l| !l.starts_with("POLICY")).take(5).collect();
@@ -27,16 +27,16 @@ fn compare_prints_a_table_and_a_verdict() {
 
 #[test]
 fn colour_comes_when_asked_for() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let arguments = ["compare", &scenario, "--policies", "static", "--color", "always"];
     assert!(succeeded(&arguments).contains("\u{1b}["));
 }
 
 #[test]
 fn json_has_the_documented_keys_and_repeats() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let arguments = ["compare", &scenario, "--policies", "static,multi-clock", "--json"];
     let out = succeeded(&arguments);
     let value: Value = serde_json::from_str(&out).unwrap();
@@ -66,10 +66,10 @@ fn json_has_the_documented_keys_and_repeats() {
 }
 
 #[test]
-fn several_scenarios_are_a_list_and_a_summary() {
-    let folder = Folder::new();
-    let a = folder.write("a.toml", TINY);
-    let b = folder.write("b.toml", &TINY.replace("\"tiny\"", "\"other\""));
+fn several_scenarios_give_list_and_summary() {
+    let directory = Folder::new();
+    let a = directory.write("a.toml", TINY);
+    let b = directory.write("b.toml", &TINY.replace("\"tiny\"", "\"other\""));
     let out = succeeded(&["compare", &a, &b, "--policies", "static,tpp", "--json"]);
     let value: Value = serde_json::from_str(&out).unwrap();
     let names: Vec<&Value> = value.as_array().unwrap().iter().map(|v| &v["scenario"]).collect();
@@ -83,12 +83,12 @@ fn several_scenarios_are_a_list_and_a_summary() {
 }
 
 #[test]
-fn the_report_is_one_file_that_needs_nothing_else() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", &TINY.replace("\"x\"", "\"<script>&\""));
-    let html = folder.name("report.html");
+fn html_report_is_one_standalone_file() {
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", &TINY.replace("\"x\"", "\"<script>&\""));
+    let html = directory.name("report.html");
     succeeded(&["compare", &scenario, "--policies", "static,tpp", "--html", &html]);
-    assert_eq!(folder.files(), ["report.html", "tiny.toml"]);
+    assert_eq!(directory.files(), ["report.html", "tiny.toml"]);
     let page = fs::read_to_string(&html).unwrap();
     for part in ["<svg", "data:image/png;base64,", "virtual seconds", "&lt;script&gt;&amp;"] {
         assert!(page.contains(part), "{part}");
@@ -100,20 +100,20 @@ fn the_report_is_one_file_that_needs_nothing_else() {
 
 #[test]
 fn nothing_is_written_when_a_comparison_fails() {
-    let folder = Folder::new();
+    let directory = Folder::new();
     let missing = TINY.replace("[workload.generator]", "trace = \"none.twt\"\n[workload.nothing]");
     let missing = missing.split("[workload.nothing]").next().unwrap().to_owned();
-    let scenario = folder.write("tiny.toml", &missing);
-    let html = folder.name("report.html");
+    let scenario = directory.write("tiny.toml", &missing);
+    let html = directory.name("report.html");
     let message = refused(&["compare", &scenario, "--policies", "static", "--html", &html]);
     assert!(message.contains("none.twt"), "{message}");
-    assert_eq!(folder.files(), ["tiny.toml"]);
+    assert_eq!(directory.files(), ["tiny.toml"]);
 }
 
 #[test]
-fn wrong_commands_say_what_is_wrong_and_what_to_do() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+fn wrong_commands_explain_the_remedy() {
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let message = refused(&["compare", &scenario, "--policies", "mutli-clock"]);
     assert!(message.contains("did you mean \"multi-clock\"?"), "{message}");
     let message = refused(&["simulate", &scenario, "--policy", "tppp"]);
@@ -121,18 +121,18 @@ fn wrong_commands_say_what_is_wrong_and_what_to_do() {
     let message = refused(&["policies", "show", "statc"]);
     assert!(message.contains("did you mean \"static\"?"), "{message}");
 
-    let absent = folder.name("absent.toml");
+    let absent = directory.name("absent.toml");
     assert_eq!(
         refused(&["compare", &absent]),
         format!("{absent}: No such file or directory (os error 2)")
     );
-    let broken = folder.write("broken.toml", "name = 5\n");
+    let broken = directory.write("broken.toml", "name = 5\n");
     let message = refused(&["scenario", "check", &broken]);
     assert_eq!(message, format!("{broken}:1: name: found 5; allowed: a text in quotes"));
 
-    let html = folder.name("no/such/report.html");
+    let html = directory.name("no/such/report.html");
     let message = refused(&["compare", &scenario, "--html", &html]);
-    assert!(message.contains("there is no folder"), "{message}");
+    assert!(message.contains("there is no directory"), "{message}");
     let message = refused(&["simulate", &scenario, "--policy", "tpp", "--format", "parquet"]);
     assert!(message.contains("-o FILE"), "{message}");
     assert_eq!(tierwise(&["compare"]).status.code(), Some(2));
@@ -141,28 +141,28 @@ fn wrong_commands_say_what_is_wrong_and_what_to_do() {
 
 #[test]
 fn a_recipe_of_ones_own_takes_part() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let shown = succeeded(&["policies", "show", "static"]);
-    let own = folder.write("own.toml", &shown.replace("\"static\"", "\"my-own\""));
+    let own = directory.write("own.toml", &shown.replace("\"static\"", "\"my-own\""));
     let out =
         succeeded(&["compare", &scenario, "--policies", "static", "--recipe", &own, "--json"]);
     let value: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(value["results"][1]["policy"], "my-own");
     assert_eq!(value["results"][1]["slowdown"], value["results"][0]["slowdown"]);
 
-    let twin = folder.write("twin.toml", &shown);
+    let twin = directory.write("twin.toml", &shown);
     let message = refused(&["compare", &scenario, "--policies", "static", "--recipe", &twin]);
     assert!(message.contains("named twice"), "{message}");
-    let broken = folder.write("broken.toml", &format!("{shown}\n[estimater]\n"));
+    let broken = directory.write("broken.toml", &format!("{shown}\n[estimater]\n"));
     let message = refused(&["compare", &scenario, "--recipe", &broken]);
     assert!(message.contains("did you mean \"estimator\"?"), "{message}");
 }
 
 #[test]
 fn simulate_writes_points_in_order() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let arguments = ["simulate", &scenario, "--policy", "tpp", "--interval", "100ms"];
     let out = succeeded(&arguments);
     let points: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
@@ -171,18 +171,18 @@ fn simulate_writes_points_in_order() {
     assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
     assert_eq!(points[0]["tenants"][0]["name"], "w");
 
-    let file = folder.name("points.jsonl");
+    let file = directory.name("points.jsonl");
     succeeded(&[&arguments[..], &["-o", &file]].concat());
     assert_eq!(fs::read_to_string(&file).unwrap(), out);
-    assert_eq!(folder.files(), ["points.jsonl", "tiny.toml"]);
+    assert_eq!(directory.files(), ["points.jsonl", "tiny.toml"]);
 }
 
 #[cfg(feature = "parquet")]
 #[test]
 fn simulate_writes_parquet() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
-    let file = folder.name("points.parquet");
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
+    let file = directory.name("points.parquet");
     let arguments = ["simulate", &scenario, "--policy", "tpp", "--format", "parquet", "-o", &file];
     assert_eq!(succeeded(&arguments), "");
     let bytes = fs::read(&file).unwrap();
@@ -203,8 +203,8 @@ fn policies_are_listed_with_what_they_need() {
 
 #[test]
 fn a_scenario_is_checked_with_its_sizes() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let out = succeeded(&["scenario", "check", &scenario, "--json"]);
     let value: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(value[0]["tenants"][0]["resident_bytes"], 1600 << 10);
@@ -219,8 +219,8 @@ fn project() -> PathBuf {
 
 #[test]
 fn every_shipped_scenario_is_listed_and_good() {
-    let folder = project().join("scenarios");
-    let out = succeeded(&["scenario", "list", folder.to_str().unwrap(), "--json"]);
+    let directory = project().join("scenarios");
+    let out = succeeded(&["scenario", "list", directory.to_str().unwrap(), "--json"]);
     let value: Value = serde_json::from_str(&out).unwrap();
     let listed = value.as_array().unwrap();
     let traces = fs::read_dir(project().join("traces")).unwrap();
@@ -234,7 +234,7 @@ fn every_shipped_scenario_is_listed_and_good() {
 
 #[test]
 fn traces_can_be_looked_into_and_cut() {
-    let folder = Folder::new();
+    let directory = Folder::new();
     let trace = project().join("traces/redis-ycsb-d.twt");
     let trace = trace.to_str().unwrap();
     let value: Value =
@@ -243,7 +243,7 @@ fn traces_can_be_looked_into_and_cut() {
     let run = value[0]["phases"].as_array().unwrap().iter().find(|p| p["name"] == "run").unwrap();
     let load_windows = run["first_window"].as_u64().unwrap();
 
-    let part = folder.name("load.twt");
+    let part = directory.name("load.twt");
     let windows = format!("0..{load_windows}");
     succeeded(&["trace", "cut", trace, &part, "--windows", &windows]);
     let stat = succeeded(&["trace", "stat", &part, "--json", "--top", "3"]);
@@ -253,11 +253,11 @@ fn traces_can_be_looked_into_and_cut() {
 
     let message = refused(&["trace", "cut", trace, &part, "--phase", "run"]);
     assert!(message.contains("exists"), "{message}");
-    let message = refused(&["trace", "cut", trace, &folder.name("x.twt"), "--phase", "nix"]);
+    let message = refused(&["trace", "cut", trace, &directory.name("x.twt"), "--phase", "nix"]);
     assert!(message.contains("there is no phase \"nix\""), "{message}");
-    assert_eq!(folder.files(), ["load.twt"]);
+    assert_eq!(directory.files(), ["load.twt"]);
 
-    let table = folder.name("windows.csv");
+    let table = directory.name("windows.csv");
     succeeded(&["trace", "export", &part, "--table", "windows", "-o", &table]);
     let rows = fs::read_to_string(&table).unwrap().lines().count() as u64;
     assert_eq!(rows, load_windows + 1);
@@ -267,26 +267,26 @@ fn traces_can_be_looked_into_and_cut() {
 
 #[test]
 fn an_import_becomes_a_trace() {
-    let folder = Folder::new();
-    let lackey = folder.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n S 1ffefffe40,8\n");
-    let trace = folder.name("a.twt");
+    let directory = Folder::new();
+    let lackey = directory.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n S 1ffefffe40,8\n");
+    let trace = directory.name("a.twt");
     succeeded(&["trace", "import", &lackey, &trace, "--command", "ls -l"]);
     let value: Value =
         serde_json::from_str(&succeeded(&["trace", "info", &trace, "--json"])).unwrap();
     assert_eq!(value[0]["instructions"], 1);
     assert_eq!(value[0]["header"]["command"], serde_json::json!(["ls", "-l"]));
-    let broken = folder.write("broken.txt", "what is this\n");
-    let message = refused(&["trace", "import", &broken, &folder.name("b.twt")]);
+    let broken = directory.write("broken.txt", "what is this\n");
+    let message = refused(&["trace", "import", &broken, &directory.name("b.twt")]);
     assert!(message.contains("broken.txt:1:"), "{message}");
 }
 
 #[test]
 fn a_recording_of_nothing_is_refused() {
-    let folder = Folder::new();
-    let out = folder.name("a.twt");
+    let directory = Folder::new();
+    let out = directory.name("a.twt");
     let message = refused(&["record", "-o", &out, "--", "no-such-program-here"]);
     assert!(message.contains("no such program"), "{message}");
-    assert!(folder.files().is_empty());
+    assert!(directory.files().is_empty());
     let output = tierwise(&["record", "-o", &out, "--llc", "3/1", "--", "ls"]);
     assert_eq!(output.status.code(), Some(2));
 }
@@ -311,11 +311,11 @@ fn completions_and_manual_pages_are_made() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(succeeded(&["completions", shell]).contains("compare"), "{shell}");
     }
-    let folder = Folder::new();
-    succeeded(&["man", &folder.name("man1")]);
-    assert!(folder.path("man1/tierwise.1").is_file());
-    assert!(folder.path("man1/tierwise-compare.1").is_file());
-    assert!(folder.path("man1/tierwised.1").is_file());
+    let directory = Folder::new();
+    succeeded(&["man", &directory.name("man1")]);
+    assert!(directory.path("man1/tierwise.1").is_file());
+    assert!(directory.path("man1/tierwise-compare.1").is_file());
+    assert!(directory.path("man1/tierwised.1").is_file());
 }
 
 #[test]
@@ -336,12 +336,12 @@ fn every_command_has_an_example() {
 }
 
 #[test]
-fn a_bare_trace_is_taken_where_a_scenario_is_and_what_is_neither_is_refused() {
-    let folder = Folder::new();
+fn bare_trace_stands_in_for_a_scenario() {
+    let directory = Folder::new();
     let lackey: String =
         (0..20_000u64).map(|i| format!(" L {:x},8\n", 0x10_0000 + i * 7919 % 64 * 4096)).collect();
-    let lackey = folder.write("lackey.txt", &lackey);
-    let trace = folder.name("mine.twt");
+    let lackey = directory.write("lackey.txt", &lackey);
+    let trace = directory.name("mine.twt");
     succeeded(&["trace", "import", &lackey, &trace]);
     let compared = ["compare", &trace, "--policies", "static", "--fast-share", "0.25", "--json"];
     let value: Value = serde_json::from_str(&succeeded(&compared)).unwrap();
@@ -352,7 +352,7 @@ fn a_bare_trace_is_taken_where_a_scenario_is_and_what_is_neither_is_refused() {
     let fast = last["tenants"][0]["usage_bytes"][0].as_u64().unwrap() >> 10;
     assert!((32..=64).contains(&fast), "{fast} KiB");
 
-    let scenario = folder.write("tiny.toml", TINY);
+    let scenario = directory.write("tiny.toml", TINY);
     let message = refused(&["compare", &scenario, "--fast-share", "0.5"]);
     assert!(message.contains("--fast-share describes the machine of a bare trace"), "{message}");
     let output = tierwise(&["compare", &trace, "--fast-share", "33"]);
@@ -362,14 +362,14 @@ fn a_bare_trace_is_taken_where_a_scenario_is_and_what_is_neither_is_refused() {
     let message = refused(&["scenario", "check", &trace]);
     assert!(message.contains("mine.twt: is a trace, and a scenario is needed here"), "{message}");
 
-    fs::write(folder.path("binary.toml"), [0x00, 0xff, 0xfe]).unwrap();
-    let (binary, empty) = (folder.name("binary.toml"), folder.write("empty.toml", "\n"));
+    fs::write(directory.path("binary.toml"), [0x00, 0xff, 0xfe]).unwrap();
+    let (binary, empty) = (directory.name("binary.toml"), directory.write("empty.toml", "\n"));
     let neither = "is neither a trace (.twt) nor a scenario (TOML): ";
     for command in [&["compare"][..], &["advise"], &["simulate", "--policy", "static"]] {
         let on = |file: &str| refused(&[command, &[file]].concat());
         assert_eq!(on(&binary), format!("{binary}: {neither}it is not UTF-8 text at byte 1"));
         assert_eq!(on(&empty), format!("{empty}: {neither}it is empty"));
-        let parent = folder.name("");
+        let parent = directory.name("");
         assert_eq!(on(&parent), format!("{parent}: is a directory; name a file in it"));
     }
     let message = refused(&["compare", &scenario, "--recipe", &binary]);
@@ -378,9 +378,9 @@ fn a_bare_trace_is_taken_where_a_scenario_is_and_what_is_neither_is_refused() {
 
 #[test]
 fn what_a_trace_says_of_itself_commands_no_terminal() {
-    let folder = Folder::new();
-    let lackey = folder.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
-    let trace = folder.name("a.twt");
+    let directory = Folder::new();
+    let lackey = directory.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
+    let trace = directory.name("a.twt");
     succeeded(&["trace", "import", &lackey, &trace, "--command", "ls \u{1b}[2J\u{7}"]);
     let out = succeeded(&["trace", "info", &trace, "--color", "always"]);
     assert!(!out.contains('\u{1b}') && !out.contains('\u{7}'), "{out:?}");
@@ -394,23 +394,23 @@ fn table_lines(out: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_table_keeps_within_the_width() {
-    let folder = Folder::new();
+    let directory = Folder::new();
     let long = "a-tenant-with-a-rather-long-name.slice";
     let second = TINY.split_once("[[workload]]").unwrap().1;
     let first = TINY.replace("\"w\"", &format!("\"{long}-0\""));
     let more: String = (1..6)
         .map(|i| format!("[[workload]]{}", second.replace("\"w\"", &format!("\"{long}-{i}\""))))
         .collect();
-    let scenario = folder.write("tenants.toml", &(first + &more));
+    let scenario = directory.write("tenants.toml", &(first + &more));
     let other =
-        folder.write("other.toml", &TINY.replace("\"tiny\"", "\"a-rather-long-name-of-one\""));
+        directory.write("other.toml", &TINY.replace("\"tiny\"", "\"a-rather-long-name-of-one\""));
     let trace = project().join("traces/redis-ycsb-d.twt");
     let trace = trace.to_str().unwrap();
-    let run = folder.name("run.json");
+    let run = directory.name("run.json");
     succeeded(&["simulate", &scenario, "--policy", "equilibria", "--record-run", &run]);
     let scenarios = project().join("scenarios");
     let tenant = format!("{long}-0");
-    let machine = folder.name("");
+    let machine = directory.name("");
     let commands: [&[&str]; 11] = [
         &["conform", "static"],
         &["profile", &scenario],

@@ -18,7 +18,7 @@ use criterion::{
 use tierwise_core::config::Document;
 use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::estimate;
-use tierwise_core::observe::{Born, Capabilities, Observation, TierReading};
+use tierwise_core::observe::{Allocated, Capabilities, Observation, TierReading};
 use tierwise_core::page::{Attributes, PageKind, PageTable};
 use tierwise_core::policy::PlanContext;
 use tierwise_core::recipe::{BuildContext, Recipe};
@@ -54,8 +54,8 @@ fn estimator(name: &str, topology: &Topology) -> Box<dyn Estimator> {
 }
 
 /// A fifth of the pages in the fast tier, the rest in the slow one.
-fn births(pages: u32) -> Observation {
-    let born = |first, count, tier| Born {
+fn allocations(pages: u32) -> Observation {
+    let allocated = |first, count, tier| Allocated {
         first: PageId(first),
         count,
         attributes: Attributes {
@@ -67,19 +67,19 @@ fn births(pages: u32) -> Observation {
     };
     let fast = pages / 5;
     Observation {
-        born: vec![born(0, fast, 0), born(fast, pages - fast, 1)],
+        allocated: vec![allocated(0, fast, 0), allocated(fast, pages - fast, 1)],
         ..Observation::default()
     }
 }
 
 /// The estimator's periodic look alone.
-fn look(b: &mut Bencher<'_>, name: &str, size: u32) {
+fn update(b: &mut Bencher<'_>, name: &str, size: u32) {
     let topology = topology(size);
     let mut estimator = estimator(name, &topology);
-    let obs = births(size);
+    let obs = allocations(size);
     let mut pages = PageTable::default();
-    for born in &obs.born {
-        born.pages().for_each(|page| pages.insert(page, born.attributes));
+    for allocated in &obs.allocated {
+        allocated.pages().for_each(|page| pages.insert(page, allocated.attributes));
     }
     estimator.on_observation(Timestamp::ZERO, &obs, &mut pages);
     let (pages, mut turn) = (RefCell::new(pages), 0);
@@ -93,7 +93,7 @@ fn look(b: &mut Bencher<'_>, name: &str, size: u32) {
         let pages = &mut *pages.borrow_mut();
         let mut ctx =
             PlanContext { topology: &topology, pages, free: &free, tenants: &[], specs: &[] };
-        estimator.look(Timestamp::ZERO, &mut ctx);
+        estimator.update(Timestamp::ZERO, &mut ctx);
     };
     b.iter_batched(mark, routine, BatchSize::PerIteration);
 }
@@ -104,9 +104,9 @@ fn tick(b: &mut Bencher<'_>, name: &str, size: u32) {
     let text = shipped.text().replace("scan_pages = 1024", EVERYTHING);
     let config = EngineConfig::new(Recipe::parse("bench.toml", &text).unwrap());
     let mut engine = Engine::new(&config, topology(size), &Capabilities::ALL, 1).unwrap();
-    let mut obs = births(size);
+    let mut obs = allocations(size);
     engine.handle_observation(Timestamp::ZERO, &obs);
-    obs.born.clear();
+    obs.allocated.clear();
     obs.tiers
         .resize(2, TierReading { free: Pages(u64::from(size / 100)), ..TierReading::default() });
     (0..size).step_by(REFERENCED as usize).for_each(|page| obs.referenced.set(PageId(page)));
@@ -120,7 +120,7 @@ fn tick(b: &mut Bencher<'_>, name: &str, size: u32) {
 
 fn benches(c: &mut Criterion) {
     type Case = fn(&mut Bencher<'_>, &str, u32);
-    for (case, run) in [("look", look as Case), ("tick", tick)] {
+    for (case, run) in [("look", update as Case), ("tick", tick)] {
         let mut group = c.benchmark_group(case);
         group.sample_size(10).measurement_time(Duration::from_secs(5));
         for name in ["clock", "nimble", "multi-clock"] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::migrate::MoveOutcome;
 use tierwise_core::observe::{
-    Born, Capabilities, Coloured, Counters, Observation, TenantReading, TierReading,
+    Allocated, Capabilities, Coloured, Counters, Observation, TenantReading, TierReading,
 };
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::recipe::Recipe;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let topology = topology(u64::from(tenants));
     let config = EngineConfig::new(Recipe::named(&recipe)?);
     let mut engine = Engine::new(&config, topology, &Capabilities::ALL, 1)?;
-    let mut observation = births(tenants);
+    let mut observation = allocations(tenants);
     let mut times = Vec::new();
     let mut moves = 0;
     for decision in 1..=10 {
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         engine.poll_plan(now);
         times.push(processor_time()?.saturating_sub(started));
         observation.clear();
-        moves += carry_out(&mut engine, now, &mut observation);
+        moves += execute(&mut engine, now, &mut observation);
     }
     times.sort_unstable();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Carries the last plan out as a world without failures does, and says how many moves it had: demoted pages take the colours
 /// that promoted ones left.
-fn carry_out(engine: &mut Engine, now: Timestamp, news: &mut Observation) -> usize {
+fn execute(engine: &mut Engine, now: Timestamp, news: &mut Observation) -> usize {
     let mut outcomes = Vec::new();
     let mut left = std::collections::VecDeque::new();
     for m in &engine.plan().moves {
@@ -96,7 +96,7 @@ fn topology(tenants: u64) -> Topology {
 }
 
 /// Everything is born, and read.
-fn births(tenants: u16) -> Observation {
+fn allocations(tenants: u16) -> Observation {
     let mut observation =
         Observation { tiers: vec![TierReading::default(); 2], ..Observation::default() };
     for tenant in 0..tenants {
@@ -108,7 +108,7 @@ fn births(tenants: u16) -> Observation {
                 kind: PageKind::Anon,
                 order: ORDER,
             };
-            observation.born.push(Born { first: PageId(first), count, attributes });
+            observation.allocated.push(Allocated { first: PageId(first), count, attributes });
         };
         run(first, DEDICATED, 0);
         run(first + DEDICATED, PAGES - DEDICATED, 1);

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use tierwise_core::engine::{Engine, EngineConfig};
-//! use tierwise_core::observe::{Born, Capabilities, Observation, TierReading};
+//! use tierwise_core::observe::{Allocated, Capabilities, Observation, TierReading};
 //! use tierwise_core::page::{Attributes, PageKind};
 //! use tierwise_core::recipe::Recipe;
 //! use tierwise_core::topology::{Tier, Topology, Watermarks};
@@ -29,7 +29,7 @@
 //! let attributes = Attributes { tenant: TenantId(0), tier: TierId(1), kind: PageKind::Anon, order: 0 };
 //! let mut obs = Observation::default();
 //! obs.tiers = vec![TierReading { free: Pages(100), ..TierReading::default() }; 2];
-//! obs.born.push(Born { first: PageId(0), count: 1, attributes });
+//! obs.allocated.push(Allocated { first: PageId(0), count: 1, attributes });
 //! let mut promoted_at = None;
 //! for second in 1..10 {
 //!     let now = Timestamp(second * 1_000_000_000);
@@ -52,7 +52,7 @@ use crate::metrics::Metrics;
 use crate::migrate::{
     Budget, Cap, FailReason, MigrationPlan, Move, MoveOutcome, Placement, Planner,
 };
-use crate::observe::{Capabilities, Observation, Stray, TenantReading, Watch};
+use crate::observe::{Capabilities, ExternalMigration, Observation, Signals, TenantReading};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::reason::Decision;
@@ -121,7 +121,7 @@ pub struct Engine {
     /// The outcomes at hand, cuts included; kept for its memory.
     outcomes: Vec<MoveOutcome>,
     /// The watch, placement and caps that the world was last told.
-    ordered: Option<(Watch, Placement, Vec<Cap>)>,
+    ordered: Option<(Signals, Placement, Vec<Cap>)>,
     /// An observation has come in that no plan has answered yet.
     due: bool,
     metrics: Metrics,
@@ -140,7 +140,7 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         let learning = config.learning.as_ref();
         let policy = config.recipe.build(&BuildContext { topology: &topology, seed, learning })?;
-        if let Some(missing) = policy.watch().missing_from(capabilities) {
+        if let Some(missing) = policy.signals().missing_from(capabilities) {
             return Err(EngineError::Unobservable {
                 recipe: config.recipe.name().to_owned(),
                 missing,
@@ -194,15 +194,15 @@ impl Engine {
 
     /// Takes in what the world saw since the last observation.
     pub fn handle_observation(&mut self, now: Timestamp, obs: &Observation) {
-        self.take_in_births(obs);
-        self.take_in_strays(now, obs);
+        self.handle_allocations(obs);
+        self.handle_external_migrations(now, obs);
         obs.coloured.iter().for_each(|c| self.pages.set_colour(c.page, c.colour));
         obs.referenced.for_each(|page| self.pages.mark_referenced(page));
         obs.written.for_each(|page| self.pages.mark_written(page));
         self.policy.on_observation(now, obs, &mut self.pages);
-        self.count_looks(obs);
-        obs.gone.iter().for_each(|&page| self.pages.remove(page));
-        self.take_in_tiers(obs);
+        self.count_samples(obs);
+        obs.freed.iter().for_each(|&page| self.pages.remove(page));
+        self.handle_tiers(obs);
         self.tenants.clone_from(&obs.tenants);
         for (i, reading) in self.tenants.iter().enumerate() {
             self.metrics.usage(i, &reading.usage);
@@ -210,31 +210,31 @@ impl Engine {
         self.due = true;
     }
 
-    fn take_in_tiers(&mut self, obs: &Observation) {
+    fn handle_tiers(&mut self, obs: &Observation) {
         for (i, reading) in obs.tiers.iter().enumerate().take(self.free.len()) {
             self.free[i] = reading.free;
             let whole = self.topology.tiers[i].capacity;
-            self.shared.tiers[i].capacity = whole.saturating_sub(reading.strangers);
+            self.shared.tiers[i].capacity = whole.saturating_sub(reading.unmanaged);
         }
     }
 
     /// A birth of a page that is there already, or in a tier that is not, contradicts the table: what is
     /// known stays.
-    fn take_in_births(&mut self, obs: &Observation) {
+    fn handle_allocations(&mut self, obs: &Observation) {
         let tiers = self.topology.tiers.len();
-        for born in obs.born.iter().filter(|b| b.attributes.tier.index() < tiers) {
-            for page in born.pages() {
+        for allocated in obs.allocated.iter().filter(|b| b.attributes.tier.index() < tiers) {
+            for page in allocated.pages() {
                 if self.pages.tier(page).is_none() {
-                    self.pages.insert(page, born.attributes);
+                    self.pages.insert(page, allocated.attributes);
                 }
             }
         }
     }
 
     /// A page that the kernel moved is to a policy what one is that it moved itself; it is not counted as a move.
-    fn take_in_strays(&mut self, now: Timestamp, obs: &Observation) {
+    fn handle_external_migrations(&mut self, now: Timestamp, obs: &Observation) {
         self.outcomes.clear();
-        for &Stray { page, tier } in &obs.strays {
+        for &ExternalMigration { page, tier } in &obs.external_migrations {
             let outcome =
                 MoveOutcome { page, from: self.pages.tier(page), to: tier, result: Ok(()) };
             if outcome.from != Some(tier) && self.is_possible(&outcome) {
@@ -242,13 +242,13 @@ impl Engine {
                 self.outcomes.push(outcome);
             }
         }
-        self.metrics.strays += self.outcomes.len() as u64;
+        self.metrics.external_migrations += self.outcomes.len() as u64;
         if !self.outcomes.is_empty() {
             self.policy.on_outcomes(now, &self.outcomes, &mut self.pages);
         }
     }
 
-    fn count_looks(&mut self, obs: &Observation) {
+    fn count_samples(&mut self, obs: &Observation) {
         self.metrics.hint_faults += obs.hint_faults.len() as u64;
         self.metrics.samples += obs.samples.len() as u64;
         for fault in &obs.hint_faults {
@@ -273,7 +273,7 @@ impl Engine {
             specs: &self.specs,
         };
         self.policy.plan(now, &mut ctx, &mut self.plan);
-        self.plan.watch = self.policy.watch();
+        self.plan.signals = self.policy.signals();
         self.plan.placement = self.policy.placement();
         self.plan.scan = self.pages.take_scan_cost();
         for tenant in 0..self.tenants.len() {
@@ -307,13 +307,13 @@ impl Engine {
         self.metrics.scan.cleared += plan.scan.cleared;
         self.metrics.poisoned += plan.poison.iter().map(|r| u64::from(r.count)).sum::<u64>();
         let told = self.ordered.as_ref();
-        let news = told.is_none_or(|(watch, placement, caps)| {
-            *watch != plan.watch || *placement != plan.placement || *caps != plan.caps
+        let news = told.is_none_or(|(signals, placement, caps)| {
+            *signals != plan.signals || *placement != plan.placement || *caps != plan.caps
         });
         if news {
             let ordered =
-                self.ordered.get_or_insert_with(|| (plan.watch, plan.placement, Vec::new()));
-            (ordered.0, ordered.1) = (plan.watch, plan.placement);
+                self.ordered.get_or_insert_with(|| (plan.signals, plan.placement, Vec::new()));
+            (ordered.0, ordered.1) = (plan.signals, plan.placement);
             ordered.2.clone_from(&plan.caps);
         }
         let something = news
@@ -368,9 +368,9 @@ impl Engine {
 
     /// Where new pages should go now, and what the policy wants to see: what a world must know before
     /// the first plan.
-    pub fn standing_orders(&self) -> MigrationPlan {
+    pub fn initial_plan(&self) -> MigrationPlan {
         MigrationPlan {
-            watch: self.policy.watch(),
+            signals: self.policy.signals(),
             placement: self.policy.placement(),
             caps: self.policy.first_caps(&self.specs, &self.topology),
             ..MigrationPlan::default()
@@ -396,7 +396,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::{Born, TierReading};
+    use crate::observe::{Allocated, TierReading};
     use crate::page::{Attributes, PageKind};
     use crate::topology::{Tier, Watermarks};
     use crate::units::{Bytes, PageId, TierId};
@@ -427,8 +427,8 @@ mod tests {
         let mut engine = engine("equilibria-multi-clock", vec![spec("a"), spec("b")]);
         let holds =
             TenantReading { running: true, usage: vec![Pages(30); 2], ..TenantReading::default() };
-        let mut floors = |second: u64, strangers| {
-            let tier = TierReading { strangers: Pages(strangers), ..TierReading::default() };
+        let mut floors = |second: u64, unmanaged| {
+            let tier = TierReading { unmanaged: Pages(unmanaged), ..TierReading::default() };
             let tenants = vec![holds.clone(); 2];
             let seen = Observation { tiers: vec![tier; 2], tenants, ..Observation::default() };
             let now = Timestamp(second * 1_000_000_000);
@@ -442,11 +442,11 @@ mod tests {
         assert_eq!(floors(2, 40), [30, 30]);
     }
 
-    fn birth(tier: u8) -> Observation {
+    fn allocation(tier: u8) -> Observation {
         let attributes =
             Attributes { tenant: TenantId(0), tier: TierId(tier), kind: PageKind::Anon, order: 0 };
         Observation {
-            born: vec![Born { first: PageId(0), count: 1, attributes }],
+            allocated: vec![Allocated { first: PageId(0), count: 1, attributes }],
             tiers: vec![TierReading::default(); 2],
             ..Observation::default()
         }
@@ -455,32 +455,37 @@ mod tests {
     #[test]
     fn births_that_contradict_the_table_change_nothing() {
         let mut engine = two_tiers();
-        engine.handle_observation(Timestamp::ZERO, &birth(2));
+        engine.handle_observation(Timestamp::ZERO, &allocation(2));
         assert_eq!(engine.pages().tier(PageId(0)), None);
-        engine.handle_observation(Timestamp::ZERO, &birth(1));
-        engine.handle_observation(Timestamp::ZERO, &birth(0));
+        engine.handle_observation(Timestamp::ZERO, &allocation(1));
+        engine.handle_observation(Timestamp::ZERO, &allocation(0));
         assert_eq!(engine.pages().tier(PageId(0)), Some(TierId(1)));
     }
 
     #[test]
-    fn a_page_that_the_kernel_moved_is_known_to_be_there_and_not_counted_as_moved() {
+    fn external_migration_is_known_but_not_counted() {
         let mut engine = two_tiers();
-        engine.handle_observation(Timestamp::ZERO, &birth(0));
-        let stray = |page, tier| Stray { page: PageId(page), tier: TierId(tier) };
+        engine.handle_observation(Timestamp::ZERO, &allocation(0));
+        let migration = |page, tier| ExternalMigration { page: PageId(page), tier: TierId(tier) };
         let obs = Observation {
-            strays: vec![stray(0, 1), stray(0, 1), stray(0, 2), stray(7, 1)],
+            external_migrations: vec![
+                migration(0, 1),
+                migration(0, 1),
+                migration(0, 2),
+                migration(7, 1),
+            ],
             tiers: vec![TierReading::default(); 2],
             ..Observation::default()
         };
         engine.handle_observation(Timestamp::ZERO, &obs);
         assert_eq!(engine.pages().tier(PageId(0)), Some(TierId(1)));
-        assert_eq!((engine.metrics().strays, engine.metrics().demote.success), (1, 0));
+        assert_eq!((engine.metrics().external_migrations, engine.metrics().demote.success), (1, 0));
     }
 
     #[test]
-    fn successes_that_contradict_the_table_are_not_counted() {
+    fn contradicting_successes_are_not_counted() {
         let mut engine = two_tiers();
-        engine.handle_observation(Timestamp::ZERO, &birth(1));
+        engine.handle_observation(Timestamp::ZERO, &allocation(1));
         let outcome = |page, from, to| MoveOutcome {
             page: PageId(page),
             from: Some(TierId(from)),

@@ -79,7 +79,7 @@ pub trait Learning: Send + Sync {
     /// # Errors
     /// It cannot be read, is no such model, or was trained on other features; in words.
     fn classifier(&self, model: &str) -> Result<Box<dyn Classifier>, String> {
-        Err(format!("there is nobody here who can run the model \"{model}\""))
+        Err(format!("no learner of this program can run the model \"{model}\""))
     }
 
     /// The best allocation that simulated annealing finds from `start`, keeping the sum.

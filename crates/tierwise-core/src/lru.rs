@@ -133,10 +133,10 @@ impl LruLists {
         if !obs.bits_unread {
             self.laps.clear();
         }
-        for page in obs.born.iter().flat_map(|born| born.pages()) {
+        for page in obs.allocated.iter().flat_map(|allocated| allocated.pages()) {
             self.add(page, LruList::Inactive, pages);
         }
-        for &page in &obs.gone {
+        for &page in &obs.freed {
             if let Some(tier) = pages.tier(page) {
                 self.remove_from(page, tier, pages);
             }
@@ -232,19 +232,19 @@ impl LruLists {
         self.isolated.take(page, pages)
     }
 
-    /// Names pages of a list, the newest first, until their base pages reach `most`; returns how many
+    /// Names pages of a list, the newest first, until their base pages reach `limit`; returns how many
     /// base pages were named.
     pub fn take_newest(
         &mut self,
         vec: LruVec,
         which: LruList,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) -> Pages {
         let mut taken = Pages(0);
         let mut at = self.lists.newest(vec.list(which));
-        while let Some(page) = at.filter(|_| taken < most) {
+        while let Some(page) = at.filter(|_| taken < limit) {
             if self.isolated.take(page, pages) {
                 taken += Pages(pages.frames(page));
                 out.push(page);
@@ -254,19 +254,19 @@ impl LruLists {
         taken
     }
 
-    /// Names pages of a list, the oldest first, until their base pages reach `most`; returns how many
+    /// Names pages of a list, the oldest first, until their base pages reach `limit`; returns how many
     /// base pages were named.
     pub fn take_oldest(
         &mut self,
         vec: LruVec,
         which: LruList,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) -> Pages {
         let mut taken = Pages(0);
         let mut at = self.tail(vec, which);
-        while let Some(page) = at.filter(|_| taken < most) {
+        while let Some(page) = at.filter(|_| taken < limit) {
             if self.isolated.take(page, pages) {
                 taken += Pages(pages.frames(page));
                 out.push(page);

@@ -71,7 +71,7 @@ pub struct Metrics {
     /// Plans made, empty ones left out.
     pub plans: u64,
     /// Pages that somebody else moved.
-    pub strays: u64,
+    pub external_migrations: u64,
     /// Reference bits read and cleared.
     pub scan: ScanCost,
     /// Pages poisoned.

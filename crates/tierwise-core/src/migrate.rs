@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::observe::Watch;
+use crate::observe::Signals;
 use crate::page::ScanCost;
 use crate::reason::Cause;
 use crate::topology::WatermarkLevel;
@@ -14,12 +14,12 @@ use crate::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp}
 
 /// Who waits for a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Payer {
+pub enum ChargeTo {
     /// A kernel thread (kswapd, kpromoted) or the daemon: the application goes on, and only stalls if
     /// it touches the page while it is unmapped.
     Background,
     /// The thread that faulted: migration on the hint fault path, or direct reclaim.
-    Application,
+    FaultingThread,
 }
 
 /// One page to one tier.
@@ -30,7 +30,7 @@ pub struct Move {
     /// Where it should lie.
     pub to: TierId,
     /// Who waits for it.
-    pub payer: Payer,
+    pub charge_to: ChargeTo,
     /// Why.
     pub cause: Cause,
 }
@@ -82,7 +82,7 @@ pub struct MigrationPlan {
     /// Pages to poison, so that their next access is a hint fault.
     pub poison: Vec<PageRange>,
     /// What the policy wants to see from now on.
-    pub watch: Watch,
+    pub signals: Signals,
     /// Where new pages go from now on.
     pub placement: Placement,
     /// What tenants may hold at most from now on; tenants and tiers that are not named are free.
@@ -94,14 +94,14 @@ pub struct MigrationPlan {
 impl MigrationPlan {
     /// Adds a move that a kernel thread makes.
     pub fn background(&mut self, page: PageId, to: TierId) {
-        let (payer, cause) = (Payer::Background, Cause::Policy);
-        self.moves.push(Move { page, to, payer, cause });
+        let (charge_to, cause) = (ChargeTo::Background, Cause::Policy);
+        self.moves.push(Move { page, to, charge_to, cause });
     }
 
     /// Adds a move that the application waits for.
     pub fn on_fault(&mut self, page: PageId, to: TierId) {
-        let (payer, cause) = (Payer::Application, Cause::Policy);
-        self.moves.push(Move { page, to, payer, cause });
+        let (charge_to, cause) = (ChargeTo::FaultingThread, Cause::Policy);
+        self.moves.push(Move { page, to, charge_to, cause });
     }
 
     /// Empties the lists and keeps their memory, the watch, the placement and the caps.
@@ -120,7 +120,7 @@ pub enum FailReason {
     /// No free page in the target tier (`-ENOMEM`).
     TargetFull,
     /// The page was unmapped before the move (`-ENOENT`).
-    Gone,
+    NotPresent,
     /// The plan exceeded the budget and was cut before this move.
     Budget,
     /// The page already lies there.
@@ -130,14 +130,14 @@ pub enum FailReason {
 impl FailReason {
     /// Every reason, in index order.
     pub const ALL: [Self; 5] =
-        [Self::Busy, Self::TargetFull, Self::Gone, Self::Budget, Self::Already];
+        [Self::Busy, Self::TargetFull, Self::NotPresent, Self::Budget, Self::Already];
 
     /// The name in counters: `promote_fail_<name>`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Busy => "busy",
             Self::TargetFull => "target_full",
-            Self::Gone => "gone",
+            Self::NotPresent => "not_present",
             Self::Budget => "budget",
             Self::Already => "already",
         }
@@ -226,13 +226,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_cuts_the_tail_and_refills_with_time() {
+    fn budget_cuts_the_tail_and_refills() {
         let mut planner = Planner::new(Budget { bandwidth: Some(Bandwidth(8192)) });
         let three: Vec<Move> = (0..3)
             .map(|p| Move {
                 page: PageId(p),
                 to: TierId(0),
-                payer: Payer::Background,
+                charge_to: ChargeTo::Background,
                 cause: Cause::Policy,
             })
             .collect();

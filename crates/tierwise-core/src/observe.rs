@@ -2,7 +2,7 @@
 //! reused; the engine reads it.
 //!
 //! Which of these a world can report at all is its [`Capabilities`]; which of them a policy wants,
-//! and pays for, is its [`Watch`].
+//! and pays for, is its [`Signals`].
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 
 /// A run of pages that came to be together and alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Born {
+pub struct Allocated {
     /// The first page; the others follow it without a gap.
     pub first: PageId,
     /// How many pages (not base pages).
@@ -21,7 +21,7 @@ pub struct Born {
     pub attributes: Attributes,
 }
 
-impl Born {
+impl Allocated {
     /// The pages of the run.
     pub fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
         (self.first.0..self.first.0.saturating_add(self.count)).map(PageId)
@@ -31,7 +31,7 @@ impl Born {
 /// A page that lies elsewhere than the engine's plans put it: the kernel moved it, or a move came to something
 /// else than was reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stray {
+pub struct ExternalMigration {
     /// The page.
     pub page: PageId,
     /// Where it was found.
@@ -107,7 +107,7 @@ pub struct TierReading {
     pub utilisation: f64,
     /// Pages in use by nobody who is managed: the kernel, and processes of no tenant. What tenants share is the rest of
     /// the tier. Zero where everybody is a tenant.
-    pub strangers: Pages,
+    pub unmanaged: Pages,
 }
 
 /// What the processor counted on a tenant's cores since the last observation (Memstrata, section 4.2).
@@ -162,7 +162,7 @@ pub struct TenantReading {
     /// Processor seconds used since the last observation (`cpu.stat`), where the world knows them.
     pub busy: Duration,
     /// Processors that it may use (`cpuset.cpus`, `cpu.max`); zero where the world does not know.
-    pub processors: f64,
+    pub cpus: f64,
     /// 99th percentile latency of its requests in the last whole interval of the world's, where it reports one.
     pub p99: Option<Duration>,
     /// What the processor counted on its cores, where the world reads that.
@@ -180,21 +180,12 @@ impl Clone for TenantReading {
     }
 
     fn clone_from(&mut self, from: &Self) {
-        let Self {
-            usage,
-            misses,
-            operations,
-            instructions,
-            busy,
-            processors,
-            p99,
-            counters,
-            running,
-        } = from;
+        let Self { usage, misses, operations, instructions, busy, cpus, p99, counters, running } =
+            from;
         self.usage.clone_from(usage);
         self.misses.clone_from(misses);
         (self.operations, self.instructions) = (*operations, *instructions);
-        (self.busy, self.processors, self.p99) = (*busy, *processors, *p99);
+        (self.busy, self.cpus, self.p99) = (*busy, *cpus, *p99);
         (self.counters, self.running) = (*counters, *running);
     }
 }
@@ -203,11 +194,11 @@ impl Clone for TenantReading {
 #[derive(Debug, Clone, Default)]
 pub struct Observation {
     /// New pages, where they were allocated.
-    pub born: Vec<Born>,
+    pub allocated: Vec<Allocated>,
     /// Pages that are no more. A page number is not used again before the next observation.
-    pub gone: Vec<PageId>,
+    pub freed: Vec<PageId>,
     /// Pages found in another tier than where the engine's moves left them.
-    pub strays: Vec<Stray>,
+    pub external_migrations: Vec<ExternalMigration>,
     /// Pages that came to lie in a page frame of another colour, where the processor manages a tier.
     pub coloured: Vec<Coloured>,
     /// Pages with the reference bit set since the last observation.
@@ -238,9 +229,9 @@ pub struct Observation {
 impl Observation {
     /// Empties every list and keeps its memory.
     pub fn clear(&mut self) {
-        self.born.clear();
-        self.gone.clear();
-        self.strays.clear();
+        self.allocated.clear();
+        self.freed.clear();
+        self.external_migrations.clear();
         self.coloured.clear();
         self.referenced.clear();
         self.written.clear();
@@ -262,7 +253,7 @@ impl Observation {
 
 /// DAMON's intervals and bounds (`Documentation/mm/damon/design.rst`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RegionWatch {
+pub struct DamonAttrs {
     /// How often one page of each region is checked.
     pub sampling: Duration,
     /// How often the checks are summed up and regions merged and split.
@@ -273,7 +264,7 @@ pub struct RegionWatch {
     pub max_regions: u32,
 }
 
-impl Default for RegionWatch {
+impl Default for DamonAttrs {
     /// The kernel's defaults: 5 ms, 100 ms, 10 to 1000 regions.
     fn default() -> Self {
         Self {
@@ -288,7 +279,7 @@ impl Default for RegionWatch {
 /// What a policy wants to see. Everything wanted costs something, to the application or to a
 /// background core; nothing is on by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Watch {
+pub struct Signals {
     /// Reference bits (and the supervised accesses, which cost nothing more).
     pub reference_bits: bool,
     /// Dirty bits.
@@ -299,7 +290,7 @@ pub struct Watch {
     /// One hardware sample in so many last-level misses; zero for none.
     pub sample_period: u32,
     /// DAMON regions.
-    pub regions: Option<RegionWatch>,
+    pub regions: Option<DamonAttrs>,
     /// Exact counts: a perfect tracker, for experiments in the simulator.
     pub exact_counts: bool,
     /// The processor's counters of each tenant.
@@ -310,7 +301,7 @@ pub struct Watch {
     pub two_level: bool,
 }
 
-impl Watch {
+impl Signals {
     /// Both wishes together; of two sample periods the shorter.
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -334,7 +325,7 @@ impl Watch {
         let wants = [
             (self.flat_memory, has.flat_memory, "a memory tier in Flat Memory Mode"),
             (self.two_level, has.two_level, "a memory tier in 2LM (memory mode)"),
-            (self.counters, has.counters, "the processor's counters of each tenant"),
+            (self.counters, has.counters, "the CPU's counters of each tenant"),
             (self.reference_bits, has.reference_bits, "reference bits"),
             (self.dirty_bits, has.dirty_bits, "dirty bits"),
             (self.hint_faults, has.hint_faults, "hint faults"),

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hand_moves_the_bit_into_the_flag() {
+    fn clock_hand_moves_bit_into_flag() {
         let mut pages = PageTable::default();
         pages.insert(PageId(1), attributes(1));
         pages.mark_referenced(PageId(0)); // absent: not looked at, not counted

@@ -118,7 +118,7 @@ impl Pfra {
 
     /// Looks at a page on a list, using up its reference bit (section III-A.2).
     #[inline]
-    pub fn look(self, page: PageId, on: LruList, pages: &mut PageTable) -> Verdict {
+    pub fn update(self, page: PageId, on: LruList, pages: &mut PageTable) -> Verdict {
         let accesses = self.accesses(page, pages);
         if on == LruList::Promote {
             let accessed = accesses > 0 || pages.flag(page, Flag::Referenced);
@@ -175,7 +175,7 @@ impl Pfra {
             for _ in 0..counts[list as usize] {
                 let Some(page) = hand else { break };
                 hand = lru.lists().newer(page);
-                let to = match self.look(page, list, pages) {
+                let to = match self.update(page, list, pages) {
                     Verdict::To(to) => to,
                     Verdict::Cold if inactive_is_low(lru, vec, ratio) => LruList::Inactive, // (9)
                     Verdict::Cold => list,
@@ -194,7 +194,7 @@ impl Pfra {
 
     /// Finds pages to demote, as kswapd does: the active lists are shrunk where the inactive ones are
     /// short, then growing parts of the inactive lists are looked at in turn, until the base pages named
-    /// reach `most`.
+    /// reach `limit`.
     ///
     /// Between two observations each list is gone through once, however often this is called: kswapd goes
     /// on because time passes between its passes and hot pages are referenced again; here a second look
@@ -205,12 +205,12 @@ impl Pfra {
         self,
         lru: &mut LruLists,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         ratio: u64,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        let mut left = most;
+        let mut left = limit;
         for vec in lru.vecs_in(scope) {
             if lru.begin_lap(vec) {
                 // What is deactivated now joins behind the lap: it has until the next observation to be
@@ -245,7 +245,7 @@ impl Pfra {
                 return;
             }
             let Some(page) = lru.tail(vec, LruList::Active) else { return };
-            let to = match self.look(page, LruList::Active, pages) {
+            let to = match self.update(page, LruList::Active, pages) {
                 Verdict::To(to) => to,
                 Verdict::Cold => LruList::Inactive,
             };
@@ -254,23 +254,23 @@ impl Pfra {
     }
 
     /// `shrink_inactive_list`: looks at up to `count` more of the oldest inactive pages and names those that
-    /// were not accessed (3), until their base pages reach `most`. Returns the base pages named.
+    /// were not accessed (3), until their base pages reach `limit`. Returns the base pages named.
     fn shrink_inactive(
         self,
         lru: &mut LruLists,
         vec: LruVec,
         count: u64,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) -> Pages {
         let mut named = Pages(0);
         for _ in 0..count.min(*lru.lap_mut(vec)) {
-            let Some(page) = lru.tail(vec, LruList::Inactive).filter(|_| named < most) else {
+            let Some(page) = lru.tail(vec, LruList::Inactive).filter(|_| named < limit) else {
                 break;
             };
             *lru.lap_mut(vec) -= 1;
-            let to = match self.look(page, LruList::Inactive, pages) {
+            let to = match self.update(page, LruList::Inactive, pages) {
                 Verdict::To(to) => to,
                 Verdict::Cold => {
                     if lru.isolate(page, pages) {

@@ -1,7 +1,7 @@
 //! What a complete tiering policy is: it watches, and it answers with a plan.
 
 use crate::migrate::{Cap, MigrationPlan, MoveOutcome, Placement};
-use crate::observe::{Observation, TenantReading, Watch};
+use crate::observe::{Observation, Signals, TenantReading};
 use crate::page::PageTable;
 use crate::reason::Decision;
 use crate::tenant::TenantSpec;
@@ -50,8 +50,8 @@ impl PlanContext<'_> {
 /// A complete tiering policy. Deterministic: the same calls give the same plans.
 pub trait Policy: Send {
     /// What it wants to see. Asked after every plan; it may change with time.
-    fn watch(&self) -> Watch {
-        Watch::default()
+    fn signals(&self) -> Signals {
+        Signals::default()
     }
 
     /// Where new pages go.
@@ -59,7 +59,7 @@ pub trait Policy: Send {
         Placement::default()
     }
 
-    /// Takes in what the world saw. Pages of `obs.born` are in the table already; pages of `obs.gone`
+    /// Takes in what the world saw. Pages of `obs.allocated` are in the table already; pages of `obs.freed`
     /// still are, for the last time.
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable);
 

@@ -165,7 +165,7 @@ impl fmt::Display for Rule {
             Self::Unthrottled => {
                 write!(
                     f,
-                    "it is within its floor, or the tier has room: promotion at its full rate"
+                    "it is within its floor, or the tier has free memory: promotion at its full rate"
                 )
             }
             Self::Thrashing { rate, limit, promotion } => write!(
@@ -175,7 +175,7 @@ impl fmt::Display for Rule {
                 promotion * 100.0
             ),
             Self::Recovering { promotion } => {
-                write!(f, "it thrashes no more: promotion doubled to {:.1} %", promotion * 100.0)
+                write!(f, "thrashing is over: promotion doubled to {:.1} %", promotion * 100.0)
             }
             Self::Fruitless { promotion } => write!(
                 f,

@@ -240,7 +240,7 @@ impl Recipe {
     /// is wrong in another way is said to run, so that whoever runs it hears what is wrong.
     pub fn runs_on(&self, topology: &Topology, has: &Capabilities) -> bool {
         let policy = self.build(&BuildContext::new(topology, 0));
-        self.bound.is_some() || policy.map_or(true, |p| p.watch().missing_from(has).is_none())
+        self.bound.is_some() || policy.map_or(true, |p| p.signals().missing_from(has).is_none())
     }
 
     /// The first shipped recipe that a world with these capabilities can run, looking from the end of the
@@ -249,7 +249,7 @@ impl Recipe {
         let all: Vec<Self> = Self::shipped().filter(|r| r.bound.is_none()).collect();
         let runs = |recipe: &&Self| {
             let ctx = BuildContext::new(topology, 0);
-            recipe.build(&ctx).is_ok_and(|p| p.watch().missing_from(has).is_none())
+            recipe.build(&ctx).is_ok_and(|p| p.signals().missing_from(has).is_none())
         };
         all.iter().rev().find(runs).map_or_else(|| "static".to_owned(), |r| r.name.clone())
     }
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recipe_that_learns_is_refused_and_never_suggested_where_nobody_can_learn() {
+    fn learning_recipe_needs_a_learner() {
         let topology = two_tiers();
         let mtat = Recipe::named("mtat").unwrap();
         let error = mtat.build(&BuildContext::new(&topology, 1)).map(|_| ()).unwrap_err();
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_would_be_ignored_is_refused() {
+    fn unused_table_is_refused() {
         let text = "name = \"x\"\nsummary = \"x\"\nsource = \"x\"\n[policy]\nalgorithm = \"tpp\"\n\
                     [placement]\nleave_free = \"min\"\n";
         let recipe = Recipe::parse("x.toml", text).unwrap();

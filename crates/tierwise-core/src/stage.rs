@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::migrate::{Cap, MigrationPlan, MoveOutcome, PageRange, Payer, Placement};
-use crate::observe::{Observation, Watch};
+use crate::migrate::{Cap, ChargeTo, MigrationPlan, MoveOutcome, PageRange, Placement};
+use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::reason::{Decision, Rule};
@@ -32,11 +32,11 @@ impl Scope {
 
 /// Knows how hot pages are.
 ///
-/// It owns its lists or histograms. It may use up reference bits (in [`Estimator::look`] only) and set
+/// It owns its lists or histograms. It may use up reference bits (in [`Estimator::update`] only) and set
 /// flags on pages; it never moves one.
 pub trait Estimator: Send {
     /// What it needs to see.
-    fn watch(&self) -> Watch;
+    fn signals(&self) -> Signals;
 
     /// How often it looks; `None` if it only listens.
     fn interval(&self) -> Option<Duration>;
@@ -48,7 +48,7 @@ pub trait Estimator: Send {
     fn on_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable);
 
     /// The periodic look: scan, age, cool. Called when [`Estimator::interval`] has passed.
-    fn look(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>);
+    fn update(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>);
 
     /// Adds pages to poison, so that their next access is a hint fault. Called in every plan, after the
     /// shares were decided.
@@ -65,35 +65,41 @@ pub trait Estimator: Send {
     }
 
     /// Who waits for the promotions that it proposes.
-    fn promoter(&self) -> Payer {
-        Payer::Background
+    fn promoter(&self) -> ChargeTo {
+        ChargeTo::Background
     }
 
     /// Adds to `out` the pages of `scope` that deserve a faster tier, hottest first, until their base
-    /// pages reach `most`. A page is never named twice in one look.
+    /// pages reach `limit`. A page is never named twice in one look.
     fn promotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     );
 
     /// Adds to `out` the pages of `scope` that can go to a slower tier, coldest first, until their base
-    /// pages reach `most`. Called only under memory pressure or to make room, so it may look at
+    /// pages reach `limit`. Called only under memory pressure or to make room, so it may look at
     /// reference bits of the pages it considers (as the kernel's `shrink_inactive_list` does).
     fn demotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     );
 
-    /// Adds to `out` the coldest pages of `scope` until their base pages reach `most`, hot or not: for a
+    /// Adds to `out` the coldest pages of `scope` until their base pages reach `limit`, hot or not: for a
     /// tenant that holds more than it may while another lacks what it is entitled to.
-    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
-        self.demotable(scope, most, pages, out);
+    fn coldest(
+        &mut self,
+        scope: Scope,
+        limit: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        self.demotable(scope, limit, pages, out);
     }
 
     /// How hot a page is, on this estimator's own scale.
@@ -238,8 +244,8 @@ fn slot<T: Clone>(table: &mut Vec<Vec<T>>, tenant: TenantId, tier: TierId, empty
 /// Decides who gets how much of each tier.
 pub trait Partitioner: Send {
     /// What it needs to see.
-    fn watch(&self) -> Watch {
-        Watch::default()
+    fn signals(&self) -> Signals {
+        Signals::default()
     }
 
     /// How often it decides; `None` if it never does by itself.
@@ -278,7 +284,7 @@ pub struct Tick {
     pub now: Timestamp,
     /// The estimator looked just now, or has candidates that cannot wait: a selector that promotes once an
     /// interval does so only then; making room under pressure it does at any time.
-    pub looked: bool,
+    pub updated: bool,
     /// The partitioner decided just now.
     pub partitioned: bool,
 }
@@ -344,7 +350,7 @@ pub struct Staged {
     partitioner: Box<dyn Partitioner>,
     selector: Box<dyn Selector>,
     placement: Placement,
-    look: Ticker,
+    update: Ticker,
     share: Ticker,
     shares: Shares,
     caps: Vec<Cap>,
@@ -363,14 +369,14 @@ impl Staged {
         selector: Box<dyn Selector>,
         placement: Placement,
     ) -> Self {
-        let look = Ticker::new(estimator.interval());
+        let update = Ticker::new(estimator.interval());
         let share = Ticker::new(partitioner.interval());
         Self {
             estimator,
             partitioner,
             selector,
             placement,
-            look,
+            update,
             share,
             shares: Shares::default(),
             caps: Vec::new(),
@@ -382,29 +388,29 @@ impl Staged {
 
     /// Whether the estimator looks now: when it is due, and there is something to see.
     fn looks(&mut self, now: Timestamp) -> bool {
-        let due = self.look.next().is_some_and(|next| next <= now);
+        let due = self.update.next().is_some_and(|next| next <= now);
         self.waits_for_bits = due && self.bits_unread;
-        let looked = !self.waits_for_bits && self.look.take(now);
-        if looked {
-            let watch = self.estimator.watch();
-            self.bits_unread = watch.reference_bits || watch.dirty_bits;
+        let updated = !self.waits_for_bits && self.update.take(now);
+        if updated {
+            let signals = self.estimator.signals();
+            self.bits_unread = signals.reference_bits || signals.dirty_bits;
         }
-        looked
+        updated
     }
 
     /// The interval may change with what the estimator saw (MULTI-CLOCK's adaptive scan interval).
     fn follow_interval(&mut self, now: Timestamp) {
-        if self.estimator.interval() != self.look.interval
+        if self.estimator.interval() != self.update.interval
             && let Some(interval) = self.estimator.interval()
         {
-            self.look.set_interval(now, interval);
+            self.update.set_interval(now, interval);
         }
     }
 }
 
 impl Policy for Staged {
-    fn watch(&self) -> Watch {
-        self.estimator.watch().and(self.partitioner.watch())
+    fn signals(&self) -> Signals {
+        self.estimator.signals().and(self.partitioner.signals())
     }
 
     fn placement(&self) -> Placement {
@@ -435,15 +441,15 @@ impl Policy for Staged {
     }
 
     fn next_wake(&self) -> Option<Timestamp> {
-        let look = self.look.next().filter(|_| !self.waits_for_bits);
-        let wakes = [look, self.share.next(), self.selector.next_wake()];
+        let update = self.update.next().filter(|_| !self.waits_for_bits);
+        let wakes = [update, self.share.next(), self.selector.next_wake()];
         wakes.into_iter().flatten().min()
     }
 
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
-        let looked = self.looks(now);
-        if looked {
-            self.estimator.look(now, ctx);
+        let updated = self.looks(now);
+        if updated {
+            self.estimator.update(now, ctx);
             self.follow_interval(now);
         }
         self.shares.forget_decisions();
@@ -456,8 +462,8 @@ impl Policy for Staged {
             self.shares.caps(&mut self.caps);
         }
         self.estimator.poison(ctx, &self.shares, &mut plan.poison);
-        let looked = looked || self.estimator.ready();
-        let tick = Tick { now, looked, partitioned };
+        let updated = updated || self.estimator.ready();
+        let tick = Tick { now, updated, partitioned };
         self.selector.select(tick, ctx, self.estimator.as_mut(), &self.shares, plan);
         plan.caps.clone_from(&self.caps);
     }
@@ -468,7 +474,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_wake_ticks_once_and_keeps_the_beat() {
+    fn late_wake_ticks_once_and_keeps_rhythm() {
         let mut ticker = Ticker::new(Some(Duration::from_nanos(10)));
         assert!(!ticker.take(Timestamp(9)));
         assert!(ticker.take(Timestamp(37)));

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auto_floors_of_nobody_or_on_nothing_are_none() {
+    fn auto_floors_of_nothing_are_none() {
         let mut floors = vec![Pages(7)];
         auto_floors(&[], Pages(10), Pages(20), &mut floors);
         assert_eq!(floors, []);

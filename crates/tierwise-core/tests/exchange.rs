@@ -12,8 +12,8 @@ use tierwise_core::units::PageId;
 /// The upper tier holds 0..140, which leaves the low watermark free and no more; 1000..1010 lie below.
 fn full_upper_tier(name: &str, changes: &[(&str, &str)]) -> Machine {
     let mut machine = Machine::new(recipe(name, changes), &[160, 160]);
-    machine.born(0, 140, base_page(0, PageKind::Anon));
-    machine.born(1000, 10, base_page(1, PageKind::Anon));
+    machine.allocated(0, 140, base_page(0, PageKind::Anon));
+    machine.allocated(1000, 10, base_page(1, PageKind::Anon));
     machine.drive(Duration::ZERO);
     machine
 }
@@ -23,7 +23,7 @@ fn moves(machine: &Machine) -> Vec<(u32, u8)> {
 }
 
 #[test]
-fn nimble_promotes_after_two_accesses_the_newest_active_pages_first() {
+fn nimble_promotes_newest_active_pages_first() {
     let mut machine = full_upper_tier("nimble", &[]);
     machine.scan([1004, 1007]);
     assert!(machine.moves.is_empty());
@@ -35,7 +35,7 @@ fn nimble_promotes_after_two_accesses_the_newest_active_pages_first() {
 }
 
 #[test]
-fn nimble_cannot_tell_one_access_from_many_once_a_page_is_active() {
+fn nimble_ignores_access_counts_once_active() {
     // Locked at first, so that both are active in the lower tier; then only 1001 is accessed.
     let mut machine = full_upper_tier("nimble", &[]);
     machine.locked.extend([PageId(1000), PageId(1001)]);
@@ -47,11 +47,11 @@ fn nimble_cannot_tell_one_access_from_many_once_a_page_is_active() {
 }
 
 #[test]
-fn nimble_promotes_to_the_old_end_of_the_active_list() {
+fn nimble_promotes_to_the_active_tail() {
     // 10 of 16 pages of the upper tier are active, 4 inactive: the ratio below a GB is one to one.
     let mut machine = Machine::new(recipe("nimble", &[]), &[160, 160]);
-    machine.born(0, 5, base_page(0, PageKind::Anon));
-    machine.born(1000, 1, base_page(1, PageKind::Anon));
+    machine.allocated(0, 5, base_page(0, PageKind::Anon));
+    machine.allocated(1000, 1, base_page(1, PageKind::Anon));
     machine.scan([0, 1, 2, 1000]);
     machine.scan([0, 1, 2, 1000]);
     assert_eq!(machine.state(1000), Some((0, Active, false)));
@@ -62,7 +62,7 @@ fn nimble_promotes_to_the_old_end_of_the_active_list() {
 }
 
 #[test]
-fn an_exchange_moves_no_more_than_its_fixed_number() {
+fn exchange_moves_its_fixed_number_at_most() {
     for name in ["clock", "nimble"] {
         let mut machine = full_upper_tier(name, &[("pages = 1024  ", "pages = 3  ")]);
         machine.scan(1000..1010);
@@ -73,7 +73,7 @@ fn an_exchange_moves_no_more_than_its_fixed_number() {
 }
 
 #[test]
-fn clock_promotes_what_the_last_sweep_found_accessed() {
+fn clock_promotes_pages_of_the_last_sweep() {
     let mut machine = full_upper_tier("clock", &[]);
     machine.scan([1004, 1007]);
     assert_eq!(moves(&machine), [(0, 1), (1007, 0), (1, 1), (1004, 0)]);
@@ -93,7 +93,7 @@ fn clock_goes_round_in_parts() {
     // Two tiers: four entries a sweep, of ten.
     let few = [("scan_pages = 1024", "scan_pages = 2")];
     let mut machine = Machine::new(recipe("clock", &few), &[160, 160]);
-    machine.born(0, 10, base_page(1, PageKind::Anon));
+    machine.allocated(0, 10, base_page(1, PageKind::Anon));
     machine.scan([0, 9]);
     assert_eq!(moves(&machine), [(0, 0)]);
     machine.scan([]);
@@ -105,7 +105,7 @@ fn clock_goes_round_in_parts() {
 }
 
 #[test]
-fn hot_pages_are_not_exchanged_for_hot_pages() {
+fn hot_pages_are_not_exchanged_for_hot() {
     for name in ["clock", "nimble"] {
         let mut machine = full_upper_tier(name, &[]);
         for _ in 0..6 {
@@ -119,7 +119,7 @@ fn hot_pages_are_not_exchanged_for_hot_pages() {
 fn pressure_demotes_without_an_access() {
     for name in ["clock", "nimble", "multi-clock"] {
         let mut machine = full_upper_tier(name, &[]);
-        machine.born(140, 1, base_page(0, PageKind::Anon));
+        machine.allocated(140, 1, base_page(0, PageKind::Anon));
         machine.drive(Duration::ZERO);
         assert_eq!(moves(&machine), (0..11).map(|page| (page, 1)).collect::<Vec<_>>(), "{name}");
     }

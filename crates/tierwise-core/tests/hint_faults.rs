@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::migrate::{FailReason, Move, MoveOutcome, PageRange};
 use tierwise_core::observe::{
-    Born, Capabilities, HintFault, Observation, Sample, TenantReading, TierReading,
+    Allocated, Capabilities, HintFault, Observation, Sample, TenantReading, TierReading,
 };
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::recipe::Recipe;
@@ -84,9 +84,9 @@ impl Machine {
         }
     }
 
-    fn born(&mut self, first: u32, count: u32, tier: u8) {
+    fn allocated(&mut self, first: u32, count: u32, tier: u8) {
         let attributes = common::base_page(tier, PageKind::Anon);
-        self.obs.born.push(Born { first: PageId(first), count, attributes });
+        self.obs.allocated.push(Allocated { first: PageId(first), count, attributes });
         self.free[usize::from(tier)] -= u64::from(count);
         self.poisoned.resize((first + count) as usize, None);
     }
@@ -141,8 +141,8 @@ impl Machine {
 /// 1600 fast pages, of which cold ones fill 1300 and 300 are free; a hot set of 600 in 6000 slow pages.
 fn hot_set_below(recipe: &Recipe) -> Machine {
     let mut machine = Machine::new(recipe, &[1600, 6400]);
-    machine.born(0, 1300, 0);
-    machine.born(1300, 4700, 1);
+    machine.allocated(0, 1300, 0);
+    machine.allocated(1300, 4700, 1);
     for _ in 0..600 {
         machine.tick(2000..2600);
     }
@@ -150,7 +150,7 @@ fn hot_set_below(recipe: &Recipe) -> Machine {
 }
 
 #[test]
-fn a_hot_set_below_cold_pages_comes_up() {
+fn hot_set_below_cold_pages_rises() {
     for recipe in recipes() {
         let machine = hot_set_below(&recipe);
         let (hot, cold) = (machine.fast(2000..2600), machine.fast(0..1300));
@@ -185,8 +185,8 @@ fn what_looking_costs_is_as_published() {
 fn a_steady_tick_allocates_nothing() {
     for recipe in recipes() {
         let mut machine = Machine::new(&recipe, &[1600, 6400]);
-        machine.born(0, 1200, 0);
-        machine.born(1200, 4800, 1);
+        machine.allocated(0, 1200, 0);
+        machine.allocated(1200, 4800, 1);
         // A hot set of 500 that moves on through 5000 every ten seconds.
         let tick = |machine: &mut Machine, i: u32| {
             let first = i / 100 * 500 % 5000;
@@ -206,7 +206,7 @@ const PAGES: u32 = 120;
 /// One thing that happens; pages and tiers may be ones that are not there.
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    Born { page: u32, tenant: u16, tier: u8, huge: bool },
+    Allocated { page: u32, tenant: u16, tier: u8, huge: bool },
     Gone(u32),
     Referenced(u32),
     Fault { page: u32, latency_ms: u64 },
@@ -223,14 +223,14 @@ struct Step {
     /// How the moves end, in turn.
     ends: Vec<u8>,
     /// An outcome that no plan asked for.
-    stray: Option<(u32, u8, u8)>,
+    migration: Option<(u32, u8, u8)>,
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let page = 0..PAGES;
     prop_oneof![
         2 => (page.clone(), 0u16..3, 0u8..4, prop::bool::weighted(0.1))
-            .prop_map(|(page, tenant, tier, huge)| Event::Born { page, tenant, tier, huge }),
+            .prop_map(|(page, tenant, tier, huge)| Event::Allocated { page, tenant, tier, huge }),
         1 => page.clone().prop_map(Event::Gone),
         2 => page.clone().prop_map(Event::Referenced),
         4 => (0..PAGES + 10, 0u64..3000).prop_map(|(page, latency_ms)| Event::Fault { page, latency_ms }),
@@ -239,11 +239,17 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let stray = prop::option::weighted(0.2, (0..PAGES + 10, 0u8..4, 0u8..4));
+    let migration = prop::option::weighted(0.2, (0..PAGES + 10, 0u8..4, 0u8..4));
     let free = [0u64..17, 0u64..17, 0u64..17];
     let ends = prop::collection::vec(0u8..6, 1..8);
-    (prop::collection::vec(event(), 0..60), 0u64..1500, free, ends, stray).prop_map(
-        |(events, after_ms, free, ends, stray)| Step { events, after_ms, free, ends, stray },
+    (prop::collection::vec(event(), 0..60), 0u64..1500, free, ends, migration).prop_map(
+        |(events, after_ms, free, ends, migration)| Step {
+            events,
+            after_ms,
+            free,
+            ends,
+            migration,
+        },
     )
 }
 
@@ -251,7 +257,7 @@ fn observation(step: &Step, now: Timestamp) -> Observation {
     let mut obs = Observation::default();
     for &event in &step.events {
         match event {
-            Event::Born { page, tenant, tier, huge } => obs.born.push(Born {
+            Event::Allocated { page, tenant, tier, huge } => obs.allocated.push(Allocated {
                 first: PageId(page),
                 count: 3,
                 attributes: Attributes {
@@ -261,7 +267,7 @@ fn observation(step: &Step, now: Timestamp) -> Observation {
                     order: if huge { 9 } else { 0 },
                 },
             }),
-            Event::Gone(page) => obs.gone.push(PageId(page)),
+            Event::Gone(page) => obs.freed.push(PageId(page)),
             Event::Referenced(page) => obs.referenced.set(PageId(page)),
             Event::Fault { page, latency_ms } => obs.hint_faults.push(HintFault {
                 page: PageId(page),
@@ -286,20 +292,20 @@ fn outcomes(engine: &Engine, plan: &[Move], step: &Step) -> Vec<MoveOutcome> {
         to: m.to,
         result: FailReason::ALL.get(usize::from(end)).map_or(Ok(()), |&why| Err(why)),
     };
-    let stray = step.stray.map(|(page, from, to)| MoveOutcome {
+    let migration = step.migration.map(|(page, from, to)| MoveOutcome {
         page: PageId(page),
         from: Some(TierId(from)),
         to: TierId(to),
         result: Ok(()),
     });
-    plan.iter().zip(step.ends.iter().cycle()).map(outcome).chain(stray).collect()
+    plan.iter().zip(step.ends.iter().cycle()).map(outcome).chain(migration).collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn plans_fit_and_are_the_same_for_the_same_inputs(
+    fn same_inputs_give_the_same_plans(
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let topology = common::topology(&TIERS);

@@ -12,7 +12,7 @@ use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::estimate::{MultiClock, Nimble};
 use tierwise_core::lru::{LruList, LruLists, LruVec};
 use tierwise_core::migrate::{Budget, FailReason, MoveOutcome};
-use tierwise_core::observe::{Born, Capabilities, Observation, TierReading, Watch};
+use tierwise_core::observe::{Allocated, Capabilities, Observation, Signals, TierReading};
 use tierwise_core::page::{Attributes, PageKind, PageTable};
 use tierwise_core::partition;
 use tierwise_core::policy::PlanContext;
@@ -28,7 +28,7 @@ const PAGES: u32 = 120;
 /// One thing that happens; pages and tiers may be ones that are not there.
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    Born { page: u32, tenant: u16, tier: u8, file: bool, huge: bool },
+    Allocated { page: u32, tenant: u16, tier: u8, file: bool, huge: bool },
     Gone(u32),
     Referenced(u32),
     Written(u32),
@@ -45,14 +45,14 @@ struct Step {
     /// How the moves end, in turn.
     ends: Vec<u8>,
     /// Outcomes that no plan asked for.
-    stray: Option<(u32, u8, u8)>,
+    migration: Option<(u32, u8, u8)>,
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let page = 0..PAGES;
     prop_oneof![
         2 => (page.clone(), 0u16..3, 0u8..4, any::<bool>(), prop::bool::weighted(0.1)).prop_map(
-            |(page, tenant, tier, file, huge)| Event::Born { page, tenant, tier, file, huge }
+            |(page, tenant, tier, file, huge)| Event::Allocated { page, tenant, tier, file, huge }
         ),
         1 => page.clone().prop_map(Event::Gone),
         4 => page.clone().prop_map(Event::Referenced),
@@ -69,12 +69,12 @@ fn step() -> impl Strategy<Value = Step> {
         prop::collection::vec(0u8..6, 1..8),
         prop::option::weighted(0.2, (0..PAGES + 10, 0u8..4, 0u8..4)),
     )
-        .prop_map(|(events, seconds, free, ends, stray)| Step {
+        .prop_map(|(events, seconds, free, ends, migration)| Step {
             events,
             seconds,
             free,
             ends,
-            stray,
+            migration,
         })
 }
 
@@ -82,7 +82,7 @@ fn observation(step: &Step) -> Observation {
     let mut obs = Observation::default();
     for &event in &step.events {
         match event {
-            Event::Born { page, tenant, tier, file, huge } => obs.born.push(Born {
+            Event::Allocated { page, tenant, tier, file, huge } => obs.allocated.push(Allocated {
                 first: PageId(page),
                 count: 3,
                 attributes: Attributes {
@@ -92,7 +92,7 @@ fn observation(step: &Step) -> Observation {
                     order: if huge { 9 } else { 0 },
                 },
             }),
-            Event::Gone(page) => obs.gone.push(PageId(page)),
+            Event::Gone(page) => obs.freed.push(PageId(page)),
             Event::Referenced(page) => obs.referenced.set(PageId(page)),
             Event::Written(page) => obs.written.set(PageId(page)),
             Event::Supervised(page) => obs.supervised.push(PageId(page)),
@@ -133,7 +133,7 @@ fn outcomes(
             result: FailReason::ALL.get(usize::from(end)).map_or(Ok(()), |&why| Err(why)),
         })
         .collect();
-    if let Some((page, from, to)) = step.stray {
+    if let Some((page, from, to)) = step.migration {
         let (from, to) = (Some(TierId(from)), TierId(to));
         outcomes.push(MoveOutcome { page: PageId(page), from, to, result: Ok(()) });
     }
@@ -206,8 +206,8 @@ impl<E: HasLru> Checked<E> {
 }
 
 impl<E: HasLru> Estimator for Checked<E> {
-    fn watch(&self) -> Watch {
-        self.0.watch()
+    fn signals(&self) -> Signals {
+        self.0.signals()
     }
     fn interval(&self) -> Option<Duration> {
         self.0.interval()
@@ -219,17 +219,17 @@ impl<E: HasLru> Estimator for Checked<E> {
         self.0.on_outcomes(now, outcomes, pages);
         self.check(pages);
     }
-    fn look(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>) {
+    fn update(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>) {
         self.check(ctx.pages);
-        self.0.look(now, ctx);
+        self.0.update(now, ctx);
         self.check(ctx.pages);
     }
-    fn promotable(&mut self, s: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
-        self.0.promotable(s, most, pages, out);
+    fn promotable(&mut self, s: Scope, limit: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
+        self.0.promotable(s, limit, pages, out);
         self.check(pages);
     }
-    fn demotable(&mut self, s: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
-        self.0.demotable(s, most, pages, out);
+    fn demotable(&mut self, s: Scope, limit: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
+        self.0.demotable(s, limit, pages, out);
         self.check(pages);
     }
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn plans_fit_and_are_the_same_for_the_same_inputs(
+    fn same_inputs_give_the_same_plans(
         steps in prop::collection::vec(step(), 1..40),
     ) {
         for name in ["clock", "nimble", "multi-clock"] {

@@ -13,7 +13,7 @@ use tierwise_core::units::{PageId, TenantId, TierId};
 /// A page in the lower of two tiers of 160 base pages, no memory pressure.
 fn one_page(kind: PageKind) -> Machine {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
-    machine.born(0, 1, base_page(1, kind));
+    machine.allocated(0, 1, base_page(1, kind));
     machine.drive(Duration::ZERO);
     machine
 }
@@ -26,7 +26,7 @@ fn after_calls(calls: usize) -> Machine {
 }
 
 #[test]
-fn transition_1_a_scan_marks_an_accessed_inactive_page_and_unmarks_it_again() {
+fn transition_1_scan_toggles_inactive_reference() {
     let mut machine = one_page(PageKind::Anon);
     machine.scan([0]);
     assert_eq!(machine.state(0), Some((1, Inactive, true)));
@@ -35,19 +35,19 @@ fn transition_1_a_scan_marks_an_accessed_inactive_page_and_unmarks_it_again() {
 }
 
 #[test]
-fn transition_2_a_supervised_access_marks_an_inactive_page_at_once() {
+fn transition_2_supervised_access_marks_inactive_page() {
     assert_eq!(after_calls(1).state(0), Some((1, Inactive, true)));
 }
 
 #[test]
-fn transition_3_pressure_demotes_the_oldest_inactive_pages_up_to_the_high_watermark() {
+fn transition_3_pressure_demotes_oldest_inactive_pages() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
     // 139 used leave 21 free: above the low watermark (20).
-    machine.born(0, 139, base_page(0, PageKind::Anon));
+    machine.allocated(0, 139, base_page(0, PageKind::Anon));
     machine.drive(Duration::ZERO);
     assert!(machine.moves.is_empty());
     // 141 used leave 19. High is 30: eleven must go, the first born being the oldest.
-    machine.born(139, 2, base_page(0, PageKind::Anon));
+    machine.allocated(139, 2, base_page(0, PageKind::Anon));
     machine.drive(Duration::ZERO);
     let demoted: Vec<u32> = machine.moves.iter().map(|m| m.page.0).collect();
     assert_eq!(demoted, (0..11).collect::<Vec<_>>());
@@ -58,10 +58,10 @@ fn transition_3_pressure_demotes_the_oldest_inactive_pages_up_to_the_high_waterm
 }
 
 #[test]
-fn transition_4_a_freed_page_is_on_no_list() {
+fn transition_4_freed_page_leaves_lists() {
     let mut machine = one_page(PageKind::Anon);
     machine.scan([0]);
-    machine.gone(0);
+    machine.freed(0);
     machine.drive(Duration::ZERO);
     assert_eq!(machine.state(0), None);
     machine.scan([0]);
@@ -69,7 +69,7 @@ fn transition_4_a_freed_page_is_on_no_list() {
 }
 
 #[test]
-fn transition_5_a_new_page_is_inactive_and_unreferenced() {
+fn transition_5_new_page_is_inactive_unreferenced() {
     assert_eq!(one_page(PageKind::Anon).state(0), Some((1, Inactive, false)));
 }
 
@@ -83,10 +83,10 @@ fn transition_6_a_second_access_activates_unreferenced() {
 }
 
 #[test]
-fn transition_7_a_scan_marks_an_accessed_active_page_and_unmarks_it_again() {
+fn transition_7_scan_toggles_active_reference() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
     // A second page keeps the inactive list long enough that nothing is deactivated.
-    machine.born(0, 2, base_page(1, PageKind::File));
+    machine.allocated(0, 2, base_page(1, PageKind::File));
     machine.call([0, 0]);
     machine.scan([0]);
     assert_eq!(machine.state(0), Some((1, Active, true)));
@@ -95,14 +95,14 @@ fn transition_7_a_scan_marks_an_accessed_active_page_and_unmarks_it_again() {
 }
 
 #[test]
-fn transition_8_a_supervised_access_marks_an_active_page_at_once() {
+fn transition_8_supervised_access_marks_active_page() {
     assert_eq!(after_calls(3).state(0), Some((1, Active, true)));
 }
 
 #[test]
-fn transition_9_unreferenced_active_pages_are_deactivated_while_the_inactive_list_is_short() {
+fn transition_9_short_inactive_list_deactivates_pages() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
-    machine.born(0, 4, base_page(1, PageKind::File));
+    machine.allocated(0, 4, base_page(1, PageKind::File));
     machine.call([0, 0, 1, 1, 2, 2]);
     // Three active to one inactive, in a tier below a GB: at most one to one. One must go.
     machine.scan([]);
@@ -116,18 +116,18 @@ fn transition_9_unreferenced_active_pages_are_deactivated_while_the_inactive_lis
 }
 
 #[test]
-fn transition_10_an_access_to_an_active_referenced_page_makes_it_a_candidate() {
+fn transition_10_referenced_active_page_becomes_candidate() {
     let machine = after_calls(4);
     assert_eq!(machine.state(0), Some((1, Promote, true)));
     // In the fastest tier there is nothing to be promoted to, and no such list.
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
-    machine.born(0, 1, base_page(0, PageKind::File));
+    machine.allocated(0, 1, base_page(0, PageKind::File));
     machine.call([0; 9]);
     assert_eq!(machine.state(0), Some((0, Active, true)));
 }
 
 #[test]
-fn transition_11_a_failed_promotion_and_an_idle_candidate_go_back_to_the_active_list() {
+fn transition_11_failed_promotion_returns_to_active() {
     let mut machine = after_calls(4);
     machine.locked.insert(PageId(0));
     machine.scan([]);
@@ -141,7 +141,7 @@ fn transition_11_a_failed_promotion_and_an_idle_candidate_go_back_to_the_active_
 }
 
 #[test]
-fn transition_12_a_candidate_that_is_accessed_stays_one() {
+fn transition_12_accessed_candidate_stays_candidate() {
     let mut machine = after_calls(4);
     machine.call([0]);
     assert_eq!(machine.state(0), Some((1, Promote, true)));
@@ -152,9 +152,9 @@ fn transition_12_a_candidate_that_is_accessed_stays_one() {
 }
 
 #[test]
-fn transition_13_each_run_promotes_all_that_it_selects() {
+fn transition_13_run_promotes_all_it_selects() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
-    machine.born(0, 40, base_page(1, PageKind::Anon));
+    machine.allocated(0, 40, base_page(1, PageKind::Anon));
     for _ in 0..3 {
         machine.scan(0..40);
         assert!(machine.moves.is_empty());
@@ -168,8 +168,8 @@ fn transition_13_each_run_promotes_all_that_it_selects() {
 /// An upper tier that is full of pages accessed in every interval, and one candidate below it (1000).
 fn full_of_hot_pages() -> Machine {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
-    machine.born(0, 160, base_page(0, PageKind::Anon));
-    machine.born(1000, 1, base_page(1, PageKind::Anon));
+    machine.allocated(0, 160, base_page(0, PageKind::Anon));
+    machine.allocated(1000, 1, base_page(1, PageKind::Anon));
     for _ in 0..4 {
         machine.scan((0..160).chain([1000]));
     }
@@ -177,7 +177,7 @@ fn full_of_hot_pages() -> Machine {
 }
 
 #[test]
-fn a_supervised_candidate_waits_for_the_next_run() {
+fn supervised_candidate_waits_for_next_run() {
     let mut machine = after_calls(4);
     assert!(machine.moves.is_empty());
     machine.scan([]);
@@ -185,11 +185,11 @@ fn a_supervised_candidate_waits_for_the_next_run() {
 }
 
 #[test]
-fn a_short_upper_tier_demotes_at_once_to_take_promotions_in() {
+fn short_upper_tier_demotes_to_promote() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
     // 20 free: the low watermark exactly, no pressure yet.
-    machine.born(0, 140, base_page(0, PageKind::Anon));
-    machine.born(1000, 3, base_page(1, PageKind::Anon));
+    machine.allocated(0, 140, base_page(0, PageKind::Anon));
+    machine.allocated(1000, 3, base_page(1, PageKind::Anon));
     for _ in 0..4 {
         machine.scan(1000..1003);
     }
@@ -202,7 +202,7 @@ fn a_short_upper_tier_demotes_at_once_to_take_promotions_in() {
 #[test]
 fn nothing_is_demoted_from_the_last_tier() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
-    machine.born(0, 160, base_page(1, PageKind::Anon));
+    machine.allocated(0, 160, base_page(1, PageKind::Anon));
     for _ in 0..5 {
         machine.scan([]);
         assert!(machine.moves.is_empty());
@@ -212,7 +212,7 @@ fn nothing_is_demoted_from_the_last_tier() {
 #[test]
 fn three_tiers_promote_and_demote_between_neighbours() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160, 160]);
-    machine.born(0, 1, base_page(2, PageKind::Anon));
+    machine.allocated(0, 1, base_page(2, PageKind::Anon));
     for _ in 0..4 {
         machine.scan([0]);
     }
@@ -223,8 +223,8 @@ fn three_tiers_promote_and_demote_between_neighbours() {
     assert_eq!(machine.state(0), Some((0, Active, false)));
 
     // Pressure everywhere: room is made from the bottom up, in one plan.
-    machine.born(1000, 150, base_page(0, PageKind::Anon));
-    machine.born(2000, 160, base_page(1, PageKind::Anon));
+    machine.allocated(1000, 150, base_page(0, PageKind::Anon));
+    machine.allocated(2000, 160, base_page(1, PageKind::Anon));
     machine.drive(Duration::ZERO);
     // Of the middle tier 30 leave, which makes room for 20 of the 21 wanted from the fastest: the
     // rest of its free pages is below the min watermark.
@@ -244,8 +244,8 @@ fn a_huge_page_needs_its_512_frames() {
     };
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[4096, 4096]);
     // Seven of eight: 512 frames are free, exactly the low watermark.
-    machine.born(0, 7, huge(0));
-    machine.born(100, 1, huge(1));
+    machine.allocated(0, 7, huge(0));
+    machine.allocated(100, 1, huge(1));
     for _ in 0..4 {
         machine.scan([100]);
     }
@@ -255,10 +255,10 @@ fn a_huge_page_needs_its_512_frames() {
 }
 
 #[test]
-fn a_scan_looks_at_1024_pages_of_each_list_and_goes_round() {
+fn scan_takes_1024_pages_and_wraps() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[10_000, 10_000]);
-    machine.born(0, 1500, base_page(1, PageKind::Anon));
-    machine.born(2000, 1500, base_page(1, PageKind::File));
+    machine.allocated(0, 1500, base_page(1, PageKind::Anon));
+    machine.allocated(2000, 1500, base_page(1, PageKind::File));
     machine.scan((0..1500).chain(2000..3500));
     assert_eq!(machine.engine.metrics().scan.scanned, 2 * 1024);
     assert_eq!(machine.state(1023), Some((1, Inactive, true)));
@@ -268,13 +268,13 @@ fn a_scan_looks_at_1024_pages_of_each_list_and_goes_round() {
 }
 
 #[test]
-fn dirty_weight_counts_a_written_interval_for_more() {
+fn dirty_weight_raises_written_intervals() {
     let mut machine = Machine::new(
         recipe("multi-clock", &[("dirty_weight = 0", "dirty_weight = 1")]),
         &[160, 160],
     );
-    assert!(machine.engine.standing_orders().watch.dirty_bits);
-    machine.born(0, 2, base_page(1, PageKind::Anon));
+    assert!(machine.engine.initial_plan().signals.dirty_bits);
+    machine.allocated(0, 2, base_page(1, PageKind::Anon));
     machine.obs.written.set(PageId(0));
     machine.scan([0, 1]);
     assert_eq!(machine.state(0), Some((1, Active, false)));
@@ -284,17 +284,17 @@ fn dirty_weight_counts_a_written_interval_for_more() {
     assert_eq!(machine.tier(0), 0);
     assert_eq!(machine.state(1), Some((1, Active, false)));
     // As published, writes are not looked at.
-    assert!(!one_page(PageKind::Anon).engine.standing_orders().watch.dirty_bits);
+    assert!(!one_page(PageKind::Anon).engine.initial_plan().signals.dirty_bits);
 }
 
 #[test]
-fn the_adaptive_interval_widens_when_nothing_happens_and_narrows_when_promotions_pay() {
+fn adaptive_interval_follows_what_promotions_pay() {
     let on = [("adaptive_interval = false", "adaptive_interval = true")];
     let mut machine = Machine::new(recipe("multi-clock", &on), &[1600, 1600]);
     let next = |machine: &Machine| machine.engine.poll_timeout().unwrap().0 / 1_000_000_000;
     machine.scan([]);
     assert_eq!(next(&machine), 3); // doubled
-    machine.born(0, 8, base_page(1, PageKind::File));
+    machine.allocated(0, 8, base_page(1, PageKind::File));
     machine.drive(Duration::from_secs(2));
     assert_eq!(next(&machine), 7); // and again
     machine.call((0..8).flat_map(|page| [page; 4]));
@@ -307,7 +307,7 @@ fn the_adaptive_interval_widens_when_nothing_happens_and_narrows_when_promotions
 }
 
 #[test]
-fn bounds_that_do_not_hold_the_interval_are_refused() {
+fn bounds_excluding_the_interval_are_refused() {
     for (line, key) in [
         ("adaptive_interval = true\nmin_interval_ms = 2000", "min_interval_ms"),
         ("adaptive_interval = true\nmax_interval_ms = 500", "max_interval_ms"),
@@ -323,7 +323,7 @@ fn bounds_that_do_not_hold_the_interval_are_refused() {
 
 /// A live machine reads bits when a kernel thread has got round to it, which may be less often than the lists are due.
 #[test]
-fn a_scan_waits_for_bits_that_nobody_has_read() {
+fn scan_waits_for_unread_bits() {
     let mut machine = one_page(PageKind::Anon);
     for state in [(1, Inactive, true), (1, Active, false), (1, Active, true)] {
         machine.scan([0]);

@@ -54,8 +54,8 @@ fn a_steady_tick_allocates_nothing() {
             recipe = common::recipe(&name, &[("_ms = 60000 # the", "_ms = 50000 # the")]);
         }
         let mut machine = Machine::new(recipe, &[1600, 6400]);
-        machine.born(0, 1500, base_page(0, PageKind::Anon));
-        machine.born(1500, 2500, base_page(1, PageKind::File));
+        machine.allocated(0, 1500, base_page(0, PageKind::Anon));
+        machine.allocated(1500, 2500, base_page(1, PageKind::File));
         // Twice through the hot set's round of 50 seconds.
         (0..100).for_each(|second| tick(&mut machine, second));
         let before = counting::allocations();

@@ -95,7 +95,7 @@ proptest! {
     })]
 
     #[test]
-    fn floors_fit_and_hold_and_more_weight_never_gets_less(
+    fn floors_hold_and_weights_rank_shares(
         tenants in prop::collection::vec(tenant(), 1..12),
     ) {
         for name in ["equilibria", "tierwise"] {
@@ -126,7 +126,7 @@ proptest! {
 
     /// Two tenants alike but for their weights.
     #[test]
-    fn of_two_alike_the_heavier_has_no_less(one in tenant(), weight in 1u32..10_000) {
+    fn heavier_of_two_alike_gets_more(one in tenant(), weight in 1u32..10_000) {
         let other = Tenant { weight, ..one.clone() };
         for name in ["equilibria", "tierwise"] {
             let shares = partitioned(name, &[one.clone(), other.clone()]);

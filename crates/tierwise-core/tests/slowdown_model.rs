@@ -10,7 +10,7 @@ use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::estimate::slowdown::{Classifier, Features, LatencyFit};
 use tierwise_core::learn::{Agent, Learning, Null, Objective};
 use tierwise_core::observe::{
-    Born, Capabilities, Counters, Observation, TenantReading, TierReading,
+    Allocated, Capabilities, Counters, Observation, TenantReading, TierReading,
 };
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::recipe::Recipe;
@@ -67,7 +67,7 @@ fn observation() -> Observation {
             let (tenant, tier, kind) = (TenantId(tenant), TierId(tier), PageKind::Anon);
             let first = PageId(u32::from(tenant.0) * 400 + first);
             let attributes = Attributes { tenant, tier, kind, order: 0 };
-            observation.born.push(Born { first, count, attributes });
+            observation.allocated.push(Allocated { first, count, attributes });
         }
         let counters = Counters {
             l3_miss_ns: if tenant == 1 { 200.0 } else { 100.0 },
@@ -104,7 +104,7 @@ fn a_model_of_this_machine_decides() {
 }
 
 #[test]
-fn where_no_model_can_be_used_the_ratio_decides_and_the_reason_names_it() {
+fn without_a_model_the_ratio_decides() {
     let nobody_runs_models: Option<Arc<dyn Learning>> = Some(Arc::new(Null));
     let others: Option<Arc<dyn Learning>> = Some(Arc::new(Model(ELSEWHERE)));
     for learning in [None, nobody_runs_models, others] {
@@ -115,7 +115,7 @@ fn where_no_model_can_be_used_the_ratio_decides_and_the_reason_names_it() {
 }
 
 #[test]
-fn a_recipe_that_may_not_fall_back_refuses_another_machines_model() {
+fn strict_recipe_refuses_foreign_model() {
     let line = "ewma = 0.2";
     let strict = common::recipe("flat-memstrata", &[(line, "ewma = 0.2\nfallback = \"refuse\"")]);
     let error = engine(strict, Some(Arc::new(Model(ELSEWHERE)))).err().unwrap();
@@ -125,10 +125,10 @@ fn a_recipe_that_may_not_fall_back_refuses_another_machines_model() {
 }
 
 #[test]
-fn a_machine_without_the_counters_is_refused_with_what_would_run() {
+fn machine_without_counters_is_refused() {
     let config = EngineConfig::new(Recipe::named("flat-memstrata").unwrap());
     let blind = Capabilities { counters: false, ..Capabilities::ALL };
     let error = Engine::new(&config, common::topology(&[1600, 1600]), &blind, 1).err().unwrap();
     let said = error.to_string();
-    assert!(said.contains("needs the processor's counters of each tenant, which this"), "{said}");
+    assert!(said.contains("needs the CPU's counters of each tenant, which this"), "{said}");
 }

@@ -31,7 +31,7 @@ impl Driver {
     /// # Errors
     /// The world broke down.
     pub fn drive<W: World>(&mut self, engine: &mut Engine, world: &mut W) -> Result<(), W::Error> {
-        self.begin(engine, world)?;
+        self.start(engine, world)?;
         while self.round(engine, world)? {}
         Ok(())
     }
@@ -40,9 +40,9 @@ impl Driver {
     ///
     /// # Errors
     /// The world broke down.
-    pub fn begin<W: World>(&mut self, engine: &Engine, world: &mut W) -> Result<(), W::Error> {
+    pub fn start<W: World>(&mut self, engine: &Engine, world: &mut W) -> Result<(), W::Error> {
         self.outcomes.clear();
-        world.migrate(&engine.standing_orders(), &mut self.outcomes)
+        world.migrate(&engine.initial_plan(), &mut self.outcomes)
     }
 
     /// One round: wait, observe, decide, migrate. Returns false when the world has ended.

@@ -100,11 +100,11 @@ fn around(bytes: &[u8], at: usize, belongs: impl Fn(u8) -> bool) -> (usize, usiz
 }
 
 fn seeds_of(target: Target) -> Vec<Vec<u8>> {
-    let folder = seeds().join(target.0);
-    let files = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let directory = seeds().join(target.0);
+    let files = fs::read_dir(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
     let mut paths: Vec<_> = files.map(|entry| entry.expect("readable").path()).collect();
     paths.sort();
-    assert!(!paths.is_empty(), "{} holds no seed", folder.display());
+    assert!(!paths.is_empty(), "{} holds no seed", directory.display());
     paths.iter().map(|path| fs::read(path).expect("readable")).collect()
 }
 
@@ -137,10 +137,10 @@ fn no_target_panics_on_a_mutated_seed() {
 }
 
 #[test]
-fn every_folder_of_seeds_belongs_to_a_target() {
-    let folders = fs::read_dir(seeds()).expect("the folder of seeds");
-    for folder in folders {
-        let name = folder.expect("readable").file_name().into_string().expect("ASCII names");
+fn every_seed_directory_belongs_to_a_target() {
+    let directories = fs::read_dir(seeds()).expect("the folder of seeds");
+    for directory in directories {
+        let name = directory.expect("readable").file_name().into_string().expect("ASCII names");
         assert!(tierwise_fuzz::find(&name).is_some(), "seeds/{name} belongs to no target");
     }
 }

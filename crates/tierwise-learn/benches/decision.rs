@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::migrate::MoveOutcome;
-use tierwise_core::observe::{Born, Capabilities, Observation, Sample, TenantReading, TierReading};
+use tierwise_core::observe::{
+    Allocated, Capabilities, Observation, Sample, TenantReading, TierReading,
+};
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::profile::Profile;
 use tierwise_core::recipe::Recipe;
@@ -55,9 +57,9 @@ fn specs() -> Vec<TenantSpec> {
     (0..TENANTS).map(spec).collect()
 }
 
-fn births() -> Vec<Born> {
+fn allocations() -> Vec<Allocated> {
     let half = PAGES / 2;
-    let born = |tenant: u16, tier: u8| Born {
+    let allocated = |tenant: u16, tier: u8| Allocated {
         first: PageId(u32::from(tenant) * PAGES + u32::from(tier) * half),
         count: half,
         attributes: Attributes {
@@ -67,7 +69,7 @@ fn births() -> Vec<Born> {
             order: 0,
         },
     };
-    (0..TENANTS).flat_map(|tenant| [born(tenant, 0), born(tenant, 1)]).collect()
+    (0..TENANTS).flat_map(|tenant| [allocated(tenant, 0), allocated(tenant, 1)]).collect()
 }
 
 struct Host {
@@ -86,7 +88,7 @@ impl Host {
         let engine = Engine::new(&config, topology(), &Capabilities::ALL, 1).unwrap();
         let half = u64::from(PAGES / 2);
         let usage = vec![[half; 2]; usize::from(TENANTS)];
-        let seen = Observation { born: births(), ..Observation::default() };
+        let seen = Observation { allocated: allocations(), ..Observation::default() };
         Self { engine, seen, usage, now: Timestamp::ZERO, turn: 0 }
     }
 
@@ -108,7 +110,7 @@ impl Host {
             instructions: 100_000_000,
             running: true,
             busy: Duration::from_millis(500),
-            processors: 1.0,
+            cpus: 1.0,
             p99: i.is_multiple_of(10).then_some(Duration::from_millis(5)),
             counters: None,
         };
@@ -118,7 +120,7 @@ impl Host {
         let sample = |page| Sample { page, tier: TierId(0), write: false };
         self.seen.samples = pages.map(sample).collect();
         self.engine.handle_observation(self.now, &self.seen);
-        self.seen.born.clear();
+        self.seen.allocated.clear();
     }
 
     /// The decision. Returns how long it took.

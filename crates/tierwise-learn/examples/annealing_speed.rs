@@ -34,9 +34,9 @@ fn main() {
         let step = (part / 8).min(1 << 30);
         let objective = Smallest((0..tenants).filter_map(profile).collect(), step);
         let start = vec![part; tenants];
-        let begun = Instant::now();
+        let started = Instant::now();
         let found = tierwise_learn::anneal(&objective, &start, 1);
-        let took = begun.elapsed();
+        let took = started.elapsed();
         println!(
             "{tenants:>4} tenants: {:>6.2} ms, smallest performance {:.3}, even split {:.3}",
             took.as_secs_f64() * 1e3,

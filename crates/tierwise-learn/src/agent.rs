@@ -100,7 +100,7 @@ mod tests {
 
     /// The learner's warm-up is 100 experiences, and it trains at every 50.
     #[test]
-    fn it_is_trained_whenever_fifty_new_experiences_are_in() {
+    fn training_runs_every_fifty_experiences() {
         let mut agent = SacAgent::new(&SacConfig::default(), 3).unwrap();
         let trained = |agent: &SacAgent| agent.sac().steps() > 0;
         (0..99).for_each(|i| agent.learn(experience(f64::from(i % 3) - 1.0)));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_acts_the_same_and_a_model_does_not_explore() {
+    fn model_acts_deterministically_without_exploring() {
         let agent = |seed| SacAgent::new(&SacConfig::default(), seed).unwrap();
         let acts = |mut agent: SacAgent| -> Vec<f64> { (0..5).map(|_| agent.act(STATE)).collect() };
         assert_eq!(acts(agent(1)), acts(agent(1)));

@@ -44,7 +44,7 @@ const ITERATIONS: u64 = 1000;
 
 /// Most iterations of one search: at the 110 ns that one takes (`examples/annealing_speed.rs`), 7 ms. Beyond 64 tenants
 /// there are fewer for each, and the answer is further from the best.
-const MOST: u64 = 64_000;
+const MAX: u64 = 64_000;
 
 /// The smallest of several numbers, of which some change: a tree of the smaller of two.
 struct Tournament {
@@ -85,7 +85,7 @@ pub fn anneal(objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {
         return best;
     }
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let iterations = (ITERATIONS * tenants as u64).min(MOST);
+    let iterations = (ITERATIONS * tenants as u64).min(MAX);
     let decay = (LAST_TEMPERATURE / FIRST_TEMPERATURE).powf(1.0 / iterations as f64);
     let (step, mut now) = (objective.step(), start.to_vec());
     let each = start.iter().enumerate().map(|(place, &units)| objective.performance(place, units));
@@ -173,7 +173,7 @@ mod tests {
         })]
 
         #[test]
-        fn it_finds_nearly_the_best_keeps_the_sum_and_follows_its_seed(
+        fn annealing_nears_best_and_keeps_sum(
             profiles in prop::collection::vec(profile(), 2..5),
             seed in any::<u64>(),
         ) {

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_that_ships_acts_and_needs_no_more_experience() {
+    fn shipped_model_acts_without_experience() {
         let mut agent = learning().agent(Some(SHIPPED.0), 1).unwrap();
         assert_eq!(agent.experience(), u64::MAX);
         let state = AgentState { usage_ratio: 0.9, access_ratio: 1.0, load: 0.2 };

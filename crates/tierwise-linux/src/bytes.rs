@@ -11,7 +11,7 @@ use std::str::{self, FromStr};
 use bstr::ByteSlice;
 
 /// Bytes of a name that are shown: longer than any path that people make, and a line of a log all the same.
-const LONGEST: usize = 512;
+const MAX_LEN: usize = 512;
 
 /// A name as people may see it: what is not printable is escaped, and what is too long is cut.
 ///
@@ -41,7 +41,7 @@ pub struct Shown<'a>(&'a [u8]);
 
 impl Shown<'_> {
     fn write(self, f: &mut fmt::Formatter<'_>, quoted: bool) -> fmt::Result {
-        for (start, end, c) in self.0[..self.0.len().min(LONGEST)].char_indices() {
+        for (start, end, c) in self.0[..self.0.len().min(MAX_LEN)].char_indices() {
             match c {
                 char::REPLACEMENT_CHARACTER => {
                     self.0[start..end].iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
@@ -51,7 +51,7 @@ impl Shown<'_> {
                 _ => write!(f, "{}", c.escape_debug())?,
             }
         }
-        if self.0.len() > LONGEST { f.write_char('…') } else { Ok(()) }
+        if self.0.len() > MAX_LEN { f.write_char('…') } else { Ok(()) }
     }
 }
 
@@ -121,12 +121,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_it_is_it_is_one_short_printable_line(bytes: Vec<u8>) {
+        fn any_bytes_become_one_printable_line(bytes: Vec<u8>) {
             for text in [shown(&bytes).to_string(), format!("{:?}", shown(&bytes))] {
                 prop_assert!(text.chars().all(|c| !c.is_control()), "{text:?}");
                 // A byte becomes at most an escape of one character.
                 let longest_escape = char::MAX.escape_unicode().len();
-                prop_assert!(text.len() <= LONGEST * longest_escape + 8);
+                prop_assert!(text.len() <= MAX_LEN * longest_escape + 8);
             }
         }
     }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn want_of_descriptors_or_memory_is_nobodys_own_fault() {
+    fn resource_exhaustion_blames_no_tenant() {
         let scope = |number| Fault::new(Scope::Process(7), &error(number)).scope;
         for own in [libc::EIO, libc::EACCES, libc::ENAMETOOLONG, libc::EISDIR, libc::ELOOP] {
             assert_eq!(scope(own), Scope::Process(7), "{own}");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_counted_some_are_kept_and_the_machines_always_is() {
+    fn faults_are_counted_and_machine_ones_kept() {
         let (mut faults, mut others) = (Faults::default(), Faults::default());
         (0..1000).for_each(|pid| others.process(pid, &error(libc::EIO)));
         others.process(1000, &error(libc::EMFILE));

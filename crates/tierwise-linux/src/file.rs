@@ -16,11 +16,11 @@ use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result, says_gone};
 
 /// A file of one value is shorter: the longest is an identity of 36 letters.
-const LONGEST_VALUE: usize = 128;
+const MAX_VALUE: usize = 128;
 
 /// Most bytes that are read of a file as a whole: a machine with a thousand processors and eight nodes has some megabytes of `zoneinfo`,
 /// the longest that is read so.
-const LONGEST: usize = 16 << 20;
+const MAX_LEN: usize = 16 << 20;
 
 /// Longest path of a control group that is followed, in bytes. A tenant may nest groups without end,
 /// and the work to open a file grows with its depth: this one takes seventeen steps.
@@ -57,7 +57,7 @@ fn directory(above: &Option<OwnedFd>) -> BorrowedFd<'_> {
     above.as_ref().map_or(CWD, AsFd::as_fd)
 }
 
-/// Replaces `out` by the content of a file, which is not longer than [`LONGEST`].
+/// Replaces `out` by the content of a file, which is not longer than [`MAX_LEN`].
 pub(crate) fn read_whole(path: &Path, out: &mut Vec<u8>) -> Result<()> {
     if fill(path, out).map_err(|e| LinuxError::file(path, "read", e))? {
         return Ok(());
@@ -65,7 +65,7 @@ pub(crate) fn read_whole(path: &Path, out: &mut Vec<u8>) -> Result<()> {
     Err(LinuxError::Format {
         path: path.to_owned(),
         line: None,
-        found: format!("more than {LONGEST} bytes"),
+        found: format!("more than {MAX_LEN} bytes"),
         expected: "a file of the kernel's, which are shorter",
     })
 }
@@ -82,8 +82,8 @@ pub(crate) fn read_whole_if_there(path: &Path, out: &mut Vec<u8>) -> Result<bool
 /// False if there is more.
 fn fill(path: &Path, out: &mut Vec<u8>) -> io::Result<bool> {
     out.clear();
-    open(path)?.take(LONGEST as u64 + 1).read_to_end(out)?;
-    let whole = out.len() <= LONGEST;
+    open(path)?.take(MAX_LEN as u64 + 1).read_to_end(out)?;
+    let whole = out.len() <= MAX_LEN;
     if !whole {
         out.clear();
     }
@@ -149,7 +149,7 @@ pub fn holds(path: &Path, word: &str) -> Result<bool> {
 
 /// A value is read without allocating; what is longer than any value is read to its end all the same, to be named.
 fn with_value<T>(path: &Path, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-    let mut start = [0; LONGEST_VALUE];
+    let mut start = [0; MAX_VALUE];
     let mut file = open(path).map_err(|e| LinuxError::file(path, "read", e))?;
     let mut filled = 0;
     while filled < start.len() {
@@ -271,11 +271,11 @@ mod tests {
     }
 
     #[test]
-    fn values_of_any_length_are_read_and_named() {
+    fn values_of_any_length_parse() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "on\n").unwrap();
         assert!(holds(file.path(), "on").unwrap() && !holds(file.path(), "off").unwrap());
-        let long = "9".repeat(2 * LONGEST_VALUE);
+        let long = "9".repeat(2 * MAX_VALUE);
         fs::write(file.path(), &long).unwrap();
         assert_eq!(value::<String>(file.path(), "a number").unwrap(), long);
         assert!(value::<u64>(file.path(), "a number").unwrap_err().to_string().contains(&long));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_end_and_a_pipe_without_a_writer_keep_nobody() {
+    fn endless_file_and_pipe_never_block() {
         let said = value::<u64>(Path::new("/dev/zero"), "a number").unwrap_err().to_string();
         assert!(said.contains("found more than 16777216 bytes"), "{said}");
         let tree = tempfile::tempdir().unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_named_and_is_gone() {
+    fn missing_file_is_named_as_missing() {
         let error = value::<u64>(Path::new("/nowhere/at/all"), "a number").unwrap_err();
         assert!(error.is_gone());
         assert!(error.to_string().starts_with("/nowhere/at/all: cannot read: No such file"));

@@ -112,8 +112,8 @@ pub fn memory_stat(bytes: &[u8]) {
 
 /// `cpu.max`.
 pub fn cpu_max(bytes: &[u8]) {
-    if let Ok(Some(processors)) = cpu::quota(path(), bytes) {
-        assert!(processors.is_finite() && processors >= 0.0);
+    if let Ok(Some(cpus)) = cpu::quota(path(), bytes) {
+        assert!(cpus.is_finite() && cpus >= 0.0);
     }
 }
 
@@ -182,10 +182,10 @@ pub fn qmp(bytes: &[u8]) {
     let whole = talk(usize::MAX);
     match &whole {
         Ok((sent, _)) => assert!(sent.len() <= 3),
-        Err(e) => assert!(e.to_string().len() < LONGEST_SAID),
+        Err(e) => assert!(e.to_string().len() < MAX_SAID),
     }
     // Bytes beyond what is taken may come before or after the line that ends the conversation.
-    if bytes.len() <= crate::qemu::LONGEST {
+    if bytes.len() <= crate::qemu::MAX_LEN {
         assert_eq!(whole, talk(7));
     }
 }
@@ -202,12 +202,12 @@ pub fn mqueue(bytes: &[u8]) {
     match Message::parse(&text(bytes)) {
         Ok(Message::Add { name, pid }) => assert!(pid > 0 && !name.is_empty()),
         Ok(Message::Remove { name }) => assert!(!name.is_empty()),
-        Err(said) => assert!(said.len() < LONGEST_SAID && !said.contains('\x1b')),
+        Err(said) => assert!(said.len() < MAX_SAID && !said.contains('\x1b')),
     }
 }
 
 /// Longest text that is said of bytes: two quotations, and words around them.
-const LONGEST_SAID: usize = 1500;
+const MAX_SAID: usize = 1500;
 
 fn assert_ascending(usage: &[(u32, Bytes)]) {
     assert!(usage.windows(2).all(|pair| pair[0].0 < pair[1].0));

@@ -8,15 +8,15 @@
 pub mod bytes;
 pub mod cgroup;
 pub mod damon;
+pub mod directories;
 pub mod error;
 pub mod fault;
 pub mod file;
-pub mod folders;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod look;
 pub mod migrate;
+pub mod monitor;
 pub mod mqueue;
 pub mod process;
 pub mod qemu;

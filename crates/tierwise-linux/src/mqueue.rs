@@ -26,10 +26,10 @@ use crate::bytes::quoted;
 use crate::error::{LinuxError, Result};
 
 /// Bytes of a message: a name, a number and a word have room in them.
-const LONGEST: usize = 512;
+const MAX_LEN: usize = 512;
 
 /// Messages that wait: what an ordinary user may ask for (`fs.mqueue.msg_max`).
-const MOST_WAITING: i64 = 10;
+const MAX_WAITING: i64 = 10;
 
 /// What a scheduler says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,16 +100,16 @@ impl Queue {
         let Some(c_name) = made else {
             return Err(LinuxError::Missing {
                 what: format!("found the message queue name {name:?}"),
-                remedy: "begin it with a slash and have no other, as in \"/tierwise\"".to_owned(),
+                remedy: "start it with a slash and have no other, as in \"/tierwise\"".to_owned(),
             });
         };
         let failed = |what, error| LinuxError::file(&path(&c_name), what, error);
         let descriptor = open(&c_name).map_err(|e| failed("open the message queue", e))?;
-        let found = fstat(&descriptor).map_err(|e| failed("look at", e.into()))?;
+        let found = fstat(&descriptor).map_err(|e| failed("examine", e.into()))?;
         let private = found.st_uid == geteuid().as_raw() && found.st_mode & 0o077 == 0;
-        if !private || longest(&descriptor) != Some(LONGEST as i64) {
+        if !private || longest(&descriptor) != Some(MAX_LEN as i64) {
             return Err(LinuxError::Missing {
-                what: format!("the message queue {name:?} is somebody else's"),
+                what: format!("the message queue {name:?} belongs to another user"),
                 remedy: format!("remove {}, or use another name", path(&c_name).display()),
             });
         }
@@ -137,7 +137,7 @@ impl Queue {
     /// # Errors
     /// The kernel refuses.
     pub fn receive(&mut self) -> Result<Option<std::result::Result<Message, String>>> {
-        let mut bytes = [0u8; LONGEST];
+        let mut bytes = [0u8; MAX_LEN];
         // SAFETY: the kernel writes at most as many bytes as the buffer has, and no priority.
         #[allow(unsafe_code)]
         let length = unsafe {
@@ -182,8 +182,8 @@ fn open(name: &CStr) -> io::Result<OwnedFd> {
     #[allow(unsafe_code)]
     unsafe {
         let mut attributes: libc::mq_attr = std::mem::zeroed();
-        attributes.mq_maxmsg = MOST_WAITING;
-        attributes.mq_msgsize = LONGEST as i64;
+        attributes.mq_maxmsg = MAX_WAITING;
+        attributes.mq_msgsize = MAX_LEN as i64;
         let mode: libc::mode_t = 0o600;
         match libc::mq_open(name.as_ptr(), flags, mode, std::ptr::from_mut(&mut attributes)) {
             -1 => Err(io::Error::last_os_error()),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_in_order_and_bad_ones_do_no_harm() {
+    fn messages_keep_order_and_bad_ones_pass() {
         let name = format!("/tierwise-test-{}", std::process::id());
         let mut queue = Queue::open(&name).unwrap();
         assert_eq!(queue.receive().unwrap(), None);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scheduler_writes_is_escaped_and_cut() {
+    fn scheduler_text_is_escaped_and_cut() {
         for text in ["\x1b[2J".repeat(100), format!("add {} \x1b[2J", "\x1b".repeat(400))] {
             let said = Message::parse(&text).unwrap_err();
             assert!(said.len() < 1200 && !said.contains('\x1b'), "{said}");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_reader_is_refused_and_a_killed_ones_messages_are_taken_over() {
+    fn second_reader_is_refused_dead_one_replaced() {
         let name = format!("/tierwise-second-{}", std::process::id());
         let first = Queue::open(&name).unwrap();
         let error = Queue::open(&name).unwrap_err().to_string();
@@ -264,20 +264,23 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_others_may_write_to_is_refused() {
+    fn world_writable_queue_is_refused() {
         let name = format!("/tierwise-open-{}", std::process::id());
         let queue = Queue::open(&name).unwrap();
         rustix::fs::fchmod(&queue.descriptor, rustix::fs::Mode::from_raw_mode(0o622)).unwrap();
         let error = Queue::open(&name).unwrap_err().to_string();
-        assert!(error.contains("is somebody else's; remove /dev/mqueue/tierwise-open"), "{error}");
+        assert!(
+            error.contains("belongs to another user; remove /dev/mqueue/tierwise-open"),
+            "{error}"
+        );
     }
 
     #[test]
-    fn names_that_the_kernel_does_not_take_are_refused_with_what_it_does() {
+    fn invalid_queue_names_are_refused() {
         for name in ["", "/", "/.", "/..", "tierwise", "/a/b", "/a\0b"] {
             let error = Queue::open(name).unwrap_err().to_string();
             assert!(
-                error.ends_with("begin it with a slash and have no other, as in \"/tierwise\""),
+                error.ends_with("start it with a slash and have no other, as in \"/tierwise\""),
                 "{error}"
             );
         }

@@ -23,8 +23,12 @@ impl Default for Roots {
 
 impl Roots {
     /// A tree under one folder: `sys`, `proc` and `cgroup` in it.
-    pub fn under(folder: impl Into<PathBuf>) -> Self {
-        let folder = folder.into();
-        Self { sys: folder.join("sys"), proc: folder.join("proc"), cgroup: folder.join("cgroup") }
+    pub fn under(directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        Self {
+            sys: directory.join("sys"),
+            proc: directory.join("proc"),
+            cgroup: directory.join("cgroup"),
+        }
     }
 }

@@ -21,10 +21,10 @@ use crate::file;
 use crate::roots::Roots;
 
 /// Longest state file: a hundred times what all settings and a thousand kdamonds take.
-const LONGEST: u64 = 4 << 20;
+const MAX_LEN: u64 = 4 << 20;
 
 /// Damaged files that are kept side by side; more of them tell nothing new.
-const MOST_KEPT: u32 = 9;
+const MAX_KEPT: u32 = 9;
 
 /// What is in a state file.
 #[derive(Debug, PartialEq, Eq)]
@@ -125,9 +125,9 @@ fn bytes(path: &Path) -> Result<Option<std::result::Result<Vec<u8>, String>>> {
         return Ok(Some(Err("it is no file".into())));
     }
     let mut bytes = Vec::new();
-    match file.take(LONGEST + 1).read_to_end(&mut bytes) {
-        Ok(read) if read as u64 > LONGEST => {
-            Ok(Some(Err(format!("it has more than {LONGEST} bytes"))))
+    match file.take(MAX_LEN + 1).read_to_end(&mut bytes) {
+        Ok(read) if read as u64 > MAX_LEN => {
+            Ok(Some(Err(format!("it has more than {MAX_LEN} bytes"))))
         }
         Ok(_) => Ok(Some(Ok(bytes))),
         Err(e) => Ok(Some(Err(format!("it cannot be read: {e}")))),
@@ -152,7 +152,7 @@ fn aside(path: &Path) -> PathBuf {
         PathBuf::from(name)
     };
     let free = |path: &PathBuf| fs::symlink_metadata(path).is_err();
-    (1..MOST_KEPT).map(name).find(free).unwrap_or_else(|| name(MOST_KEPT))
+    (1..MAX_KEPT).map(name).find(free).unwrap_or_else(|| name(MAX_KEPT))
 }
 
 /// A parser's message may quote the file.
@@ -206,14 +206,14 @@ pub fn private_directory(path: &Path) -> Result<()> {
     // The mode counts from the moment of creation: a change afterwards leaves a gap.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|e| LinuxError::file(path, "make the directory", e))?;
-    let found = fs::metadata(path).map_err(|e| LinuxError::file(path, "look at", e))?;
+    let found = fs::metadata(path).map_err(|e| LinuxError::file(path, "examine", e))?;
     let shown = path.display();
     let (owner, mode) = (found.uid(), found.permissions().mode() & 0o7777);
     if owner != 0 && owner != geteuid().as_raw() {
         return Err(LinuxError::Missing {
             what: format!("{shown}: the directory belongs to user {owner}; allowed: root"),
             remedy: format!(
-                "look at what is in it, then `chown root {shown}`, or configure another"
+                "examine what is in it, then `chown root {shown}`, or configure another"
             ),
         });
     }
@@ -221,7 +221,7 @@ pub fn private_directory(path: &Path) -> Result<()> {
         return Err(LinuxError::Missing {
             what: format!("{shown}: the directory has mode {mode:04o}, and others may write to it"),
             remedy: format!(
-                "look at what is in it, then `chmod 0700 {shown}`, or configure another"
+                "examine what is in it, then `chmod 0700 {shown}`, or configure another"
             ),
         });
     }

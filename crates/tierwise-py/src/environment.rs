@@ -74,7 +74,7 @@ impl Environment {
     fn reset(&mut self, py: Python<'_>, seed: u64) -> PyResult<State> {
         self.close(py);
         let (prepared, recipe) = (Arc::clone(&self.prepared), self.recipe.clone());
-        self.running = Some(Running::begin(prepared, &self.switch, recipe, seed));
+        self.running = Some(Running::start(prepared, &self.switch, recipe, seed));
         let first = self.next(py)?;
         let none = || {
             let (scenario, recipe) = (&self.prepared.scenario().name, self.recipe.name());

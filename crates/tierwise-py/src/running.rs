@@ -28,7 +28,7 @@ pub struct Running {
 
 impl Running {
     /// Starts a run whose decisions come out here.
-    pub fn begin(prepared: Arc<Prepared>, switch: &Arc<Switch>, recipe: Recipe, seed: u64) -> Self {
+    pub fn start(prepared: Arc<Prepared>, switch: &Arc<Switch>, recipe: Recipe, seed: u64) -> Self {
         let (remote, decisions, actions) = Remote::new();
         let remote = Arc::new(remote);
         switch.set(Arc::clone(&remote) as _);

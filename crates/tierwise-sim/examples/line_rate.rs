@@ -63,7 +63,7 @@ fn recorded(trace: &Path) -> Result<Error, Box<dyn std::error::Error>> {
     let (mut window, mut lines, mut pages) = (Window::default(), Vec::new(), 0);
     let mut number = 0;
     while source.next_window(&mut window)? {
-        pages = window.births.iter().map(|b| b.page + 1).fold(pages, u32::max);
+        pages = window.allocations.iter().map(|b| b.page + 1).fold(pages, u32::max);
         spread::lines(&window, number, &mut lines);
         number += 1;
     }

@@ -11,8 +11,9 @@ use tierwise_sim::scenario::Scenario;
 const DEDICATED: [f64; 5] = [0.0, 1.0 / 6.0, 1.0 / 3.0, 0.5, 2.0 / 3.0];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args().nth(1).ok_or("missing argument: the folder of the scenarios")?;
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)?
+    let directory =
+        std::env::args().nth(1).ok_or("missing argument: the directory of the scenarios")?;
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&directory)?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_, std::io::Error>>()?;
     files.retain(|path| path.extension().is_some_and(|e| e == "toml"));

@@ -94,10 +94,10 @@ impl Bounds {
                     taken.iter().map(|&(row, share)| misses(&window.accesses[row]) * share).sum();
             }
         }
-        let processor = window.instructions as f64 * self.instruction_ns;
+        let cpu = window.instructions as f64 * self.instruction_ns;
         WindowBound {
-            all_fast_ns: processor + sum(self.latencies[0]) / self.overlap,
-            oracle_ns: processor + (sum(last) - saved) / self.overlap,
+            all_fast_ns: cpu + sum(self.latencies[0]) / self.overlap,
+            oracle_ns: cpu + (sum(last) - saved) / self.overlap,
             oracle_fast_misses: if self.latencies.len() == 1 {
                 window.accesses.iter().map(misses).sum()
             } else {

@@ -61,13 +61,13 @@ impl Heat {
     /// The columns that a stretch of time lies in, with the share of it that each holds.
     fn columns(&self, since: u64, now: u64) -> Vec<(usize, f64)> {
         let at = |ns: u64| ns as f64 * 1e-9 / self.seconds_per_column;
-        let (begin, end) = (at(since), at(now));
-        let (first, last) = (begin as usize, end as usize);
-        if end <= begin || first == last {
+        let (start, end) = (at(since), at(now));
+        let (first, last) = (start as usize, end as usize);
+        if end <= start || first == last {
             return vec![(last, 1.0)];
         }
-        let inside = |c: usize| end.min((c + 1) as f64) - begin.max(c as f64);
-        (first..=last).map(|c| (c, inside(c) / (end - begin))).filter(|c| c.1 > 0.0).collect()
+        let inside = |c: usize| end.min((c + 1) as f64) - start.max(c as f64);
+        (first..=last).map(|c| (c, inside(c) / (end - start))).filter(|c| c.1 > 0.0).collect()
     }
 
     fn add_column(&mut self, column: usize, amount: f64, program: &Program, memory: &Memory) {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tierwise_trace::{Birth, PageAccess, PageKind, Window};
+use tierwise_trace::{Allocation, PageAccess, PageKind, Window};
 
 /// log2 of the base pages of a 2 MiB page.
 const ORDER: u8 = 9;
@@ -23,34 +23,34 @@ struct Range {
 /// Rewrites the windows so that dense ranges are one page each, born when the first of their base pages
 /// was. Pages are numbered anew.
 pub fn coalesce(windows: &mut [Window]) {
-    let (births, ranges) = survey(windows);
+    let (allocations, ranges) = survey(windows);
     let is_huge = |vpn: u64| {
         let range = &ranges[&(vpn / SPAN)];
         u64::from(range.base_pages) >= SPAN / 2 && range.files == 0 && !range.unmapped
     };
-    let mut numbers: Vec<u32> = vec![u32::MAX; births.len()];
+    let mut numbers: Vec<u32> = vec![u32::MAX; allocations.len()];
     let mut huge: BTreeMap<u64, u32> = BTreeMap::new();
     let mut next = 0u32;
     for window in windows {
-        let mut kept = Vec::with_capacity(window.births.len());
-        for birth in &window.births {
-            let range = birth.vpn / SPAN;
-            let joined = if is_huge(birth.vpn) { huge.get(&range).copied() } else { None };
-            numbers[birth.page as usize] = joined.unwrap_or_else(|| {
-                let born = if is_huge(birth.vpn) {
-                    Birth { vpn: range * SPAN, order: ORDER, ..*birth }
+        let mut kept = Vec::with_capacity(window.allocations.len());
+        for allocation in &window.allocations {
+            let range = allocation.vpn / SPAN;
+            let joined = if is_huge(allocation.vpn) { huge.get(&range).copied() } else { None };
+            numbers[allocation.page as usize] = joined.unwrap_or_else(|| {
+                let allocated = if is_huge(allocation.vpn) {
+                    Allocation { vpn: range * SPAN, order: ORDER, ..*allocation }
                 } else {
-                    *birth
+                    *allocation
                 };
-                kept.push(Birth { page: next, ..born });
-                if born.order == ORDER {
+                kept.push(Allocation { page: next, ..allocated });
+                if allocated.order == ORDER {
                     huge.insert(range, next);
                 }
                 next += 1;
                 next - 1
             });
         }
-        window.births = kept;
+        window.allocations = kept;
         merge_accesses(&mut window.accesses, &numbers);
         window.unmaps.iter_mut().for_each(|p| *p = numbers[*p as usize]);
         window.unmaps.sort_unstable();
@@ -61,15 +61,15 @@ fn survey(windows: &[Window]) -> (Vec<u64>, BTreeMap<u64, Range>) {
     let mut vpns = Vec::new();
     let mut ranges: BTreeMap<u64, Range> = BTreeMap::new();
     for window in windows {
-        for birth in &window.births {
-            let index = birth.page as usize;
+        for allocation in &window.allocations {
+            let index = allocation.page as usize;
             if index >= vpns.len() {
                 vpns.resize(index + 1, 0);
             }
-            vpns[index] = birth.vpn;
-            let range = ranges.entry(birth.vpn / SPAN).or_default();
+            vpns[index] = allocation.vpn;
+            let range = ranges.entry(allocation.vpn / SPAN).or_default();
             range.base_pages += 1;
-            range.files += u32::from(birth.kind == PageKind::File);
+            range.files += u32::from(allocation.kind == PageKind::File);
         }
         for &page in &window.unmaps {
             if let Some(range) =

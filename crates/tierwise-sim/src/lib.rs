@@ -5,7 +5,7 @@
 //! same result, bit for bit.
 //!
 //! Every figure of the model has its source beside it: [`machine`] (tiers), [`latency`] (load), [`costs`]
-//! (the kernel's work), [`look`] (what software sees), [`bound`] (what no policy can beat).
+//! (the kernel's work), [`monitor`] (what software sees), [`bound`] (what no policy can beat).
 
 pub mod bound;
 pub mod conform;
@@ -17,9 +17,9 @@ pub mod host;
 pub mod huge;
 pub mod latency;
 pub mod ledger;
-pub mod look;
 pub mod machine;
 pub mod memory;
+pub mod monitor;
 pub mod program;
 pub mod record;
 pub mod requests;

@@ -153,7 +153,7 @@ pub struct Program {
     /// Of the misses in the last tier, those that slow memory serves, where the processor manages that tier.
     pub slow: Option<Slow>,
     /// Nanoseconds that the application owes to faults, stalls and flushes before it goes on.
-    pub owed_ns: f64,
+    pub pending_stall_ns: f64,
     /// Threads that share the current window's work.
     pub parallelism: f64,
     /// Threads that share what each recorded thread did.
@@ -161,7 +161,7 @@ pub struct Program {
     /// Set if this is a service, which answers requests instead of running through windows.
     pub service: Option<Box<RunningService>>,
     /// Accesses to a row's page after which software sees it as accessed: 1, or for a granule [`median_touch`].
-    pub sight: f64,
+    pub projector: f64,
     /// Seed of the phases.
     phase_seed: u64,
 }
@@ -186,11 +186,11 @@ impl Program {
             locals: Vec::new(),
             misses: vec![Misses::default(); tiers],
             slow: None,
-            owed_ns: 0.0,
+            pending_stall_ns: 0.0,
             parallelism: 1.0,
             threads: 1.0,
             service: None,
-            sight: 1.0,
+            projector: 1.0,
             phase_seed,
         }
     }
@@ -212,7 +212,7 @@ impl Program {
 
     /// Where software would next see a row's page accessed after the share `after` of the window is done.
     pub fn next_access(&self, row: &PageAccess, after: f64) -> Option<f64> {
-        let n = self.accesses(row) / self.sight;
+        let n = self.accesses(row) / self.projector;
         if n <= 0.0 {
             return None;
         }
@@ -224,7 +224,7 @@ impl Program {
 
     /// Whether software would see a row's page accessed after `from` and not after `to`.
     pub fn is_accessed(&self, row: &PageAccess, from: f64, to: f64) -> bool {
-        let n = self.accesses(row) / self.sight;
+        let n = self.accesses(row) / self.projector;
         if n * (to - from) >= 1.0 {
             return true;
         }

@@ -12,17 +12,17 @@ use tierwise_trace::{PageAccess, Window};
 
 /// Maps the pages of a program onto `units`. With at least as many units as pages nothing changes.
 pub fn rescale(windows: &mut [Window], units: u32) {
-    let pages = windows.iter().flat_map(|w| &w.births).map(|b| b.page + 1).max().unwrap_or(0);
+    let pages = windows.iter().flat_map(|w| &w.allocations).map(|b| b.page + 1).max().unwrap_or(0);
     if units == 0 || units >= pages {
         return;
     }
     let unit = |page: u32| (u64::from(page) * u64::from(units) / u64::from(pages)) as u32;
     let mut mapped = vec![0u32; units as usize];
     for window in windows {
-        window.births.retain_mut(|birth| {
-            birth.page = unit(birth.page);
-            mapped[birth.page as usize] += 1;
-            mapped[birth.page as usize] == 1
+        window.allocations.retain_mut(|allocation| {
+            allocation.page = unit(allocation.page);
+            mapped[allocation.page as usize] += 1;
+            mapped[allocation.page as usize] == 1
         });
         window.accesses = merged(&window.accesses, unit);
         window.unmaps.retain_mut(|page| {
@@ -59,12 +59,12 @@ fn merged(accesses: &[PageAccess], unit: impl Fn(u32) -> u32) -> Vec<PageAccess>
 
 #[cfg(test)]
 mod tests {
-    use tierwise_trace::{Birth, PageKind};
+    use tierwise_trace::{Allocation, PageKind};
 
     use super::*;
 
-    fn birth(page: u32) -> Birth {
-        Birth { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 }
+    fn allocation(page: u32) -> Allocation {
+        Allocation { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 }
     }
 
     fn access(page: u32, loads: u32) -> PageAccess {
@@ -74,24 +74,24 @@ mod tests {
 
     /// Six pages on three units, worked by hand.
     #[test]
-    fn neighbours_share_a_unit_and_nothing_is_lost() {
+    fn rescaled_neighbours_share_units_without_loss() {
         let mut windows = [
             Window {
-                births: (0..5).map(birth).collect(),
+                allocations: (0..5).map(allocation).collect(),
                 accesses: vec![access(0, 1), access(1, 2), access(4, 4)],
                 unmaps: vec![0],
                 ..Window::default()
             },
-            Window { births: vec![birth(5)], unmaps: vec![1, 4], ..Window::default() },
+            Window { allocations: vec![allocation(5)], unmaps: vec![1, 4], ..Window::default() },
         ];
         rescale(&mut windows, 3);
-        let born: Vec<u32> = windows[0].births.iter().map(|b| b.page).collect();
-        assert_eq!(born, [0, 1, 2]);
+        let allocated: Vec<u32> = windows[0].allocations.iter().map(|b| b.page).collect();
+        assert_eq!(allocated, [0, 1, 2]);
         let sums: Vec<_> =
             windows[0].accesses.iter().map(|a| (a.page, a.loads, a.stores)).collect();
         assert_eq!(sums, [(0, 3, 2), (2, 4, 1)]);
         assert!(windows[0].unmaps.is_empty(), "page 1 is still there");
-        assert!(windows[1].births.is_empty(), "page 5 joins a unit that is there");
+        assert!(windows[1].allocations.is_empty(), "page 5 joins a unit that is there");
         assert_eq!(windows[1].unmaps, [0]);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tierwise_trace::{Birth, Header, PageAccess, PageKind, TraceError, Window, WindowSource};
+use tierwise_trace::{Allocation, Header, PageAccess, PageKind, TraceError, Window, WindowSource};
 
 use crate::bound::{Bounds, WindowBound};
 
@@ -71,8 +71,8 @@ impl Loaded {
         if shape.scale > 1 {
             windows.iter_mut().for_each(|w| replicate(w, shape.scale));
         }
-        for birth in windows.iter_mut().flat_map(|w| &mut w.births) {
-            birth.order += shape.granule_order;
+        for allocation in windows.iter_mut().flat_map(|w| &mut w.allocations) {
+            allocation.order += shape.granule_order;
         }
         let (orders, peak_resident) = survey(&windows);
         Ok(Self { header: source.header().clone(), windows, peak_resident, ends_at_mark, orders })
@@ -101,14 +101,14 @@ fn share(count: u32, scale: u32, copy: u32) -> u32 {
 }
 
 fn replicate(window: &mut Window, scale: u32) {
-    let births = window.births.iter().flat_map(|b| {
-        (0..scale).map(move |i| Birth {
+    let allocations = window.allocations.iter().flat_map(|b| {
+        (0..scale).map(move |i| Allocation {
             page: b.page * scale + i,
             vpn: b.vpn * u64::from(scale) + u64::from(i),
             ..*b
         })
     });
-    window.births = births.collect();
+    window.allocations = allocations.collect();
     let accesses = window.accesses.iter().flat_map(|a| {
         (0..scale).map(move |i| PageAccess {
             page: a.page * scale + i,
@@ -128,13 +128,13 @@ fn replicate(window: &mut Window, scale: u32) {
 fn survey(windows: &[Window]) -> (Vec<u8>, u64) {
     let (mut orders, mut now, mut peak) = (Vec::new(), 0u64, 0u64);
     for window in windows {
-        for birth in &window.births {
-            let index = birth.page as usize;
+        for allocation in &window.allocations {
+            let index = allocation.page as usize;
             if index >= orders.len() {
                 orders.resize(index + 1, 0u8);
             }
-            orders[index] = birth.order;
-            now += 1 << birth.order;
+            orders[index] = allocation.order;
+            now += 1 << allocation.order;
         }
         peak = peak.max(now);
         for &page in &window.unmaps {
@@ -268,8 +268,12 @@ impl Windows {
                     return Ok(false);
                 }
                 let (kind, order) = (PageKind::Anon, *order);
-                let birth = |page| Birth { page, vpn: u64::from(page), kind, order, thread: 0 };
-                *window = Window { births: (0..*units).map(birth).collect(), ..Window::default() };
+                let allocation =
+                    |page| Allocation { page, vpn: u64::from(page), kind, order, thread: 0 };
+                *window = Window {
+                    allocations: (0..*units).map(allocation).collect(),
+                    ..Window::default()
+                };
                 self.measured = true;
             }
             Origin::Loaded { part, next, loops_left } => {

@@ -11,10 +11,10 @@ use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::Scenario;
 
 fn scenario(name: &str) -> Scenario {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/equilibria");
-    let file = folder.join(format!("{name}.toml"));
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/equilibria");
+    let file = directory.join(format!("{name}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
-    Scenario::parse(&file.display().to_string(), &text, &folder).unwrap()
+    Scenario::parse(&file.display().to_string(), &text, &directory).unwrap()
 }
 
 fn outcome(name: &str, recipe: &Recipe) -> RunOutput {
@@ -68,8 +68,8 @@ fn unused_protection_is_donated() {
 fn the_upper_bound_is_enforced() {
     let output = equilibria("upper-bound");
     assert_near(&output, [80.0, 40.0, 40.0]);
-    let most = output.timeline.iter().map(|p| p.tenants[0].usage_bytes[0]).max();
-    assert!(most <= Some(80_000_000_000), "{most:?} bytes at one time");
+    let limit = output.timeline.iter().map(|p| p.tenants[0].usage_bytes[0]).max();
+    assert!(limit <= Some(80_000_000_000), "{limit:?} bytes at one time");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn spec(pages: u64) -> GeneratorSpec {
 /// miss costs 73/4 + 3*202/4 ns. One thread uses two percent of either tier's bandwidth, so the loaded
 /// latency stays within half a nanosecond of the idle one.
 #[test]
-fn uniform_access_is_served_by_the_share_of_memory() {
+fn uniform_access_hits_by_memory_share() {
     let r =
         result(scenario(machine(250, 2000), vec![workload("u", "uniform", spec(1000))]), "none");
     assert!((r.fast_access_ratio - 0.25).abs() < 1e-6, "{}", r.fast_access_ratio);
@@ -46,7 +46,7 @@ fn uniform_access_is_served_by_the_share_of_memory() {
 /// A stationary Zipf pattern whose hottest pages were touched first: static placement is perfect, the hit
 /// ratio is H(k)/H(n), and the oracle does no better.
 #[test]
-fn a_stationary_zipf_hits_as_the_harmonic_numbers_say() {
+fn stationary_zipf_hits_by_harmonic_numbers() {
     let zipf = GeneratorSpec { scrambled: false, zipf_exponent: 0.99, ..spec(1000) };
     let truth = generate::ground_truth("zipf", &zipf).unwrap().unwrap();
     let r = result(scenario(machine(100, 2000), vec![workload("z", "zipf", zipf.clone())]), "none");
@@ -61,7 +61,7 @@ fn a_stationary_zipf_hits_as_the_harmonic_numbers_say() {
 /// Two pages, room for one, each hot in turn: whatever moves, moves back and forth, and every window's
 /// misses are served either all fast or all slow. Static serves exactly half of them fast.
 #[test]
-fn two_pages_that_take_turns_are_half_fast_if_nobody_moves() {
+fn alternating_pages_are_half_fast_unmoved() {
     let turns = GeneratorSpec {
         hot_fraction: 0.5,
         hot_access_share: 1.0,
@@ -126,7 +126,7 @@ fn running_out_of_memory_is_an_outcome() {
 
 /// The heat map holds every miss, and a steady program looks steady whether or not its policy ever looks.
 #[test]
-fn a_steady_program_has_a_steady_heat_map() {
+fn steady_workload_has_steady_heat_map() {
     let s = scenario(
         machine(250, 2000),
         vec![tierwise_sim::scenario::Workload {

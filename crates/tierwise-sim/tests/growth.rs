@@ -65,14 +65,14 @@ fn harm(result: &PolicyResult, untouched: &PolicyResult) -> Option<String> {
     }
     for (its, alone) in result.tenants.iter().zip(&untouched.tenants) {
         let overhead = its.overhead_seconds / alone.seconds;
-        let most = alone.slowdown * (1.0 + overhead) * (1.0 + OVERLAP);
+        let limit = alone.slowdown * (1.0 + overhead) * (1.0 + OVERLAP);
         if its.fast_access_ratio < alone.fast_access_ratio {
             let tenant = &its.name;
             return Some(format!("{name} has {tenant} allocate elsewhere with memory free"));
         }
-        if its.slowdown > most {
+        if its.slowdown > limit {
             let (tenant, slowdown) = (&its.name, its.slowdown);
-            return Some(format!("{name} slows {tenant} down to {slowdown}, allowed: {most}"));
+            return Some(format!("{name} slows {tenant} down to {slowdown}, allowed: {limit}"));
         }
     }
     None
@@ -86,10 +86,10 @@ fn harms(prepared: &Prepared, seed: u64) -> Vec<String> {
 }
 
 /// A folder of this test's own.
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+fn directory(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
 }
 
 #[derive(Debug, Clone)]
@@ -109,14 +109,9 @@ struct Tenant {
 }
 
 fn any_tenant() -> impl Strategy<Value = Tenant> {
-    let growing = prop::option::of(
-        (1u32..60, 0.0f64..1.2, any::<u64>()).prop_map(|(births, unmapped, seed)| Growing {
-            windows: 24,
-            births,
-            unmapped,
-            seed,
-        }),
-    );
+    let growing = prop::option::of((1u32..60, 0.0f64..1.2, any::<u64>()).prop_map(
+        |(allocations, unmapped, seed)| Growing { windows: 24, allocations, unmapped, seed },
+    ));
     let pattern = prop::sample::select(vec!["uniform", "zipf", "sequential", "moving-hot-set"]);
     let program = (growing, pattern, 100u64..1200, any::<bool>(), 200u32..3000, 1u32..4);
     let floor = prop::option::of(0.0f64..1.0);
@@ -146,7 +141,7 @@ impl Tenant {
         let name = format!("t{index}");
         let (w, pages) = match &self.growing {
             Some(growing) => {
-                let path = folder("growth").join(format!("{case}-{name}.twt"));
+                let path = directory("growth").join(format!("{case}-{name}.twt"));
                 let pages = growing_trace(growing, &path);
                 (Workload { loops: self.loops, ..Workload::new(&name, Source::Trace(path)) }, pages)
             }
@@ -196,7 +191,7 @@ proptest! {
     })]
 
     #[test]
-    fn with_enough_fast_memory_nobody_is_slower_than_untouched(
+    fn ample_fast_memory_slows_no_recipe(
         tenants in prop::collection::vec(any_tenant(), 1..5),
         beyond in 1.0f64..1.5,
         seed: u64,
@@ -209,12 +204,12 @@ proptest! {
 
 /// The first windows of every recording, twice: what was mapped in the first round stays in the second.
 #[test]
-fn no_recorded_program_is_slower_than_untouched_with_enough_fast_memory() {
-    let folder = folder("growth-recorded");
+fn ample_fast_memory_slows_no_recording() {
+    let directory = directory("growth-recorded");
     let mut wrong = Vec::new();
     for path in traces() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let start = folder.join(format!("{name}.twt"));
+        let start = directory.join(format!("{name}.twt"));
         let reader = TraceReader::open(&path).unwrap();
         let mut first = Cut::new(reader, Selection::Windows(0..FIRST_WINDOWS));
         let overwrite = WriterOptions { level: 1, overwrite: true };
@@ -233,9 +228,9 @@ const FIRST_WINDOWS: u64 = 200;
 
 /// Caps stand at allocation too, with all of the memory beside them free.
 #[test]
-fn an_operators_cap_is_kept_whatever_is_free() {
-    let path = folder("growth").join("capped.twt");
-    let growing = Growing { windows: 60, births: 20, unmapped: 0.0, seed: 1 };
+fn operators_cap_holds_with_memory_free() {
+    let path = directory("growth").join("capped.twt");
+    let growing = Growing { windows: 60, allocations: 20, unmapped: 0.0, seed: 1 };
     let pages = growing_trace(&growing, &path);
     let cap = Limit::Bytes(Pages(pages / 4).in_bytes(Bytes(common::PAGE)));
     let program = Workload {
@@ -249,11 +244,11 @@ fn an_operators_cap_is_kept_whatever_is_free() {
     for name in ["tierwise", "mtat", "mtat-lc-only", "equilibria", "equilibria-multi-clock"] {
         let output = run(&prepared, &Recipe::named(name).unwrap(), &options, &mut |_| ()).unwrap();
         let fast = output.timeline.iter().map(|point| point.tenants[0].usage_bytes[0]);
-        let most = fast.max().unwrap();
-        assert!(most <= pages / 4 * common::PAGE, "{name}: {most} bytes");
+        let limit = fast.max().unwrap();
+        assert!(limit <= pages / 4 * common::PAGE, "{name}: {limit} bytes");
         assert!(
-            most >= pages / 5 * common::PAGE,
-            "{name}: {most} bytes, and its cap is not in use"
+            limit >= pages / 5 * common::PAGE,
+            "{name}: {limit} bytes, and its cap is not in use"
         );
     }
 }

@@ -69,7 +69,7 @@ fn checked() -> RunOptions {
 
 /// Formula: all pages of a uniform program share their places with another one: one half of the misses.
 #[test]
-fn a_uniform_program_misses_one_half_in_both_modes() {
+fn uniform_workload_misses_half_in_both_modes() {
     let uniform = programs(vec![uniform(1000)]);
     let flat = setting::flat(&uniform, 0.0, Colouring::Isolated);
     let two_level = setting::two_level(&uniform);
@@ -81,7 +81,7 @@ fn a_uniform_program_misses_one_half_in_both_modes() {
 
 /// Formula: with a third dedicated, the other two thirds miss one half.
 #[test]
-fn mixed_mode_serves_two_thirds_of_a_uniform_program() {
+fn mixed_mode_serves_two_thirds() {
     let uniform = programs(vec![uniform(3000)]);
     let mixed = setting::flat(&uniform, 1.0 / 3.0, Colouring::Isolated);
     let fast = result(mixed, "flat", &checked()).fast_access_ratio;
@@ -93,7 +93,7 @@ fn lasting(seconds: u64, workloads: Vec<Workload>) -> Scenario {
 }
 
 #[test]
-fn a_noisy_neighbour_hurts_only_who_shares_places_with_it() {
+fn noisy_neighbour_hurts_only_shared_places() {
     let victim = || program("victim", "zipf", 1000);
     let noise = || setting::noisy_neighbour(Bytes(1000 * common::PAGE));
     let fast_ratio = |workloads, colouring| {
@@ -127,7 +127,7 @@ fn held(recipe: &str) -> Vec<[u64; 2]> {
 
 /// Worked by hand: a tenth of its 600 pages each ten seconds, in pairs, until none of its pages is left in the managed tier.
 #[test]
-fn an_outlier_borrows_a_tenth_of_its_pages_each_interval_until_all_are_dedicated() {
+fn outlier_borrows_a_tenth_per_interval() {
     let held = held("flat-memstrata");
     assert!(held.iter().all(|[dedicated, managed]| dedicated + managed == 600), "{held:?}");
     let steps: Vec<u64> = held.windows(2).map(|w| w[1][0] - w[0][0]).collect();
@@ -137,7 +137,7 @@ fn an_outlier_borrows_a_tenth_of_its_pages_each_interval_until_all_are_dedicated
 }
 
 #[test]
-fn lending_serves_the_outlier_and_costs_the_others_little() {
+fn lending_helps_outlier_at_little_cost() {
     let run = |recipe| result(one_outlier(), recipe, &checked());
     let (without, lent, credits) = (run("flat"), run("flat-memstrata"), run("flat-karma"));
     assert_eq!((without.tenants[3].promotions, without.tenants[3].demotions), (0, 0));
@@ -163,7 +163,7 @@ fn coming_and_going() -> Scenario {
 }
 
 #[test]
-fn every_recipe_keeps_its_rules_is_the_same_twice_and_survives_failing_moves() {
+fn recipes_keep_invariants_under_failing_moves() {
     let prepared = Prepared::load(coming_and_going()).unwrap();
     for name in RECIPES {
         let recipe = Recipe::named(name).unwrap();
@@ -180,7 +180,7 @@ fn every_recipe_keeps_its_rules_is_the_same_twice_and_survives_failing_moves() {
 }
 
 #[test]
-fn recipes_that_need_the_hardware_are_refused_without_it_and_say_why() {
+fn hardware_recipes_need_their_hardware() {
     let one = || lasting(1, vec![program("p", "zipf", 500)]);
     let ordinary = Prepared::load(Scenario { machine: machine(300, 3000), ..one() }).unwrap();
     let flat = Prepared::load(setting::flat(&one(), 0.0, Colouring::Isolated)).unwrap();
@@ -206,7 +206,7 @@ fn recipes_that_need_the_hardware_are_refused_without_it_and_say_why() {
 }
 
 #[test]
-fn programs_that_the_model_does_not_know_are_refused() {
+fn unmodelled_workloads_are_refused() {
     let huge = Workload { huge_pages: true, ..uniform(1024) };
     let scenario = setting::flat(&lasting(1, vec![huge]), 0.0, Colouring::Isolated);
     let prepared = Prepared::load(scenario).unwrap();
@@ -219,7 +219,7 @@ fn programs_that_the_model_does_not_know_are_refused() {
 }
 
 #[test]
-fn colours_that_do_not_suffice_are_refused_before_anything_runs() {
+fn insufficient_colours_are_refused_before_running() {
     let mut scenario =
         setting::flat(&lasting(1, vec![program("p", "zipf", 500)]), 0.0, Colouring::Isolated);
     // Enough pages in all, and too few of them with colours.
@@ -244,7 +244,7 @@ fn parse(hardware: &str) -> Result<Scenario, String> {
 }
 
 #[test]
-fn a_scenario_file_says_how_the_hardware_manages_its_tier() {
+fn scenario_configures_hardware_management() {
     let scenario =
         parse("mode = \"flat\"\nratio = 2\ndedicated_share = 0.25\ncolouring = \"conflicting\"")
             .unwrap();

@@ -77,7 +77,7 @@ proptest! {
     })]
 
     #[test]
-    fn no_policy_beats_the_oracle_or_differs_from_itself(s in any_scenario(), seed: u64) {
+    fn policies_are_deterministic_and_below_oracle(s in any_scenario(), seed: u64) {
         let prepared = Prepared::load(s).unwrap();
         let options = RunOptions { seed, check: true, ..RunOptions::default() };
         let oracle = Recipe::named("oracle").unwrap();

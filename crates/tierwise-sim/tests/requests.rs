@@ -35,7 +35,7 @@ fn steps(tenant: &mut RequestTenant, ends: &[u64], tier_of: &[u8]) -> Vec<Served
 }
 
 #[test]
-fn an_idle_service_answers_in_its_service_time() {
+fn idle_service_answers_in_service_time() {
     // One request in 10 ms on average, 1 us each: P50 is the service alone.
     let mut tenant = RequestTenant::new(&service(100.0, mix(1, 400.0, 1.0, 6.0), 1), 0).unwrap();
     let served = tenant.advance(100 * SECOND, &COSTS, &[0], &mut Unwatched).clone();
@@ -116,11 +116,11 @@ fn kinds_come_in_their_shares() {
 }
 
 #[test]
-fn a_stall_delays_one_request_and_those_behind_it() {
+fn stall_delays_one_request_and_followers() {
     let service = service(1000.0, mix(1, 1000.0, 0.0, 0.0), 1);
     let mut calm = RequestTenant::new(&service, 0).unwrap();
     let mut stalled = calm.clone();
-    stalled.owe(5e6);
+    stalled.charge_stall(5e6);
     let [calm_sum, stalled_sum] = [&mut calm, &mut stalled]
         .map(|tenant| tenant.advance(SECOND, &COSTS, &[0], &mut Unwatched).busy_ns);
     assert_eq!(stalled_sum - calm_sum, 5e6);
@@ -130,7 +130,7 @@ fn a_stall_delays_one_request_and_those_behind_it() {
 }
 
 #[test]
-fn an_overloaded_queue_is_counted_and_keeps_no_more_than_its_seed() {
+fn overloaded_queue_is_counted_and_bounded() {
     let service = service(2e6, mix(1, 1000.0, 0.0, 0.0), 1);
     let mut tenant = RequestTenant::new(&service, 0).unwrap();
     let ends: Vec<u64> = (1..=100).map(|i| i * SECOND / 100).collect();
@@ -159,7 +159,7 @@ fn service_arrivals(service: &Service, until: u64) -> usize {
 }
 
 #[test]
-fn a_curve_is_followed_and_bursts_keep_their_mean() {
+fn load_curve_is_followed_bursts_keep_mean() {
     let step = |seconds, per_second| Step { length: Duration::from_secs(seconds), per_second };
     let curve =
         Arrivals::Curve { steps: vec![step(1, 1e5), step(1, 0.0), step(2, 2e5)], repeat: false };
@@ -204,7 +204,7 @@ fn a_repeated_curve_goes_on() {
 }
 
 #[test]
-fn watching_sees_touches_and_costs_what_it_should() {
+fn monitoring_reports_touches_at_its_cost() {
     let mut tenant =
         RequestTenant::new(&service(10_000.0, mix(64, 1000.0, 1.0, 8.0), 1), 0).unwrap();
     let mut watcher = Watcher::new(64, 1.0);
@@ -231,7 +231,7 @@ fn watching_sees_touches_and_costs_what_it_should() {
 /// A unit of 256 pages is seen when half of them were touched: 256 touches at random leave a part of 1 / e alone,
 /// so 177.1 leave a half.
 #[test]
-fn a_granule_is_seen_as_its_median_page() {
+fn granule_is_reported_as_median_page() {
     let one = service(10_000.0, mix(1, 1000.0, 1.0, 8.0), 1);
     let mut tenant = RequestTenant::new(&one, 0).unwrap();
     let mut watcher = Watcher::new(1, 256.0);

@@ -11,10 +11,10 @@ use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::Scenario;
 
 fn outcome(name: &str, policy: &str) -> RunOutput {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let file = folder.join(format!("{name}.toml"));
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let file = directory.join(format!("{name}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
-    let scenario = Scenario::parse(&file.display().to_string(), &text, &folder).unwrap();
+    let scenario = Scenario::parse(&file.display().to_string(), &text, &directory).unwrap();
     let timeline = Some(Duration::from_secs(1));
     let options = RunOptions { timeline, ..RunOptions::default() };
     let recipe = Recipe::named(policy).unwrap();
@@ -24,7 +24,7 @@ fn outcome(name: &str, policy: &str) -> RunOutput {
 /// The scan comes at 30 s and goes at 90. Its pages are sampled as it passes and are not accessed again before it comes
 /// round: after a few seconds its neighbour has its memory back.
 #[test]
-fn a_scan_does_not_keep_what_it_makes_no_use_of() {
+fn scan_discards_what_it_cannot_use() {
     let output = outcome("two-tenants", "tierwise");
     let late: Vec<f64> = output
         .timeline

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{
-    Birth, Header, PageAccess, PageKind, ThreadShare, Window, WindowSource, cache,
+    Allocation, Header, PageAccess, PageKind, ThreadShare, Window, WindowSource, cache,
 };
 
 /// A resident set of 256 MiB, of which a window touches three quarters.
@@ -29,7 +29,7 @@ fn header() -> Header {
 
 fn windows() -> Vec<Window> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let birth = |page| Birth {
+    let allocation = |page| Allocation {
         page,
         vpn: u64::from(page) + 0x55_5555,
         kind: PageKind::Anon,
@@ -41,7 +41,7 @@ fn windows() -> Vec<Window> {
             let mut window = Window { instructions: 100_000_000, ..Window::default() };
             window.threads.push(ThreadShare { thread: 0, instructions: 100_000_000 });
             if number == 0 {
-                window.births.extend((0..PAGES).map(birth));
+                window.allocations.extend((0..PAGES).map(allocation));
             }
             for page in 0..PAGES {
                 if rng.random_range(0..4) == 0 {

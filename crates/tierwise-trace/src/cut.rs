@@ -6,7 +6,7 @@
 use std::mem;
 use std::ops::Range;
 
-use crate::{Birth, Header, PageAccess, ThreadShare, TraceError, Window, WindowSource};
+use crate::{Allocation, Header, PageAccess, ThreadShare, TraceError, Window, WindowSource};
 
 /// Which windows to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl<S: WindowSource> WindowSource for Cut<S> {
 #[derive(Default)]
 struct Living {
     /// Pages born before the part begins; `None` once unmapped.
-    early: Vec<Option<Birth>>,
+    early: Vec<Option<Allocation>>,
     /// New number of each page of the source.
     numbers: Vec<u32>,
     next: u32,
@@ -108,7 +108,7 @@ struct Living {
 impl Living {
     /// Keeps track of a window before the part.
     fn follow(&mut self, window: &Window) {
-        self.early.extend(window.births.iter().map(|&birth| Some(birth)));
+        self.early.extend(window.allocations.iter().map(|&allocation| Some(allocation)));
         for &page in &window.unmaps {
             self.early[page as usize] = None;
         }
@@ -120,15 +120,15 @@ impl Living {
             let early = mem::take(&mut self.early);
             let inherited = early.iter().flatten().copied().collect::<Vec<_>>();
             self.numbers = vec![u32::MAX; early.len()];
-            window.births.splice(0..0, inherited);
+            window.allocations.splice(0..0, inherited);
         }
-        for birth in &mut window.births {
-            let page = birth.page as usize;
+        for allocation in &mut window.allocations {
+            let page = allocation.page as usize;
             if page >= self.numbers.len() {
                 self.numbers.resize(page + 1, u32::MAX);
             }
             self.numbers[page] = self.next;
-            birth.page = self.next;
+            allocation.page = self.next;
             self.next += 1;
         }
         window.accesses.iter_mut().for_each(|a| a.page = self.numbers[a.page as usize]);
@@ -194,7 +194,7 @@ fn append(window: &mut Window, part: &mut Window) {
     window.instructions = window.instructions.saturating_add(part.instructions);
     window.operations = window.operations.saturating_add(part.operations);
     window.threads.append(&mut part.threads);
-    window.births.append(&mut part.births);
+    window.allocations.append(&mut part.allocations);
     window.accesses.append(&mut part.accesses);
     window.unmaps.append(&mut part.unmaps);
     window.marks.append(&mut part.marks);

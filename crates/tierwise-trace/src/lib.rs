@@ -21,5 +21,6 @@ pub mod summary;
 pub mod writer;
 
 pub use model::{
-    Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window, WindowSource,
+    Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window,
+    WindowSource,
 };

@@ -43,7 +43,7 @@ pub struct Header {
 
 /// The first touch of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Birth {
+pub struct Allocation {
     /// Dense index within the trace, given in order of birth and never used again after an unmap.
     pub page: u32,
     /// Address divided by the base page size: the virtual page number of a mapped page; pages that
@@ -60,7 +60,7 @@ pub struct Birth {
 /// One page's accesses within one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageAccess {
-    /// The page, as numbered by its [`Birth`].
+    /// The page, as numbered by its [`Allocation`].
     pub page: u32,
     /// Loads executed, whether or not a cache held the line.
     pub loads: u32,
@@ -94,7 +94,7 @@ pub struct Window {
     /// Instructions by thread, ascending.
     pub threads: Vec<ThreadShare>,
     /// Pages first touched in this window, in the order of their first touch.
-    pub births: Vec<Birth>,
+    pub allocations: Vec<Allocation>,
     /// Touched pages, ascending by page, each once. A page born here appears here too.
     pub accesses: Vec<PageAccess>,
     /// Pages unmapped in this window, ascending. Their accesses come before the unmap.
@@ -111,7 +111,7 @@ impl Window {
         self.instructions = 0;
         self.operations = 0;
         self.threads.clear();
-        self.births.clear();
+        self.allocations.clear();
         self.accesses.clear();
         self.unmaps.clear();
         self.marks.clear();

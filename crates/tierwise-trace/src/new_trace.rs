@@ -194,9 +194,9 @@ mod tests {
     }
 
     #[test]
-    fn the_old_file_stays_until_the_new_one_is_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("t.twt");
+    fn old_file_stays_until_new_is_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.twt");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let refused = NewTrace::create(&path, false).unwrap_err().to_string();
@@ -217,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_and_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+    fn irregular_file_is_refused_and_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
         let _socket = UnixListener::bind(path("socket")).unwrap();
         fs::create_dir(path("directory")).unwrap();
         symlink("/dev/full", path("device")).unwrap();
@@ -249,13 +249,13 @@ mod tests {
 
     #[test]
     fn only_what_was_made_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("t.twt");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.twt");
         NewTrace::create(&path, false).unwrap().discard();
         assert!(!path.exists());
         let new = NewTrace::create(&path, false).unwrap();
-        fs::write(folder.path().join("other"), "another's").unwrap();
-        fs::rename(folder.path().join("other"), &path).unwrap();
+        fs::write(directory.path().join("other"), "another's").unwrap();
+        fs::rename(directory.path().join("other"), &path).unwrap();
         new.discard();
         assert_eq!(text(&path), "another's");
     }

@@ -14,7 +14,8 @@
 //! ```
 
 use crate::model::{
-    Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window, WindowSource,
+    Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window,
+    WindowSource,
 };
 
 /// Windows of a fixed number of accesses over a borrowed sequence of page numbers.
@@ -25,7 +26,7 @@ pub struct Sequence<'a> {
     at: usize,
     window_accesses: usize,
     instructions_per_access: u64,
-    born: Vec<bool>,
+    allocated: Vec<bool>,
     /// Accesses of the window under way, by page.
     counts: Vec<u32>,
     touched: Vec<u32>,
@@ -49,7 +50,7 @@ impl<'a> Sequence<'a> {
             at: 0,
             window_accesses: window_accesses.max(1),
             instructions_per_access,
-            born: vec![false; len],
+            allocated: vec![false; len],
             counts: vec![0; len],
             touched: Vec::new(),
         }
@@ -69,10 +70,15 @@ impl<'a> Sequence<'a> {
     fn emit(&mut self, window: &mut Window) {
         for page in self.touched.drain(..) {
             let loads = std::mem::take(&mut self.counts[page as usize]);
-            if !std::mem::replace(&mut self.born[page as usize], true) {
-                let birth =
-                    Birth { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 };
-                window.births.push(birth);
+            if !std::mem::replace(&mut self.allocated[page as usize], true) {
+                let allocation = Allocation {
+                    page,
+                    vpn: page.into(),
+                    kind: PageKind::Anon,
+                    order: 0,
+                    thread: 0,
+                };
+                window.allocations.push(allocation);
             }
             window.accesses.push(PageAccess {
                 page,
@@ -110,7 +116,7 @@ impl WindowSource for Sequence<'_> {
 
     fn rewind(&mut self) -> Result<(), TraceError> {
         self.at = 0;
-        self.born.fill(false);
+        self.allocated.fill(false);
         Ok(())
     }
 }

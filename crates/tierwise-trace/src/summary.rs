@@ -10,7 +10,7 @@
 //! #     fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
 //! #         window.clear();
 //! #         window.instructions = 1000;
-//! #         window.births.push(Birth { page: 0, vpn: 7, kind: PageKind::Anon, order: 0, thread: 0 });
+//! #         window.allocations.push(Allocation { page: 0, vpn: 7, kind: PageKind::Anon, order: 0, thread: 0 });
 //! #         window.accesses.push(PageAccess { page: 0, loads: 3, stores: 1, load_misses: 1,
 //! #             store_misses: 0, supervised: 0, thread: 0 });
 //! #         Ok(!std::mem::replace(&mut self.1, true))
@@ -80,7 +80,7 @@ pub struct WindowSummary {
     /// Base pages resident at its end.
     pub resident_pages: u64,
     /// Pages born.
-    pub births: u64,
+    pub allocations: u64,
     /// Pages unmapped.
     pub unmaps: u64,
     /// Loads executed.
@@ -170,32 +170,32 @@ fn add_window(summary: &mut Summary, pages: &mut Vec<Page>, resident: &mut u64, 
 }
 
 fn bear(summary: &mut Summary, pages: &mut Vec<Page>, window: &Window) -> u64 {
-    let mut born = 0;
-    for birth in &window.births {
-        let base_pages = 1 << birth.order;
+    let mut allocated = 0;
+    for allocation in &window.allocations {
+        let base_pages = 1 << allocation.order;
         let top = TopPage {
-            page: birth.page,
-            vpn: birth.vpn,
-            kind: birth.kind,
+            page: allocation.page,
+            vpn: allocation.vpn,
+            kind: allocation.kind,
             accesses: 0,
             misses: 0,
             windows: 0,
         };
         pages.push(Page { top, base_pages });
-        born += base_pages;
-        match birth.kind {
+        allocated += base_pages;
+        match allocation.kind {
             PageKind::Anon => summary.anon_pages += base_pages,
             PageKind::File => summary.file_pages += base_pages,
         }
     }
-    born
+    allocated
 }
 
 fn add_accesses(summary: &mut Summary, pages: &mut [Page], window: &Window) -> WindowSummary {
     let mut line = WindowSummary {
         instructions: window.instructions,
         operations: window.operations,
-        births: window.births.len() as u64,
+        allocations: window.allocations.len() as u64,
         unmaps: window.unmaps.len() as u64,
         ..WindowSummary::default()
     };

@@ -15,7 +15,7 @@ use tierwise_trace::format::frame::{Head, Kind, most_unpacked};
 use tierwise_trace::format::{MAGIC, VERSION, varint};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::summary::summarize;
-use tierwise_trace::{Birth, PageKind, TraceError, Window, WindowSource};
+use tierwise_trace::{Allocation, PageKind, TraceError, Window, WindowSource};
 
 /// Bytes that a reader may allocate for each byte that a file may unpack to: the costliest entry is a
 /// birth of 3 bytes, which takes 24 in a window and 56 in a summary, whose list doubles as it grows.
@@ -124,21 +124,25 @@ fn refused(file: &[u8]) {
 }
 
 #[test]
-fn a_small_file_of_many_births_is_refused_before_they_are_unpacked() {
-    const BIRTHS: usize = 4_000_000;
+fn crowded_small_file_is_refused_unpacked() {
+    const ALLOCATIONS: usize = 4_000_000;
     let mut file = start(&serde_json::to_vec(&header()).unwrap());
-    append(Kind::Window, &zeros(0, [0, BIRTHS as u64, 0, 0, 0], 3 * BIRTHS), &mut file);
+    append(Kind::Window, &zeros(0, [0, ALLOCATIONS as u64, 0, 0, 0], 3 * ALLOCATIONS), &mut file);
     assert!(file.len() < 8192, "{}", file.len());
     refused(&file);
 }
 
 #[test]
-fn many_small_windows_together_are_bounded_as_one_large_is() {
-    const BIRTHS: usize = 40_000;
+fn small_windows_share_one_bound() {
+    const ALLOCATIONS: usize = 40_000;
     let mut file = start(&serde_json::to_vec(&header()).unwrap());
     for window in 0..100 {
-        let pages = window * BIRTHS as u64;
-        append(Kind::Window, &zeros(pages, [0, BIRTHS as u64, 0, 0, 0], 3 * BIRTHS), &mut file);
+        let pages = window * ALLOCATIONS as u64;
+        append(
+            Kind::Window,
+            &zeros(pages, [0, ALLOCATIONS as u64, 0, 0, 0], 3 * ALLOCATIONS),
+            &mut file,
+        );
     }
     refused(&file);
 }
@@ -151,14 +155,14 @@ fn a_long_header_is_bounded() {
 }
 
 /// Equal rows, as a program that clears its memory has them: they compress a thousandfold.
-fn regular(windows: u32, births: u32) -> Vec<Window> {
+fn regular(windows: u32, allocations: u32) -> Vec<Window> {
     let window = |w: u32| {
-        let pages = w * births..(w + 1) * births;
-        let born =
-            |page| Birth { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 };
+        let pages = w * allocations..(w + 1) * allocations;
+        let allocated =
+            |page| Allocation { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 };
         Window {
             instructions: 1000,
-            births: pages.clone().map(born).collect(),
+            allocations: pages.clone().map(allocated).collect(),
             accesses: pages.map(|page| access(page, [1, 0, 0, 0], 1, 1)).collect(),
             ..Window::default()
         }
@@ -167,7 +171,7 @@ fn regular(windows: u32, births: u32) -> Vec<Window> {
 }
 
 #[test]
-fn what_is_written_is_within_the_bound_however_well_it_compresses() {
+fn written_traces_stay_within_the_bound() {
     for windows in [regular(1, 300_000), regular(200, 2000)] {
         let file = file_of(&windows);
         assert_bounded(&file).unwrap();

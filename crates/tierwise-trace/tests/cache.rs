@@ -33,7 +33,7 @@ fn sets_worked_by_hand() {
 }
 
 #[test]
-fn a_cyclic_sweep_one_line_larger_than_a_set_never_hits() {
+fn cyclic_sweep_beyond_set_never_hits() {
     let mut cache = Cache::new(parse_geometry("1KiB/16").unwrap()).unwrap();
     let lines: Vec<u64> = (0..17).cycle().take(170).collect();
     assert_eq!(pattern(&mut cache, &lines), "M".repeat(170));
@@ -76,8 +76,8 @@ fn it_is_least_recently_used_by_definition() {
 
 #[test]
 fn the_recorder_models_the_same_cache() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(&recorder_folder().join("tests/cache.c"), &["-O2"], folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let program = compile(&recorder_folder().join("tests/cache.c"), &["-O2"], directory.path());
     for (geometry, seed) in [("64KiB/16", 2), ("8KiB/4", 3), ("4KiB/1", 4), ("12KiB/3", 5)] {
         let model = parse_geometry(geometry).unwrap();
         let lines = random_lines(seed, 50_000);

@@ -30,12 +30,12 @@ proptest! {
     fn arbitrary_window_data_never_panics(bytes in vec(any::<u8>(), 0..400), pages in 0u64..50) {
         let mut window = Window::default();
         let _ = window_codec::decode(&bytes, pages, &mut window);
-        prop_assert!(window.births.len() + window.accesses.len() + window.unmaps.len() <= bytes.len());
+        prop_assert!(window.allocations.len() + window.accesses.len() + window.unmaps.len() <= bytes.len());
     }
 }
 
 #[test]
-fn a_trace_cut_off_at_any_byte_is_told_and_its_windows_are_usable() {
+fn cut_trace_is_reported_with_usable_windows() {
     let windows = sample();
     let file = file_of(&windows);
     let mut usable = Vec::new();
@@ -94,9 +94,9 @@ fn bytes_after_the_end_are_noticed() {
 }
 
 #[test]
-fn a_trace_whose_last_window_broke_off_is_closed_after_the_one_before() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("full.twt");
+fn broken_last_window_closes_after_previous() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("full.twt");
     let mut writer = TraceWriter::create(&path, &header(), WriterOptions::default()).unwrap();
     let windows = sample();
     writer.push(&windows[0]).unwrap();
@@ -113,8 +113,8 @@ fn a_trace_whose_last_window_broke_off_is_closed_after_the_one_before() {
 #[test]
 fn a_growing_trace_is_followed() {
     let windows = sample();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("growing.twt");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("growing.twt");
     let mut writer = TraceWriter::create(&path, &header(), WriterOptions::default()).unwrap();
     let mut reader = TraceReader::open(&path).unwrap();
     let mut window = Window::default();
@@ -142,9 +142,9 @@ fn windows_that_break_a_rule_are_refused() {
         assert!(message.contains(expected), "{message}");
         assert!(message.contains("window 1"), "{message}");
     };
-    refused(|w| w.births[0].page = 7, "page 7 is born where page 3 is next");
-    refused(|w| w.births[0].order = 40, "order 40");
-    refused(|w| w.accesses[1].page = 4, "page 4 is in accesses and was never born");
+    refused(|w| w.allocations[0].page = 7, "page 7 is allocated where page 3 is next");
+    refused(|w| w.allocations[0].order = 40, "order 40");
+    refused(|w| w.accesses[1].page = 4, "page 4 is in accesses and was never allocated");
     refused(|w| w.accesses.swap(0, 1), "does not ascend");
     refused(|w| w.accesses.insert(1, access(1, [0; 4], 0, 0)), "page 1 is touched after its unmap");
     refused(|w| w.unmaps.push(1), "page 1 is unmapped a second time");
@@ -163,8 +163,8 @@ fn other_files_and_other_versions_are_refused() {
 
 #[test]
 fn files_are_not_replaced_unless_asked() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("out.twt");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.twt");
     std::fs::write(&path, "precious").unwrap();
     let mut source = open(&file_of(&sample())).unwrap();
     let refused = write_trace(&path, &mut source, WriterOptions::default()).unwrap_err();
@@ -175,5 +175,5 @@ fn files_are_not_replaced_unless_asked() {
     let totals = write_trace(&path, &mut source, options).unwrap();
     assert_eq!(totals.windows, 2);
     assert_eq!(read_all(&mut TraceReader::open(&path).unwrap()).0, sample());
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing left beside it");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing left beside it");
 }

@@ -24,8 +24,8 @@ fn options(window: u64, llc: &str) -> ImportOptions {
 }
 
 fn imported(text: &str, options: &ImportOptions) -> Result<Vec<Window>, ImportError> {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out.twt");
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out.twt");
     let result = import(text.as_bytes(), Path::new("trace.txt"), &out, options);
     assert_eq!(out.exists(), result.is_ok());
     result.map(|_| windows_of(&out))
@@ -44,7 +44,7 @@ fn a_text_worked_by_hand() {
     let windows = imported(text, &options(2, "1KiB/16")).unwrap();
     assert_eq!(windows.len(), 2);
     assert_eq!((windows[0].instructions, windows[1].instructions), (2, 1));
-    assert_eq!(windows[0].births.iter().map(|b| b.vpn).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(windows[0].allocations.iter().map(|b| b.vpn).collect::<Vec<_>>(), [1, 2]);
     // The store crosses from page 1 into page 2: it counts in both, and misses a line in each.
     assert_eq!(windows[0].accesses, [row(0, 1, 1, 1, 1), row(1, 0, 1, 0, 1)]);
     assert_eq!(windows[1].accesses, [row(0, 1, 1, 0, 0)]);
@@ -67,16 +67,16 @@ fn counts(windows: &[Window]) -> Vec<PageAccess> {
 /// The stated tolerance is zero: without a C library, both emulators execute the same instructions,
 /// pages are numbered in order of birth, and the caches are indexed by those numbers.
 #[test]
-fn the_recorder_and_lackey_agree_on_one_program() {
-    let (folder, mut recording) = prepare("counts");
+fn recorder_and_lackey_agree() {
+    let (directory, mut recording) = prepare("counts");
     let flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-mno-sse"];
-    let program = compile(&recorder_folder().join("tests/bare.c"), &flags, folder.path());
+    let program = compile(&recorder_folder().join("tests/bare.c"), &flags, directory.path());
     recording.command = vec![program.to_string_lossy().into_owned()];
     recording.llc = parse_geometry("16KiB/4").unwrap();
     record(&recording, |_| {}).unwrap();
     let recorded = windows_of(&recording.out);
 
-    let log = folder.path().join("lackey.txt");
+    let log = directory.path().join("lackey.txt");
     let to = format!("--log-file={}", log.display());
     let mut valgrind = Command::new("valgrind");
     run(valgrind.args(["--tool=lackey", "--trace-mem=yes", &to]).arg(&program), "valgrind");
@@ -84,7 +84,7 @@ fn the_recorder_and_lackey_agree_on_one_program() {
     let imported = imported(&text, &options(ONE_WINDOW, "16KiB/4")).unwrap();
 
     assert_eq!(recorded[0].instructions, imported[0].instructions);
-    assert!(recorded[0].births.len() >= 64, "{}", recorded[0].births.len());
+    assert!(recorded[0].allocations.len() >= 64, "{}", recorded[0].allocations.len());
     assert_eq!(counts(&recorded), counts(&imported));
     assert!(counts(&recorded).iter().any(|row| row.load_misses > 0 && row.store_misses > 0));
 }

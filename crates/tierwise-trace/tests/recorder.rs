@@ -23,15 +23,15 @@ fn each_load_and_store_is_counted() {
         assert_eq!((counts.store_misses, counts.load_misses), (1, 0), "{vpn:#x}");
     }
     let pages: Vec<_> =
-        (trace.vpn("area")..).take(100).map(|vpn| trace.births_at(vpn)[0]).collect();
+        (trace.vpn("area")..).take(100).map(|vpn| trace.allocations_at(vpn)[0]).collect();
     assert!(pages.is_sorted_by(|a, b| a.page + 1 == b.page), "born in order of first touch");
-    assert!(pages.iter().all(|birth| birth.kind == PageKind::Anon));
+    assert!(pages.iter().all(|allocation| allocation.kind == PageKind::Anon));
     assert!(trace.summary.complete);
     assert_eq!(trace.windows.len(), 1);
 }
 
 #[test]
-fn windows_add_up_and_have_the_length_asked_for() {
+fn windows_sum_up_and_keep_length() {
     let whole = recorded("counts", |_| {});
     let parts = recorded("counts", |options| options.window_instructions = 10_000);
     assert!(parts.windows.len() > 5, "{}", parts.windows.len());
@@ -52,7 +52,7 @@ fn windows_add_up_and_have_the_length_asked_for() {
 }
 
 #[test]
-fn an_access_across_a_boundary_counts_on_both_sides() {
+fn boundary_access_counts_on_both_sides() {
     let trace = recorded("crossing", |_| {});
     let first = trace.only(trace.vpn("area"));
     let second = trace.only(trace.vpn("area") + 1);
@@ -65,22 +65,22 @@ fn an_access_across_a_boundary_counts_on_both_sides() {
 fn a_page_ends_with_its_mapping() {
     let trace = recorded("unmap", |_| {});
     for vpn in (trace.vpn("area")..).take(10) {
-        let births = trace.births_at(vpn);
-        assert_eq!(births.len(), 2, "{births:?}");
-        assert!(trace.is_unmapped(births[0].page) && !trace.is_unmapped(births[1].page));
-        assert!(births.iter().all(|birth| trace.counts(birth.page).stores == 1));
+        let allocations = trace.allocations_at(vpn);
+        assert_eq!(allocations.len(), 2, "{allocations:?}");
+        assert!(trace.is_unmapped(allocations[0].page) && !trace.is_unmapped(allocations[1].page));
+        assert!(allocations.iter().all(|allocation| trace.counts(allocation.page).stores == 1));
     }
 }
 
 #[test]
-fn discarded_memory_is_new_when_it_is_touched_again() {
+fn discarded_memory_is_new_when_touched() {
     let trace = recorded("discard", |_| {});
-    let births: Vec<usize> =
-        (trace.vpn("area")..).take(10).map(|vpn| trace.births_at(vpn).len()).collect();
-    assert_eq!(births, [2, 2, 1, 1, 1, 1, 1, 1, 1, 1]);
+    let allocations: Vec<usize> =
+        (trace.vpn("area")..).take(10).map(|vpn| trace.allocations_at(vpn).len()).collect();
+    assert_eq!(allocations, [2, 2, 1, 1, 1, 1, 1, 1, 1, 1]);
     let ended: Vec<bool> = (trace.vpn("area")..)
         .take(10)
-        .map(|vpn| trace.is_unmapped(trace.births_at(vpn)[0].page))
+        .map(|vpn| trace.is_unmapped(trace.allocations_at(vpn)[0].page))
         .collect();
     assert_eq!(ended, [true, true, true, true, false, false, false, false, false, false]);
 }
@@ -91,7 +91,7 @@ fn moved_pages_stay_the_same_pages() {
     for i in 0..8 {
         let page = trace.only(trace.vpn("from") + i);
         assert_eq!((page.stores, page.loads), (1, 1), "stored before the move, loaded after it");
-        assert_eq!(trace.births_at(trace.vpn("to") + i), []);
+        assert_eq!(trace.allocations_at(trace.vpn("to") + i), []);
     }
 }
 
@@ -100,30 +100,31 @@ fn the_heap_gives_pages_back() {
     let trace = recorded("break", |_| {});
     let ended: Vec<bool> = (trace.vpn("area")..)
         .take(4)
-        .map(|vpn| trace.is_unmapped(trace.births_at(vpn)[0].page))
+        .map(|vpn| trace.is_unmapped(trace.allocations_at(vpn)[0].page))
         .collect();
     assert_eq!(ended, [false, false, true, true]);
 }
 
 #[test]
-fn mapped_files_are_file_pages_until_a_private_one_is_written() {
+fn mapped_files_are_file_until_private_write() {
     let trace = recorded("file", |_| {});
     let private = trace.vpn("private");
-    let kinds: Vec<PageKind> = trace.births_at(private).iter().map(|birth| birth.kind).collect();
+    let kinds: Vec<PageKind> =
+        trace.allocations_at(private).iter().map(|allocation| allocation.kind).collect();
     assert_eq!(kinds, [PageKind::File, PageKind::Anon], "the store copied the page");
-    assert!(trace.is_unmapped(trace.births_at(private)[0].page));
+    assert!(trace.is_unmapped(trace.allocations_at(private)[0].page));
     for vpn in private + 1..private + 4 {
-        assert_eq!(trace.births_at(vpn)[0].kind, PageKind::File);
+        assert_eq!(trace.allocations_at(vpn)[0].kind, PageKind::File);
         assert_eq!((trace.only(vpn).loads, trace.only(vpn).stores), (1, 0));
     }
     for vpn in (trace.vpn("shared")..).take(4) {
-        assert_eq!(trace.births_at(vpn)[0].kind, PageKind::File);
+        assert_eq!(trace.allocations_at(vpn)[0].kind, PageKind::File);
         assert_eq!((trace.only(vpn).loads, trace.only(vpn).stores), (0, 1));
     }
 }
 
 #[test]
-fn system_calls_reach_the_page_cache_and_the_buffers() {
+fn system_calls_reach_cache_and_buffers() {
     let trace = recorded("read", |_| {});
     let buffer = trace.vpn("buffer");
     // 64 lines stored by pread, and one line loaded by writev.
@@ -132,18 +133,22 @@ fn system_calls_reach_the_page_cache_and_the_buffers() {
     // 100 bytes are two lines.
     assert_eq!((trace.only(buffer + 2).stores, trace.only(buffer + 2).loads), (2, 0));
     // The loader reads libraries through system calls too; the file read last is the test's.
-    let births = trace.windows.iter().flat_map(|window| &window.births);
-    let last = births.filter(|birth| birth.vpn >= 1 << 52).map(|b| b.vpn >> 28).max().unwrap();
+    let allocations = trace.windows.iter().flat_map(|window| &window.allocations);
+    let last = allocations
+        .filter(|allocation| allocation.vpn >= 1 << 52)
+        .map(|b| b.vpn >> 28)
+        .max()
+        .unwrap();
     let page = |i: u64| trace.only((last << 28) + i);
-    assert_eq!(trace.births_at(last << 28)[0].kind, PageKind::File);
+    assert_eq!(trace.allocations_at(last << 28)[0].kind, PageKind::File);
     assert_eq!((page(0).supervised, page(0).loads, page(0).stores), (1, 2, 0));
     assert_eq!((page(1).supervised, page(1).loads, page(1).stores), (1, 64, 0));
     assert_eq!((page(2).supervised, page(2).loads, page(2).stores), (1, 64, 0));
-    assert_eq!(trace.births_at((last << 28) + 3), []);
+    assert_eq!(trace.allocations_at((last << 28) + 3), []);
 }
 
 #[test]
-fn threads_are_told_apart_and_nothing_is_lost_between_them() {
+fn threads_are_distinguished_without_loss() {
     let trace = recorded("threads", |options| options.window_instructions = 50_000);
     let mut owners = Vec::new();
     for region in ["first", "second"] {
@@ -164,7 +169,7 @@ fn threads_are_told_apart_and_nothing_is_lost_between_them() {
 }
 
 #[test]
-fn threads_that_take_the_place_of_others_are_threads_of_their_own() {
+fn replacement_threads_are_threads_of_their_own() {
     let trace = recorded("relay", |_| {});
     for (vpn, thread) in (trace.vpn("area")..).zip(1..=10) {
         let page = trace.only(vpn);
@@ -186,7 +191,7 @@ fn a_forked_child_is_not_recorded() {
 }
 
 #[test]
-fn a_sweep_larger_than_the_cache_always_misses_and_a_smaller_one_once() {
+fn sweep_beyond_cache_always_misses() {
     let small = recorded("sweep", |options| options.llc = parse_geometry("64KiB/16").unwrap());
     let large = recorded("sweep", |_| {});
     for (trace, misses) in [(small, 128), (large, 64)] {
@@ -198,7 +203,7 @@ fn a_sweep_larger_than_the_cache_always_misses_and_a_smaller_one_once() {
 }
 
 #[test]
-fn a_program_that_closes_every_descriptor_is_recorded_to_its_end() {
+fn closed_descriptors_do_not_end_recording() {
     let trace = recorded("close", |_| {});
     assert!(trace.summary.complete);
     for vpn in (trace.vpn("area")..).take(5) {
@@ -207,7 +212,7 @@ fn a_program_that_closes_every_descriptor_is_recorded_to_its_end() {
 }
 
 #[test]
-fn recording_stops_at_the_limit_and_ends_the_program() {
+fn recording_limit_ends_the_program() {
     let trace = recorded("wait", |options| {
         options.window_instructions = 10_000;
         options.max_instructions = Some(20_000);
@@ -219,19 +224,19 @@ fn recording_stops_at_the_limit_and_ends_the_program() {
 
 /// Marks are written, and the program is killed, as a reader that follows the growing file sees fit.
 #[test]
-fn marks_cut_windows_and_a_growing_trace_can_be_followed() {
-    let (folder, mut options) = prepare("spin");
-    let fifo = folder.path().join("marks.fifo");
+fn marks_cut_windows_of_growing_trace() {
+    let (directory, mut options) = prepare("spin");
+    let fifo = directory.path().join("marks.fifo");
     options.marks = Some(fifo.clone());
     options.window_instructions = 1_000_000;
     let tell = |line: &str| {
         let mut fifo = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
         fifo.write_all(line.as_bytes()).unwrap();
     };
-    let mut follower = None;
+    let mut tracker = None;
     let (mut marks, mut operations) = (Vec::new(), 0);
     let summary = record(&options, |_| {
-        let reader = follower.get_or_insert_with(|| {
+        let reader = tracker.get_or_insert_with(|| {
             tell("load\n");
             TraceReader::open(&options.out).unwrap()
         });
@@ -251,7 +256,7 @@ fn marks_cut_windows_and_a_growing_trace_can_be_followed() {
             marks.push(mark);
         }
         if before < 12 && operations == 12 {
-            let report = std::fs::read_to_string(folder.path().join("report")).unwrap();
+            let report = std::fs::read_to_string(directory.path().join("report")).unwrap();
             let pid = report.lines().find_map(|line| line.strip_prefix("pid ")).unwrap();
             let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -264,21 +269,21 @@ fn marks_cut_windows_and_a_growing_trace_can_be_followed() {
     assert!(!summary.complete);
     assert_eq!(summary.refused_marks.len(), 1, "{:?}", summary.refused_marks);
     assert!(!fifo.exists());
-    let trace = finish(folder, &options.out, summary);
+    let trace = finish(directory, &options.out, summary);
     assert_eq!(trace.windows.len() as u64, trace.summary.totals.windows);
     assert!(trace.windows[0].marks.is_empty(), "a mark begins the window after it was made");
 }
 
 #[test]
 fn mistakes_are_told_with_the_remedy() {
-    let (folder, mut options) = prepare("counts");
-    options.out = folder.path().join("report");
+    let (directory, mut options) = prepare("counts");
+    options.out = directory.path().join("report");
     std::fs::write(&options.out, "precious").unwrap();
     let error = record(&options, |_| {}).unwrap_err().to_string();
     assert!(error.contains("--force"), "{error}");
     assert_eq!(std::fs::read(&options.out).unwrap(), b"precious");
 
-    options.out = folder.path().join("new.twt");
+    options.out = directory.path().join("new.twt");
     options.plugin = Some("/nowhere/plugin.so".into());
     let error = record(&options, |_| {}).unwrap_err().to_string();
     assert!(error.contains("/nowhere/plugin.so") && error.contains("make recorder"), "{error}");
@@ -301,8 +306,8 @@ fn mistakes_are_told_with_the_remedy() {
 }
 
 #[test]
-fn a_killed_program_leaves_a_trace_with_an_end() {
-    let (folder, mut options) = prepare("abort");
+fn killed_program_leaves_complete_trace() {
+    let (directory, mut options) = prepare("abort");
     options.window_instructions = 10_000;
     let summary = record(&options, |_| {}).unwrap();
     assert_eq!(summary.status.signal(), Some(6), "{:?}", summary.status);
@@ -313,12 +318,12 @@ fn a_killed_program_leaves_a_trace_with_an_end() {
     })
     .collect();
     assert!(result.unwrap().len() > 5);
-    drop(folder);
+    drop(directory);
 }
 
 /// Writes an executable file.
-fn executable(folder: &std::path::Path, name: &str, content: &[u8]) -> String {
-    let path = folder.join(name);
+fn executable(directory: &std::path::Path, name: &str, content: &[u8]) -> String {
+    let path = directory.join(name);
     std::fs::write(&path, content).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&path, mode).unwrap();
@@ -332,11 +337,11 @@ fn behind_shell(options: &mut RecordOptions, script: &str) {
 }
 
 #[test]
-fn an_executed_program_is_recorded_in_its_predecessors_place() {
-    let (folder, mut options) = prepare("counts");
+fn executed_program_is_recorded_in_place() {
+    let (directory, mut options) = prepare("counts");
     // Through a script, whose interpreter the kernel finds, and env, which tries folders in vain first.
-    let script = executable(folder.path(), "script", b"#!/bin/sh\nexec \"$@\"\n");
-    let search = format!("PATH=/no-such-folder:{}", folder.path().display());
+    let script = executable(directory.path(), "script", b"#!/bin/sh\nexec \"$@\"\n");
+    let search = format!("PATH=/no-such-folder:{}", directory.path().display());
     let script = std::path::Path::new(&script).file_name().unwrap().to_string_lossy().into_owned();
     behind_shell(&mut options, &format!("exec /usr/bin/env '{search}' {script} \"$@\""));
     let summary = record(&options, |_| {}).unwrap();
@@ -344,21 +349,21 @@ fn an_executed_program_is_recorded_in_its_predecessors_place() {
     assert_eq!(summary.children, 0);
     let names = summary.followed.iter().map(|p| p.file_name().unwrap().to_string_lossy());
     assert_eq!(names.collect::<Vec<_>>(), ["env", "sh", "known"]);
-    let trace = finish(folder, &options.out, summary);
+    let trace = finish(directory, &options.out, summary);
     for vpn in (trace.vpn("area")..).take(100) {
-        let births = trace.births_at(vpn);
-        let (last, earlier) = births.split_last().unwrap();
+        let allocations = trace.allocations_at(vpn);
+        let (last, earlier) = allocations.split_last().unwrap();
         let counts = trace.counts(last.page);
         assert_eq!((counts.stores, counts.loads), (1, 3), "{vpn:#x}");
         assert!(!trace.is_unmapped(last.page));
-        assert!(earlier.iter().all(|birth| trace.is_unmapped(birth.page)), "{vpn:#x}");
+        assert!(earlier.iter().all(|allocation| trace.is_unmapped(allocation.page)), "{vpn:#x}");
     }
 }
 
 #[test]
-fn an_exec_that_the_kernel_refuses_is_the_programs_business() {
-    let (folder, mut options) = prepare("counts");
-    let none = executable(folder.path(), "nothing", b"neither ELF nor script");
+fn refused_exec_is_the_programs_business() {
+    let (directory, mut options) = prepare("counts");
+    let none = executable(directory.path(), "nothing", b"neither ELF nor script");
     std::fs::set_permissions(&none, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     behind_shell(&mut options, &format!("exec '{none}'"));
     let summary = record(&options, |_| {}).unwrap();
@@ -368,13 +373,13 @@ fn an_exec_that_the_kernel_refuses_is_the_programs_business() {
 }
 
 #[test]
-fn an_exec_that_cannot_be_followed_fails_and_keeps_what_was_recorded() {
-    let (folder, mut options) = prepare("counts");
+fn unfollowed_exec_fails_and_keeps_recording() {
+    let (directory, mut options) = prepare("counts");
     let mut elf = vec![0u8; 64];
     elf[..5].copy_from_slice(b"\x7fELF\x02");
     // RISC-V: no machine that the recorder runs on.
     elf[18] = 243;
-    let foreign = executable(folder.path(), "foreign", &elf);
+    let foreign = executable(directory.path(), "foreign", &elf);
     behind_shell(&mut options, &format!("exec '{foreign}'"));
     let error = record(&options, |_| {}).unwrap_err();
     let RecordError::Kept { error, out, windows } = error else { panic!("{error}") };
@@ -383,8 +388,8 @@ fn an_exec_that_cannot_be_followed_fails_and_keeps_what_was_recorded() {
 }
 
 #[test]
-fn a_recording_that_fails_leaves_the_old_trace_and_keeps_its_own_part_beside() {
-    let (folder, mut options) = prepare("counts");
+fn failed_recording_keeps_old_trace_and_part() {
+    let (directory, mut options) = prepare("counts");
     record(&options, |_| {}).unwrap();
     let old = std::fs::read(&options.out).unwrap();
     options.overwrite = true;
@@ -394,7 +399,7 @@ fn a_recording_that_fails_leaves_the_old_trace_and_keeps_its_own_part_beside() {
     let mut elf = vec![0u8; 64];
     elf[..5].copy_from_slice(b"\x7fELF\x02");
     elf[18] = 243;
-    let foreign = executable(folder.path(), "foreign", &elf);
+    let foreign = executable(directory.path(), "foreign", &elf);
     behind_shell(&mut options, &format!("exec '{foreign}'"));
     let error = record(&options, |_| {}).unwrap_err();
     let RecordError::Kept { out, windows, .. } = error else { panic!("{error}") };

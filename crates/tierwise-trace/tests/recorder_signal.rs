@@ -9,10 +9,10 @@ use rustix::process::{Signal, getpid, kill_process};
 use tierwise_trace::record::record;
 
 #[test]
-fn a_terminated_recording_is_complete_up_to_the_signal() {
-    let (folder, options) = prepare("wait");
+fn terminated_recording_is_complete_until_signal() {
+    let (directory, options) = prepare("wait");
     assert_eq!(options.window_instructions, ONE_WINDOW, "far from full when the signal comes");
-    let report = folder.path().join("report");
+    let report = directory.path().join("report");
     // The program tells its region once it has written its pages, and then waits for the signal.
     let teller = std::thread::spawn(move || {
         while !std::fs::read_to_string(&report).is_ok_and(|text| text.ends_with('\n')) {
@@ -23,7 +23,7 @@ fn a_terminated_recording_is_complete_up_to_the_signal() {
     let summary = record(&options, |_| {}).unwrap();
     teller.join().unwrap();
     assert!(!summary.status.success(), "{:?}", summary.status);
-    let trace = finish(folder, &options.out, summary);
+    let trace = finish(directory, &options.out, summary);
     for vpn in (trace.vpn("area")..).take(5) {
         assert_eq!(trace.only(vpn).stores, 1, "the window under way was brought home");
     }

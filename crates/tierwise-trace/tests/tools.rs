@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tierwise_trace::cut::{Cut, Merge, Selection};
 use tierwise_trace::export::{Format, Table, export};
 use tierwise_trace::summary::summarize;
-use tierwise_trace::{Birth, Window};
+use tierwise_trace::{Allocation, Window};
 
 proptest! {
     #[test]
@@ -19,10 +19,10 @@ proptest! {
         prop_assert!(error.is_none(), "{:?}", error);
         // A merged trace is a valid one again, with the same births.
         let again = file_of(&merged);
-        let births = |windows: &[Window]| -> Vec<Birth> {
-            windows.iter().flat_map(|window| window.births.clone()).collect()
+        let allocations = |windows: &[Window]| -> Vec<Allocation> {
+            windows.iter().flat_map(|window| window.allocations.clone()).collect()
         };
-        prop_assert_eq!(births(&merged), births(&windows));
+        prop_assert_eq!(allocations(&merged), allocations(&windows));
         let stat = |file: &[u8]| summarize(&mut open(file).unwrap(), 0).unwrap();
         prop_assert_eq!(stat(&again).totals.instructions, stat(&file).totals.instructions);
         prop_assert_eq!(stat(&again).marks.len(), stat(&file).marks.len());
@@ -31,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_is_a_trace_of_the_pages_that_live_then(windows in windows(), start in 0u64..8, length in 0u64..8) {
+    fn cut_keeps_pages_living_then(windows in windows(), start in 0u64..8, length in 0u64..8) {
         let file = file_of(&windows);
         let selection = Selection::Windows(start..start + length);
         let (cut, error) = read_all(&mut Cut::new(open(&file).unwrap(), selection));
@@ -53,7 +53,7 @@ proptest! {
 }
 
 #[test]
-fn a_phase_is_cut_out_by_its_name() {
+fn phase_is_cut_by_name() {
     let file = file_of(&sample());
     let phase =
         |name: &str| read_all(&mut Cut::new(open(&file).unwrap(), Selection::Phase(name.into()))).0;
@@ -62,8 +62,8 @@ fn a_phase_is_cut_out_by_its_name() {
     let run = phase("run");
     assert_eq!(run.len(), 1);
     // Pages 0 and 2 lived on from the load phase, page 1 did not; page 3 was born.
-    let births: Vec<(u32, u64)> = run[0].births.iter().map(|b| (b.page, b.vpn)).collect();
-    assert_eq!(births, [(0, 16), (1, 1 << 52), (2, 17)]);
+    let allocations: Vec<(u32, u64)> = run[0].allocations.iter().map(|b| (b.page, b.vpn)).collect();
+    assert_eq!(allocations, [(0, 16), (1, 1 << 52), (2, 17)]);
     assert_eq!(run[0].accesses.iter().map(|a| a.page).collect::<Vec<_>>(), [0, 2]);
 }
 
@@ -84,9 +84,9 @@ fn a_summary_adds_up() {
 
 #[test]
 fn tables_have_a_row_for_everything() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let text = |table, name: &str| {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         let mut source = open(&file_of(&sample())).unwrap();
         let rows = export(&path, &mut source, table, Format::Csv, false).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
@@ -100,12 +100,12 @@ fn tables_have_a_row_for_everything() {
     );
     assert_eq!(
         text(Table::Windows, "windows.csv"),
-        "window,instructions,operations,threads,births,touched,unmaps,marks\n\
+        "window,instructions,operations,threads,allocations,touched,unmaps,marks\n\
          0,1000,3,1,3,2,1,load\n1,990,0,1,1,2,0,run\n"
     );
     assert_eq!(
         text(Table::Pages, "pages.csv"),
-        "page,vpn,kind,order,thread,born_in,lived_until\n\
+        "page,vpn,kind,order,thread,allocated_in,lived_until\n\
          0,16,anon,0,0,0,2\n1,17,anon,0,0,0,0\n2,4503599627370496,anon,0,0,0,2\n3,17,anon,0,0,1,2\n"
     );
 }
@@ -115,8 +115,8 @@ fn tables_have_a_row_for_everything() {
 fn a_parquet_table_is_read_back() {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("pages.parquet");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pages.parquet");
     let mut source = open(&file_of(&sample())).unwrap();
     assert_eq!(export(&path, &mut source, Table::Pages, Format::Parquet, false).unwrap(), 4);
     let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();

@@ -50,7 +50,7 @@ fn made_up(second: u64) -> Snapshot {
         policy: "tierwise".into(),
         mode: Mode::Manage,
         mode_reason: String::new(),
-        looking: "DAMON on virtual addresses: it is there, and the processor's samples are not"
+        monitoring: "DAMON on virtual addresses: it is there, and the processor's samples are not"
             .into(),
         unavailable: Vec::new(),
         tiers: vec![
@@ -215,7 +215,7 @@ fn counters(second: u64) -> Counters {
         moved_bytes: (promote_success + demote_success) << 21,
         promoted_cache_bytes: 0,
         faults: Vec::new(),
-        strays: 17,
+        external_migrations: 17,
         samples: second * 850,
         blocks: 99_000,
     }
@@ -229,7 +229,7 @@ fn cost(second: u64) -> Cost {
         moving_seconds: second as f64 * 0.0024,
         polling_seconds: second as f64 * 0.0011,
         budget_percent: 1.0,
-        stretch: 1.5,
+        throttle: 1.5,
         rss_bytes: 14 << 20,
     }
 }

@@ -12,26 +12,26 @@ use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, Pages};
 use tierwise_linux::damon::damon_stat;
 use tierwise_linux::error::{LinuxError, Result};
-use tierwise_linux::look::auto::{Chosen, Picked, auto_by};
 use tierwise_linux::migrate::{cache_promoter, mglru, reclaim};
+use tierwise_linux::monitor::auto::{SelectedSource, Source, auto_by};
 use tierwise_linux::process::syscall::move_pages;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::topology::Host;
 use tierwise_linux::world::capabilities;
 
-use crate::config::{Config, LookSource, TenantConfig};
+use crate::config::{Config, MonitorSource, TenantConfig};
 
 /// What is said first wherever nothing can be seen of pages.
-pub const BLIND: &str = "no source of accesses runs here";
+pub const BLIND: &str = "no access monitoring source is available";
 
 /// The seed of recipes that learn. A live machine does not repeat itself anyway.
 const SEED: u64 = 1;
 
 /// A source of accesses that runs, and why it is this one: "damon_vaddr, because it finds ...".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct UsableSource {
     /// Which.
-    pub way: Chosen,
+    pub way: Source,
     /// Why, beginning with its name.
     pub why: String,
 }
@@ -40,45 +40,47 @@ pub struct Source {
 ///
 /// # Errors
 /// None does: why not each of those that were asked for.
-pub fn source(config: &Config, roots: &Roots) -> std::result::Result<Source, String> {
-    let probe = |way: Chosen| probe(way, config, roots);
-    let Some(way) = configured(config.look.source) else { return automatic(&probe) };
+pub fn source(config: &Config, roots: &Roots) -> std::result::Result<UsableSource, String> {
+    let probe = |way: Source| probe(way, config, roots);
+    let Some(way) = configured(config.monitor.source) else { return automatic(&probe) };
     match probe(way) {
-        Ok(()) => Ok(Source { way, why: format!("{}, as configured", way.name()) }),
+        Ok(()) => Ok(UsableSource { way, why: format!("{}, as configured", way.name()) }),
         Err(e) => Err(format!("not {}, as configured, because {e}", way.name())),
     }
 }
 
 /// The way that the configuration names, if it names one.
-fn configured(source: LookSource) -> Option<Chosen> {
+fn configured(source: MonitorSource) -> Option<Source> {
     Some(match source {
-        LookSource::Auto => return None,
-        LookSource::Damon => Chosen::DamonVaddr,
-        LookSource::DamonPaddr => Chosen::DamonPaddr,
-        LookSource::IdleBitmap => Chosen::IdleBitmap,
-        LookSource::Perf => Chosen::PerfSamples,
-        LookSource::SoftDirty => Chosen::SoftDirty,
+        MonitorSource::Auto => return None,
+        MonitorSource::DamonVaddr => Source::DamonVaddr,
+        MonitorSource::DamonPaddr => Source::DamonPaddr,
+        MonitorSource::IdleBitmap => Source::IdleBitmap,
+        MonitorSource::Perf => Source::PerfSamples,
+        MonitorSource::SoftDirty => Source::SoftDirty,
     })
 }
 
 /// Samples before references: they are of accesses that really went to memory.
-fn automatic(probe: &impl Fn(Chosen) -> Result<()>) -> std::result::Result<Source, String> {
+fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<UsableSource, String> {
     let choice = auto_by(probe);
     let blind = choice.references.why.clone();
     let found = [choice.samples, choice.references];
-    let found = found.into_iter().find_map(|Picked { way, why }| Some(Source { way: way?, why }));
-    found.ok_or_else(|| match probe(Chosen::SoftDirty) {
+    let found = found
+        .into_iter()
+        .find_map(|SelectedSource { way, why }| Some(UsableSource { way: way?, why }));
+    found.ok_or_else(|| match probe(Source::SoftDirty) {
         Ok(()) => format!(
-            "{blind}; soft_dirty is there and sees writes only: write source = \"soft-dirty\" under [look] to take it"
+            "{blind}; soft-dirty is available and reports writes only: write source = \"soft-dirty\" under [monitor] to take it"
         ),
         Err(_) => blind,
     })
 }
 
 /// Whether a way is to be had by the time when the daemon begins to look: it may release DAMON before.
-fn probe(way: Chosen, config: &Config, roots: &Roots) -> Result<()> {
+fn probe(way: Source, config: &Config, roots: &Roots) -> Result<()> {
     way.probe(roots)?;
-    let of_damon = matches!(way, Chosen::DamonVaddr | Chosen::DamonPaddr);
+    let of_damon = matches!(way, Source::DamonVaddr | Source::DamonPaddr);
     match damon_stat(roots).filter(|_| of_damon && !config.kernel.release_damon) {
         None => Ok(()),
         Some(switch) => Err(LinuxError::Missing {
@@ -159,7 +161,7 @@ pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<(
         asked.push(("page_cache", mglru::probe(roots).and_then(|()| demotes())));
     }
     if config.moving.promote_page_cache {
-        let sees = probe(Chosen::DamonPaddr, config, roots);
+        let sees = probe(Source::DamonPaddr, config, roots);
         asked.push(("promote_page_cache", sees.and_then(|()| cache_promoter::probe(roots))));
     }
     asked
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_no_live_machine_can_run_is_told_before_there_is_one() {
+    fn simulator_only_policy_is_refused_early() {
         assert_eq!(policy_runs(&config("")), Ok(()));
         let said = policy_runs(&config("policy = \"tpp\"")).unwrap_err();
         assert!(said.contains("needs hint faults") && said.contains("would run here"), "{said}");
@@ -231,20 +233,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_once_and_with_each_reason() {
+    fn missing_source_is_reported_with_reasons() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let why = source(&config(""), &roots).unwrap_err();
-        for way in ["not damon_vaddr, because ", "not idle_bitmap, because ", "not damon_paddr"] {
+        for way in ["not damon-vaddr, because ", "not idle-bitmap, because ", "not damon-paddr"] {
             assert_eq!(why.matches(way).count(), 1, "{way}: {why}");
         }
         assert!(!why.contains("nothing"), "{why}");
-        let why = source(&config("[look]\nsource = \"idle-bitmap\""), &roots).unwrap_err();
-        assert!(why.starts_with("not idle_bitmap, as configured, because "), "{why}");
+        let why = source(&config("[monitor]\nsource = \"idle-bitmap\""), &roots).unwrap_err();
+        assert!(why.starts_with("not idle-bitmap, as configured, because "), "{why}");
     }
 
     #[test]
-    fn damon_that_the_kernel_holds_is_no_source_unless_it_is_to_be_released() {
+    fn held_damon_is_no_source_unless_released() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let put = |name: &str, text: &str| {
@@ -253,11 +255,11 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         put("kernel/mm/damon/admin/kdamonds/nr_kdamonds", "0\n");
-        assert_eq!(source(&config(""), &roots).unwrap().way, Chosen::DamonVaddr);
+        assert_eq!(source(&config(""), &roots).unwrap().way, Source::DamonVaddr);
         put("module/damon_stat/parameters/enabled", "Y\n");
         let why = source(&config(""), &roots).unwrap_err();
         assert!(why.contains("damon_stat holds DAMON for itself"), "{why}");
         let released = config("[kernel]\nrelease_damon = true");
-        assert_eq!(source(&released, &roots).unwrap().way, Chosen::DamonVaddr);
+        assert_eq!(source(&released, &roots).unwrap().way, Source::DamonVaddr);
     }
 }

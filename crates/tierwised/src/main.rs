@@ -13,7 +13,7 @@ use tierwise_core::engine::EngineError;
 use tierwise_linux::roots::Roots;
 use tierwised::args::Args;
 use tierwised::config::{Config, ConfigError, DEFAULT_FILE};
-use tierwised::run::{Daemon, Lines, Start};
+use tierwised::run::{Channels, Daemon, Options};
 use tierwised::system::optional::{Optional, Unavailable};
 use tierwised::view::Snapshot;
 use tierwised::{control, http, system};
@@ -77,9 +77,9 @@ fn run(args: Args) -> anyhow::Result<()> {
     };
     system::signal::start(sender, waker.clone(), Arc::clone(&stop))?;
     let roots = args.root.map_or_else(Roots::default, Roots::under);
-    let start = Start { config, file, roots, dry_run: args.dry_run };
-    let lines = Lines { requests, wake, waker, stop, views, unavailable };
-    let daemon = Daemon::new(start, lines)?;
+    let start = Options { config, file, roots, dry_run: args.dry_run };
+    let channels = Channels { requests, wake, waker, stop, views, unavailable };
+    let daemon = Daemon::new(start, channels)?;
     // Outside systemd nobody listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     daemon.run();

@@ -23,7 +23,7 @@ pub struct Snapshot {
     /// Why it does no more than that; empty when it manages.
     pub mode_reason: String,
     /// How it looks at pages, and why so.
-    pub looking: String,
+    pub monitoring: String,
     /// Features that cannot start, and are tried again: HTTP, the message queue.
     #[serde(default)]
     pub unavailable: Vec<UnavailableView>,
@@ -145,7 +145,7 @@ pub struct TenantTierView {
 /// What was done since the daemon began. Pages are blocks of the configured size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Counters {
-    /// Rounds of looking and deciding.
+    /// Rounds of monitoring and deciding.
     pub rounds: u64,
     /// Plans that had something to do.
     pub plans: u64,
@@ -170,7 +170,7 @@ pub struct Counters {
     #[serde(default)]
     pub faults: Vec<FaultCount>,
     /// Pages that somebody else moved, the kernel most likely.
-    pub strays: u64,
+    pub external_migrations: u64,
     /// Samples of accesses handled.
     pub samples: u64,
     /// Blocks of memory that are managed.
@@ -212,8 +212,8 @@ pub struct Cost {
     pub polling_seconds: f64,
     /// What it may use.
     pub budget_percent: f64,
-    /// Its intervals are so many times as long as configured, to stay within the budget.
-    pub stretch: f64,
+    /// Factor by which its intervals are longer than configured, to stay within the budget.
+    pub throttle: f64,
     /// Its resident memory.
     pub rss_bytes: u64,
 }

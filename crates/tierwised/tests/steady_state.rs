@@ -24,12 +24,12 @@ use tierwise_core::world::World;
 use tierwise_driver::Driver;
 use tierwise_linux::damon::HostRegion;
 use tierwise_linux::error::Result;
-use tierwise_linux::look::{Look, ProcessRegion, Seen, Watched};
 use tierwise_linux::migrate::{Calls, Limits};
+use tierwise_linux::monitor::{AccessMonitor, AccessReport, MonitorTarget, ProcessRegion};
 use tierwise_linux::process::Process;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::topology::Host;
-use tierwise_linux::world::{LiveWorld, Settings};
+use tierwise_linux::world::{LiveWorld, WorldConfig};
 
 #[global_allocator]
 static COUNTED: dhat::Alloc = dhat::Alloc;
@@ -110,26 +110,26 @@ impl Calls for Kernel {
 #[derive(Debug, Default)]
 struct Eye {
     processes: Vec<Process>,
-    looks: u64,
+    is_monitoring: u64,
 }
 
-impl Look for Eye {
+impl AccessMonitor for Eye {
     fn name(&self) -> &'static str {
         "eye"
     }
 
-    fn watch(&mut self, processes: &[Watched]) -> Result<()> {
+    fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
         self.processes.clear();
         self.processes.extend(processes.iter().map(|watched| watched.process));
         Ok(())
     }
 
-    fn collect(&mut self, seen: &mut Seen) -> Result<()> {
-        self.looks += 1;
-        let hot = self.looks / PHASE % 4;
+    fn collect(&mut self, report: &mut AccessReport) -> Result<()> {
+        self.is_monitoring += 1;
+        let hot = self.is_monitoring / PHASE % 4;
         for &process in &self.processes {
-            seen.looked_at.push(process);
-            seen.regions.extend((0..4).map(|quarter| {
+            report.sampled.push(process);
+            report.regions.extend((0..4).map(|quarter| {
                 let start = PAGE + quarter * PAGES / 4 * PAGE;
                 let nr_accesses = if quarter == hot { 20 } else { 0 };
                 let region =
@@ -137,7 +137,7 @@ impl Look for Eye {
                 ProcessRegion { process, region }
             }));
         }
-        seen.most_accesses = 20;
+        report.max_accesses = 20;
         Ok(())
     }
 
@@ -232,14 +232,14 @@ fn put(path: &Path, text: impl AsRef<[u8]>) {
 
 /// A process in a control group of its own.
 fn tenant(roots: &Roots, pid: i32) {
-    let folder = roots.proc.join(pid.to_string());
+    let directory = roots.proc.join(pid.to_string());
     let stat = format!("{pid} (x) S 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0 0");
-    put(&folder.join("stat"), stat);
-    put(&folder.join("mountinfo"), "");
-    put(&folder.join("maps"), format!("1000-{:x} rw-p 00000000 00:00 0\n", (PAGES + 1) * PAGE));
+    put(&directory.join("stat"), stat);
+    put(&directory.join("mountinfo"), "");
+    put(&directory.join("maps"), format!("1000-{:x} rw-p 00000000 00:00 0\n", (PAGES + 1) * PAGE));
     let present = |page: u64| if page == 0 { 0 } else { 1u64 << 63 };
     let pagemap: Vec<u8> = (0..=PAGES).flat_map(|page| present(page).to_ne_bytes()).collect();
-    put(&folder.join("pagemap"), pagemap);
+    put(&directory.join("pagemap"), pagemap);
     let group = roots.cgroup.join(format!("shop.slice/t{pid}"));
     put(&group.join("cgroup.procs"), format!("{pid}\n"));
     put(&group.join("cpu.stat"), "usage_usec 2500000\n");
@@ -258,11 +258,11 @@ fn machine(root: &Path) -> Roots {
     }
     put(&nodes.join("has_cpu"), "0\n");
     for (node, free) in [(0, ROOM * PAGE / 1024), (1, 900_000)] {
-        let folder = nodes.join(format!("node{node}"));
+        let directory = nodes.join(format!("node{node}"));
         let meminfo =
             format!("Node {node} MemTotal:  985624 kB\nNode {node} MemFree:  {free} kB\n");
-        put(&folder.join("meminfo"), meminfo);
-        put(&folder.join("distance"), if node == 0 { "10 20\n" } else { "20 10\n" });
+        put(&directory.join("meminfo"), meminfo);
+        put(&directory.join("distance"), if node == 0 { "10 20\n" } else { "20 10\n" });
         let tier =
             roots.sys.join(format!("devices/virtual/memory_tiering/memory_tier{}", 4 + node));
         put(&tier.join("nodelist"), format!("{node}\n"));
@@ -278,7 +278,7 @@ fn world(roots: Roots) -> Fast {
     let host = Host::discover(&roots, None).unwrap();
     let meminfo = roots.sys.join("devices/system/node/node0/meminfo");
     let fast = Arc::new(AtomicU64::new(0));
-    let settings = Settings {
+    let settings = WorldConfig {
         roots,
         block: Bytes(BLOCK),
         interval: Duration::ZERO,
@@ -297,7 +297,7 @@ fn world(roots: Roots) -> Fast {
     };
     let tenants = (1..=TENANTS).map(|pid| (format!("t{pid}"), selector(pid).parse().unwrap()));
     world.set_tenants(tenants.collect(), true);
-    world.look_with(Box::new(Eye::default())).unwrap();
+    world.monitor_with(Box::new(Eye::default())).unwrap();
     Fast { world, now: Timestamp::ZERO, moved: 0, fast, meminfo }
 }
 
@@ -316,12 +316,12 @@ fn allocations(recipe: &str) -> (u64, usize) {
     let mut world = world(machine(tree.path()));
     let mut engine = engine(&world, recipe);
     let mut driver = Driver::default();
-    driver.begin(&engine, &mut world).unwrap();
+    driver.start(&engine, &mut world).unwrap();
     let mut rounds = |world: &mut Fast, count| {
         let before = (dhat::HeapStats::get().total_blocks, world.moved);
         for _ in 0..count {
             driver.round(&mut engine, world).unwrap();
-            world.world.take_news();
+            world.world.take_events();
         }
         (dhat::HeapStats::get().total_blocks - before.0, world.moved - before.1)
     };

@@ -17,7 +17,7 @@ policy = "{policy}"
 block = "256KiB"
 state = "{folder}/state"
 
-[look]
+[monitor]
 interval_ms = 500
 {look}
 [cpu]
@@ -36,7 +36,7 @@ listen = "{listen}"
 """
 
 # Sources of accesses that these keys are for; with another one they are refused.
-OF_DAMON = ("auto", "damon", "damon-paddr")
+OF_DAMON = ("auto", "damon-vaddr", "damon-paddr")
 DAMON = """\
 sampling_ms = 10
 aggregation_ms = 200

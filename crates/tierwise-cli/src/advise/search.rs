@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_beyond_the_last_size_that_was_too_small() {
+    fn answer_lies_above_the_last_failing_size() {
         let dented = points(&[3.0, 1.0, 1.2, 1.0, 1.0], 1.05);
         let answer = answer(&dented, 40).unwrap();
         assert_eq!((answer.fast_bytes, answer.too_small_bytes), (30, Some(20)));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn there_may_be_no_answer_or_no_question() {
+    fn search_handles_no_answer_and_no_question() {
         assert!(answer(&points(&[3.0, 2.0, 1.5], 1.05), 20).is_none());
         let answer = answer(&points(&[1.0, 1.0], 1.05), 20).unwrap();
         assert_eq!((answer.fast_bytes, answer.too_small_bytes), (0, None));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_loses_to_another_does_not_answer() {
+    fn losing_policy_does_not_answer() {
         let by = |points| best(points).unwrap().policy;
         assert_eq!(by(vec![under("static", 1.0, true), under("harmful", 1.2, false)]), "static");
         assert_eq!(by(vec![under("static", 1.0, true), under("harmful", 1.01, true)]), "static");

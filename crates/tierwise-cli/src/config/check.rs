@@ -66,7 +66,7 @@ impl Check {
             writeln!(out, "On this machine: {line}")?;
         }
         if let Some(why) = &checked.unchecked {
-            writeln!(out, "Not checked: whether the floors fit and what can be seen: {why}")?;
+            writeln!(out, "Not checked: floors and access monitoring: {why}")?;
         }
         Ok(out.flush()?)
     }
@@ -92,7 +92,7 @@ impl Check {
             ))
         })?;
         let sees = match judgement::source(config, &roots) {
-            Ok(source) => format!("tierwised looks by {}", source.why),
+            Ok(source) => format!("tierwised monitors accesses with {}", source.why),
             Err(why) => format!("{BLIND}, and tierwised only observes: {why}"),
         };
         let mut found = vec![fits, sees];

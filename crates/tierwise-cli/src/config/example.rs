@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_may_be_written_as_it_stands_there() {
+    fn every_example_key_is_accepted() {
         let tables = tables();
         for table in &tables {
             let required = |key: &&Key| key.required;

@@ -56,7 +56,7 @@ pub fn tables(report: &Report) -> Outcome {
     writeln!(
         out,
         "Held: never below the floor, or the resident set if that is less, from {:.0} s after the victim's \
-         start on, looked at every {:.1} s. Slowdown: against running alone on the same machine under the \
+         start on, checked every {:.1} s. Slowdown: against running alone on the same machine under the \
          same policy.",
         report.grace_seconds, report.look_seconds
     )?;
@@ -90,11 +90,11 @@ pub fn markdown(report: &Report, all: bool) -> Outcome {
         out,
         "One or two well-behaved tenants, the victims, run beside an adversary. Each victim's floor in fast \
          memory is set in bytes. It is *held* if the victim never has less there than its floor (or than all \
-         that it has resident, if that is less) from {:.0} s after its start on, looked at every {:.1} s. An \
+         that it has resident, if that is less) from {:.0} s after its start on, checked every {:.1} s. An \
          adversary that comes later brings no new grace. A victim comes back to each of its pages about once \
          a second or oftener, so a policy that leaves it below its floor cannot say that it needed no more. \
          The slowdown is against running alone on the same machine under the same policy.\n\nA policy without floors \
-         is not wrong to break them: nobody told it. What the table shows is what a tenant could rely on.\n",
+         is not wrong to break them: it was not told of any. The table shows what a tenant can rely on.\n",
         report.grace_seconds, report.look_seconds
     )?;
     writeln!(out, "| adversary | what it does |\n|---|---|")?;

@@ -107,7 +107,7 @@ fn balancing(roots: &Roots, config: &Config) -> Check {
         Ok("0") => Check::ok(NAME, format!("0: the kernel promotes nothing by itself{told}")),
         Ok("1") => Check::note(
             NAME,
-            format!("1: the kernel moves pages towards the processors that use them{told}"),
+            format!("1: the kernel moves pages towards the CPUs that use them{told}"),
             remedy(
                 "between nodes of one tier that is good, and across tiers it works against floors",
             ),

@@ -2,8 +2,8 @@
 
 mod check;
 mod configuration;
-mod looking;
 mod memory;
+mod monitoring;
 mod moving;
 mod print;
 mod system;
@@ -91,7 +91,7 @@ impl Doctor {
         checks.extend(system::checks(&ground));
         let (more, host) = memory::checks(&ground, &config);
         checks.extend(more);
-        checks.extend(looking::checks(&ground, &config));
+        checks.extend(monitoring::checks(&ground, &config));
         checks.extend(tenants::checks(&ground, &config));
         checks.extend(moving::checks(&ground, &config));
         checks.extend(configuration::fits(&config, host.as_ref()));

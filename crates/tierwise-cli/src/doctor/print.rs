@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_a_check_and_the_remedy_below() {
+    fn check_prints_remedy_below_its_line() {
         assert_eq!(
             text(120),
             "         CHECK           FOUND\n\

@@ -59,15 +59,15 @@ fn reclaim(roots: &Roots) -> Check {
 }
 
 /// The first file of a name below a folder.
-fn first_with(folder: &Path, name: &str, depth: usize) -> Option<PathBuf> {
-    let here = folder.join(name);
+fn first_with(directory: &Path, name: &str, depth: usize) -> Option<PathBuf> {
+    let here = directory.join(name);
     if here.exists() {
         return Some(here);
     }
     let below = depth.checked_sub(1)?;
-    let entries = std::fs::read_dir(folder).ok()?.flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.into_iter().find_map(|entry| first_with(&entry.path(), name, below))
+    let entries = std::fs::read_dir(directory).ok()?.flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    directories.into_iter().find_map(|entry| first_with(&entry.path(), name, below))
 }
 
 /// A tenant of the configuration that is not there now.

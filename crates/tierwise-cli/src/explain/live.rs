@@ -121,7 +121,7 @@ mod tests {
     use crate::live::sample;
 
     #[test]
-    fn only_its_own_decisions_and_only_moves_that_were() {
+    fn only_own_decisions_and_moves_are_told() {
         let snapshot = sample::snapshot();
         let story = tell(&snapshot, &snapshot.tenants[0]);
         assert_eq!(story.decisions.len(), 1);

@@ -99,7 +99,7 @@ fn failed(reason: FailReason, to: &str) -> String {
     match reason {
         FailReason::Busy => "; it was locked or pinned".to_owned(),
         FailReason::TargetFull => format!("; {to} had no free page"),
-        FailReason::Gone => "; it had been unmapped before".to_owned(),
+        FailReason::NotPresent => "; it had been unmapped before".to_owned(),
         FailReason::Budget => "; the budget for moving was spent".to_owned(),
         FailReason::Already => "; it lay there already".to_owned(),
     }
@@ -124,7 +124,7 @@ impl Case<'_> {
         let mut lines = Vec::new();
         let Some(first) = self.lives.iter().find(|life| life.tier.is_some()) else {
             let why = if self.record.lives_left_out > 0 {
-                "The record does not hold its birth: there were too many to keep."
+                "The record does not hold its allocation: there were too many to keep."
             } else {
                 "It was never mapped in this run."
             };
@@ -161,12 +161,13 @@ impl Case<'_> {
         line + "."
     }
 
-    fn never_planned(&self, birth: &LifeRecord) -> Vec<String> {
-        let end = self.lives.iter().find(|l| l.tier.is_none() && l.at_seconds >= birth.at_seconds);
+    fn never_planned(&self, allocation: &LifeRecord) -> Vec<String> {
+        let end =
+            self.lives.iter().find(|l| l.tier.is_none() && l.at_seconds >= allocation.at_seconds);
         let end = end.map_or(self.record.seconds, |life| life.at_seconds);
-        let where_it_lay = birth.tier.unwrap_or_default();
+        let where_it_lay = allocation.tier.unwrap_or_default();
         let name = tier(self.record, where_it_lay.into());
-        let from = birth.at_seconds;
+        let from = allocation.at_seconds;
         let mut lines = vec![format!(
             "No move of it was planned: it lay in {name} from its first report at {from:.3} s to {end:.3} s."
         )];
@@ -214,7 +215,7 @@ impl Case<'_> {
         }
         let worst = worst?;
         Some(format!(
-            "Its tenant's promotion into {} was slowed down for {slowed:.1} of those {:.1} s, most at {:.1} s: {}.",
+            "Its tenant's promotion into {} was throttled for {slowed:.1} of those {:.1} s, most at {:.1} s: {}.",
             tier(self.record, faster),
             end - from,
             worst.at_seconds,

@@ -28,7 +28,7 @@ pub fn print(out: &mut impl Write, story: &LiveStory) -> Outcome {
         story.slo_ms.map(|ms| format!("SLO {ms:.2} ms")),
         story
             .fast_access_ratio
-            .map(|r| format!("{:.1} % of its accesses seen are fast", r * 100.0)),
+            .map(|r| format!("{:.1} % of its sampled accesses are fast", r * 100.0)),
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();
     if !known.is_empty() {

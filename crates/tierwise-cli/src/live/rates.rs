@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_a_difference_over_the_time_between() {
+    fn rate_is_difference_over_elapsed_time() {
         let before = sample::snapshot();
         let mut now = before.clone();
         now.uptime += 2.0;

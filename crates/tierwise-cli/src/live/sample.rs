@@ -15,7 +15,7 @@ pub fn snapshot() -> Snapshot {
         policy: "tierwise".into(),
         mode: Mode::Manage,
         mode_reason: String::new(),
-        looking: "damon_vaddr, because it finds hot regions of each process".into(),
+        monitoring: "damon-vaddr, because it finds hot regions of each process".into(),
         unavailable: Vec::new(),
         tiers: vec![
             tier("DRAM", 0, 128 * GIB, 16 * GIB, 90.0),
@@ -33,7 +33,7 @@ pub fn snapshot() -> Snapshot {
             promoted_cache_bytes: 0,
             faults: Vec::new(),
             pages_in_doubt: 0,
-            strays: 2,
+            external_migrations: 2,
             samples: 0,
             blocks: 65_536,
         },
@@ -44,7 +44,7 @@ pub fn snapshot() -> Snapshot {
             moving_seconds: 8.0,
             polling_seconds: 2.0,
             budget_percent: 1.0,
-            stretch: 1.5,
+            throttle: 1.5,
             rss_bytes: 12 << 20,
         },
         decisions: vec![
@@ -118,7 +118,7 @@ fn batch() -> TenantView {
         processes: 3,
         tiers,
         because: "a neighbour is below its floor".into(),
-        latency_problem: Some("127.0.0.1:6379: nobody listens there".into()),
+        latency_problem: Some("127.0.0.1:6379: no process listens there".into()),
         ..TenantView::default()
     }
 }

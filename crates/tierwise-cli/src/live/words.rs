@@ -117,13 +117,13 @@ pub fn decision(decision: &DecisionView) -> String {
 
 /// What it costs.
 pub fn cost(cost: &Cost) -> String {
-    let stretched = if cost.stretch > 1.0 {
-        format!(", looks {:.1} times less often to stay within it", cost.stretch)
+    let throttled = if cost.throttle > 1.0 {
+        format!(", intervals {:.1} times as long to stay within it", cost.throttle)
     } else {
         String::new()
     };
     format!(
-        "{:.2} % of a processor (budget {:.2} %{stretched}), {:.1} s so far, {:.1} s of it by DAMON and {:.1} s for \
+        "{:.2} % of a CPU (budget {:.2} %{throttled}), {:.1} s so far, {:.1} s of it by DAMON and {:.1} s for \
          moving, {} of memory",
         cost.cpu_percent,
         cost.budget_percent,

@@ -120,12 +120,12 @@ impl Profile {
 
     /// One file a workload, if files were asked for.
     fn files(&self, prepared: &Prepared, chosen: &[usize]) -> Result<Vec<NewFile>, Failure> {
-        let Some(folder) = &self.out else { return Ok(Vec::new()) };
-        std::fs::create_dir_all(folder).map_err(|error| {
-            Failure::User(format!("{}: cannot be made: {error}", folder.display()))
+        let Some(directory) = &self.out else { return Ok(Vec::new()) };
+        std::fs::create_dir_all(directory).map_err(|error| {
+            Failure::User(format!("{}: cannot be made: {error}", directory.display()))
         })?;
         let workloads = &prepared.scenario().workloads;
-        chosen.iter().map(|&i| NewFile::create(&file_name(folder, &workloads[i].name))).collect()
+        chosen.iter().map(|&i| NewFile::create(&file_name(directory, &workloads[i].name))).collect()
     }
 
     fn print(&self, profiled: &[Profiled]) -> Outcome {
@@ -146,10 +146,10 @@ impl Profile {
             }
             write_table(&mut out, &table, None)?;
             writeln!(out)?;
-            if let Some(folder) = &self.out {
+            if let Some(directory) = &self.out {
                 crate::output::tell(format_args!(
                     "written to {}",
-                    file_name(folder, &one.file.name).display()
+                    file_name(directory, &one.file.name).display()
                 ));
             }
         }
@@ -158,8 +158,8 @@ impl Profile {
 }
 
 /// A workload's name may hold a slash; a file's may not.
-fn file_name(folder: &Path, workload: &str) -> PathBuf {
-    folder.join(format!("{}.json", workload.replace('/', "_")))
+fn file_name(directory: &Path, workload: &str) -> PathBuf {
+    directory.join(format!("{}.json", workload.replace('/', "_")))
 }
 
 fn write(profile: &ProfileFile, mut file: NewFile) -> Outcome {

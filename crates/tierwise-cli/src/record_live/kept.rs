@@ -74,7 +74,7 @@ mod tests {
 
     use tierwise_linux::roots::Roots;
     use tierwise_trace::reader::TraceReader;
-    use tierwise_trace::{Birth, PageKind, WindowSource};
+    use tierwise_trace::{Allocation, PageKind, WindowSource};
 
     use super::super::header;
     use super::*;
@@ -87,8 +87,8 @@ mod tests {
     }
 
     fn window() -> Window {
-        let birth = Birth { page: 0, vpn: 7, kind: PageKind::Anon, order: 0, thread: 0 };
-        Window { instructions: 1000, births: vec![birth], ..Window::default() }
+        let allocation = Allocation { page: 0, vpn: 7, kind: PageKind::Anon, order: 0, thread: 0 };
+        Window { instructions: 1000, allocations: vec![allocation], ..Window::default() }
     }
 
     fn failed() -> Result<(), Failure> {
@@ -96,9 +96,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_until_a_failure_is_kept_and_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("t.twt");
+    fn failed_recording_keeps_and_names_its_part() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.twt");
         for name in ["t.twt", "t.twt.part"] {
             let mut recording = recording(&path, true);
             recording.push(&window()).unwrap();
@@ -106,7 +106,7 @@ mod tests {
                 panic!("it failed")
             };
             assert!(said.contains("No space left") && said.contains(name), "{said}");
-            let mut reader = TraceReader::open(&folder.path().join(name)).unwrap();
+            let mut reader = TraceReader::open(&directory.path().join(name)).unwrap();
             let mut read = Window::default();
             assert!(reader.next_window(&mut read).unwrap() && read == window());
             assert!(!reader.next_window(&mut read).unwrap());
@@ -114,9 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_without_a_page_leaves_what_was_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("t.twt");
+    fn empty_recording_leaves_the_old_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.twt");
         assert!(recording(&path, false).conclude(failed()).is_err());
         assert!(!path.exists());
         std::fs::write(&path, "old").unwrap();

@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use tierwise_core::observe::RegionWatch;
+use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::{Bytes, TenantId};
 use tierwise_linux::damon::admin;
 use tierwise_linux::error::LinuxError;
-use tierwise_linux::look::damon_vaddr::{self, DamonVaddr, MOST};
-use tierwise_linux::look::{Look, Seen, Watched};
+use tierwise_linux::monitor::damon_vaddr::{self, DamonVaddr, MAX};
+use tierwise_linux::monitor::{AccessMonitor, AccessReport, MonitorTarget};
 use tierwise_linux::process::{Maps, Mounts, Pagemap, Pages, Process, Reader};
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::{Knob, Settings};
 use tierwise_linux::state_file::private_directory;
-use tierwise_linux::tenant::{Follower, Selector, State};
+use tierwise_linux::tenant::{Selector, State, TenantTracker};
 use tierwise_trace::Window;
 use tierwise_trace::format::Totals;
 use tierwise_trace::writer::WriterOptions;
@@ -70,7 +70,7 @@ fn observe(
     stop: &AtomicBool,
     recording: &mut Recording,
 ) -> Result<(), Failure> {
-    let mut session = Session::begin(wish, roots, selector)?;
+    let mut session = Session::start(wish, roots, selector)?;
     let recorded = session.run(wish, stop, &mut |window| Ok(recording.push(window)?));
     let restored = session.end();
     recorded.and(restored)
@@ -79,21 +79,21 @@ fn observe(
 /// What is held of the machine while recording.
 struct Session<'a> {
     roots: &'a Roots,
-    follower: Follower,
-    look: DamonVaddr,
+    tracker: TenantTracker,
+    monitor: DamonVaddr,
     settings: Settings,
     projection: Projection,
     reader: Reader,
 }
 
 impl<'a> Session<'a> {
-    fn begin(wish: &RecordLive, roots: &'a Roots, selector: Selector) -> Result<Self, Failure> {
+    fn start(wish: &RecordLive, roots: &'a Roots, selector: Selector) -> Result<Self, Failure> {
         damon_vaddr::probe(roots)?;
         let listed = matches!(selector, Selector::Pids(_));
-        let mut follower = Follower::new(vec![("recorded".into(), selector)]);
-        follower.refresh(roots)?;
+        let mut tracker = TenantTracker::new(vec![("recorded".into(), selector)]);
+        tracker.refresh(roots)?;
         // A cgroup may come later; a number does not come back.
-        if listed && follower.state(TenantId(0)) == State::Waiting {
+        if listed && tracker.state(TenantId(0)) == State::Waiting {
             return Err(Failure::user(&"no process has one of these numbers; see `ps -e`"));
         }
         private_directory(&wish.state).map_err(|error| {
@@ -107,15 +107,15 @@ impl<'a> Session<'a> {
         if wish.release_damon && Knob::DamonStat.path(roots).exists() {
             settings.take(Knob::DamonStat, "N")?;
         }
-        let watch = RegionWatch {
+        let attrs = DamonAttrs {
             sampling: wish.sampling,
             aggregation: wish.interval,
             max_regions: wish.regions,
-            ..RegionWatch::default()
+            ..DamonAttrs::default()
         };
-        let look = DamonVaddr::new(roots, Some(&damon), watch, MOST)?;
+        let monitor = DamonVaddr::new(roots, Some(&damon), attrs, MAX)?;
         let (projection, reader) = (Projection::default(), Reader::default());
-        Ok(Self { roots, follower, look, settings, projection, reader })
+        Ok(Self { roots, tracker, monitor, settings, projection, reader })
     }
 
     fn run(
@@ -126,23 +126,23 @@ impl<'a> Session<'a> {
     ) -> Result<(), Failure> {
         let windows = wish.duration.as_nanos().div_ceil(wish.interval.as_nanos());
         let bar = ProgressBar::new(windows as u64);
-        let (mut seen, mut window) = (Seen::default(), Window::default());
-        let began = Instant::now();
-        let mut last = began;
-        while began.elapsed() < wish.duration && !stop.load(Ordering::Relaxed) {
+        let (mut report, mut window) = (AccessReport::default(), Window::default());
+        let started = Instant::now();
+        let mut last = started;
+        while started.elapsed() < wish.duration && !stop.load(Ordering::Relaxed) {
             let processes = self.processes()?;
-            if self.follower.state(TenantId(0)) == State::Ended {
+            if self.tracker.state(TenantId(0)) == State::Ended {
                 break;
             }
-            self.look.watch(&processes)?;
+            self.monitor.set_targets(&processes)?;
             wait(last + wish.interval, stop);
-            seen.clear();
-            self.look.collect(&mut seen)?;
+            report.clear();
+            self.monitor.collect(&mut report)?;
             let resident = self.resident(&processes)?;
             let now = Instant::now();
             let instructions = header::instructions(now - last);
             last = now;
-            self.projection.window(&seen, &resident, instructions, &mut window);
+            self.projection.window(&report, &resident, instructions, &mut window);
             push(&window)?;
             bar.inc(1);
         }
@@ -151,13 +151,13 @@ impl<'a> Session<'a> {
     }
 
     /// The processes now. All are as important: how much is resident is seen later.
-    fn processes(&mut self) -> Result<Vec<Watched>, Failure> {
-        self.follower.refresh(self.roots)?;
-        let members = self.follower.members(TenantId(0));
-        Ok(members.map(|process| Watched { process, resident: Bytes(1) }).collect())
+    fn processes(&mut self) -> Result<Vec<MonitorTarget>, Failure> {
+        self.tracker.refresh(self.roots)?;
+        let members = self.tracker.members(TenantId(0));
+        Ok(members.map(|process| MonitorTarget { process, resident: Bytes(1) }).collect())
     }
 
-    fn resident(&mut self, processes: &[Watched]) -> Result<Vec<Resident>, Failure> {
+    fn resident(&mut self, processes: &[MonitorTarget]) -> Result<Vec<Resident>, Failure> {
         let mut all = Vec::new();
         for watched in processes {
             match resident(self.roots, watched.process, &mut self.reader) {
@@ -172,8 +172,8 @@ impl<'a> Session<'a> {
 
     /// Gives everything back, and says the first thing that could not be.
     fn end(&mut self) -> Result<(), Failure> {
-        let stopped = self.look.stop();
-        let given = self.settings.give_back();
+        let stopped = self.monitor.stop();
+        let given = self.settings.restore();
         stopped?;
         given?;
         Ok(())

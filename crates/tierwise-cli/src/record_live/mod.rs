@@ -66,8 +66,8 @@ pub struct RecordLive {
 
 /// Where a recording notes what it changed: its settings, and the threads of DAMON that it took. Not the daemon's files:
 /// both may run at the same time.
-pub fn state_files(folder: &Path) -> (PathBuf, PathBuf) {
-    (folder.join("record-live.json"), folder.join("record-live-damon.json"))
+pub fn state_files(directory: &Path) -> (PathBuf, PathBuf) {
+    (directory.join("record-live.json"), directory.join("record-live-damon.json"))
 }
 
 impl RecordLive {

@@ -4,15 +4,15 @@
 //! found accessed (`nr_accesses`). The pages of a region are taken to be alike; that is what a region is. So a window
 //! gives every resident page of a region `nr_accesses` loads, each of which counts as a miss: DAMON sees neither caches nor
 //! what is written. An *access* of such a trace is therefore "one check found the page accessed", and never more than
-//! [`Seen::most_accesses`] in a window.
+//! [`AccessReport::max_accesses`] in a window.
 //!
 //! In the first window every page appears; what comes after it is the phase "run", which a scenario can measure alone.
 
 use std::collections::BTreeMap;
 
-use tierwise_linux::look::{ProcessRegion, Seen};
+use tierwise_linux::monitor::{AccessReport, ProcessRegion};
 use tierwise_linux::process::{PageRange, Process};
-use tierwise_trace::{Birth, PageAccess, PageKind, ThreadShare, Window};
+use tierwise_trace::{Allocation, PageAccess, PageKind, ThreadShare, Window};
 
 /// Bytes of a page of the trace: the base page.
 pub const PAGE_SIZE: u64 = 4096;
@@ -31,16 +31,16 @@ pub struct Resident {
 pub struct Projection {
     /// The number of each page that is there now.
     pages: BTreeMap<(Process, u64), u32>,
-    born: u32,
+    allocated: u32,
     windows: u64,
 }
 
 impl Projection {
-    /// Makes the window of a collection: `seen` by DAMON, among the pages `resident` now. A page that is new is born and
+    /// Makes the window of a collection: `report` by DAMON, among the pages `resident` now. A page that is new is born and
     /// counts as accessed once at least, because it was touched to be there; one that is gone is unmapped.
     pub fn window(
         &mut self,
-        seen: &Seen,
+        report: &AccessReport,
         resident: &[Resident],
         instructions: u64,
         out: &mut Window,
@@ -55,13 +55,13 @@ impl Projection {
         let mut before = std::mem::take(&mut self.pages);
         for process in resident {
             let who = process.process;
-            let own = seen.regions.iter().filter(|r| r.process == who);
+            let own = report.regions.iter().filter(|r| r.process == who);
             let mut regions = Ascending { regions: own.collect(), at: 0 };
             let ranges = process.ranges.iter();
             for address in ranges.flat_map(|r| (r.start..r.end).step_by(PAGE_SIZE as usize)) {
                 let old = before.remove(&(who, address));
                 let checks = regions.accesses(address);
-                let page = old.unwrap_or_else(|| self.birth(address, out));
+                let page = old.unwrap_or_else(|| self.allocation(address, out));
                 self.pages.insert((who, address), page);
                 let loads = if old.is_none() { checks.max(1) } else { checks };
                 if loads > 0 {
@@ -74,11 +74,11 @@ impl Projection {
         out.accesses.sort_unstable_by_key(|access| access.page);
     }
 
-    fn birth(&mut self, address: u64, out: &mut Window) -> u32 {
-        let page = self.born;
-        self.born += 1;
+    fn allocation(&mut self, address: u64, out: &mut Window) -> u32 {
+        let page = self.allocated;
+        self.allocated += 1;
         let vpn = address / PAGE_SIZE;
-        out.births.push(Birth { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 });
+        out.allocations.push(Allocation { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 });
         page
     }
 }
@@ -124,13 +124,13 @@ mod tests {
         Process { pid, start_time: 1 }
     }
 
-    fn seen(regions: &[(i32, u64, u64, u32)]) -> Seen {
+    fn report(regions: &[(i32, u64, u64, u32)]) -> AccessReport {
         let region = |&(pid, start, end, nr_accesses): &(i32, u64, u64, u32)| ProcessRegion {
             process: process(pid),
             region: HostRegion { start: start * KI, end: end * KI, nr_accesses, age: 0 },
         };
         let regions = regions.iter().map(region).collect();
-        Seen { regions, most_accesses: 20, ..Seen::default() }
+        AccessReport { regions, max_accesses: 20, ..AccessReport::default() }
     }
 
     fn resident(pid: i32, ranges: &[(u64, u64)]) -> Resident {
@@ -147,42 +147,42 @@ mod tests {
     }
 
     #[test]
-    fn resident_pages_of_a_region_share_its_accesses() {
+    fn resident_pages_share_their_regions_accesses() {
         let mut projection = Projection::default();
         let mut window = Window::default();
         // 0 to 16 KiB is hot, 16 to 40 cold; 8 to 12 and 20 to 32 are not resident.
-        let seen = seen(&[(7, 0, 16, 20), (7, 16, 40, 0)]);
+        let report = report(&[(7, 0, 16, 20), (7, 16, 40, 0)]);
         let here = [resident(7, &[(0, 8), (12, 20), (32, 40)])];
-        projection.window(&seen, &here, 1000, &mut window);
-        let vpns: Vec<u64> = window.births.iter().map(|b| b.vpn).collect();
+        projection.window(&report, &here, 1000, &mut window);
+        let vpns: Vec<u64> = window.allocations.iter().map(|b| b.vpn).collect();
         assert_eq!(vpns, [0, 1, 3, 4, 8, 9]);
         assert_eq!(loads(&window), [(0, 20), (1, 20), (2, 20), (3, 1), (4, 1), (5, 1)]);
         assert!(window.accesses.iter().all(|a| a.load_misses == a.loads && a.stores == 0));
         assert_eq!((window.instructions, window.threads[0].instructions), (1000, 1000));
 
-        projection.window(&seen, &here, 1000, &mut window);
+        projection.window(&report, &here, 1000, &mut window);
         assert_eq!(
             loads(&window),
             [(0, 20), (1, 20), (2, 20)],
             "cold pages are not accessed again"
         );
-        assert!(window.births.is_empty() && window.unmaps.is_empty());
+        assert!(window.allocations.is_empty() && window.unmaps.is_empty());
     }
 
     #[test]
     fn pages_go_and_come_back_as_others() {
         let mut projection = Projection::default();
         let mut window = Window::default();
-        projection.window(&seen(&[(7, 0, 8, 5)]), &[resident(7, &[(0, 8)])], 1, &mut window);
-        projection.window(&seen(&[(7, 0, 8, 5)]), &[resident(7, &[(4, 8)])], 1, &mut window);
+        projection.window(&report(&[(7, 0, 8, 5)]), &[resident(7, &[(0, 8)])], 1, &mut window);
+        projection.window(&report(&[(7, 0, 8, 5)]), &[resident(7, &[(4, 8)])], 1, &mut window);
         assert_eq!((window.unmaps.as_slice(), loads(&window)), (&[0][..], vec![(1, 5)]));
-        projection.window(&seen(&[(7, 0, 8, 5)]), &[resident(7, &[(0, 8)])], 1, &mut window);
+        projection.window(&report(&[(7, 0, 8, 5)]), &[resident(7, &[(0, 8)])], 1, &mut window);
         assert_eq!(
             loads(&window),
             [(1, 5), (2, 5)],
             "the number of a page that went is not given again"
         );
-        projection.window(&seen(&[]), &[], 1, &mut window);
+        projection.window(&report(&[]), &[], 1, &mut window);
         assert_eq!(window.unmaps, [1, 2], "its process has ended");
     }
 
@@ -191,10 +191,10 @@ mod tests {
         let mut projection = Projection::default();
         let mut window = Window::default();
         let both = [resident(7, &[(0, 4)]), resident(9, &[(0, 4)])];
-        projection.window(&seen(&[(7, 0, 4, 3), (9, 0, 4, 9)]), &both, 1, &mut window);
+        projection.window(&report(&[(7, 0, 4, 3), (9, 0, 4, 9)]), &both, 1, &mut window);
         assert_eq!(loads(&window), [(0, 3), (1, 9)]);
         // A process that was not its turn: nothing is known of it, and its pages stay.
-        projection.window(&seen(&[(9, 0, 4, 9)]), &both, 1, &mut window);
+        projection.window(&report(&[(9, 0, 4, 9)]), &both, 1, &mut window);
         assert_eq!(loads(&window), [(1, 9)]);
         assert!(window.unmaps.is_empty());
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tierwise_core::recipe::Recipe;
 use tierwise_linux::damon::HostRegion;
-use tierwise_linux::look::{ProcessRegion, Seen};
+use tierwise_linux::monitor::{AccessReport, ProcessRegion};
 use tierwise_linux::process::{PageRange, Process};
 use tierwise_linux::roots::Roots;
 use tierwise_sim::run::{Prepared, RunOptions, run};
@@ -22,40 +22,45 @@ const WINDOWS: usize = 60;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A process whose last pages are hot.
-fn seen() -> (Seen, Vec<Resident>) {
+fn report() -> (AccessReport, Vec<Resident>) {
     let process = Process { pid: 7, start_time: 1 };
     let region = |from: u64, to: u64, nr_accesses| ProcessRegion {
         process,
         region: HostRegion { start: from * PAGE_SIZE, end: to * PAGE_SIZE, nr_accesses, age: 0 },
     };
     let regions = vec![region(0, PAGES - HOT, 0), region(PAGES - HOT, PAGES, 90)];
-    let seen = Seen { looked_at: vec![process], regions, most_accesses: 100, ..Seen::default() };
+    let report = AccessReport {
+        sampled: vec![process],
+        regions,
+        max_accesses: 100,
+        ..AccessReport::default()
+    };
     let ranges = vec![PageRange { start: 0, end: PAGES * PAGE_SIZE, huge: false }];
-    (seen, vec![Resident { process, ranges }])
+    (report, vec![Resident { process, ranges }])
 }
 
 /// Writes the trace, as the live part does.
-fn record(folder: &std::path::Path) {
-    let roots = Roots::under(folder);
+fn record(directory: &std::path::Path) {
+    let roots = Roots::under(directory);
     let header = header(&roots, vec!["live".into()], SECOND, Duration::from_millis(10));
-    let path = folder.join("live.twt");
+    let path = directory.join("live.twt");
     let mut writer = TraceWriter::create(&path, &header, WriterOptions::default()).unwrap();
     let (mut projection, mut window) = (Projection::default(), Window::default());
-    let (seen, resident) = seen();
+    let (report, resident) = report();
     for _ in 0..WINDOWS {
-        projection.window(&seen, &resident, instructions(SECOND), &mut window);
+        projection.window(&report, &resident, instructions(SECOND), &mut window);
         writer.push(&window).unwrap();
     }
     writer.finish().unwrap();
 }
 
 #[test]
-fn a_recording_replays_and_a_policy_finds_its_hot_set() {
-    let folder = tempfile::tempdir().unwrap();
-    record(folder.path());
+fn replayed_recording_shows_its_hot_set() {
+    let directory = tempfile::tempdir().unwrap();
+    record(directory.path());
     let text = "name = \"live\"\nsummary = \"x\"\n[machine]\npreset = \"dram-cxl\"\nfast_share = 0.5\n\
                 [[workload]]\nname = \"w\"\ntrace = \"live.twt\"\nmeasure_from = \"run\"\n";
-    let scenario = Scenario::parse("live.toml", text, folder.path()).unwrap();
+    let scenario = Scenario::parse("live.toml", text, directory.path()).unwrap();
     let prepared = Prepared::load(scenario).unwrap();
     let fast = |policy: &str| {
         let recipe = Recipe::named(policy).unwrap();
@@ -69,10 +74,10 @@ fn a_recording_replays_and_a_policy_finds_its_hot_set() {
 }
 
 #[test]
-fn the_header_says_what_an_access_is_and_time_is_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    record(folder.path());
-    let mut reader = TraceReader::open(&folder.path().join("live.twt")).unwrap();
+fn header_names_access_unit_and_keeps_time() {
+    let directory = tempfile::tempdir().unwrap();
+    record(directory.path());
+    let mut reader = TraceReader::open(&directory.path().join("live.twt")).unwrap();
     let header = reader.header().clone();
     assert!(header.host.contains("an access is one check"), "{}", header.host);
     assert!(header.host.contains("checks every 10ms, summed up every 1s"), "{}", header.host);

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shrinking_loses_no_miss_and_puts_first_pages_at_the_bottom() {
+    fn shrinking_keeps_misses_and_page_order() {
         let map = HeatMap {
             pages_per_row: 1,
             seconds_per_column: 1.0,

@@ -252,7 +252,7 @@ fn heat_maps(one: &Compared) -> Result<Markup, Failure> {
         @if !figures.is_empty() {
             h3 { "Where the misses went" }
             p.soft {
-                "Pages upwards in the order of their birth, time to the right; the stronger the \
+                "Pages upwards in the order of their allocation, time to the right; the stronger the \
                  colour, the more misses. Served by slow memory " span.key {} " by fast memory."
             }
             div.maps { @for figure in &figures { (figure) } }

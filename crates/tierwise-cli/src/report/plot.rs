@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_do_not_touch_and_keep_their_order() {
+    fn labels_keep_distance_and_order() {
         let bottom = (SIZE.1 - BOTTOM) as i32;
         for ends in [vec![50, 50, 50], vec![bottom; 13], vec![30, 200, 31, 199], vec![]] {
             let places = apart(&ends);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_names_every_curve_and_its_units() {
+    fn plot_names_every_curve_and_unit() {
         let curve = |name: &str| Curve {
             name: name.into(),
             colour: (1, 2, 3),

@@ -14,8 +14,8 @@ use crate::input;
 use crate::progress::Progress;
 
 /// A scenario of a folder.
-pub fn scenario(folder: &Path, name: &str) -> Result<Scenario, Failure> {
-    input::scenario(&folder.join(format!("{name}.toml")))
+pub fn scenario(directory: &Path, name: &str) -> Result<Scenario, Failure> {
+    input::scenario(&directory.join(format!("{name}.toml")))
 }
 
 /// Every recipe on every scenario; by scenario, then by recipe.

@@ -36,7 +36,7 @@ impl Restore {
         let mut out = anstream::stdout().lock();
         let lines = self.lines(&roots)?;
         if lines.is_empty() {
-            writeln!(out, "nothing was left to give back")?;
+            writeln!(out, "there was nothing to restore")?;
         }
         for line in lines {
             writeln!(out, "{line}")?;
@@ -45,28 +45,28 @@ impl Restore {
     }
 
     fn lines(&self, roots: &Roots) -> Result<Vec<String>, Failure> {
-        let folder = self.state.clone().unwrap_or_else(|| Config::default().state);
-        if !folder.is_dir() {
+        let directory = self.state.clone().unwrap_or_else(|| Config::default().state);
+        if !directory.is_dir() {
             if self.state.is_none() {
                 return Ok(Vec::new());
             }
-            let folder = folder.display();
+            let directory = directory.display();
             return Err(Failure::User(format!(
-                "{folder}: there is no such folder; --state names the one of the configuration's key state"
+                "{directory}: there is no such directory; --state names the one of the configuration's key state"
             )));
         }
         let mut lines = Vec::new();
-        let daemon = [damon_record(&folder), cache_record(&folder)];
-        lines.extend(give_back(roots, &folder.join("settings.json"), &daemon)?);
-        let (settings, damon) = record_live::state_files(&folder);
-        lines.extend(give_back(roots, &settings, &[damon])?);
+        let daemon = [damon_record(&directory), cache_record(&directory)];
+        lines.extend(restore(roots, &directory.join("settings.json"), &daemon)?);
+        let (settings, damon) = record_live::state_files(&directory);
+        lines.extend(restore(roots, &settings, &[damon])?);
         Ok(lines)
     }
 }
 
 /// Turns DAMON's threads off first: the kernel's own use of DAMON cannot be switched on while they run. Nothing is touched while the
 /// owner of the state file runs.
-fn give_back(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>, Failure> {
+fn restore(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>, Failure> {
     // A link that leads nowhere is there as well.
     let there = |path: &Path| path.symlink_metadata().is_ok();
     if !there(state) && !damon.iter().any(|record| there(record)) {
@@ -82,7 +82,7 @@ fn give_back(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<Strin
                     lines.push(format!("{record}: of an earlier boot: nothing to turn off"));
                 }
                 Left::Places(places) => lines.extend(places.iter().map(|place| {
-                    format!("kdamond {place}: off, unless somebody else has it by now")
+                    format!("kdamond {place}: off, unless another user has it by now")
                 })),
                 Left::Unknown(said) => lines.push(said),
             }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_daemon_left_is_given_back_once() {
+    fn killed_daemons_settings_are_restored_once() {
         let (tree, roots, restore) = tree();
         let state = tree.path().join("state/settings.json");
         let (mut settings, _) = Settings::open(&roots, &state).unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kdamond_that_was_left_on_is_turned_off() {
+    fn leftover_kdamond_is_turned_off() {
         let (tree, roots, restore) = tree();
         let place = roots.sys.join("kernel/mm/damon/admin/kdamonds/0");
         put(&place.join("state"), "on\n");
@@ -159,16 +159,16 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_state_files_hold_the_rest_is_given_back() {
+    fn damaged_state_file_does_not_block_restore() {
         let (tree, roots, restore) = tree();
-        let folder = tree.path().join("state");
-        let (settings, _) = record_live::state_files(&folder);
+        let directory = tree.path().join("state");
+        let (settings, _) = record_live::state_files(&directory);
         let left = r#"{"version":1,"boot_id":"b1","changes":[{"knob":"numa_balancing","before":"1","written":["2"]}]}"#;
         for damaged in ["", "{\"boot", "[]", "{\"boot\":\"b1\"}"] {
             put(&settings, left);
             put(&roots.proc.join("sys/kernel/numa_balancing"), "2\n");
             for name in ["settings.json", "damon.json"] {
-                put(&folder.join(name), damaged);
+                put(&directory.join(name), damaged);
             }
             let lines = restore.lines(&roots).unwrap().join("\n");
             for part in ["settings.json: cannot be used", "damon.json: cannot be used"] {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_a_mistake_only_if_it_was_named() {
+    fn missing_directory_is_an_error_if_named() {
         let (tree, roots, _) = tree();
         let restore = Restore { state: Some(tree.path().join("absent")), root: None };
         assert!(matches!(restore.lines(&roots), Err(Failure::User(_))));

@@ -23,7 +23,7 @@ pub fn print(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
     if !snapshot.mode_reason.is_empty() {
         writeln!(out, "{}", snapshot.mode_reason)?;
     }
-    writeln!(out, "It looks by {}.", snapshot.looking)?;
+    writeln!(out, "It monitors accesses with {}.", snapshot.monitoring)?;
     for off in &snapshot.unavailable {
         writeln!(out, "{WARNING}{} is off: {}{WARNING:#}", off.feature, off.reason)?;
     }
@@ -94,13 +94,13 @@ fn moved(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
     };
     Ok(writeln!(
         out,
-        "Moved: {}; {} blocks promoted{}, {} demoted{}; {} moved by somebody else.\n",
+        "Moved: {}; {} blocks promoted{}, {} demoted{}; {} migrated by the kernel or another program.\n",
         words::size(counters.moved_bytes),
         grouped(counters.promote_success),
         failed(&counters.promote_fail),
         grouped(counters.demote_success),
         failed(&counters.demote_fail),
-        grouped(counters.strays)
+        grouped(counters.external_migrations)
     )?)
 }
 
@@ -141,7 +141,7 @@ mod tests {
             "tierwised 0.1.0: manages, policy tierwise, up 1h 2m 5s\n",
             "DRAM      0   128 GiB  112 GiB   16 GiB   90 ns (firmware)",
             "shop misses its SLO.",
-            "batch: its latency cannot be read: 127.0.0.1:6379: nobody listens there",
+            "batch: its latency cannot be read: 127.0.0.1:6379: no process listens there",
             "4,000 blocks promoted (7 failed: 7 busy), 3,500 demoted; 2 moved by somebody else.",
             "     3720.0 s  batch in DRAM: floor 40 GiB",
             "It costs 0.80 % of a processor",
@@ -151,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_daemon_says_how_to_name_tenants_and_why_it_only_observes() {
+    fn empty_daemon_explains_how_to_add_tenants() {
         let snapshot = Snapshot {
             mode_reason: "all memory is on node 0".into(),
-            looking: "nothing".into(),
+            monitoring: "nothing".into(),
             ..Snapshot::default()
         };
         let text = text(&snapshot);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_start_is_named_with_the_reason() {
+    fn unavailable_feature_is_shown_with_reason() {
         let reason = "127.0.0.1:9470 is in use by another program".to_owned();
         let off = UnavailableView { feature: "http".into(), reason };
         let text = text(&Snapshot { unavailable: vec![off], ..sample::snapshot() });

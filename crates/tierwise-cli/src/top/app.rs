@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_does_not_answer_leaves_the_last_view() {
+    fn silent_daemon_leaves_the_last_view() {
         let mut app = App::new(sample::snapshot());
         app.take(Err("gone".into()));
         assert!(app.stale && app.now.policy == "tierwise");

@@ -46,7 +46,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
 /// Why it does no more, or how it looks.
 fn why_line(app: &App) -> String {
     if app.now.mode_reason.is_empty() {
-        format!("looks by {}", app.now.looking)
+        format!("monitors accesses with {}", app.now.monitoring)
     } else {
         app.now.mode_reason.replace('\n', " ")
     }
@@ -141,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_screen_cuts_and_does_not_break() {
+    fn narrow_screen_cuts_without_breaking() {
         golden("top-narrow.txt", &screen(&running(), 80, 24));
     }
 
     #[test]
-    fn what_is_asked_and_what_went_wrong_stand_in_the_last_line() {
+    fn prompt_and_errors_use_the_last_line() {
         let mut app = running();
         app.asking = Some(Command::Pause);
         assert!(screen(&app, 140, 24).ends_with("Pause tierwised? y: yes, any other key: no\n"));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn any_size_and_an_empty_view_can_be_drawn() {
+    fn any_size_and_empty_view_draw() {
         for (width, height) in [(1, 1), (10, 3), (40, 10), (300, 100)] {
             screen(&running(), width, height);
             screen(&App::new(Snapshot::default()), width, height);

@@ -83,7 +83,7 @@ fn by_ending(path: &Path) -> Result<Format, Failure> {
         #[cfg(feature = "parquet")]
         Some("parquet") => Ok(Format::Parquet),
         _ => Err(Failure::User(format!(
-            "{}: its ending says neither csv nor parquet; add --format",
+            "{}: its suffix is neither csv nor parquet; add --format",
             path.display()
         ))),
     }

@@ -92,7 +92,7 @@ mod tests {
     use super::range;
 
     #[test]
-    fn ranges_have_two_ends_that_may_be_left_out() {
+    fn ranges_may_omit_either_end() {
         assert_eq!(range("10..20"), Ok(10..20));
         assert_eq!(range("..3"), Ok(0..3));
         assert_eq!(range("3.."), Ok(3..u64::MAX));

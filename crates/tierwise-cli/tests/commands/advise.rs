@@ -10,9 +10,9 @@ fn advice(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn the_answer_is_between_what_is_enough_and_what_is_not() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+fn answer_separates_enough_from_too_little() {
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let advice = advice(&[&scenario, "--slowdown", "1.3"]);
     assert_eq!(
         keys(&advice),
@@ -56,8 +56,8 @@ fn policies(advice: &Value) -> Vec<&str> {
 /// AutoTiering pays for faults on fast pages too, so that it loses to doing nothing where all is fast.
 #[test]
 fn a_policys_own_harm_does_not_answer() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let found = advice(&[&scenario, "--policy", "autotiering-opm,tierwise"]);
     assert_eq!(policies(&found), ["static", "autotiering-opm", "tierwise"]);
     let enough = found["answer"]["fast_bytes"].as_u64().unwrap();
@@ -68,10 +68,10 @@ fn a_policys_own_harm_does_not_answer() {
 }
 
 #[test]
-fn there_is_a_table_a_sentence_and_a_plot() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
-    let html = folder.name("advice.html");
+fn advice_has_table_sentence_and_plot() {
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
+    let html = directory.name("advice.html");
     let out =
         succeeded(&["advise", &scenario, "--points", "5", "--slowdown", "w=1.4", "--html", &html]);
     for part in [
@@ -89,12 +89,12 @@ fn there_is_a_table_a_sentence_and_a_plot() {
 
 #[test]
 fn a_trace_needs_no_scenario() {
-    let folder = Folder::new();
+    let directory = Folder::new();
     let lackey: String = (0..200_000u64)
         .map(|i| format!(" L {:x},8\n", 0x10_0000 + (i * 7919 % 64) * 4096))
         .collect();
-    let lackey = folder.write("lackey.txt", &lackey);
-    let trace = folder.name("a.twt");
+    let lackey = directory.write("lackey.txt", &lackey);
+    let trace = directory.name("a.twt");
     succeeded(&["trace", "import", &lackey, &trace]);
     let found = advice(&[&trace]);
     assert_eq!(found["scenario"], "a");
@@ -112,16 +112,16 @@ fn a_trace_needs_no_scenario() {
 
 #[test]
 fn a_machine_beside_a_scenario_is_refused() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let message = refused(&["advise", &scenario, "--machine", "dram-optane"]);
     assert!(message.contains("--machine describes the machine of a bare trace"), "{message}");
 }
 
 #[test]
 fn wrong_questions_are_refused() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let message = refused(&["advise", &scenario, "--slowdown", "v=1.1"]);
     assert!(message.contains("no tenant is called \"v\""), "{message}");
     let message = refused(&["advise", &scenario, &scenario]);

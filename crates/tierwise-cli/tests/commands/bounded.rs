@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use tierwise_trace::format::frame::most_unpacked;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
-use tierwise_trace::{Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, Window};
+use tierwise_trace::{Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, Window};
 
 use crate::common::{Folder, refused, text};
 
@@ -19,15 +19,15 @@ fn header() -> Header {
     }
 }
 
-fn births(pages: std::ops::Range<u32>, order: u8) -> Vec<Birth> {
-    let born = |page: u32| Birth {
+fn allocations(pages: std::ops::Range<u32>, order: u8) -> Vec<Allocation> {
+    let allocated = |page: u32| Allocation {
         page,
         vpn: u64::from(page) << order,
         kind: PageKind::Anon,
         order,
         thread: 0,
     };
-    pages.map(born).collect()
+    pages.map(allocated).collect()
 }
 
 fn accesses(pages: std::ops::Range<u32>) -> Vec<PageAccess> {
@@ -46,7 +46,7 @@ fn accesses(pages: std::ops::Range<u32>) -> Vec<PageAccess> {
 fn window(pages: std::ops::Range<u32>, instructions: u64) -> Window {
     Window {
         instructions,
-        births: births(pages.clone(), 0),
+        allocations: allocations(pages.clone(), 0),
         accesses: accesses(pages),
         threads: vec![ThreadShare { thread: 0, instructions }],
         ..Window::default()
@@ -56,17 +56,17 @@ fn window(pages: std::ops::Range<u32>, instructions: u64) -> Window {
 /// Traces that claim as much as their bytes allow, each of another thing.
 fn hostile() -> Vec<(&'static str, Vec<Window>)> {
     let many_windows = (0..20_000).map(|w| window(if w == 0 { 0..1 } else { 0..0 }, 1000));
-    let again = Window { births: Vec::new(), ..window(0..1000, 1000) };
+    let again = Window { allocations: Vec::new(), ..window(0..1000, 1000) };
     let mut marks = window(0..1, 1000);
     marks.marks = vec!["a".into(); 100_000];
     vec![
         ("pages", vec![window(0..50_000, 1000)]),
-        ("huge", vec![Window { births: births(0..1000, 9), ..window(0..1000, 1000) }]),
+        ("huge", vec![Window { allocations: allocations(0..1000, 9), ..window(0..1000, 1000) }]),
         ("windows", many_windows.collect()),
         ("accesses", [vec![window(0..1000, 1000)], vec![again; 50]].concat()),
         ("instructions", vec![window(0..100, u64::MAX)]),
         ("nothing", vec![Window::default()]),
-        ("untouched", vec![Window { births: births(0..50_000, 0), ..Window::default() }]),
+        ("untouched", vec![Window { allocations: allocations(0..50_000, 0), ..Window::default() }]),
         ("marks", vec![marks]),
     ]
 }
@@ -86,7 +86,7 @@ const FLOOR: u64 = 128 << 20;
 
 /// Points that `simulate` may write: the minute that a trace is stretched to, a second each, on memory that is four
 /// times as slow as the fast one.
-const MOST_POINTS: usize = 240;
+const MAX_POINTS: usize = 240;
 
 /// Runs a command that may take no more private memory than `bytes`.
 fn within(bytes: u64, arguments: &[&str]) -> Output {
@@ -98,11 +98,11 @@ fn within(bytes: u64, arguments: &[&str]) -> Output {
 
 #[test]
 fn a_trace_takes_no_more_memory_and_virtual_time_than_its_size_allows() {
-    let folder = Folder::new();
+    let directory = Folder::new();
     let (html, csv, parquet) =
-        (folder.name("x.html"), folder.name("x.csv"), folder.name("x.parquet"));
+        (directory.name("x.html"), directory.name("x.csv"), directory.name("x.parquet"));
     for (name, windows) in hostile() {
-        let path = folder.path(&format!("{name}.twt"));
+        let path = directory.path(&format!("{name}.twt"));
         write(&path, &windows);
         let allowed = FLOOR + FACTOR * most_unpacked(path.metadata().unwrap().len());
         let trace = path.to_str().unwrap();
@@ -123,15 +123,15 @@ fn a_trace_takes_no_more_memory_and_virtual_time_than_its_size_allows() {
             assert_eq!(output.status.code(), Some(code), "{name}: {arguments:?}: {said}");
             assert!(code == 0 || said.contains("runs for more than 24 hours"), "{said}");
             let points = text(&output.stdout).lines().count();
-            assert!(arguments[0] != "simulate" || points <= MOST_POINTS, "{name}: {points}");
+            assert!(arguments[0] != "simulate" || points <= MAX_POINTS, "{name}: {points}");
         }
     }
 }
 
 #[test]
 fn trace_without_windows_is_refused() {
-    let folder = Folder::new();
-    let path = folder.path("empty.twt");
+    let directory = Folder::new();
+    let path = directory.path("empty.twt");
     write(&path, &[]);
     let name = path.to_str().unwrap();
     for command in [&["compare"][..], &["advise"], &["simulate", "--policy", "static"]] {

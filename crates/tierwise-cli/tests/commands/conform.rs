@@ -40,8 +40,8 @@ fn only_policies_are_put_to_the_test() {
     assert!(refused(&["conform", "equilibira"]).contains("did you mean \"equilibria\"?"));
     assert!(refused(&["conform", "oracle"]).contains("is a bound"));
     assert!(refused(&["conform", "static", "static"]).contains("named twice"));
-    let folder = Folder::new();
-    let broken = folder.write("broken.toml", "name = 5\n");
+    let directory = Folder::new();
+    let broken = directory.write("broken.toml", "name = 5\n");
     assert_eq!(
         refused(&["conform", &broken]),
         format!("{broken}:1: name: found 5; allowed: a text in quotes")

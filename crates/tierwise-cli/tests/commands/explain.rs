@@ -6,9 +6,9 @@ use crate::common::{Folder, TINY, keys, refused, succeeded};
 
 /// Records a run of the tiny scenario, stretched to some seconds so that policies look at it, and returns
 /// where it is.
-fn recorded(folder: &Folder, policy: &str, name: &str) -> String {
-    let scenario = folder.write("tiny.toml", &TINY.replace("dilation = 50", "dilation = 2000"));
-    let file = folder.name(name);
+fn recorded(directory: &Folder, policy: &str, name: &str) -> String {
+    let scenario = directory.write("tiny.toml", &TINY.replace("dilation = 50", "dilation = 2000"));
+    let file = directory.name(name);
     succeeded(&["simulate", &scenario, "--policy", policy, "--record-run", &file]);
     file
 }
@@ -19,12 +19,12 @@ fn story(run: &str, more: &[&str]) -> Value {
 }
 
 #[test]
-fn a_record_says_the_same_packed_and_plain() {
-    let folder = Folder::new();
-    let plain = recorded(&folder, "multi-clock", "run.json");
-    let packed = recorded(&folder, "multi-clock", "run.json.zst");
-    assert_eq!(folder.files(), ["run.json", "run.json.zst", "tiny.toml"]);
-    let text = fs::read_to_string(folder.path("run.json")).unwrap();
+fn packed_and_plain_records_agree() {
+    let directory = Folder::new();
+    let plain = recorded(&directory, "multi-clock", "run.json");
+    let packed = recorded(&directory, "multi-clock", "run.json.zst");
+    assert_eq!(directory.files(), ["run.json", "run.json.zst", "tiny.toml"]);
+    let text = fs::read_to_string(directory.path("run.json")).unwrap();
     let record: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(record["version"], 1);
     assert_eq!(story(&plain, &[]), story(&packed, &[]));
@@ -32,9 +32,9 @@ fn a_record_says_the_same_packed_and_plain() {
 
 #[test]
 fn every_move_is_counted_and_told() {
-    let folder = Folder::new();
-    let run = recorded(&folder, "multi-clock", "run.json");
-    let scenario = folder.name("tiny.toml");
+    let directory = Folder::new();
+    let run = recorded(&directory, "multi-clock", "run.json");
+    let scenario = directory.name("tiny.toml");
     let compared = succeeded(&["compare", &scenario, "--policies", "multi-clock", "--json"]);
     let compared: Value = serde_json::from_str(&compared).unwrap();
     let promotions = compared["results"][0]["promotions"].as_u64().unwrap();
@@ -55,8 +55,8 @@ fn every_move_is_counted_and_told() {
 
 #[test]
 fn the_keys_are_the_documented_ones() {
-    let folder = Folder::new();
-    let told = story(&recorded(&folder, "equilibria", "run.json"), &["--page", "7"]);
+    let directory = Folder::new();
+    let told = story(&recorded(&directory, "equilibria", "run.json"), &["--page", "7"]);
     assert_eq!(
         keys(&told),
         [
@@ -83,9 +83,9 @@ fn the_keys_are_the_documented_ones() {
 }
 
 #[test]
-fn a_pages_history_ends_where_its_moves_lead() {
-    let folder = Folder::new();
-    let run = recorded(&folder, "multi-clock", "run.json");
+fn page_history_ends_at_its_last_tier() {
+    let directory = Folder::new();
+    let run = recorded(&directory, "multi-clock", "run.json");
     let record: Value = serde_json::from_str(&fs::read_to_string(&run).unwrap()).unwrap();
     let page = record["moves"][0]["page"].as_u64().unwrap().to_string();
     let told = story(&run, &["--page", &page]);
@@ -101,9 +101,9 @@ fn a_pages_history_ends_where_its_moves_lead() {
 }
 
 #[test]
-fn a_page_that_never_moved_is_told_why() {
-    let folder = Folder::new();
-    let run = recorded(&folder, "static", "run.json");
+fn unmoved_page_is_explained() {
+    let directory = Folder::new();
+    let run = recorded(&directory, "static", "run.json");
     // The fast tier has a quarter of the 400 pages, in the order of birth.
     let fast = succeeded(&["explain", "--tenant", "w", "--page", "0", &run]);
     assert!(fast.contains("That is the fastest tier."), "{fast}");
@@ -114,18 +114,18 @@ fn a_page_that_never_moved_is_told_why() {
 
 #[test]
 fn what_is_not_there_cannot_be_explained() {
-    let folder = Folder::new();
-    let run = recorded(&folder, "static", "run.json");
+    let directory = Folder::new();
+    let run = recorded(&directory, "static", "run.json");
     let message = refused(&["explain", "--tenant", "ww", &run]);
     assert!(message.contains("did you mean \"w\"? (there are w)"), "{message}");
     let message = refused(&["explain", "--tenant", "w", "--page", "400", &run]);
     assert_eq!(message, "\"w\" has no page 400; allowed: 0 to 399");
-    let message = refused(&["explain", "--tenant", "w", &folder.name("tiny.toml")]);
+    let message = refused(&["explain", "--tenant", "w", &directory.name("tiny.toml")]);
     assert!(message.contains("not a recorded run"), "{message}");
     let old = fs::read_to_string(&run).unwrap().replacen("\"version\":1", "\"version\":99", 1);
-    let message = refused(&["explain", "--tenant", "w", &folder.write("old.json", &old)]);
+    let message = refused(&["explain", "--tenant", "w", &directory.write("old.json", &old)]);
     assert!(message.contains("version 99"), "{message}");
-    let scenario = folder.name("tiny.toml");
+    let scenario = directory.name("tiny.toml");
     let oracle = ["simulate", &scenario, "--policy", "oracle", "--record-run", &run];
     assert!(refused(&oracle).contains("computed, not run"));
 }

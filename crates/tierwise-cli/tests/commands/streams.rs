@@ -56,9 +56,9 @@ fn a_stdout_that_nobody_reads_is_no_error() {
 
 #[test]
 fn a_stderr_that_cannot_be_written_changes_no_exit_code() {
-    let folder = Folder::new();
-    let lackey = folder.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
-    let trace = folder.name("a.twt");
+    let directory = Folder::new();
+    let lackey = directory.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
+    let trace = directory.name("a.twt");
     let good: &[&str] = &["trace", "import", &lackey, &trace];
     for (arguments, code) in [(good, 0), (&["compare", "absent.toml"], 2), (&["no-command"], 2)] {
         let output = command(arguments).stderr(full()).output().unwrap();
@@ -68,8 +68,8 @@ fn a_stderr_that_cannot_be_written_changes_no_exit_code() {
 
 #[test]
 fn a_file_that_cannot_be_written_is_named() {
-    let folder = Folder::new();
-    let scenario = folder.write("tiny.toml", TINY);
+    let directory = Folder::new();
+    let scenario = directory.write("tiny.toml", TINY);
     let simulate = ["simulate", &scenario, "--policy", "static", "--interval", "100ms"];
     for more in [&["-o", "/dev/full"][..], &["--record-run", "/dev/full"]] {
         let output = command(&[&simulate, more].concat()).output().unwrap();
@@ -81,21 +81,21 @@ fn a_file_that_cannot_be_written_is_named() {
 
 #[test]
 fn manual_pages_are_written_beside_and_renamed() {
-    let folder = Folder::new();
-    fs::create_dir(folder.path("man1")).unwrap();
-    let kept = folder.write("kept", "of another name");
-    fs::hard_link(&kept, folder.path("man1/tierwise.1")).unwrap();
-    succeeded(&["man", &folder.name("man1")]);
+    let directory = Folder::new();
+    fs::create_dir(directory.path("man1")).unwrap();
+    let kept = directory.write("kept", "of another name");
+    fs::hard_link(&kept, directory.path("man1/tierwise.1")).unwrap();
+    succeeded(&["man", &directory.name("man1")]);
     assert_eq!(fs::read_to_string(&kept).unwrap(), "of another name");
-    assert!(fs::read_to_string(folder.path("man1/tierwise.1")).unwrap().contains("tierwise"));
-    let file = folder.write("file", "");
-    assert_eq!(refused(&["man", &file]), format!("{file}: is no folder; name a folder"));
+    assert!(fs::read_to_string(directory.path("man1/tierwise.1")).unwrap().contains("tierwise"));
+    let file = directory.write("file", "");
+    assert_eq!(refused(&["man", &file]), format!("{file}: is no folder; name a directory"));
 }
 
 #[test]
 fn names_that_are_no_text_are_taken_and_refused_in_words() {
-    let folder = Folder::new();
-    let path = folder.path("").join(std::ffi::OsStr::from_bytes(b"\xff\x1b[2J.toml"));
+    let directory = Folder::new();
+    let path = directory.path("").join(std::ffi::OsStr::from_bytes(b"\xff\x1b[2J.toml"));
     fs::write(&path, TINY).unwrap();
     let run = |first: &[&str]| {
         let output = command(first).arg(&path).output().unwrap();

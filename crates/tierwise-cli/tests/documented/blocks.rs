@@ -29,8 +29,8 @@ pub fn project() -> PathBuf {
 
 /// README.md and docs/*.md, by name.
 pub fn documents() -> Vec<(String, String)> {
-    let folder = fs::read_dir(project().join("docs")).unwrap();
-    let mut files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    let directory = fs::read_dir(project().join("docs")).unwrap();
+    let mut files: Vec<PathBuf> = directory.map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     files.sort();
     files.insert(0, project().join("README.md"));

@@ -67,8 +67,8 @@ struct Place(tempfile::TempDir);
 impl Place {
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
-        for folder in ["scenarios", "recipes", "profiles"] {
-            copy(&project().join(folder), &place.0.path().join(folder));
+        for directory in ["scenarios", "recipes", "profiles"] {
+            copy(&project().join(directory), &place.0.path().join(directory));
         }
         // Traces are large: they are linked. The help calls one of them a.
         let traces = place.0.path().join("traces");
@@ -152,7 +152,7 @@ fn every_block() -> Vec<Block> {
 }
 
 #[test]
-fn every_toml_block_is_a_good_file_of_its_kind() {
+fn every_documented_toml_block_is_valid() {
     let place = Place::new();
     let toml: Vec<Block> = every_block().into_iter().filter(|b| b.language == "toml").collect();
     assert!(toml.len() >= 3, "the README has a scenario and a configuration");
@@ -176,7 +176,7 @@ fn every_toml_block_is_a_good_file_of_its_kind() {
 }
 
 #[test]
-fn every_command_runs_or_there_is_a_reason_why_not() {
+fn every_documented_command_runs_or_is_excused() {
     let (mut wrong, mut ran) = (Vec::new(), 0);
     for block in every_block() {
         let mut commands = commands(&block).unwrap_or_else(|why| panic!("{why}"));
@@ -197,7 +197,7 @@ fn every_command_runs_or_there_is_a_reason_why_not() {
 }
 
 #[test]
-fn what_is_compared_in_the_documents_is_there_and_good() {
+fn documented_comparisons_exist_and_are_valid() {
     let place = Place::new();
     let lines = every_block().into_iter().flat_map(|block| commands(&block).unwrap());
     let words = lines.filter(|c| c.line.starts_with("tierwise")).map(|c| c.line);

@@ -7,15 +7,15 @@ use crate::common::{Folder, refused, succeeded, text, tierwise};
 use crate::machine::Machine;
 
 #[test]
-fn the_example_is_good_and_says_the_defaults() {
-    let folder = Folder::new();
-    let file = folder.write("example.toml", &succeeded(&["config", "example"]));
+fn example_configuration_shows_the_defaults() {
+    let directory = Folder::new();
+    let file = directory.write("example.toml", &succeeded(&["config", "example"]));
     let out = succeeded(&["config", "check", "--file-only", &file]);
     let (good, unchecked) = out.split_once('\n').unwrap();
     assert_eq!(good, format!("{file}: good"));
     assert_eq!(
         unchecked,
-        "Not checked: whether the floors fit and what can be seen: --file-only; ask `tierwise doctor --config FILE` on the \
+        "Not checked: floors and access monitoring: --file-only; ask `tierwise doctor --config FILE` on the \
          machine that it is for\n"
     );
 }
@@ -30,13 +30,13 @@ fn doctor(machine: &Machine, file: &str, name: &str) -> (bool, String) {
 }
 
 #[test]
-fn check_and_doctor_say_the_same_of_the_same_machine() {
-    let folder = Folder::new();
+fn check_and_doctor_agree() {
+    let directory = Folder::new();
     let big = "[[tenant]]\nname = \"a\"\ncgroup = \"a.slice\"\nfloor = \"80GB\"\n";
-    let paddr = "[look]\nsource = \"damon-paddr\"\n";
-    let idle = "[look]\nsource = \"idle-bitmap\"\n";
+    let paddr = "[monitor]\nsource = \"damon-paddr\"\n";
+    let idle = "[monitor]\nsource = \"idle-bitmap\"\n";
     for (i, content) in ["", big, "policy = \"tpp\"\n", paddr, idle].iter().enumerate() {
-        let file = folder.write(&format!("{i}.toml"), content);
+        let file = directory.write(&format!("{i}.toml"), content);
         for machine in [Machine::able("hmat-two-tier"), Machine::copy("hmat-two-tier")] {
             let output = tierwise(&["config", "check", "--root", machine.root(), &file]);
             let said = text(&output.stdout) + &text(&output.stderr);
@@ -44,7 +44,7 @@ fn check_and_doctor_say_the_same_of_the_same_machine() {
             assert_eq!(output.status.code(), Some(if fits { 0 } else { 2 }), "{content}: {said}");
             assert!(said.contains(&found), "{content}: {found}\n{said}");
             if fits {
-                let (_, found) = doctor(&machine, &file, "way of looking");
+                let (_, found) = doctor(&machine, &file, "access monitoring");
                 let told = found.split_once(": ").map_or(found.as_str(), |(_, why)| why);
                 assert!(said.contains(told), "{content}: {found}\n{said}");
             }
@@ -54,9 +54,9 @@ fn check_and_doctor_say_the_same_of_the_same_machine() {
 
 #[test]
 fn check_and_doctor_say_the_same_of_page_cache_that_the_kernel_cannot_move() {
-    let folder = Folder::new();
+    let directory = Folder::new();
     let content = "[move]\npage_cache = true\npromote_page_cache = true\n";
-    let file = folder.write("t.toml", content);
+    let file = directory.write("t.toml", content);
     let machine = Machine::copy("hmat-two-tier");
     let said = succeeded(&["config", "check", "--root", machine.root(), &file]);
     for key in ["page_cache", "promote_page_cache"] {
@@ -68,9 +68,9 @@ fn check_and_doctor_say_the_same_of_page_cache_that_the_kernel_cannot_move() {
 }
 
 #[test]
-fn a_policy_that_cannot_run_live_is_not_good_on_any_machine() {
-    let folder = Folder::new();
-    let file = folder.write("t.toml", "dry_run = true\npolicy = \"tpp\"\n");
+fn simulator_only_policy_is_refused_live() {
+    let directory = Folder::new();
+    let file = directory.write("t.toml", "dry_run = true\npolicy = \"tpp\"\n");
     let said = refused(&["config", "check", "--file-only", &file]);
     assert!(
         said.starts_with(&format!("{file}:2: policy: the policy \"tpp\" needs hint")),
@@ -80,8 +80,8 @@ fn a_policy_that_cannot_run_live_is_not_good_on_any_machine() {
 
 #[test]
 fn what_could_not_be_checked_is_said() {
-    let (machine, folder) = (Machine::able("one-node"), Folder::new());
-    let file = folder.write("t.toml", "");
+    let (machine, directory) = (Machine::able("one-node"), Folder::new());
+    let file = directory.write("t.toml", "");
     let out = succeeded(&["config", "check", "--root", machine.root(), &file]);
     assert!(
         out.starts_with(&format!("{file}: good\nNot checked: whether the floors fit")),
@@ -92,20 +92,21 @@ fn what_could_not_be_checked_is_said() {
 }
 
 #[test]
-fn what_is_no_toml_file_is_said_in_a_sentence() {
-    let folder = Folder::new();
-    let parent = folder.name("");
+fn non_toml_file_is_refused_in_words() {
+    let directory = Folder::new();
+    let parent = directory.name("");
     let said = refused(&["config", "check", &parent]);
     assert_eq!(said, format!("{parent}: it is a directory; name a file in it"));
-    fs::write(folder.path("binary"), [0xff, 0x00]).unwrap();
-    let said = refused(&["config", "check", &folder.name("binary")]);
+    fs::write(directory.path("binary"), [0xff, 0x00]).unwrap();
+    let said = refused(&["config", "check", &directory.name("binary")]);
     assert!(said.ends_with(": it is no TOML file: it is not UTF-8 text"), "{said}");
 }
 
 #[test]
 fn what_differs_from_the_defaults_is_told() {
-    let folder = Folder::new();
-    let file = folder.write("own.toml", "policy = \"multi-clock\"\n[cpu]\nbudget_percent = 2.0\n");
+    let directory = Folder::new();
+    let file =
+        directory.write("own.toml", "policy = \"multi-clock\"\n[cpu]\nbudget_percent = 2.0\n");
     let out = succeeded(&["config", "check", &file, "--json"]);
     let value: Value = serde_json::from_str(&out).unwrap();
     let differs = ["policy: \"tierwise\" -> \"multi-clock\"", "cpu.budget_percent: 1.0 -> 2.0"];
@@ -114,14 +115,14 @@ fn what_differs_from_the_defaults_is_told() {
 
 #[test]
 fn mistakes_name_file_line_and_key() {
-    let folder = Folder::new();
-    let file = folder.write("wrong.toml", "policy = \"tpp\"\nstat = \"/x\"\n");
+    let directory = Folder::new();
+    let file = directory.write("wrong.toml", "policy = \"tpp\"\nstat = \"/x\"\n");
     let said = refused(&["config", "check", &file]);
     assert!(
         said.starts_with(&format!("{file}:2: stat: no such key; did you mean \"state\"?")),
         "{said}"
     );
-    let said = refused(&["config", "check", &folder.name("absent.toml")]);
+    let said = refused(&["config", "check", &directory.name("absent.toml")]);
     assert!(said.contains("cannot be read: No such file"), "{said}");
 }
 
@@ -133,7 +134,7 @@ fn the_schema_is_json_schema() {
 }
 
 #[test]
-fn the_reference_of_the_configuration_is_up_to_date() {
+fn configuration_reference_is_up_to_date() {
     let page = succeeded(&["config", "reference"]);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
     if std::env::var_os("TIERWISE_BLESS").is_some() {

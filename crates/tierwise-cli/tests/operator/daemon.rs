@@ -9,8 +9,8 @@ use tierwised::view::{Snapshot, TenantTierView, TenantView, TierView};
 use crate::common::{Folder, keys, refused, succeeded, text, tierwise};
 
 /// A daemon that answers once, and tells what it was asked.
-fn answering(folder: &Folder, reply: Reply) -> (String, JoinHandle<Command>) {
-    let listener = UnixListener::bind(folder.path("control.sock")).unwrap();
+fn answering(directory: &Folder, reply: Reply) -> (String, JoinHandle<Command>) {
+    let listener = UnixListener::bind(directory.path("control.sock")).unwrap();
     let thread = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         let mut line = String::new();
@@ -20,13 +20,13 @@ fn answering(folder: &Folder, reply: Reply) -> (String, JoinHandle<Command>) {
         (&stream).write_all(&answer).unwrap();
         serde_json::from_str(&line).unwrap()
     });
-    (folder.name("control.sock"), thread)
+    (directory.name("control.sock"), thread)
 }
 
 /// Runs a command against a daemon that answers so: what it printed, and what the daemon was asked.
 fn told(arguments: &[&str], reply: Reply) -> (String, Command) {
-    let folder = Folder::new();
-    let (socket, thread) = answering(&folder, reply);
+    let directory = Folder::new();
+    let (socket, thread) = answering(&directory, reply);
     let out = succeeded(&[arguments, &["--socket", &socket]].concat());
     (out, thread.join().unwrap())
 }
@@ -94,14 +94,14 @@ fn tenants_are_told_as_in_the_configuration() {
 }
 
 #[test]
-fn refusals_are_the_users_and_silence_is_not() {
-    let folder = Folder::new();
-    let (socket, thread) = answering(&folder, Reply::refused("no tenant \"x\""));
+fn refusal_exits_two_and_silence_does_not() {
+    let directory = Folder::new();
+    let (socket, thread) = answering(&directory, Reply::refused("no tenant \"x\""));
     let said = refused(&["daemon", "tenant", "remove", "x", "--socket", &socket]);
     thread.join().unwrap();
     assert_eq!(said, "no tenant \"x\"");
     for command in [&["status"][..], &["daemon", "pause"], &["explain", "--tenant", "a"]] {
-        let output = tierwise(&[command, &["--socket", &folder.name("nobody.sock")]].concat());
+        let output = tierwise(&[command, &["--socket", &directory.name("nobody.sock")]].concat());
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("no tierwised listens there"), "{said}");
@@ -152,8 +152,8 @@ fn a_tenant_of_the_daemon_is_explained() {
             "thrash_events"
         ]
     );
-    let folder = Folder::new();
-    let (socket, thread) = answering(&folder, with_snapshot());
+    let directory = Folder::new();
+    let (socket, thread) = answering(&directory, with_snapshot());
     let said = refused(&["explain", "--tenant", "shpo", "--socket", &socket]);
     thread.join().unwrap();
     assert!(said.contains("did you mean \"shop\"?"), "{said}");
@@ -168,11 +168,11 @@ fn top_without_a_terminal_names_status() {
 #[test]
 fn status_keeps_within_the_width() {
     for width in [80, 100, 120] {
-        let folder = Folder::new();
+        let directory = Folder::new();
         let mut reply = with_snapshot();
         let snapshot = reply.snapshot.as_mut().unwrap();
         snapshot.tenants[0].name = "a-tenant-with-a-rather-long-name.slice".into();
-        let (socket, thread) = answering(&folder, reply);
+        let (socket, thread) = answering(&directory, reply);
         let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("tierwise"));
         command.env("COLUMNS", width.to_string()).args(["status", "--socket", &socket]);
         let out = text(&command.output().unwrap().stdout);

@@ -4,9 +4,9 @@ use crate::common::{Folder, keys, text, tierwise};
 use crate::machine::Machine;
 
 /// A configuration whose socket nobody listens at, so that no daemon of this machine is asked.
-fn config(folder: &Folder, more: &str) -> String {
-    let socket = folder.name("control.sock");
-    folder.write("tierwised.toml", &format!("{more}\n[control]\nsocket = \"{socket}\"\n"))
+fn config(directory: &Folder, more: &str) -> String {
+    let socket = directory.name("control.sock");
+    directory.write("tierwised.toml", &format!("{more}\n[control]\nsocket = \"{socket}\"\n"))
 }
 
 /// Exit code, and the report.
@@ -31,17 +31,17 @@ fn remedy<'a>(report: &'a Value, name: &str) -> &'a str {
 }
 
 #[test]
-fn a_machine_that_has_everything_could_be_managed() {
-    let (machine, folder) = (Machine::able("hmat-two-tier"), Folder::new());
-    let (code, report) = doctor(&machine, &config(&folder, ""));
+fn complete_machine_can_be_managed() {
+    let (machine, directory) = (Machine::able("hmat-two-tier"), Folder::new());
+    let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!((code, &report["can"]), (Some(0), &Value::from("manage")), "{report:#}");
     assert_eq!(keys(&report), ["can", "checks"]);
     let tiers = find(&report, "memory tiers")["found"].as_str().unwrap();
     assert!(tiers.starts_with("fastest first: memory_tier"), "{tiers}");
     assert!(tiers.contains("ns firmware"), "{tiers}");
     assert_eq!(
-        find(&report, "way of looking")["found"].as_str().unwrap().split(" because").next(),
-        Some("damon_vaddr,")
+        find(&report, "access monitoring")["found"].as_str().unwrap().split(" because").next(),
+        Some("damon-vaddr,")
     );
     assert_eq!(find(&report, "kdamonds")["status"], "ok");
     assert_eq!(find(&report, "memory.reclaim")["status"], "ok");
@@ -51,8 +51,8 @@ fn a_machine_that_has_everything_could_be_managed() {
 
 #[test]
 fn one_node_can_only_be_observed() {
-    let (machine, folder) = (Machine::able("one-node"), Folder::new());
-    let (code, report) = doctor(&machine, &config(&folder, ""));
+    let (machine, directory) = (Machine::able("one-node"), Folder::new());
+    let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!((code, &report["can"]), (Some(1), &Value::from("observe")));
     let tiers = find(&report, "memory tiers");
     assert_eq!(
@@ -62,19 +62,19 @@ fn one_node_can_only_be_observed() {
 }
 
 #[test]
-fn a_flat_machine_is_told_what_to_write_and_believed_when_it_is_written() {
-    let (machine, folder) = (Machine::able("flat-two-node"), Folder::new());
-    let (code, report) = doctor(&machine, &config(&folder, ""));
+fn flat_machine_gets_tiers_from_the_configuration() {
+    let (machine, directory) = (Machine::able("flat-two-node"), Folder::new());
+    let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!(code, Some(1));
     let lines = remedy(&report, "memory tiers").split_once('\n').unwrap().1.to_owned();
-    let (code, report) = doctor(&machine, &config(&folder, &lines));
+    let (code, report) = doctor(&machine, &config(&directory, &lines));
     assert_eq!(code, Some(0), "{report:#}");
 }
 
 #[test]
-fn without_a_way_of_looking_nothing_can_be_done() {
-    let (machine, folder) = (Machine::copy("hmat-two-tier"), Folder::new());
-    let (code, report) = doctor(&machine, &config(&folder, ""));
+fn no_monitoring_source_means_nothing_works() {
+    let (machine, directory) = (Machine::copy("hmat-two-tier"), Folder::new());
+    let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!((code, &report["can"]), (Some(1), &Value::from("nothing")));
     assert!(remedy(&report, "DAMON vaddr").contains("CONFIG_DAMON_SYSFS"));
     assert!(remedy(&report, "privileges").contains("sudo"));
@@ -82,54 +82,54 @@ fn without_a_way_of_looking_nothing_can_be_done() {
 
 #[test]
 fn whoever_holds_damon_is_named() {
-    let (machine, folder) = (Machine::able("cxl-three-tier"), Folder::new());
+    let (machine, directory) = (Machine::able("cxl-three-tier"), Folder::new());
     machine.put("sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds", "1\n");
     machine.put("sys/kernel/mm/damon/admin/kdamonds/0/state", "on\n");
     machine.put("sys/kernel/mm/damon/admin/kdamonds/0/pid", "77\n");
     machine.put("proc/77/comm", "kdamond.0\n");
-    let (_, report) = doctor(&machine, &config(&folder, ""));
+    let (_, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!(find(&report, "kdamonds")["found"], "in use: 0 (on, thread 77 kdamond.0)");
     assert!(remedy(&report, "damon_stat").contains("release_damon = true"));
-    let (_, report) = doctor(&machine, &config(&folder, "[kernel]\nrelease_damon = true"));
+    let (_, report) = doctor(&machine, &config(&directory, "[kernel]\nrelease_damon = true"));
     assert_eq!(find(&report, "damon_stat")["status"], "note");
 }
 
 #[test]
-fn cgroup_v1_stops_only_tenants_that_are_groups() {
-    let (machine, folder) = (Machine::able("cgroup-v1"), Folder::new());
-    let (code, report) = doctor(&machine, &config(&folder, ""));
+fn cgroup_v1_stops_only_group_tenants() {
+    let (machine, directory) = (Machine::able("cgroup-v1"), Folder::new());
+    let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!(code, Some(0), "{report:#}");
     let (code, report) =
-        doctor(&machine, &config(&folder, "[[tenant]]\nname = \"a\"\ncgroup = \"a.slice\""));
+        doctor(&machine, &config(&directory, "[[tenant]]\nname = \"a\"\ncgroup = \"a.slice\""));
     assert_eq!(code, Some(1));
     assert!(find(&report, "cgroup v2 memory")["found"].as_str().unwrap().contains("cgroup v1"));
 }
 
 #[test]
-fn a_configuration_that_is_wrong_or_does_not_fit_is_said() {
-    let (machine, folder) = (Machine::able("hmat-two-tier"), Folder::new());
-    let (code, report) = doctor(&machine, &folder.write("wrong.toml", "polcy = \"tpp\"\n"));
+fn invalid_configuration_is_reported() {
+    let (machine, directory) = (Machine::able("hmat-two-tier"), Folder::new());
+    let (code, report) = doctor(&machine, &directory.write("wrong.toml", "polcy = \"tpp\"\n"));
     assert_eq!(code, Some(1));
     let found = find(&report, "configuration")["found"].as_str().unwrap();
     assert!(found.contains("did you mean \"policy\"?"), "{found}");
 
     let tenant = "[[tenant]]\nname = \"a\"\ncgroup = \"absent.slice\"\nfloor = \"80GB\"";
-    let (code, report) = doctor(&machine, &config(&folder, tenant));
+    let (code, report) = doctor(&machine, &config(&directory, tenant));
     assert_eq!(code, Some(1));
     let found = find(&report, "policy and floors")["found"].as_str().unwrap();
     assert!(found.contains("add up to"), "{found}");
     assert_eq!(find(&report, "tenant")["remedy"], "tierwised waits for it");
 
-    let (code, report) = doctor(&machine, &config(&folder, "policy = \"tpp\""));
+    let (code, report) = doctor(&machine, &config(&directory, "policy = \"tpp\""));
     assert_eq!(code, Some(1));
     let found = find(&report, "policy and floors")["found"].as_str().unwrap();
     assert!(found.contains("needs hint faults") && found.contains("would run here"), "{found}");
 }
 
 #[test]
-fn the_table_lines_up_and_colours_switch_off() {
-    let (machine, folder) = (Machine::able("one-node"), Folder::new());
-    let config = config(&folder, "");
+fn doctor_table_aligns_and_colours_switch_off() {
+    let (machine, directory) = (Machine::able("one-node"), Folder::new());
+    let config = config(&directory, "");
     let arguments = ["doctor", "--root", machine.root(), "--config", &config];
     let output = tierwise(&arguments);
     let table = text(&output.stdout);

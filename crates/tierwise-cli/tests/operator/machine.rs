@@ -11,9 +11,9 @@ impl Machine {
     pub fn copy(name: &str) -> Self {
         let from =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/linux").join(name);
-        let folder = tempfile::tempdir().unwrap();
-        copy(&from, folder.path());
-        Self(folder)
+        let directory = tempfile::tempdir().unwrap();
+        copy(&from, directory.path());
+        Self(directory)
     }
 
     /// One on which tierwised could do everything: root, DAMON, a modern kernel.
@@ -49,8 +49,8 @@ impl Machine {
     }
 }
 
-fn list(folder: &Path, all: &mut Vec<(PathBuf, String)>) {
-    for entry in fs::read_dir(folder).unwrap() {
+fn list(directory: &Path, all: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.is_symlink() {
             list(&path, all);

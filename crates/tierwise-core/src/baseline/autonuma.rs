@@ -21,7 +21,7 @@ use crate::baseline::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
 use crate::lru::{End, LruLists};
 use crate::migrate::{MigrationPlan, MoveOutcome};
-use crate::observe::{HintFault, Observation, Watch};
+use crate::observe::{HintFault, Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::recipe::BuildContext;
@@ -91,8 +91,8 @@ impl AutoNuma {
 }
 
 impl Policy for AutoNuma {
-    fn watch(&self) -> Watch {
-        Watch { reference_bits: true, hint_faults: true, ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { reference_bits: true, hint_faults: true, ..Signals::default() }
     }
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
@@ -131,27 +131,27 @@ mod tests {
     const SMALL: &str = "algorithm = \"autonuma\"\nfree_enough = \"40KiB\"";
 
     #[test]
-    fn plenty_of_free_memory_promotes_whatever_the_latency() {
+    fn free_memory_promotes_at_any_latency() {
         let mut driven = Driven::new(SMALL);
-        driven.machine.born(0..4, 1);
+        driven.machine.allocated(0..4, 1);
         driven.fault(2, SECOND, 30 * SECOND);
         assert_eq!(driven.plan(30 * SECOND), [(2, 0)]);
     }
 
     #[test]
-    fn otherwise_only_pages_that_fault_soon_are_promoted() {
+    fn without_free_memory_only_fast_faults_promote() {
         let mut driven = Driven::new(SMALL);
-        driven.machine.born(0..85, 0).born(100..110, 1);
+        driven.machine.allocated(0..85, 0).allocated(100..110, 1);
         driven.fault(100, SECOND, 3 * SECOND);
         driven.fault(101, SECOND, SECOND + SECOND / 2);
         assert_eq!(driven.plan(3 * SECOND), [(101, 0)]);
     }
 
     #[test]
-    fn without_room_the_page_stays_and_kswapd_demotes_to_the_promo_watermark() {
+    fn full_tier_keeps_page_and_wakes_kswapd() {
         let mut driven = Driven::new(SMALL);
         // Free: 6 of 100, between low (4) and high (6): kswapd sleeps until the promotion wakes it.
-        driven.machine.born(0..94, 0).born(100..110, 1);
+        driven.machine.allocated(0..94, 0).allocated(100..110, 1);
         assert_eq!(driven.plan(2 * SECOND), []);
         driven.fault(100, 2 * SECOND, 2 * SECOND + 1000);
         let demoted = driven.plan(2 * SECOND + 2000);
@@ -161,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn kswapd_wakes_below_the_low_watermark_and_spares_accessed_pages() {
+    fn kswapd_wakes_below_low_and_spares_accessed() {
         let mut driven = Driven::new(SMALL);
-        driven.machine.born(0..97, 0);
+        driven.machine.allocated(0..97, 0);
         driven.reference(0);
         driven.reference(2);
         let moves = driven.plan(SECOND / 2);
@@ -171,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn a_middle_tier_promotes_to_the_fastest_and_demotes_to_the_slowest() {
+    fn middle_tier_promotes_up_and_demotes_down() {
         let mut driven = Driven::three_tiers(SMALL);
-        driven.machine.born(0..3, 0).born(100..198, 1).born(300..302, 2);
+        driven.machine.allocated(0..3, 0).allocated(100..198, 1).allocated(300..302, 2);
         driven.fault(150, SECOND, SECOND + 5);
         driven.fault(301, SECOND, SECOND + 5);
         let moves = driven.plan(SECOND + 10);

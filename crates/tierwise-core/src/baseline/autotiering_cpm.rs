@@ -16,7 +16,7 @@ use crate::baseline::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
 use crate::lru::Isolation;
 use crate::migrate::{MigrationPlan, MoveOutcome};
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::recipe::BuildContext;
@@ -66,8 +66,8 @@ impl AutoTieringCpm {
 }
 
 impl Policy for AutoTieringCpm {
-    fn watch(&self) -> Watch {
-        Watch { hint_faults: true, ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { hint_faults: true, ..Signals::default() }
     }
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
@@ -101,17 +101,17 @@ mod tests {
     const CPM: &str = "algorithm = \"autotiering-cpm\"";
 
     #[test]
-    fn a_page_that_faults_is_promoted_while_the_high_watermark_holds() {
+    fn fault_promotes_while_high_watermark_holds() {
         let mut driven = Driven::new(CPM);
-        driven.machine.born(0..92, 0).born(100..110, 1);
+        driven.machine.allocated(0..92, 0).allocated(100..110, 1);
         (100..105).for_each(|page| driven.fault(page, SECOND, 9 * SECOND));
         assert_eq!(driven.plan(9 * SECOND), [(100, 0), (101, 0)], "8 free, 6 are kept");
     }
 
     #[test]
-    fn the_next_best_tier_is_taken_and_nothing_is_demoted() {
+    fn next_best_tier_is_used_without_demotion() {
         let mut driven = Driven::three_tiers(CPM);
-        driven.machine.born(0..99, 0).born(100..150, 1).born(200..210, 2);
+        driven.machine.allocated(0..99, 0).allocated(100..150, 1).allocated(200..210, 2);
         driven.fault(205, SECOND, SECOND);
         driven.fault(120, SECOND, SECOND);
         driven.fault(50, SECOND, SECOND);
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn pages_of_all_tiers_are_poisoned() {
         let mut driven = Driven::new(CPM);
-        driven.machine.born(0..3, 0).born(3..5, 1);
+        driven.machine.allocated(0..3, 0).allocated(3..5, 1);
         driven.plan(SECOND);
         assert_eq!(driven.poisoned, [(0, 5)]);
     }

@@ -28,7 +28,7 @@ use crate::config::{ConfigError, Section};
 use crate::lists::{ListId, PageLists};
 use crate::lru::Isolation;
 use crate::migrate::{MigrationPlan, MoveOutcome};
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::recipe::BuildContext;
@@ -220,20 +220,20 @@ impl AutoTieringOpm {
 }
 
 impl Policy for AutoTieringOpm {
-    fn watch(&self) -> Watch {
-        Watch { hint_faults: true, ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { hint_faults: true, ..Signals::default() }
     }
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.lap.isolated.put_back(pages);
         self.scanner.on_observation(obs);
-        for page in obs.born.iter().flat_map(|born| born.pages()) {
+        for page in obs.allocated.iter().flat_map(|allocated| allocated.pages()) {
             // A birth of a page that is tracked contradicts the table, which kept the old page too.
             if pages.tier(page).is_some() && !self.lap.lists.contains(page) {
                 self.lap.set_history(page, u8::MAX);
             }
         }
-        for &page in &obs.gone {
+        for &page in &obs.freed {
             if let Some(tier) = pages.tier(page) {
                 self.lap.untrack(page, tier, pages);
             }
@@ -289,9 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn the_least_accessed_page_of_a_full_tier_makes_room_for_a_more_accessed_one() {
+    fn least_accessed_page_yields_to_more_accessed() {
         let mut driven = Driven::new(OPM);
-        driven.machine.born(0..94, 0).born(100..110, 1);
+        driven.machine.allocated(0..94, 0).allocated(100..110, 1);
         // After the first scan page 93 is not touched; the others are.
         scans(&mut driven, 1, 1, 0..93);
         driven.fault(100, SECOND, SECOND + 1);
@@ -301,13 +301,13 @@ mod tests {
     #[test]
     fn equals_are_not_exchanged() {
         let mut driven = Driven::new(OPM);
-        driven.machine.born(0..94, 0).born(100..110, 1);
+        driven.machine.allocated(0..94, 0).allocated(100..110, 1);
         scans(&mut driven, 1, 10, 0..110);
         assert_eq!(driven.plan(10 * SECOND + 2), []);
     }
 
     #[test]
-    fn a_page_sinks_one_level_with_each_scan_that_does_not_find_it_accessed() {
+    fn idle_page_sinks_one_level_per_scan() {
         let mut lap = Lap {
             histories: Vec::new(),
             lists: PageLists::default(),
@@ -315,7 +315,7 @@ mod tests {
             isolated: Isolation::default(),
         };
         let mut machine = super::super::testing::Machine::two_tiers();
-        machine.born(0..3, 0);
+        machine.allocated(0..3, 0);
         for page in 0..3 {
             lap.scanned(PageId(page), true, &machine.pages);
         }
@@ -330,9 +330,9 @@ mod tests {
     }
 
     #[test]
-    fn in_the_background_a_tier_returns_to_its_high_watermark() {
+    fn background_demotion_restores_the_high_watermark() {
         let mut driven = Driven::new(BACKGROUND);
-        driven.machine.born(0..98, 0).born(100..110, 1);
+        driven.machine.allocated(0..98, 0).allocated(100..110, 1);
         scans(&mut driven, 1, 1, 0..90);
         let moves = driven.plan(2 * SECOND);
         let pages: Vec<u32> = moves.iter().map(|m| m.0).collect();
@@ -341,16 +341,16 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_page_needs_several_victims_or_none() {
+    fn huge_page_needs_several_victims() {
         let mut driven = Driven::new(OPM);
-        driven.machine.born(0..94, 0).born_huge(100, 4, 1);
+        driven.machine.allocated(0..94, 0).allocated_huge(100, 4, 1);
         scans(&mut driven, 1, 2, 0..90);
         driven.fault(100, 3 * SECOND, 3 * SECOND);
         let moves = driven.plan(3 * SECOND);
         assert_eq!(moves, [], "16 base pages wanted, 4 pages have a lower level");
 
         let mut driven = Driven::new(OPM);
-        driven.machine.born(0..94, 0).born_huge(100, 4, 1);
+        driven.machine.allocated(0..94, 0).allocated_huge(100, 4, 1);
         scans(&mut driven, 1, 2, 0..70);
         driven.fault(100, 3 * SECOND, 3 * SECOND);
         let moves = driven.plan(3 * SECOND);

@@ -70,8 +70,8 @@ impl HotThreshold {
     }
 
     fn adjust(&mut self, now: Timestamp) {
-        let (began, before) = self.adjust_began;
-        if now.since(began) <= self.period {
+        let (started, before) = self.adjust_began;
+        if now.since(started) <= self.period {
             return;
         }
         let expected = u128::from(self.limit.0) * self.period.as_nanos() / 1_000_000_000;
@@ -107,14 +107,14 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_page_is_hot_if_it_faults_within_the_threshold() {
+    fn page_is_hot_within_the_threshold() {
         let mut hot = threshold("");
         assert!(hot.admits(Timestamp(SECOND), 999 * MS, Pages(1)));
         assert!(!hot.admits(Timestamp(SECOND), 1000 * MS, Pages(1)));
     }
 
     #[test]
-    fn the_threshold_goes_up_in_steps_while_candidates_are_few_and_down_when_they_are_many() {
+    fn threshold_follows_the_number_of_candidates() {
         // 1 MiB/s is 256 pages a second: 15 360 in a period.
         let mut hot = threshold("promote_rate_limit_mbps = 1");
         assert!(!hot.admits(Timestamp(61 * SECOND), 1000 * MS, Pages(1)) || hot.now() > 1000 * MS);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn about_the_right_number_of_candidates_leaves_the_threshold_alone() {
+    fn right_number_of_candidates_keeps_the_threshold() {
         let mut hot = threshold("promote_rate_limit_mbps = 1");
         hot.admits(Timestamp(SECOND), MS, Pages(15_360));
         hot.admits(Timestamp(61 * SECOND), 5000 * MS, Pages(1));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_beyond_the_rate_limit_wait_for_the_next_second() {
+    fn excess_candidates_wait_for_the_next_second() {
         let mut hot = threshold("promote_rate_limit_mbps = 1");
         let admitted = |hot: &mut HotThreshold, at: u64| {
             (0..300).filter(|_| hot.admits(Timestamp(at), MS, Pages(1))).count()

@@ -94,12 +94,12 @@ impl Kswapd {
         room: &mut Room,
         plan: &mut MigrationPlan,
     ) {
-        let most = stop.saturating_sub(room.free(tier));
+        let limit = stop.saturating_sub(room.free(tier));
         let size = ctx.topology.tier(tier).capacity.in_bytes(ctx.topology.page_size);
         self.victims.clear();
         let victims = &mut self.victims;
         let ratio = inactive_ratio(size);
-        Pfra::TWO_LISTS.reclaim(lru, Scope::tier(tier), most, ratio, ctx.pages, victims);
+        Pfra::TWO_LISTS.reclaim(lru, Scope::tier(tier), limit, ratio, ctx.pages, victims);
         for &page in &self.victims {
             let frames = Pages(ctx.pages.frames(page));
             let target = room.slower_with_room(frames, tier, ctx.topology, WatermarkLevel::Min);

@@ -81,8 +81,11 @@ impl NumaScanner {
 
     /// Keeps the hint faults for the plan. A page that faulted, began or ended is not poisoned.
     pub(super) fn on_observation(&mut self, obs: &Observation) {
-        obs.born.iter().flat_map(|born| born.pages()).for_each(|page| self.unpoison(page));
-        obs.gone.iter().for_each(|&page| self.unpoison(page));
+        obs.allocated
+            .iter()
+            .flat_map(|allocated| allocated.pages())
+            .for_each(|page| self.unpoison(page));
+        obs.freed.iter().for_each(|&page| self.unpoison(page));
         for fault in &obs.hint_faults {
             self.unpoison(fault.page);
             self.faults.push(*fault);
@@ -205,7 +208,7 @@ mod tests {
     #[test]
     fn memory_tiering_poisons_slow_pages_once() {
         let mut machine = Machine::two_tiers();
-        machine.born(0..4, 0).born(4..8, 1).born(10..12, 1);
+        machine.allocated(0..4, 0).allocated(4..8, 1).allocated(10..12, 1);
         let mut scanner = scanner("", Tiers::Slow);
         assert_eq!(scan(&mut scanner, SECOND - 1, &mut machine), []);
         assert_eq!(scan(&mut scanner, SECOND, &mut machine), [(4, 4), (10, 2)]);
@@ -222,9 +225,9 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_ends_at_its_size_and_the_next_goes_on() {
+    fn scan_ends_at_its_size_and_resumes() {
         let mut machine = Machine::two_tiers();
-        machine.born(0..10, 1);
+        machine.allocated(0..10, 1);
         let mut scanner = scanner("scan_size = \"16KiB\"", Tiers::All);
         assert_eq!(scan(&mut scanner, SECOND, &mut machine), [(0, 4)]);
         // Ten pages take three scans, so a scan comes every third of a second.
@@ -239,9 +242,9 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_passes_over_no_more_than_eight_times_its_size() {
+    fn scan_skips_eight_times_its_size() {
         let mut machine = Machine::two_tiers();
-        machine.born(0..40, 0).born(40..42, 1);
+        machine.allocated(0..40, 0).allocated(40..42, 1);
         let mut scanner = scanner("scan_size = \"16KiB\"", Tiers::Slow);
         assert_eq!(scan(&mut scanner, SECOND, &mut machine), [], "32 fast pages were passed over");
         assert_eq!(scan(&mut scanner, 2 * SECOND, &mut machine), [(40, 2)]);

@@ -3,7 +3,7 @@
 use crate::bits::PageBits;
 use crate::config::Document;
 use crate::migrate::{MigrationPlan, MoveOutcome};
-use crate::observe::{Born, HintFault, Observation, TenantReading};
+use crate::observe::{Allocated, HintFault, Observation, TenantReading};
 use crate::page::{Attributes, PageKind, PageTable};
 use crate::policy::{PlanContext, Policy};
 use crate::recipe::BuildContext;
@@ -54,20 +54,20 @@ impl Machine {
         Self::new(2)
     }
 
-    pub(crate) fn born(&mut self, pages: Range<u32>, tier: u8) -> &mut Self {
+    pub(crate) fn allocated(&mut self, pages: Range<u32>, tier: u8) -> &mut Self {
         let attributes =
             Attributes { tenant: TenantId(0), tier: TierId(tier), kind: PageKind::Anon, order: 0 };
         self.bear(pages, attributes)
     }
 
-    pub(crate) fn born_huge(&mut self, page: u32, order: u8, tier: u8) -> &mut Self {
+    pub(crate) fn allocated_huge(&mut self, page: u32, order: u8, tier: u8) -> &mut Self {
         let attributes =
             Attributes { tenant: TenantId(0), tier: TierId(tier), kind: PageKind::Anon, order };
         self.bear(page..page + 1, attributes)
     }
 
     /// Pages of another tenant than the first.
-    pub(crate) fn born_of(&mut self, tenant: u16, pages: Range<u32>, tier: u8) -> &mut Self {
+    pub(crate) fn allocated_by(&mut self, tenant: u16, pages: Range<u32>, tier: u8) -> &mut Self {
         let (tenant, tier) = (TenantId(tenant), TierId(tier));
         self.bear(pages, Attributes { tenant, tier, kind: PageKind::Anon, order: 0 })
     }
@@ -75,7 +75,7 @@ impl Machine {
     fn bear(&mut self, pages: Range<u32>, attributes: Attributes) -> &mut Self {
         let tier = attributes.tier.index();
         let count = pages.len() as u32;
-        self.seen.born.push(Born { first: PageId(pages.start), count, attributes });
+        self.seen.allocated.push(Allocated { first: PageId(pages.start), count, attributes });
         for page in pages {
             self.pages.insert(PageId(page), attributes);
             self.free[tier] = self.free[tier] - Pages(self.pages.frames(PageId(page)));
@@ -94,7 +94,7 @@ impl Machine {
     }
 
     /// Carries out a plan and returns its moves.
-    pub(crate) fn carry_out(&mut self, plan: &MigrationPlan) -> Vec<MoveOutcome> {
+    pub(crate) fn execute(&mut self, plan: &MigrationPlan) -> Vec<MoveOutcome> {
         let mut outcomes = Vec::new();
         for m in &plan.moves {
             let from = self.pages.tier(m.page).unwrap();
@@ -159,7 +159,7 @@ impl Driven {
         let mut plan = MigrationPlan::default();
         self.policy.plan(Timestamp(at), &mut machine.context(), &mut plan);
         self.poisoned = plan.poison.iter().map(|r| (r.first.0, r.count)).collect();
-        let outcomes = machine.carry_out(&plan);
+        let outcomes = machine.execute(&plan);
         self.policy.on_outcomes(Timestamp(at), &outcomes, &mut machine.pages);
         plan.moves.iter().map(|m| (m.page.0, m.to.0)).collect()
     }

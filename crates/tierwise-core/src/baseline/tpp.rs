@@ -27,7 +27,7 @@ use crate::baseline::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
 use crate::lru::{End, LruList, LruLists};
 use crate::migrate::{MigrationPlan, MoveOutcome};
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::policy::{PlanContext, Policy};
 use crate::recipe::BuildContext;
@@ -88,8 +88,8 @@ fn demotion_marks(tier: &Tier, scale_factor: u64) -> Marks {
 }
 
 impl Policy for Tpp {
-    fn watch(&self) -> Watch {
-        Watch { reference_bits: true, hint_faults: true, ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { reference_bits: true, hint_faults: true, ..Signals::default() }
     }
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
@@ -134,9 +134,9 @@ mod tests {
     const TPP: &str = "algorithm = \"tpp\"";
 
     #[test]
-    fn the_first_fault_activates_and_the_second_promotes() {
+    fn first_fault_activates_and_second_promotes() {
         let mut driven = Driven::new(TPP);
-        driven.machine.born(0..10, 1);
+        driven.machine.allocated(0..10, 1);
         driven.fault(3, SECOND, SECOND);
         assert_eq!(driven.plan(SECOND), []);
         driven.fault(3, 2 * SECOND, 2 * SECOND);
@@ -145,16 +145,16 @@ mod tests {
     }
 
     #[test]
-    fn demotion_begins_at_its_own_watermark_before_allocation_is_in_need() {
+    fn demotion_starts_before_allocation_runs_short() {
         let mut driven = Driven::new("algorithm = \"tpp\"\ndemote_scale_factor = 1000");
         // 8 of 100 are free: above low (4) and high (6), below a tenth.
-        driven.machine.born(0..92, 0);
+        driven.machine.allocated(0..92, 0);
         assert_eq!(driven.plan(SECOND / 2), [(0, 1), (1, 1)]);
         assert_eq!(driven.plan(SECOND / 2 + 1), [], "10 are free");
     }
 
     #[test]
-    fn the_demotion_watermark_is_two_percent_but_not_below_high() {
+    fn demotion_watermark_is_two_percent_or_high() {
         let driven = Driven::new(TPP);
         let mut tier = driven.machine.topology.tiers[0].clone();
         assert_eq!(demotion_marks(&tier, 200), Marks { wake: Pages(6), stop: Pages(6) });
@@ -163,9 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn promotion_may_go_down_to_the_min_watermark() {
+    fn promotion_may_reach_the_min_watermark() {
         let mut driven = Driven::new(TPP);
-        driven.machine.born(0..97, 0).born(100..110, 1);
+        driven.machine.allocated(0..97, 0).allocated(100..110, 1);
         (0..97).for_each(|page| driven.reference(page));
         for second in 1..=2 {
             driven.fault(100, second * SECOND, second * SECOND);
@@ -177,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn a_demoted_page_that_comes_back_is_counted() {
+    fn returning_demoted_page_is_counted() {
         let mut driven = Driven::new("algorithm = \"tpp\"\ndemote_scale_factor = 1000");
-        driven.machine.born(0..92, 0);
+        driven.machine.allocated(0..92, 0);
         assert_eq!(driven.plan(SECOND / 2)[0], (0, 1));
         assert!(driven.machine.pages.flag(PageId(0), Flag::Demoted));
         driven.fault(0, SECOND, SECOND);

@@ -149,7 +149,7 @@ impl Colours {
         self.holding(tenant).reserved = colours;
         (held..colours).for_each(|_| self.take_colour(tenant));
         for frame in self.holdings[tenant.index()].free.clone() {
-            self.give_back(self.colour(frame));
+            self.restore(self.colour(frame));
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Colours {
         self.used[frame as usize] = false;
         self.pages[colour as usize] -= 1;
         self.list(owner, frame);
-        self.give_back(colour);
+        self.restore(colour);
     }
 
     /// Gives back a colour without pages even if it is reserved: its tenant's pages went elsewhere, and the tenant's reservation
@@ -195,7 +195,7 @@ impl Colours {
         if self.pages[colour as usize] == 0 && holding.reserved > 0 {
             holding.reserved -= 1;
         }
-        self.give_back(colour);
+        self.restore(colour);
     }
 
     fn holding(&mut self, tenant: TenantId) -> &mut Holding {
@@ -220,7 +220,7 @@ impl Colours {
     }
 
     /// Gives a colour back if it has no page and is not reserved.
-    fn give_back(&mut self, colour: u32) {
+    fn restore(&mut self, colour: u32) {
         let Some(owner) = self.owner(colour) else { return };
         let holding = &self.holdings[owner.index()];
         if self.pages[colour as usize] > 0 || holding.colours <= holding.reserved {

@@ -106,7 +106,7 @@ proptest! {
 }
 
 #[test]
-fn a_virtual_machine_keeps_its_colours_without_pages() {
+fn virtual_machine_keeps_colours_without_pages() {
     let (vm, process) = (TenantId(0), TenantId(1));
     let mut colours = Colours::new(4, 2);
     colours.reserve(vm, 3).unwrap();
@@ -127,7 +127,7 @@ fn a_virtual_machine_keeps_its_colours_without_pages() {
 }
 
 #[test]
-fn frames_that_hold_nothing_can_be_freed_and_not_relocated() {
+fn empty_frames_are_freed_not_relocated() {
     let mut colours = Colours::new(4, 2);
     let frame = colours.allocate(TenantId(0), 0).unwrap();
     let other = colours.allocate(TenantId(1), 0).unwrap();

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_says_where_what_and_what_else() {
+    fn every_refusal_names_place_and_alternative() {
         assert_eq!(
             refusal("\nn = 0", |s| s.whole("n", 1..=9).err()),
             "x.toml:2: n: found 0; allowed: a whole number from 1 to 9"

@@ -5,7 +5,7 @@
 //!
 //! let text = "fast_share = 33\nslo_ms = \"20ms\"\n";
 //! let document = Document::parse("x.toml", text).unwrap();
-//! let said = |key, most| document.root().number(key, 0.0..=most).unwrap_err().to_string();
+//! let said = |key, limit| document.root().number(key, 0.0..=limit).unwrap_err().to_string();
 //! assert_eq!(
 //!     said("fast_share", 1.0),
 //!     "x.toml:1: fast_share: found 33; allowed: a number from 0 to 1; did you mean 0.33?"
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_slip_is_not_guessed_at() {
+    fn unlikely_slips_are_not_guessed() {
         let one = 0.0..=1.0;
         for line in ["share = 101", "share = nan", "share = inf", "share = \"much\"", "share = []"]
         {

@@ -53,7 +53,7 @@ const SAMPLE: usize = 1024;
 pub struct AdaptiveInterval {
     base: Duration,
     least: Duration,
-    most: Duration,
+    limit: Duration,
     now: Duration,
     /// Pages promoted since the last scan and not accessed since.
     waiting: Vec<PageId>,
@@ -62,9 +62,9 @@ pub struct AdaptiveInterval {
 
 impl AdaptiveInterval {
     /// Starts at `base`.
-    pub fn new(base: Duration, least: Duration, most: Duration) -> Self {
+    pub fn new(base: Duration, least: Duration, limit: Duration) -> Self {
         let waiting = Vec::with_capacity(SAMPLE);
-        Self { base, least, most, now: base, waiting, promoted: 0 }
+        Self { base, least, limit, now: base, waiting, promoted: 0 }
     }
 
     /// Reads `adaptive_interval`, `min_interval_ms` and `max_interval_ms`; `None` if it is off.
@@ -82,17 +82,17 @@ impl AdaptiveInterval {
         let tenth = Duration::from_millis(100);
         let tenfold = Duration::from_secs(10);
         let least = LruScan::interval(section, "min_interval_ms", tenth.min(base))?;
-        let most = LruScan::interval(section, "max_interval_ms", tenfold.max(base))?;
+        let limit = LruScan::interval(section, "max_interval_ms", tenfold.max(base))?;
         let found = |d: Duration| format!("found {}; allowed: ", d.as_millis());
         if least > base {
             let problem = format!("{}at most interval_ms, {}", found(least), base.as_millis());
             return Err(section.error("min_interval_ms", problem));
         }
-        if most < base {
-            let problem = format!("{}at least interval_ms, {}", found(most), base.as_millis());
+        if limit < base {
+            let problem = format!("{}at least interval_ms, {}", found(limit), base.as_millis());
             return Err(section.error("max_interval_ms", problem));
         }
-        Ok(on.then(|| Self::new(base, least, most)))
+        Ok(on.then(|| Self::new(base, least, limit)))
     }
 
     /// Notes a promotion that succeeded.
@@ -119,7 +119,7 @@ impl AdaptiveInterval {
             (promoted, _) if 2 * accessed >= promoted => self.now / 2,
             _ => self.now * 2,
         };
-        self.now = wanted.clamp(self.least, self.most);
+        self.now = wanted.clamp(self.least, self.limit);
         self.waiting.clear();
         self.promoted = 0;
         self.now

@@ -17,7 +17,7 @@ use super::lru_scan::LruScan;
 use crate::config::{ConfigError, Section};
 use crate::lru::Isolation;
 use crate::migrate::MoveOutcome;
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::policy::PlanContext;
 use crate::recipe::BuildContext;
@@ -72,8 +72,8 @@ fn is_in(scope: Scope, page: PageId, pages: &PageTable) -> bool {
 }
 
 impl Estimator for Clock {
-    fn watch(&self) -> Watch {
-        Watch { reference_bits: true, ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { reference_bits: true, ..Signals::default() }
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -90,7 +90,7 @@ impl Estimator for Clock {
     /// Where a page lies is all that a move changes, and the page table has that.
     fn on_outcomes(&mut self, _: Timestamp, _: &[MoveOutcome], _: &mut PageTable) {}
 
-    fn look(&mut self, _: Timestamp, ctx: &mut PlanContext<'_>) {
+    fn update(&mut self, _: Timestamp, ctx: &mut PlanContext<'_>) {
         let len = ctx.pages.len();
         self.swept = usize::try_from(self.sweep).unwrap_or(usize::MAX).min(len);
         let end = self.hand + self.swept;
@@ -106,14 +106,14 @@ impl Estimator for Clock {
     fn promotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
         let mut taken = Pages(0);
         for entry in self.swept(pages.len()).into_iter().flat_map(Iterator::rev) {
             let page = PageId(entry as u32);
-            if taken >= most {
+            if taken >= limit {
                 return;
             }
             if pages.flag(page, Flag::Referenced)
@@ -131,13 +131,13 @@ impl Estimator for Clock {
     fn demotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
         let tier = scope.tier.index();
         let mut taken = Pages(0);
-        while taken < most && self.passed[tier] < pages.len() {
+        while taken < limit && self.passed[tier] < pages.len() {
             self.passed[tier] += 1;
             let hand = self.victim_hands[tier];
             self.victim_hands[tier] = if hand + 1 < pages.len() { hand + 1 } else { 0 };

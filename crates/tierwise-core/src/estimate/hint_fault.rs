@@ -15,8 +15,8 @@ use std::time::Duration;
 use super::lru_scan::LruScan;
 use crate::config::{ConfigError, Section};
 use crate::lru::{End, LruList, LruLists};
-use crate::migrate::{MoveOutcome, PageRange, Payer};
-use crate::observe::{Observation, Watch};
+use crate::migrate::{ChargeTo, MoveOutcome, PageRange};
+use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::pfra::Pfra;
 use crate::policy::PlanContext;
@@ -36,7 +36,7 @@ pub struct HintFault {
     left: Vec<u64>,
     /// Faulted while active since the last observation.
     candidates: Vec<PageId>,
-    looked: bool,
+    updated: bool,
 }
 
 impl HintFault {
@@ -53,7 +53,7 @@ impl HintFault {
             cursors: Vec::new(),
             left: Vec::new(),
             candidates: Vec::new(),
-            looked: false,
+            updated: false,
         })
     }
 
@@ -103,8 +103,8 @@ impl HintFault {
 }
 
 impl Estimator for HintFault {
-    fn watch(&self) -> Watch {
-        Watch { reference_bits: true, hint_faults: true, ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { reference_bits: true, hint_faults: true, ..Signals::default() }
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -126,12 +126,12 @@ impl Estimator for HintFault {
         }
     }
 
-    fn look(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {
-        self.looked = true;
+    fn update(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {
+        self.updated = true;
     }
 
     fn poison(&mut self, ctx: &PlanContext<'_>, shares: &Shares, out: &mut Vec<PageRange>) {
-        if !std::mem::take(&mut self.looked) {
+        if !std::mem::take(&mut self.updated) {
             return;
         }
         let base = self.scan_size.in_pages(ctx.topology.page_size).0;
@@ -146,14 +146,14 @@ impl Estimator for HintFault {
             (base as f64 * shares.of(id, TierId::FASTEST).promotion).ceil() as u64
         }));
         let end = ctx.pages.len() as u32;
-        let begin = self.cursors.iter().copied().min().unwrap_or(0).min(end);
-        self.sweep(begin, end, true, ctx.pages, out);
+        let start = self.cursors.iter().copied().min().unwrap_or(0).min(end);
+        self.sweep(start, end, true, ctx.pages, out);
         // Whoever has budget left came to the end of its pages: from their beginning, up to where it began.
-        let began = self.cursors.clone();
-        for (left, _) in self.left.iter_mut().zip(&began).filter(|(_, began)| **began == 0) {
+        let started = self.cursors.clone();
+        for (left, _) in self.left.iter_mut().zip(&started).filter(|(_, started)| **started == 0) {
             *left = 0;
         }
-        let last = began.iter().copied().max().unwrap_or(0).min(end);
+        let last = started.iter().copied().max().unwrap_or(0).min(end);
         self.sweep(0, last, false, ctx.pages, out);
         for (cursor, _) in self.cursors.iter_mut().zip(&self.left).filter(|(_, left)| **left > 0) {
             *cursor = 0;
@@ -168,14 +168,14 @@ impl Estimator for HintFault {
         true
     }
 
-    fn promoter(&self) -> Payer {
-        Payer::Application
+    fn promoter(&self) -> ChargeTo {
+        ChargeTo::FaultingThread
     }
 
     fn promotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
@@ -183,7 +183,7 @@ impl Estimator for HintFault {
         for &page in &self.candidates {
             let fits = pages.tier(page) == Some(scope.tier)
                 && scope.tenant.is_none_or(|tenant| tenant == pages.tenant(page));
-            if fits && taken < most && self.lists.lru.isolate(page, pages) {
+            if fits && taken < limit && self.lists.lru.isolate(page, pages) {
                 taken += Pages(pages.frames(page));
                 out.push(page);
             }
@@ -193,15 +193,21 @@ impl Estimator for HintFault {
     fn demotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        self.lists.demotable(scope, most, pages, out);
+        self.lists.demotable(scope, limit, pages, out);
     }
 
-    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
-        self.lists.coldest(scope, most, pages, out);
+    fn coldest(
+        &mut self,
+        scope: Scope,
+        limit: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        self.lists.coldest(scope, limit, pages, out);
     }
 
     fn active(&self, tenant: TenantId) -> Pages {
@@ -242,7 +248,7 @@ mod tests {
         }
 
         fn scan(&mut self) -> Vec<(u32, u32)> {
-            self.estimator.look(Timestamp(0), &mut self.machine.context());
+            self.estimator.update(Timestamp(0), &mut self.machine.context());
             let mut out = Vec::new();
             self.estimator.poison(&self.machine.context(), &self.shares, &mut out);
             out.iter().map(|run| (run.first.0, run.count)).collect()
@@ -258,9 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_goes_on_where_it_ended_and_round() {
+    fn scan_resumes_and_wraps_around() {
         let mut scanned = Scanned::new("16KiB");
-        scanned.machine.born(0..3, 0).born(3..13, 1);
+        scanned.machine.allocated(0..3, 0).allocated(3..13, 1);
         assert_eq!(scanned.scan(), [(3, 4)]);
         assert_eq!(scanned.scan(), [(7, 4)]);
         assert_eq!(scanned.scan(), [(11, 2), (3, 2)]);
@@ -270,7 +276,7 @@ mod tests {
     #[test]
     fn a_slowed_tenant_has_less_scanned() {
         let mut scanned = Scanned::new("32KiB");
-        scanned.machine.born(0..20, 1);
+        scanned.machine.allocated(0..20, 1);
         let slow = Share { promotion: 0.25, ..Share::FREE };
         let tier = TierId::FASTEST;
         scanned.shares.set(Timestamp(0), TenantId(0), tier, slow, Rule::Configured);
@@ -278,9 +284,9 @@ mod tests {
     }
 
     #[test]
-    fn the_second_fault_makes_a_candidate_until_the_next_observation() {
+    fn second_fault_makes_a_candidate_once() {
         let mut scanned = Scanned::new("1MiB");
-        scanned.machine.born(0..4, 1);
+        scanned.machine.allocated(0..4, 1);
         scanned.observe(&[2]);
         assert!(!scanned.estimator.ready());
         scanned.observe(&[2, 3]);

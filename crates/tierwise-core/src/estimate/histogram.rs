@@ -42,7 +42,7 @@ use super::sample_period::SamplePeriod;
 use crate::config::{ConfigError, Section};
 use crate::lru::Isolation;
 use crate::migrate::MoveOutcome;
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::recipe::BuildContext;
@@ -152,7 +152,7 @@ impl Histogram {
     /// What strangers hold of the fast tier is nobody's to have. The headroom is the tier's: it is kept free however little they leave.
     fn take_in_capacity(&mut self, obs: &Observation) {
         if let Some(reading) = obs.tiers.get(TierId::FASTEST.index()) {
-            self.capacity = less_headroom(self.fast).saturating_sub(reading.strangers.0);
+            self.capacity = less_headroom(self.fast).saturating_sub(reading.unmanaged.0);
         }
     }
 
@@ -166,8 +166,8 @@ fn less_headroom(pages: Pages) -> u64 {
 }
 
 impl Estimator for Histogram {
-    fn watch(&self) -> Watch {
-        Watch { sample_period: self.period.now(), ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { sample_period: self.period.now(), ..Signals::default() }
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -176,15 +176,15 @@ impl Estimator for Histogram {
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
-        for page in obs.born.iter().flat_map(|born| born.pages()) {
+        for page in obs.allocated.iter().flat_map(|allocated| allocated.pages()) {
             if pages.tier(page).is_some() {
-                self.bins.begin(page, 2 << self.hot);
+                self.bins.start(page, 2 << self.hot);
             }
         }
         self.take_in_capacity(obs);
         self.period.count(obs.samples.len());
         obs.samples.iter().for_each(|sample| self.sampled(sample.page, pages));
-        for &page in &obs.gone {
+        for &page in &obs.freed {
             if let Some(tier) = pages.tier(page) {
                 self.bins.end(page, tier, pages);
             }
@@ -195,43 +195,49 @@ impl Estimator for Histogram {
         outcomes.iter().for_each(|outcome| self.bins.on_outcome(outcome, pages));
     }
 
-    fn look(&mut self, now: Timestamp, _: &mut PlanContext<'_>) {
+    fn update(&mut self, now: Timestamp, _: &mut PlanContext<'_>) {
         self.period.adjust(now);
     }
 
     fn promotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
         if scope.tier != TierId::FASTEST && self.hot_in(scope.tier) > 0 {
             let hot = self.hot;
             let rank = |page: Binned| (page.seen && page.bin >= hot).then_some(BINS - 1 - page.bin);
-            self.bins.collect(scope, most, rank, &mut self.isolated, pages, out);
+            self.bins.collect(scope, limit, rank, &mut self.isolated, pages, out);
         }
     }
 
     fn demotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
         let warm = self.warm;
         let rank = |page: Binned| (page.bin < warm).then_some(page.bin);
-        let found = self.bins.collect(scope, most, rank, &mut self.isolated, pages, out);
+        let found = self.bins.collect(scope, limit, rank, &mut self.isolated, pages, out);
         let slower = (scope.tier.index() + 1..Topology::MAX_TIERS).map(|tier| TierId(tier as u8));
         let waiting = slower.map(|tier| self.hot_in(tier)).sum();
-        if found.0 < most.0.min(waiting) {
+        if found.0 < limit.0.min(waiting) {
             self.warm = self.hot;
         }
     }
 
-    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
-        self.bins.collect(scope, most, |page| Some(page.bin), &mut self.isolated, pages, out);
+    fn coldest(
+        &mut self,
+        scope: Scope,
+        limit: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        self.bins.collect(scope, limit, |page| Some(page.bin), &mut self.isolated, pages, out);
     }
 
     fn hotness(&self, page: PageId, _: &PageTable) -> Hotness {
@@ -286,13 +292,13 @@ mod tests {
             self.histogram.bins.count(PageId(page))
         }
 
-        fn named(&mut self, demotable: bool, tier: u8, most: u64) -> Vec<u32> {
+        fn named(&mut self, demotable: bool, tier: u8, limit: u64) -> Vec<u32> {
             let (mut out, pages) = (Vec::new(), &mut self.machine.pages);
             let scope = Scope::tier(TierId(tier));
             if demotable {
-                self.histogram.demotable(scope, Pages(most), pages, &mut out);
+                self.histogram.demotable(scope, Pages(limit), pages, &mut out);
             } else {
-                self.histogram.promotable(scope, Pages(most), pages, &mut out);
+                self.histogram.promotable(scope, Pages(limit), pages, &mut out);
             }
             self.histogram.isolated.put_back(&mut self.machine.pages);
             out.iter().map(|page| page.0).collect()
@@ -304,9 +310,9 @@ mod tests {
     /// 60 of bin 9 they would be 120. So the hot pages are those of bin 10 and above, and as 60 is less
     /// than three quarters of 97, bin 9 is warm.
     #[test]
-    fn the_thresholds_are_those_of_the_worked_example() {
+    fn thresholds_match_the_worked_example() {
         let mut sampled = Sampled::new();
-        sampled.machine.born(0..100, 0).born(100..200, 1);
+        sampled.machine.allocated(0..100, 0).allocated(100..200, 1);
         sampled.sample(0..60, 1);
         sampled.sample(60..100, 3);
         sampled.sample(100..120, 7);
@@ -317,9 +323,9 @@ mod tests {
     }
 
     #[test]
-    fn hot_pages_are_promoted_hottest_first_and_cold_ones_demoted_coldest_first() {
+    fn hottest_promote_first_and_coldest_demote_first() {
         let mut sampled = Sampled::new();
-        sampled.machine.born(0..70, 0).born(100..200, 1);
+        sampled.machine.allocated(0..70, 0).allocated(100..200, 1);
         sampled.sample(0..60, 1);
         sampled.sample(100..120, 3);
         sampled.sample(120..140, 7);
@@ -335,9 +341,9 @@ mod tests {
     }
 
     #[test]
-    fn cooling_halves_every_count_and_shifts_every_bin() {
+    fn cooling_halves_counts_and_shifts_bins() {
         let mut sampled = Sampled::new();
-        sampled.machine.born(0..4, 0).born(4..8, 1);
+        sampled.machine.allocated(0..4, 0).allocated(4..8, 1);
         sampled.sample(0..2, 400);
         let before = sampled.histogram.bins.count(PageId(0));
         assert_eq!(sampled.histogram.thresholds().0, 1, "everything fits");
@@ -349,13 +355,13 @@ mod tests {
     }
 
     #[test]
-    fn the_hot_threshold_rises_at_once_and_sinks_by_one_a_cooling() {
+    fn hot_threshold_rises_at_once_sinks_slowly() {
         let mut sampled = Sampled::new();
-        sampled.machine.born(0..100, 0).born(100..200, 1);
+        sampled.machine.allocated(0..100, 0).allocated(100..200, 1);
         sampled.sample(0..99, 10);
         assert_eq!(sampled.histogram.thresholds().0, 13, "99 pages with 5124 do not fit");
         // Half of them are gone; the others fit, but the threshold waits for a cooling.
-        sampled.machine.seen.gone.extend((50..99).map(PageId));
+        sampled.machine.seen.freed.extend((50..99).map(PageId));
         sampled.sample(100..101, 10);
         assert_eq!(sampled.histogram.thresholds().0, 13);
         sampled.sample(100..101, 10);
@@ -366,21 +372,21 @@ mod tests {
 
     /// Of 100 pages strangers hold 60, and 3 are kept free: 37 fit, and 38 do not.
     #[test]
-    fn what_strangers_leave_is_less_the_headroom_of_the_whole_tier() {
+    fn unmanaged_memory_excludes_the_tiers_headroom() {
         for (pages, hot) in [(37, 1), (38, 13)] {
             let mut sampled = Sampled::new();
-            let strangers = TierReading { strangers: Pages(60), ..TierReading::default() };
-            sampled.machine.seen.tiers = vec![strangers];
-            sampled.machine.born(0..pages, 0);
+            let unmanaged = TierReading { unmanaged: Pages(60), ..TierReading::default() };
+            sampled.machine.seen.tiers = vec![unmanaged];
+            sampled.machine.allocated(0..pages, 0);
             sampled.sample(0..pages, 10);
             assert_eq!(sampled.histogram.thresholds().0, hot, "{pages} pages");
         }
     }
 
     #[test]
-    fn a_huge_page_weighs_as_one_of_its_base_pages() {
+    fn huge_page_weighs_one_base_page() {
         let mut sampled = Sampled::new();
-        sampled.machine.born(0..1, 0).born_huge(1, 4, 1);
+        sampled.machine.allocated(0..1, 0).allocated_huge(1, 4, 1);
         sampled.sample(0..2, 1);
         assert_eq!([sampled.count(0), sampled.count(1)], [4 + 512, 4 + 32]);
         assert_eq!(sampled.histogram.bins.of_tier(TierId(1))[5], 16);
@@ -389,13 +395,13 @@ mod tests {
     #[test]
     fn moves_and_ends_keep_the_histogram_exact() {
         let mut sampled = Sampled::new();
-        sampled.machine.born(0..4, 1);
+        sampled.machine.allocated(0..4, 1);
         sampled.sample(0..3, 1);
         let moved =
             MoveOutcome { page: PageId(0), from: Some(TierId(1)), to: TierId(0), result: Ok(()) };
         sampled.machine.pages.set_tier(PageId(0), TierId(0));
         sampled.histogram.on_outcomes(Timestamp(0), &[moved], &mut sampled.machine.pages);
-        sampled.machine.seen.gone.extend([PageId(1), PageId(1), PageId(77)]);
+        sampled.machine.seen.freed.extend([PageId(1), PageId(1), PageId(77)]);
         sampled.sample(0..0, 0);
         assert_eq!(
             (

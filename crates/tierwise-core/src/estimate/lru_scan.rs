@@ -14,7 +14,7 @@ use crate::topology::Topology;
 use crate::units::{PageId, Pages, TenantId, TierId};
 
 /// The longest interval that a recipe may ask for: a day, beyond which nothing adapts to anything.
-const LONGEST: u64 = 24 * 3600 * 1000;
+const MAX_LEN: u64 = 24 * 3600 * 1000;
 
 /// LRU lists that are scanned at an interval.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl LruScan {
         key: &'static str,
         default: Duration,
     ) -> Result<Duration, ConfigError> {
-        section.millis_or(key, default, 1..=LONGEST)
+        section.millis_or(key, default, 1..=MAX_LEN)
     }
 
     /// Births, ends and supervised accesses.
@@ -94,11 +94,11 @@ impl LruScan {
     pub fn coldest(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        let mut left = most;
+        let mut left = limit;
         for list in LruList::ALL {
             for vec in self.lru.vecs_in(scope) {
                 left = left.saturating_sub(self.lru.take_oldest(vec, list, left, pages, out));
@@ -118,11 +118,11 @@ impl LruScan {
     pub fn demotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
         let ratio = self.ratios.get(scope.tier.index()).copied().unwrap_or(1);
-        self.pfra.reclaim(&mut self.lru, scope, most, ratio, pages, out);
+        self.pfra.reclaim(&mut self.lru, scope, limit, ratio, pages, out);
     }
 }

@@ -58,7 +58,7 @@ pub const TABLE: &[StageRow<dyn Estimator>] = &[
     },
     StageRow {
         name: "none",
-        summary: "nothing is looked at and no page is hotter than another",
+        summary: "no page is monitored and none is hotter than another",
         build: |_, _| Ok(Box::new(None)),
     },
     StageRow {

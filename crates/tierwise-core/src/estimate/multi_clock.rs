@@ -3,7 +3,7 @@
 //! several intervals to climb through them (Figure 4, in [`crate::pfra`]), so that the promote list
 //! holds what is accessed both recently and often.
 //!
-//! `kpromoted` is [`Estimator::look`] and the selector "promote-list" together: each run scans the
+//! `kpromoted` is [`Estimator::update`] and the selector "promote-list" together: each run scans the
 //! lists and promotes all that then is in the promote lists (section III-B).
 //!
 //! Parameters: `interval_ms` (1000) and `scan_pages` (1024 on each list), both section V-C. Two
@@ -20,7 +20,7 @@ use super::lru_scan::LruScan;
 use crate::config::{ConfigError, Section};
 use crate::lru::{End, LruList, LruLists};
 use crate::migrate::{FailReason, MoveOutcome};
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::pfra::Pfra;
 use crate::policy::PlanContext;
@@ -30,7 +30,7 @@ use crate::units::{Hotness, PageId, Pages, TenantId, Timestamp};
 
 /// The most accesses that being written may be worth: with three, one interval takes a page from
 /// inactive to the promote list, and more could change nothing.
-const MOST_DIRTY_WEIGHT: u64 = 3;
+const MAX_DIRTY_WEIGHT: u64 = 3;
 
 /// Three lists, scanned at an interval.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl MultiClock {
     /// # Errors
     /// A parameter outside what is allowed.
     pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
-        let dirty_weight = section.whole_or("dirty_weight", 0, 0..=MOST_DIRTY_WEIGHT)? as u32;
+        let dirty_weight = section.whole_or("dirty_weight", 0, 0..=MAX_DIRTY_WEIGHT)? as u32;
         let interval = LruScan::interval(section, "interval_ms", LruScan::INTERVAL)?;
         Ok(Self {
             interval,
@@ -62,11 +62,11 @@ impl MultiClock {
 }
 
 impl Estimator for MultiClock {
-    fn watch(&self) -> Watch {
-        Watch {
+    fn signals(&self) -> Signals {
+        Signals {
             reference_bits: true,
             dirty_bits: self.lists.pfra.dirty_weight > 0,
-            ..Watch::default()
+            ..Signals::default()
         }
     }
 
@@ -104,7 +104,7 @@ impl Estimator for MultiClock {
         }
     }
 
-    fn look(&mut self, _: Timestamp, ctx: &mut PlanContext<'_>) {
+    fn update(&mut self, _: Timestamp, ctx: &mut PlanContext<'_>) {
         let climbed = self.lists.scan(ctx.pages);
         if let Some(adaptive) = &mut self.adaptive {
             self.interval = adaptive.next(climbed);
@@ -115,11 +115,11 @@ impl Estimator for MultiClock {
     fn promotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        let mut left = most;
+        let mut left = limit;
         for vec in self.lists.lru.vecs_in(scope) {
             let taken = self.lists.lru.take_newest(vec, LruList::Promote, left, pages, out);
             left = left.saturating_sub(taken);
@@ -129,15 +129,21 @@ impl Estimator for MultiClock {
     fn demotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        self.lists.demotable(scope, most, pages, out);
+        self.lists.demotable(scope, limit, pages, out);
     }
 
-    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
-        self.lists.coldest(scope, most, pages, out);
+    fn coldest(
+        &mut self,
+        scope: Scope,
+        limit: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        self.lists.coldest(scope, limit, pages, out);
     }
 
     fn active(&self, tenant: TenantId) -> Pages {

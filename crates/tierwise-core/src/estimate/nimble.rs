@@ -11,7 +11,7 @@ use super::lru_scan::LruScan;
 use crate::config::{ConfigError, Section};
 use crate::lru::{End, LruList, LruLists};
 use crate::migrate::MoveOutcome;
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::pfra::Pfra;
 use crate::policy::PlanContext;
@@ -45,8 +45,8 @@ impl Nimble {
 }
 
 impl Estimator for Nimble {
-    fn watch(&self) -> Watch {
-        Watch { reference_bits: true, ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { reference_bits: true, ..Signals::default() }
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -69,7 +69,7 @@ impl Estimator for Nimble {
         }
     }
 
-    fn look(&mut self, _: Timestamp, ctx: &mut PlanContext<'_>) {
+    fn update(&mut self, _: Timestamp, ctx: &mut PlanContext<'_>) {
         self.lists.scan(ctx.pages);
     }
 
@@ -77,11 +77,11 @@ impl Estimator for Nimble {
     fn promotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        let mut left = most;
+        let mut left = limit;
         for vec in self.lists.lru.vecs_in(scope) {
             let taken = self.lists.lru.take_newest(vec, LruList::Active, left, pages, out);
             left = left.saturating_sub(taken);
@@ -91,15 +91,21 @@ impl Estimator for Nimble {
     fn demotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        self.lists.demotable(scope, most, pages, out);
+        self.lists.demotable(scope, limit, pages, out);
     }
 
-    fn coldest(&mut self, scope: Scope, most: Pages, pages: &mut PageTable, out: &mut Vec<PageId>) {
-        self.lists.coldest(scope, most, pages, out);
+    fn coldest(
+        &mut self,
+        scope: Scope,
+        limit: Pages,
+        pages: &mut PageTable,
+        out: &mut Vec<PageId>,
+    ) {
+        self.lists.coldest(scope, limit, pages, out);
     }
 
     fn active(&self, tenant: TenantId) -> Pages {

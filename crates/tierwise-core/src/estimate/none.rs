@@ -1,9 +1,9 @@
-//! No estimate: nothing is looked at and no page is hotter than another.
+//! No estimate: no page is monitored and none is hotter than another.
 
 use std::time::Duration;
 
 use crate::migrate::MoveOutcome;
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::stage::{Estimator, Scope};
@@ -14,8 +14,8 @@ use crate::units::{Hotness, PageId, Pages, Timestamp};
 pub struct None;
 
 impl Estimator for None {
-    fn watch(&self) -> Watch {
-        Watch::default()
+    fn signals(&self) -> Signals {
+        Signals::default()
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -26,7 +26,7 @@ impl Estimator for None {
 
     fn on_outcomes(&mut self, _: Timestamp, _: &[MoveOutcome], _: &mut PageTable) {}
 
-    fn look(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {}
+    fn update(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {}
 
     fn promotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
 

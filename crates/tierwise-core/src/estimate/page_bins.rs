@@ -66,7 +66,7 @@ impl PageBins {
     }
 
     /// A page begins, with a count and in no bin. One that is in the histogram already stays.
-    pub(super) fn begin(&mut self, page: PageId, count: u32) {
+    pub(super) fn start(&mut self, page: PageId, count: u32) {
         if !self.is_seen(page) {
             *self.slot(page) = UNSEEN | count;
         }
@@ -130,11 +130,11 @@ impl PageBins {
     }
 
     /// Adds the pages of a scope that have a rank, lowest rank first, until their base pages reach
-    /// `most`. Returns the base pages added. Two passes in memory order, and no list to keep.
+    /// `limit`. Returns the base pages added. Two passes in memory order, and no list to keep.
     pub(super) fn collect(
         &self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         rank: impl Fn(Binned) -> Option<usize>,
         isolated: &mut Isolation,
         pages: &mut PageTable,
@@ -156,7 +156,7 @@ impl PageBins {
             }
         }
         // What is left to take of each rank.
-        let mut left = most.0;
+        let mut left = limit.0;
         for frames in &mut ranks {
             let take = left.min(*frames);
             left -= take;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::config::{ConfigError, Section};
 use crate::migrate::MoveOutcome;
-use crate::observe::{Observation, RegionWatch, Watch};
+use crate::observe::{DamonAttrs, Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::stage::{Estimator, Scope};
@@ -17,7 +17,7 @@ use crate::units::{Hotness, PageId, Pages, Timestamp};
 /// The estimator.
 #[derive(Debug, Clone)]
 pub struct RegionCounts {
-    watch: RegionWatch,
+    signals: DamonAttrs,
     /// By page: samples of its region that were found accessed.
     counts: Vec<u32>,
 }
@@ -31,14 +31,14 @@ impl RegionCounts {
         let sampling = section.millis_or("sampling_ms", Duration::from_millis(5), 1..=10_000)?;
         let aggregation =
             section.millis_or("aggregation_ms", Duration::from_secs(10), 1..=3_600_000)?;
-        let watch = RegionWatch { sampling, aggregation, ..RegionWatch::default() };
-        Ok(Self { watch, counts: Vec::new() })
+        let signals = DamonAttrs { sampling, aggregation, ..DamonAttrs::default() };
+        Ok(Self { signals, counts: Vec::new() })
     }
 }
 
 impl Estimator for RegionCounts {
-    fn watch(&self) -> Watch {
-        Watch { regions: Some(self.watch), ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { regions: Some(self.signals), ..Signals::default() }
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -61,7 +61,7 @@ impl Estimator for RegionCounts {
 
     fn on_outcomes(&mut self, _: Timestamp, _: &[MoveOutcome], _: &mut PageTable) {}
 
-    fn look(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {}
+    fn update(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {}
 
     fn promotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
 

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_period_follows_the_quota_within_its_bounds() {
+    fn sample_period_follows_quota_within_bounds() {
         let mut period = SamplePeriod::read(&Section::empty()).unwrap();
         assert_eq!(period.now(), 200);
 

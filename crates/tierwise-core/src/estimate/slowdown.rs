@@ -29,7 +29,7 @@
 //! let seen = slowdown.update(0, &read, 1000).unwrap();
 //! assert_eq!((seen.miss_ratio, seen.mpki), (0.5, 10.0));
 //! assert!(seen.is_outlier);
-//! assert_eq!(seen.misses_a_page, 10.0); // 10,000 misses, 1,000 managed pages
+//! assert_eq!(seen.misses_per_page, 10.0); // 10,000 misses, 1,000 managed pages
 //! ```
 
 use crate::observe::Counters;
@@ -106,13 +106,13 @@ impl Classifier for RatioOnly {
 
 /// What is estimated of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Seen {
+pub struct AccessReport {
     /// Share of its memory requests that slow memory served.
     pub miss_ratio: f64,
     /// Those in a thousand instructions.
     pub mpki: f64,
     /// Those of one interval to each page that it has in the managed tier: the average miss count of listing 1.
-    pub misses_a_page: f64,
+    pub misses_per_page: f64,
     /// Whether it is slowed down by more than the threshold.
     pub is_outlier: bool,
 }
@@ -146,7 +146,12 @@ impl Slowdown {
 
     /// Takes in what was counted of a tenant in an interval, while it had so many pages in the managed tier. `None` if it did
     /// nothing yet that could be judged.
-    pub fn update(&mut self, tenant: usize, read: &Counters, managed_pages: u64) -> Option<Seen> {
+    pub fn update(
+        &mut self,
+        tenant: usize,
+        read: &Counters,
+        managed_pages: u64,
+    ) -> Option<AccessReport> {
         if self.tenants.len() <= tenant {
             self.tenants.resize(tenant + 1, None);
         }
@@ -179,11 +184,11 @@ impl Slowdown {
         Metrics { features, miss_ratio, misses }
     }
 
-    fn judge(&self, metrics: &Metrics, managed_pages: u64) -> Seen {
-        Seen {
+    fn judge(&self, metrics: &Metrics, managed_pages: u64) -> AccessReport {
+        AccessReport {
             miss_ratio: metrics.miss_ratio,
             mpki: metrics.features[0],
-            misses_a_page: metrics.misses / managed_pages.max(1) as f64,
+            misses_per_page: metrics.misses / managed_pages.max(1) as f64,
             is_outlier: self.classifier.is_outlier(&metrics.features.map(|f| f as f32)),
         }
     }
@@ -213,20 +218,20 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_smoothed_with_a_fifth_of_the_new() {
+    fn metrics_smooth_with_a_fifth() {
         let mut slowdown = Slowdown::new(Box::new(RatioOnly::new(FIT)), 0.2);
         let first = slowdown.update(3, &read(100.0, 1000.0), 10).unwrap();
         assert_eq!((first.mpki, first.is_outlier), (0.0, false));
         // A ratio of one half for one interval is a tenth; 500 misses are 100.
         let second = slowdown.update(3, &read(200.0, 1000.0), 10).unwrap();
         assert!((second.miss_ratio - 0.1).abs() < 1e-12);
-        assert!((second.misses_a_page - 10.0).abs() < 1e-12);
+        assert!((second.misses_per_page - 10.0).abs() < 1e-12);
         slowdown.forget(3);
         assert_eq!(slowdown.update(3, &read(200.0, 1000.0), 10).unwrap().miss_ratio, 0.5);
     }
 
     #[test]
-    fn a_tenant_that_did_nothing_is_not_judged() {
+    fn idle_tenant_is_not_judged() {
         let mut slowdown = Slowdown::new(Box::new(RatioOnly::new(FIT)), 0.2);
         assert_eq!(slowdown.update(0, &Counters::default(), 10), None);
         let broken = Counters { l3_miss_ns: f64::NAN, ..read(0.0, 1.0) };
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_beyond_the_line_are_held_at_its_ends() {
+    fn latencies_clamp_to_the_lines_ends() {
         assert_eq!([0.0, 100.0, 250.0, 900.0].map(|ns| FIT.miss_ratio(ns)), [0.0, 0.0, 0.75, 1.0]);
         assert_eq!(LatencyFit { slope: 0.0, ..FIT }.miss_ratio(500.0), 0.0);
     }

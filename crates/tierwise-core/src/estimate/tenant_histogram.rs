@@ -40,7 +40,7 @@ use crate::config::{ConfigError, Section};
 use crate::lists::{ListId, PageLists};
 use crate::lru::Isolation;
 use crate::migrate::MoveOutcome;
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::policy::PlanContext;
 use crate::stage::{Estimator, Scope, Ticker};
@@ -71,7 +71,7 @@ pub struct TenantHistogram {
     interval: Duration,
     ageing: Ticker,
     /// Somebody looked at memory since the last ageing.
-    looked: bool,
+    updated: bool,
     ticks: bool,
     period: SamplePeriod,
     isolated: Isolation,
@@ -95,7 +95,7 @@ impl TenantHistogram {
             tenants: 0,
             interval: section.millis_or("interval_ms", Duration::from_millis(500), 1..=60_000)?,
             ageing: Ticker::new(Some(ageing)),
-            looked: false,
+            updated: false,
             ticks: false,
             period: SamplePeriod::read(section)?,
             isolated: Isolation::default(),
@@ -123,7 +123,7 @@ impl TenantHistogram {
         Self::bin(self.count(page), pages.order(page))
     }
 
-    fn begin(&mut self, page: PageId, pages: &PageTable) {
+    fn start(&mut self, page: PageId, pages: &PageTable) {
         let Some(tier) = pages.tier(page) else { return };
         if self.lists.contains(page) {
             return;
@@ -173,18 +173,18 @@ impl TenantHistogram {
         }
     }
 
-    /// Names pages of one list, the newest or the oldest first, until `most` base pages are named.
+    /// Names pages of one list, the newest or the oldest first, until `limit` base pages are named.
     fn name(
         &mut self,
         list: ListId,
         newest_first: bool,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) -> Pages {
         let mut named = Pages(0);
         let mut at = if newest_first { self.lists.newest(list) } else { self.lists.tail(list) };
-        while let Some(page) = at.filter(|_| named < most) {
+        while let Some(page) = at.filter(|_| named < limit) {
             if !pages.flag(page, Flag::Isolated) {
                 self.isolated.take(page, pages);
                 named += Pages(pages.frames(page));
@@ -201,7 +201,7 @@ impl TenantHistogram {
         scope: Scope,
         bins: impl Iterator<Item = usize>,
         newest_first: bool,
-        mut most: Pages,
+        mut limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
@@ -211,12 +211,12 @@ impl TenantHistogram {
         };
         for bin in bins {
             for tenant in tenants.clone() {
-                if most == Pages(0) {
+                if limit == Pages(0) {
                     return;
                 }
                 let list = list(TenantId(tenant), scope.tier, bin);
-                let named = self.name(list, newest_first, most, pages, out);
-                most = most.saturating_sub(named);
+                let named = self.name(list, newest_first, limit, pages, out);
+                limit = limit.saturating_sub(named);
             }
         }
     }
@@ -229,8 +229,8 @@ fn list(tenant: TenantId, tier: TierId, bin: usize) -> ListId {
 }
 
 impl Estimator for TenantHistogram {
-    fn watch(&self) -> Watch {
-        Watch { sample_period: self.period.now(), ..Watch::default() }
+    fn signals(&self) -> Signals {
+        Signals { sample_period: self.period.now(), ..Signals::default() }
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -239,19 +239,19 @@ impl Estimator for TenantHistogram {
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
-        self.looked |= !obs.bits_unread;
+        self.updated |= !obs.bits_unread;
         if !obs.samples.is_empty() {
             self.ticks = obs.samples_are_ticks;
         }
-        for page in obs.born.iter().flat_map(|born| born.pages()) {
-            self.begin(page, pages);
+        for page in obs.allocated.iter().flat_map(|allocated| allocated.pages()) {
+            self.start(page, pages);
         }
         self.period.count(obs.samples.len());
         for sample in &obs.samples {
             let count = self.count(sample.page).saturating_add(1);
             self.recount(sample.page, count, pages);
         }
-        for &page in &obs.gone {
+        for &page in &obs.freed {
             if let Some(tier) = pages.tier(page)
                 && self.lists.contains(page)
             {
@@ -271,9 +271,9 @@ impl Estimator for TenantHistogram {
         }
     }
 
-    fn look(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>) {
+    fn update(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>) {
         self.period.adjust(now);
-        if self.ageing.take(now) && std::mem::take(&mut self.looked) {
+        if self.ageing.take(now) && std::mem::take(&mut self.updated) {
             self.age(ctx.pages);
         }
     }
@@ -281,21 +281,21 @@ impl Estimator for TenantHistogram {
     fn promotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        self.collect(scope, (1..BINS).rev(), true, most, pages, out);
+        self.collect(scope, (1..BINS).rev(), true, limit, pages, out);
     }
 
     fn demotable(
         &mut self,
         scope: Scope,
-        most: Pages,
+        limit: Pages,
         pages: &mut PageTable,
         out: &mut Vec<PageId>,
     ) {
-        self.collect(scope, 0..BINS, false, most, pages, out);
+        self.collect(scope, 0..BINS, false, limit, pages, out);
     }
 
     /// The page's bin; of ticks, the root of its count, and in the fastest tier what ticks cannot tell beside.
@@ -355,7 +355,7 @@ mod tests {
 
         fn look_at_seconds(&mut self, seconds: u64) {
             let (histogram, machine) = (&mut self.histogram, &mut self.machine);
-            histogram.look(Timestamp(seconds * 1_000_000_000), &mut machine.context());
+            histogram.update(Timestamp(seconds * 1_000_000_000), &mut machine.context());
         }
 
         /// Base pages by bin of base pages: without samples, with 1, with 2 or 3, with 4 to 7.
@@ -364,13 +364,13 @@ mod tests {
             [all[0].0, all[10].0, all[11].0, all[12].0]
         }
 
-        fn named(&mut self, promotable: bool, tenant: u16, tier: u8, most: u64) -> Vec<u32> {
+        fn named(&mut self, promotable: bool, tenant: u16, tier: u8, limit: u64) -> Vec<u32> {
             let (mut out, pages) = (Vec::new(), &mut self.machine.pages);
             let scope = Scope { tier: TierId(tier), tenant: Some(TenantId(tenant)) };
             if promotable {
-                self.histogram.promotable(scope, Pages(most), pages, &mut out);
+                self.histogram.promotable(scope, Pages(limit), pages, &mut out);
             } else {
-                self.histogram.demotable(scope, Pages(most), pages, &mut out);
+                self.histogram.demotable(scope, Pages(limit), pages, &mut out);
             }
             out.iter().map(|page| page.0).collect()
         }
@@ -380,8 +380,8 @@ mod tests {
     /// sample and 2 have three; of its 10 slow ones 1 has five.
     fn two_tenants() -> Sampled {
         let mut sampled = Sampled::new("ageing_interval_ms = 1000");
-        sampled.machine.born_of(0, 0..10, 0).born_of(0, 10..20, 1);
-        sampled.machine.born_of(1, 20..30, 0).born_of(1, 30..40, 1);
+        sampled.machine.allocated_by(0, 0..10, 0).allocated_by(0, 10..20, 1);
+        sampled.machine.allocated_by(1, 20..30, 0).allocated_by(1, 30..40, 1);
         sampled.sample(0..4, 1);
         sampled.sample(4..6, 3);
         sampled.sample(10..11, 5);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tenant_has_a_histogram_a_tier_and_one_of_all() {
+    fn each_tenant_has_histograms_per_tier() {
         let sampled = two_tenants();
         assert_eq!(sampled.bins(0, 0), [4, 4, 2, 0]);
         assert_eq!(sampled.bins(0, 1), [9, 0, 0, 1]);
@@ -403,19 +403,19 @@ mod tests {
     }
 
     #[test]
-    fn ageing_halves_every_count_and_all_pages_sink_by_a_bin() {
+    fn ageing_halves_counts_and_sinks_bins() {
         let mut sampled = two_tenants();
         let (histogram, machine) = (&mut sampled.histogram, &mut sampled.machine);
-        histogram.look(Timestamp(999_999_999), &mut machine.context());
+        histogram.update(Timestamp(999_999_999), &mut machine.context());
         assert_eq!(sampled.bins(0, 0), [4, 4, 2, 0]);
         let (histogram, machine) = (&mut sampled.histogram, &mut sampled.machine);
-        histogram.look(Timestamp(1_000_000_000), &mut machine.context());
+        histogram.update(Timestamp(1_000_000_000), &mut machine.context());
         assert_eq!(sampled.bins(0, 0), [8, 2, 0, 0]);
         assert_eq!(sampled.bins(0, 1), [9, 0, 1, 0]);
     }
 
     #[test]
-    fn an_interval_in_which_nobody_looked_ages_nothing() {
+    fn unmonitored_interval_ages_nothing() {
         let mut sampled = two_tenants();
         sampled.look_at_seconds(1);
         let aged = sampled.bins(0, 0);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn where_samples_are_ticks_a_fast_page_makes_way_for_what_is_no_chance() {
+    fn tick_samples_ignore_differences_by_chance() {
         let mut sampled = two_tenants();
         let hotness = |s: &Sampled, page| s.histogram.hotness(PageId(page), &s.machine.pages);
         // Page 4 is fast and has three samples; page 10 is slow and has five, a bin more.
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_bin_is_promoted_first_and_the_lowest_demoted_first() {
+    fn highest_bin_promotes_and_lowest_demotes_first() {
         let mut sampled = two_tenants();
         assert_eq!(sampled.named(true, 0, 1, 9), [10], "the other nine no sample named");
         assert_eq!(sampled.named(true, 1, 1, 2).len(), 2);
@@ -463,13 +463,13 @@ mod tests {
         sampled.machine.pages.set_tier(PageId(10), TierId(0));
         sampled.histogram.on_outcomes(Timestamp(0), &[moved], &mut sampled.machine.pages);
         assert_eq!((sampled.bins(0, 0), sampled.bins(0, 1)), ([4, 4, 2, 1], [9, 0, 0, 0]));
-        sampled.machine.seen.gone.extend([PageId(4), PageId(4), PageId(77)]);
+        sampled.machine.seen.freed.extend([PageId(4), PageId(4), PageId(77)]);
         sampled.sample(0..0, 0);
         assert_eq!(sampled.bins(0, 0), [4, 4, 1, 1]);
     }
 
     #[test]
-    fn a_page_costs_fourteen_bytes_with_the_page_tables() {
+    fn page_costs_fourteen_bytes_with_tables() {
         assert_eq!(TenantHistogram::BYTES_PER_PAGE + PageTable::BYTES_PER_PAGE, 14);
     }
 }

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use crate::config::{ConfigError, Section};
-use crate::estimate::slowdown::{Classifier, LatencyFit, RatioOnly, Seen, Slowdown};
-use crate::observe::{Counters, Observation, Watch};
+use crate::estimate::slowdown::{AccessReport, Classifier, LatencyFit, RatioOnly, Slowdown};
+use crate::observe::{Counters, Observation, Signals};
 use crate::policy::PlanContext;
 use crate::reason::Rule;
 use crate::recipe::BuildContext;
@@ -33,7 +33,7 @@ pub struct Member {
     /// Of it, what is dedicated, or is to be.
     pub dedicated: u64,
     /// What is estimated of it.
-    pub seen: Seen,
+    pub seen: AccessReport,
 }
 
 /// Takes part in all decisions: reads counters, knows who is new.
@@ -76,8 +76,8 @@ impl Dedicated {
         })
     }
 
-    pub(super) fn watch() -> Watch {
-        Watch { counters: true, flat_memory: true, ..Watch::default() }
+    pub(super) fn signals() -> Signals {
+        Signals { counters: true, flat_memory: true, ..Signals::default() }
     }
 
     /// Adds up what was counted since the last decision.
@@ -92,7 +92,7 @@ impl Dedicated {
 
     /// Who takes part in this decision, with what is estimated of each, newcomers evened out. Those that have ended are not
     /// among them.
-    pub(super) fn begin(&mut self, ctx: &PlanContext<'_>) {
+    pub(super) fn start(&mut self, ctx: &PlanContext<'_>) {
         self.members.clear();
         self.known.resize(ctx.tenants.len().max(self.known.len()), false);
         let mut newcomers = Vec::new();
@@ -149,7 +149,7 @@ fn memories(topology: &Topology) -> LatencyFit {
 }
 
 fn classifier(model: &str, ctx: &BuildContext<'_>) -> Result<Box<dyn Classifier>, String> {
-    let learning = ctx.learning.ok_or("nobody here can run a model")?;
+    let learning = ctx.learning.ok_or("no learner of this program can run a model")?;
     let classifier = learning.classifier(model)?;
     let (its, ours) = (classifier.fit(), memories(ctx.topology));
     let differ = |its: f64, ours: f64| (its - ours).abs() > SAME_MACHINE * ours;
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn member(tenant: u16, pages: u64, dedicated: u64) -> Member {
-        Member { tenant: TenantId(tenant), pages, dedicated, seen: Seen::default() }
+        Member { tenant: TenantId(tenant), pages, dedicated, seen: AccessReport::default() }
     }
 
     fn dedicated(members: &[Member]) -> Vec<u64> {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_gets_the_systems_share_from_all_others_equally() {
+    fn newcomer_gets_equal_parts_from_all() {
         let mut members = [member(0, 300, 100), member(1, 900, 300), member(2, 300, 0)];
         welcome(&mut members, 2, 1.0 / 3.0);
         assert_eq!(dedicated(&members), [50, 250, 100]);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_with_too_much_gives_it_to_all_others_equally() {
+    fn newcomers_surplus_goes_to_all_equally() {
         let mut members = [member(0, 300, 100), member(1, 900, 300), member(2, 300, 201)];
         welcome(&mut members, 2, 1.0 / 3.0);
         assert_eq!(dedicated(&members), [151, 350, 100]);

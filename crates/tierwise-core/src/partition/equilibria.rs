@@ -38,14 +38,14 @@ use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Pages, TenantId, TierId, Timestamp};
 
 /// The least that is left of a tenant's promotion rate above its floor (section IV-E).
-const LEAST: f64 = 1.0 / 16.0;
+const MIN: f64 = 1.0 / 16.0;
 
 /// Equation 2 of Equilibria: the part of its rate at which a tenant above its floor promotes.
 pub fn promotion_rate(usage: Pages, floor: Pages) -> f64 {
     if usage <= floor {
         return 1.0;
     }
-    (floor.0 as f64 / usage.0 as f64).powi(4).max(LEAST)
+    (floor.0 as f64 / usage.0 as f64).powi(4).max(MIN)
 }
 
 /// The partitioner.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::dedicated::{Dedicated, Member};
 use crate::config::{ConfigError, Section};
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::reason::Rule;
@@ -67,8 +67,8 @@ pub fn share_by_credits(asks: &mut [Ask], capacity: u64, unit: u64) -> Vec<u64> 
     let all = asks.iter().zip(&got).enumerate();
     let mut borrowers: BinaryHeap<_> = all.filter_map(|(i, (a, &got))| place(i, a, got)).collect();
     while let Some((_, Reverse(i))) = borrowers.pop().filter(|_| left > 0) {
-        let most = lacks(&asks[i], got[i]).min(left).min(asks[i].credits as u64);
-        let pages = unit.max(1).min(most);
+        let limit = lacks(&asks[i], got[i]).min(left).min(asks[i].credits as u64);
+        let pages = unit.max(1).min(limit);
         got[i] += pages;
         left -= pages;
         asks[i].credits -= pages as f64;
@@ -141,8 +141,8 @@ impl Karma {
         let capacity: u64 = members.iter().map(|m| m.dedicated).sum();
         let pages: u64 = members.iter().map(|m| m.pages).sum();
         let fair = |m: &Member| m.pages as f64 * capacity as f64 / pages.max(1) as f64;
-        let most = members.iter().map(|m| m.tenant.index() + 1).max().unwrap_or(0);
-        self.credits.resize(most.max(self.credits.len()), 0.0);
+        let limit = members.iter().map(|m| m.tenant.index() + 1).max().unwrap_or(0);
+        self.credits.resize(limit.max(self.credits.len()), 0.0);
         let (credits, guaranteed, ratio) = (&self.credits, self.guaranteed, self.common.step_ratio);
         let ask = |m: &Member| {
             let step = (m.pages as f64 * ratio) as u64;
@@ -183,8 +183,8 @@ fn keep(members: &[Member], asks: &[Ask], got: &mut [u64], capacity: u64) {
 }
 
 impl Partitioner for Karma {
-    fn watch(&self) -> Watch {
-        Dedicated::watch()
+    fn signals(&self) -> Signals {
+        Dedicated::signals()
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -202,7 +202,7 @@ impl Partitioner for Karma {
         _: &dyn Estimator,
         shares: &mut Shares,
     ) {
-        self.common.begin(ctx);
+        self.common.start(ctx);
         self.round();
         let credits = |m: &Member| self.credits[m.tenant.index()];
         self.common.end(now, shares, |m| Rule::Credited {
@@ -226,14 +226,14 @@ mod tests {
     /// Worked by hand: 2 lends its 60 guaranteed pages, which 1 borrows and pays for; the shared 40 cost as much and
     /// nobody earns them.
     #[test]
-    fn lenders_earn_what_borrowers_pay_of_their_guaranteed_part() {
+    fn lenders_earn_what_borrowers_pay() {
         let mut asks = [ask(60, 160, 200.0), ask(60, 0, 5.0)];
         assert_eq!(share_by_credits(&mut asks, 160, 1), [160, 0]);
         assert_eq!([asks[0].credits, asks[1].credits], [100.0, 65.0]);
     }
 
     #[test]
-    fn who_has_no_credits_gets_its_guaranteed_part_only() {
+    fn tenant_without_credits_gets_guaranteed_part() {
         let mut asks = [ask(60, 160, 0.0), ask(60, 0, 0.0)];
         assert_eq!(share_by_credits(&mut asks, 160, 1), [60, 0]);
     }
@@ -242,7 +242,7 @@ mod tests {
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2), ..ProptestConfig::default() })]
 
         #[test]
-        fn nobody_gets_more_than_it_wants_and_all_get_no_more_than_there_is(
+        fn allocation_exceeds_neither_demand_nor_supply(
             asks in prop::collection::vec((0u64..50, 0u64..300, 0.0f64..200.0), 1..12),
             spare in 0u64..500,
             unit in 1u64..20,

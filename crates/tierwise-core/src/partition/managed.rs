@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::config::{ConfigError, Section};
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::stage::{Estimator, Partitioner, Shares};
@@ -14,7 +14,7 @@ use crate::units::Timestamp;
 /// Writes no shares, and runs on such a machine only.
 #[derive(Debug, Clone, Copy)]
 pub struct Managed {
-    watch: Watch,
+    signals: Signals,
 }
 
 impl Managed {
@@ -23,16 +23,16 @@ impl Managed {
     /// # Errors
     /// Another mode.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
-        let flat = Watch { flat_memory: true, ..Watch::default() };
-        let two_level = Watch { two_level: true, ..Watch::default() };
-        let watch = section.choice_or("mode", flat, &[("flat", flat), ("2lm", two_level)])?;
-        Ok(Self { watch })
+        let flat = Signals { flat_memory: true, ..Signals::default() };
+        let two_level = Signals { two_level: true, ..Signals::default() };
+        let signals = section.choice_or("mode", flat, &[("flat", flat), ("2lm", two_level)])?;
+        Ok(Self { signals })
     }
 }
 
 impl Partitioner for Managed {
-    fn watch(&self) -> Watch {
-        self.watch
+    fn signals(&self) -> Signals {
+        self.signals
     }
 
     fn interval(&self) -> Option<Duration> {

@@ -7,15 +7,15 @@
 //! then from the next; then the next outlier borrows.
 //!
 //! ```
-//! use tierwise_core::estimate::slowdown::Seen;
+//! use tierwise_core::estimate::slowdown::AccessReport;
 //! use tierwise_core::partition::{Member, lend};
 //! use tierwise_core::units::TenantId;
 //!
-//! let member = |tenant, misses_a_page, is_outlier| Member {
+//! let member = |tenant, misses_per_page, is_outlier| Member {
 //!     tenant: TenantId(tenant),
 //!     pages: 1000,
 //!     dedicated: 330,
-//!     seen: Seen { misses_a_page, is_outlier, ..Seen::default() },
+//!     seen: AccessReport { misses_per_page, is_outlier, ..AccessReport::default() },
 //! };
 //! let mut members = [member(0, 9.0, true), member(1, 0.5, false), member(2, 0.1, false)];
 //! lend(&mut members, 0.1);
@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use super::dedicated::{Dedicated, Member};
 use crate::config::{ConfigError, Section};
-use crate::observe::{Observation, Watch};
+use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::recipe::BuildContext;
@@ -45,7 +45,7 @@ use crate::units::Timestamp;
 pub fn lend(members: &mut [Member], step_ratio: f64) {
     members.sort_by(|a, b| {
         let outlier = a.seen.is_outlier.cmp(&b.seen.is_outlier);
-        let misses = a.seen.misses_a_page.total_cmp(&b.seen.misses_a_page);
+        let misses = a.seen.misses_per_page.total_cmp(&b.seen.misses_per_page);
         // Of equals the lower number first, so that the order depends on nothing else.
         outlier.then(misses).then(a.tenant.cmp(&b.tenant))
     });
@@ -87,8 +87,8 @@ impl Memstrata {
 }
 
 impl Partitioner for Memstrata {
-    fn watch(&self) -> Watch {
-        Dedicated::watch()
+    fn signals(&self) -> Signals {
+        Dedicated::signals()
     }
 
     fn interval(&self) -> Option<Duration> {
@@ -106,7 +106,7 @@ impl Partitioner for Memstrata {
         _: &dyn Estimator,
         shares: &mut Shares,
     ) {
-        self.0.begin(ctx);
+        self.0.start(ctx);
         lend(&mut self.0.members, self.0.step_ratio);
         self.0.end(now, shares, |member| self.0.lent(member));
     }
@@ -118,11 +118,11 @@ mod tests {
     use proptest::test_runner::RngSeed;
 
     use super::*;
-    use crate::estimate::slowdown::Seen;
+    use crate::estimate::slowdown::AccessReport;
     use crate::units::TenantId;
 
     fn member(tenant: u16, pages: u64, dedicated: u64, misses: f64, is_outlier: bool) -> Member {
-        let seen = Seen { misses_a_page: misses, is_outlier, ..Seen::default() };
+        let seen = AccessReport { misses_per_page: misses, is_outlier, ..AccessReport::default() };
         Member { tenant: TenantId(tenant), pages, dedicated, seen }
     }
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outlier_borrows_from_one_lender_after_the_other() {
+    fn outlier_borrows_from_lenders_in_order() {
         // It may borrow 200; the lenders may lend 50, 80 and 100.
         let mut members = [
             member(0, 500, 200, 0.0, false),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outlier_that_suffers_less_lends_to_one_that_suffers_more() {
+    fn milder_outlier_lends_to_the_worse() {
         let mut members = [member(0, 1000, 300, 1.0, true), member(1, 1000, 300, 2.0, true)];
         assert_eq!(lent(&mut members), [200, 400]);
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_lends_what_it_does_not_have_or_borrows_more_than_it_can_use() {
+    fn lending_stays_within_holdings_and_use() {
         let mut poor = [member(0, 1000, 30, 0.0, false), member(1, 1000, 300, 2.0, true)];
         assert_eq!(lent(&mut poor), [0, 330]);
         let mut full = [member(0, 1000, 300, 0.0, false), member(1, 1000, 990, 2.0, true)];

@@ -43,7 +43,7 @@ pub const TABLE: &[StageRow<dyn Partitioner>] = &[
     },
     StageRow {
         name: "managed",
-        summary: "no shares, on a machine whose processor manages a tier",
+        summary: "no shares, on a machine whose CPU manages a tier",
         build: |section, _| Ok(Box::new(Managed::build(section)?)),
     },
     StageRow {

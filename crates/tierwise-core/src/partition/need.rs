@@ -63,7 +63,7 @@ const FORGETTING: f64 = 0.05;
 const UNCOUNTED: f64 = 0.9;
 
 /// The lowest: a service that misses its SLO with half its servers idle does not miss it for want of them.
-const LEAST: f64 = 0.5;
+const MIN: f64 = 0.5;
 
 /// How long the guard keeps what it took: a queue of seconds needs about as long to drain.
 const GUARD: Duration = Duration::from_secs(10);
@@ -106,7 +106,7 @@ impl Service {
 pub struct Need {
     queue: f64,
     guarded: Timestamp,
-    began: Option<Timestamp>,
+    started: Option<Timestamp>,
     /// Loads (misses a second) of the last horizon.
     loads: VecDeque<(Timestamp, f64)>,
     /// Rises that are larger than every later one.
@@ -116,7 +116,7 @@ pub struct Need {
 impl Default for Need {
     fn default() -> Self {
         let (loads, rises) = (VecDeque::new(), VecDeque::new());
-        Self { queue: QUEUE, guarded: Timestamp::ZERO, began: None, loads, rises }
+        Self { queue: QUEUE, guarded: Timestamp::ZERO, started: None, loads, rises }
     }
 }
 
@@ -137,12 +137,12 @@ impl Need {
             return UNCOUNTED;
         }
         let idle = self.queue * now.pace() / (slo.as_secs_f64() / 2.0).max(1e-9);
-        (1.0 - idle.max(now.chance())).max(LEAST)
+        (1.0 - idle.max(now.chance())).max(MIN)
     }
 
     /// The load that is provided for, over the present one.
     fn ahead(&self, at: Timestamp, now: &Service) -> f64 {
-        let known = self.began.is_some_and(|began| at.since(began) >= UNKNOWN);
+        let known = self.started.is_some_and(|started| at.since(started) >= UNKNOWN);
         let least = if known { 0.0 } else { UNKNOWN_RISE };
         let rise = self.rises.front().map_or(0.0, |&(_, rise)| rise / now.misses.max(1.0));
         1.0 + rise.max(least)
@@ -165,7 +165,7 @@ impl Need {
 
     /// Takes in a load. The first is of a part of an interval, and no rise is counted from it.
     fn follow(&mut self, at: Timestamp, load: f64) {
-        if self.began.replace(self.began.unwrap_or(at)).is_none() {
+        if self.started.replace(self.started.unwrap_or(at)).is_none() {
             return;
         }
         while self.loads.front().is_some_and(|(then, _)| at.since(*then) > HORIZON) {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_at_a_utilisation_lowers_what_is_safe_and_is_forgotten() {
+    fn observed_lateness_lowers_safe_load_and_fades() {
         let mut need = Need::default();
         let before = need.limit(&at(0.8), SLO);
         assert!(before > 0.98, "{before}: 16 times the time of a request is 2 % of half the SLO");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_rise_of_the_last_minutes_is_provided_for() {
+    fn largest_recent_rise_is_provided_for() {
         let mut need = Need::default();
         let calm = Duration::from_micros(50);
         let mut see = |from: u64, to: u64, load: f64| {

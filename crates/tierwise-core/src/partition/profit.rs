@@ -35,7 +35,7 @@ pub const WORSE: f64 = 0.5;
 const NO_BETTER: f64 = 1.5;
 
 /// With fewer samples nothing is judged: their standard deviation is a tenth of them.
-const LEAST_SAMPLES: f64 = 100.0;
+const MIN_SAMPLES: f64 = 100.0;
 
 /// What is left of the counts after each judgement, once a second: a program that loads its data and then serves requests
 /// from them is a different one within two seconds.
@@ -50,12 +50,12 @@ const FOLLOW: Duration = Duration::from_secs(5);
 const DARING: f64 = 2.0;
 
 /// Halvings end here; from there it dares again.
-const LEAST: f64 = 1.0 / 256.0;
+const MIN: f64 = 1.0 / 256.0;
 
 /// Whether promotion paid, from samples and page-seconds of promoted and of demoted pages: the ones have to be sampled more than `least`
 /// times as often as the others. `None` if there are too few to tell.
 pub fn pays(promoted: (f64, f64), demoted: (f64, f64), least: f64) -> Option<bool> {
-    let seen = promoted.0 + demoted.0 >= LEAST_SAMPLES && promoted.1 > 0.0 && demoted.1 > 0.0;
+    let seen = promoted.0 + demoted.0 >= MIN_SAMPLES && promoted.1 > 0.0 && demoted.1 > 0.0;
     seen.then(|| promoted.0 / promoted.1 > least * demoted.0 / demoted.1)
 }
 
@@ -96,7 +96,7 @@ impl Tenant {
         let [demoted, promoted] = self.sides.map(|side| (side.samples, side.page_seconds));
         match pays(promoted, demoted, least) {
             Some(true) => self.promotion = (self.promotion * 2.0).min(1.0),
-            Some(false) => self.promotion = (self.promotion / 2.0).max(LEAST),
+            Some(false) => self.promotion = (self.promotion / 2.0).max(MIN),
             None => self.promotion = (self.promotion * DARING).min(1.0),
         }
         for side in &mut self.sides {
@@ -151,7 +151,7 @@ impl Profit {
                 self.tenant_mut(known.tenant).sides[usize::from(known.promoted)].samples += 1.0;
             }
         }
-        for &page in &obs.gone {
+        for &page in &obs.freed {
             let slot = page.index() % SLOTS;
             if self.slots[slot].is_some_and(|known| known.page == page) {
                 self.forget(slot);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn promotion_goes_on_where_the_right_pages_moved() {
+    fn promotion_continues_where_pages_paid() {
         assert_eq!(after(10, 4, 1).promotion(TENANT), 1.0);
     }
 
@@ -248,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn promotion_of_the_wrong_pages_is_halved_each_second() {
+    fn unprofitable_promotion_halves_each_second() {
         assert_eq!(after(3, 2, 4).promotion(TENANT), 0.125);
         assert_eq!(after(5, 1, 4).promotion(TENANT), 1.0 / 32.0);
     }
 
     #[test]
-    fn what_moved_long_ago_is_forgotten_and_promotion_dares_again() {
+    fn forgotten_losses_let_promotion_resume() {
         let mut profit = after(5, 1, 4);
         for second in 6..20 {
             profit.judge(Timestamp(second * 1_000_000_000));
@@ -264,9 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_gone_is_followed_no_more() {
+    fn freed_page_is_not_followed() {
         let mut profit = after(1, 2, 2);
-        let obs = Observation { gone: (0..100).map(PageId).collect(), ..Observation::default() };
+        let obs = Observation { freed: (0..100).map(PageId).collect(), ..Observation::default() };
         profit.on_observation(&obs);
         assert_eq!(profit.tenants[0].sides.map(|side| side.followed), [0, 0]);
     }

@@ -91,7 +91,7 @@ impl ThrashTable {
 }
 
 /// Halvings end here: a tenant whose pages all thrash still finds the few that do not.
-const LEAST: f64 = 1.0 / 256.0;
+const MIN: f64 = 1.0 / 256.0;
 
 /// How often thrash events are looked at (section IV-F).
 const PERIOD: Duration = Duration::from_secs(5);
@@ -120,7 +120,7 @@ impl Tenant {
     /// The end of a period.
     fn judge(&mut self, steady: bool, rate: f64, limit: f64) {
         if rate > limit && steady {
-            self.promotion = (self.promotion / 2.0).max(LEAST);
+            self.promotion = (self.promotion / 2.0).max(MIN);
             self.rule = Some(Rule::Thrashing { rate, limit, promotion: self.promotion });
         } else if rate <= limit && self.promotion < 1.0 {
             self.promotion = (self.promotion * 2.0).min(1.0);
@@ -176,7 +176,7 @@ impl ThrashControl {
 
     /// Counts what tenants freed.
     pub(super) fn on_observation(&mut self, obs: &Observation, pages: &PageTable) {
-        for &page in obs.gone.iter().filter(|&&page| pages.tier(page).is_some()) {
+        for &page in obs.freed.iter().filter(|&&page| pages.tier(page).is_some()) {
             let frames = Pages(pages.frames(page));
             self.tenant_mut(pages.tenant(page)).freed += frames;
         }

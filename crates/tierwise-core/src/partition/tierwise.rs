@@ -55,7 +55,7 @@ const LEARNING: f64 = 0.2;
 const BELIEF: f64 = 0.02;
 
 /// A share of the accesses that is too small to be held to.
-const LEAST_PROMISE: f64 = 0.05;
+const MIN_PROMISE: f64 = 0.05;
 
 /// Misses an instruction of a tenant whose instructions no world counts: the median of the thirty programs in traces/
 /// (`tierwise trace stat`: 2.1 to 32.3 a thousand). All such tenants are then told apart by their histograms alone.
@@ -83,7 +83,7 @@ struct Tenant {
     misses: f64,
     busy: f64,
     requests: f64,
-    processors: f64,
+    cpus: f64,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
     /// What of the fast accesses that its curve promised came true, 0 to 1; `None` before anything was seen.
@@ -92,7 +92,7 @@ struct Tenant {
     /// Its share by the last decision.
     had: Option<Pages>,
     rule: Option<Rule>,
-    most: Pages,
+    limit: Pages,
 }
 
 impl Tenant {
@@ -106,7 +106,7 @@ impl Tenant {
     /// what will be. A tenant that holds next to nothing cannot show what it would make of more: it is believed again bit by bit.
     fn hold_to_promise(&mut self, held: Pages) {
         let promised = self.curve.served(held);
-        let seen = if promised < LEAST_PROMISE || self.misses <= 0.0 {
+        let seen = if promised < MIN_PROMISE || self.misses <= 0.0 {
             self.kept.map(|kept| kept + (1.0 - kept) * BELIEF)
         } else {
             let now = (self.fast_misses / self.misses / promised).min(1.0);
@@ -196,7 +196,7 @@ impl Tierwise {
         let (fast, slow) = latencies(ctx.topology);
         let seen = Service {
             busy: t.busy / seconds,
-            servers: t.processors,
+            servers: t.cpus,
             misses: t.misses / seconds,
             access_ratio: if t.misses > 0.0 { t.fast_misses / t.misses } else { 1.0 },
             added_ns: slow - fast,
@@ -217,10 +217,10 @@ impl Tierwise {
         let mut left = tier.capacity.saturating_sub(tier.watermarks.at(WatermarkLevel::High));
         for i in 0..ctx.tenants.len() {
             let id = TenantId(i as u16);
-            let most = cap(id, TierId::FASTEST, ctx).min(ctx.resident(id));
-            let floor = self.floors.of(id).min(most);
+            let limit = cap(id, TierId::FASTEST, ctx).min(ctx.resident(id));
+            let floor = self.floors.of(id).min(limit);
             let t = &mut self.tenants[i];
-            (t.most, t.share) = (most, floor);
+            (t.limit, t.share) = (limit, floor);
             left = left.saturating_sub(floor);
         }
         for i in 0..ctx.tenants.len() {
@@ -228,7 +228,7 @@ impl Tierwise {
             let t = &mut self.tenants[i];
             t.rule = needed.map(|(_, rule)| rule);
             if let Some((pages, _)) = needed {
-                let extra = pages.min(t.most).saturating_sub(t.share).min(left);
+                let extra = pages.min(t.limit).saturating_sub(t.share).min(left);
                 left -= extra;
                 t.share += extra;
             }
@@ -242,7 +242,7 @@ impl Tierwise {
         let (run, each) = t.curve.next(t.share)?;
         let old = t.had.unwrap_or_default().saturating_sub(t.share);
         let having = old > Pages(0);
-        let pages = run.min(piece).min(t.most.saturating_sub(t.share));
+        let pages = run.min(piece).min(t.limit.saturating_sub(t.share));
         let pages = if having { pages.min(old) } else { pages };
         if pages == Pages(0) || t.curve.accesses() <= 0.0 {
             return None;
@@ -286,7 +286,7 @@ impl Tierwise {
     fn give_away(&mut self, mut left: Pages, ctx: &PlanContext<'_>) {
         // Each round fills at least one tenant or gives everything away.
         for _ in 0..ctx.tenants.len() {
-            let room = |t: &Tenant| t.most.saturating_sub(t.share) > Pages(0);
+            let room = |t: &Tenant| t.limit.saturating_sub(t.share) > Pages(0);
             let weight =
                 |i: usize| Self::spec(ctx, TenantId(i as u16)).map_or(DEFAULT_WEIGHT, |s| s.weight);
             let all: u64 = (0..ctx.tenants.len())
@@ -301,7 +301,7 @@ impl Tierwise {
                 let t = &mut self.tenants[i];
                 // Rounded down, so that equal weights get equal parts.
                 let part = u128::from(whole.0) * u128::from(weight(i)) / u128::from(all);
-                let more = Pages(part as u64).min(t.most.saturating_sub(t.share));
+                let more = Pages(part as u64).min(t.limit.saturating_sub(t.share));
                 t.share += more;
                 left -= more;
             }
@@ -337,7 +337,7 @@ impl Partitioner for Tierwise {
             t.misses += reading.misses.iter().sum::<u64>() as f64;
             t.busy += reading.busy.as_secs_f64();
             t.requests += reading.operations as f64;
-            t.processors = reading.processors;
+            t.cpus = reading.cpus;
             t.p99 = t.p99.max(reading.p99);
         }
     }

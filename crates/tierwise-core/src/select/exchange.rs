@@ -13,7 +13,7 @@
 //! Parameter: `pages` (1024) base pages promoted into each tier at a scan. The paper says "a fixed
 //! number" without naming it; this is its number of pages in a scan (section V-C).
 
-use super::promotion::{NoWay, Promotion};
+use super::promotion::{OnNoVictim, Promotion};
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
@@ -34,7 +34,7 @@ impl Exchange {
     /// Not a whole number of at least one.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
         let pages = section.whole_or("pages", Self::PAGES, 1..=u64::MAX)?;
-        Ok(Self(Promotion::new(Pages(pages), NoWay::Stop)))
+        Ok(Self(Promotion::new(Pages(pages), OnNoVictim::Skip)))
     }
 }
 
@@ -47,6 +47,6 @@ impl Selector for Exchange {
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        self.0.select(|_| tick.looked, ctx, estimator, shares, plan);
+        self.0.select(|_| tick.updated, ctx, estimator, shares, plan);
     }
 }

@@ -60,9 +60,9 @@ impl Kswapd {
     fn keep_caps(&mut self, tier: TierId, lower: TierId, turn: &mut Turn<'_, '_>) {
         for tenant in turn.shares.tenants() {
             let cap = turn.shares.of(tenant, tier).cap;
-            let (begin, end) = cap_marks(cap);
+            let (start, end) = cap_marks(cap);
             let held = turn.books.held(tenant, tier);
-            if cap == Share::UNCAPPED || held <= begin {
+            if cap == Share::UNCAPPED || held <= start {
                 continue;
             }
             let takes = self.takes(lower, turn);
@@ -71,10 +71,10 @@ impl Kswapd {
             }
             self.found.clear();
             let scope = Scope { tier, tenant: Some(tenant) };
-            let most = (held - end).min(takes);
-            turn.estimator.demotable(scope, most, turn.ctx.pages, &mut self.found);
+            let limit = (held - end).min(takes);
+            turn.estimator.demotable(scope, limit, turn.ctx.pages, &mut self.found);
             // A cap holds whether or not enough is cold.
-            let hot = (held - begin).min(takes).saturating_sub(turn.frames(&self.found));
+            let hot = (held - start).min(takes).saturating_sub(turn.frames(&self.found));
             if hot > Pages(0) {
                 turn.estimator.coldest(scope, hot, turn.ctx.pages, &mut self.found);
             }
@@ -116,7 +116,7 @@ pub struct Victims {
     own: Vec<PageId>,
     own_used: usize,
     /// The most that the promoting tenant may come to hold.
-    most: Pages,
+    limit: Pages,
 }
 
 impl Victims {
@@ -137,8 +137,8 @@ impl Victims {
         let held = |t: TenantId| turn.books.held(t, upper);
         let entitled = tenant.is_some_and(|t| held(t) < turn.shares.of(t, upper).floor);
         let need = if entitled { Need::Entitled } else { Need::Wish };
-        self.most = tenant.map_or(Share::UNCAPPED, |t| most(t, upper, turn));
-        let beyond = tenant.map_or(Pages(0), |t| (held(t) + incoming).saturating_sub(self.most));
+        self.limit = tenant.map_or(Share::UNCAPPED, |t| limit(t, upper, turn));
+        let beyond = tenant.map_or(Pages(0), |t| (held(t) + incoming).saturating_sub(self.limit));
         if wanted > Pages(0) {
             self.pressure.find(upper, wanted, need, turn, &mut self.shared);
         }
@@ -160,7 +160,7 @@ impl Victims {
         turn: &mut Turn<'_, '_>,
     ) -> bool {
         loop {
-            let beyond = |t| turn.books.held(t, upper) + frames > self.most;
+            let beyond = |t| turn.books.held(t, upper) + frames > self.limit;
             let capped = tenant.is_some_and(beyond);
             let fits = turn.books.room.fits(frames, upper, turn.ctx.topology, WatermarkLevel::Low);
             if !capped && fits {
@@ -182,10 +182,10 @@ impl Victims {
 }
 
 /// The most that promotion may bring a tenant to: where demotion near the cap ends.
-fn most(tenant: TenantId, tier: TierId, turn: &Turn<'_, '_>) -> Pages {
+fn limit(tenant: TenantId, tier: TierId, turn: &Turn<'_, '_>) -> Pages {
     let near_cap = match turn.shares.of(tenant, tier).cap {
         Share::UNCAPPED => Share::UNCAPPED,
         cap => cap_marks(cap).0,
     };
-    turn.most(tenant, tier, turn.ctx.topology.tier(tier).watermarks.low).min(near_cap)
+    turn.limit(tenant, tier, turn.ctx.topology.tier(tier).watermarks.low).min(near_cap)
 }

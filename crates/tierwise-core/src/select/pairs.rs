@@ -17,7 +17,7 @@
 use std::ops::Range;
 
 use crate::config::{ConfigError, Section};
-use crate::migrate::{MigrationPlan, Move, Payer};
+use crate::migrate::{ChargeTo, MigrationPlan, Move};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::reason::Cause;
@@ -186,12 +186,12 @@ impl Pairs {
         let mut moved: Vec<PageId> = plan.moves.iter().map(|m| m.page).collect();
         moved.sort_unstable();
         for Side { dedicated, managed, .. } in &self.sides {
-            let most = ((dedicated.len() + managed.len()) as f64 * by.step_ratio) as usize;
+            let limit = ((dedicated.len() + managed.len()) as f64 * by.step_ratio) as usize;
             let hotness = |page: &PageId| estimator.hotness(*page, ctx.pages);
             let still = |page: &&PageId| moved.binary_search(page).is_err();
             let hot = managed.iter().filter(|p| hotness(p) > by.hot).filter(still);
             let cold = dedicated.iter().filter(|p| hotness(p) <= by.cold).filter(still);
-            for (&hot, &cold) in hot.zip(cold).take(most) {
+            for (&hot, &cold) in hot.zip(cold).take(limit) {
                 plan.moves.push(up(hot, Cause::Hot));
                 plan.moves.push(down(cold, ctx.topology.slowest(), Cause::MakeRoom));
             }
@@ -200,11 +200,11 @@ impl Pairs {
 }
 
 fn up(page: PageId, cause: Cause) -> Move {
-    Move { page, to: TierId::FASTEST, payer: Payer::Background, cause }
+    Move { page, to: TierId::FASTEST, charge_to: ChargeTo::Background, cause }
 }
 
 fn down(page: PageId, to: TierId, cause: Cause) -> Move {
-    Move { page, to, payer: Payer::Background, cause }
+    Move { page, to, charge_to: ChargeTo::Background, cause }
 }
 
 /// A page and its colour; one of which no colour is known stands alone.

@@ -101,15 +101,15 @@ impl Pressure {
             for (tenant, over) in &mut self.over {
                 let part = (u128::from(wanted.0) * u128::from(over.0)).div_ceil(all.max(1).into());
                 let part = if proportional { Pages(part as u64) } else { *over };
-                let most = part.min(*over).min(wanted.saturating_sub(found));
-                if most == Pages(0) {
+                let limit = part.min(*over).min(wanted.saturating_sub(found));
+                if limit == Pages(0) {
                     continue;
                 }
                 let from = out.len();
                 let scope = Scope { tier, tenant: Some(*tenant) };
                 match heat {
-                    Heat::Cold => turn.estimator.demotable(scope, most, turn.ctx.pages, out),
-                    Heat::Any => turn.estimator.coldest(scope, most, turn.ctx.pages, out),
+                    Heat::Cold => turn.estimator.demotable(scope, limit, turn.ctx.pages, out),
+                    Heat::Any => turn.estimator.coldest(scope, limit, turn.ctx.pages, out),
                 }
                 let got = turn.frames(&out[from..]);
                 found += got;

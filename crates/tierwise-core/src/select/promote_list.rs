@@ -15,7 +15,7 @@
 //!
 //! Parameter: `pages` (unlimited) base pages promoted of each tenant at a scan.
 
-use super::promotion::{NoWay, Promotion};
+use super::promotion::{OnNoVictim, Promotion};
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
@@ -33,7 +33,7 @@ impl PromoteList {
     /// Not a whole number of at least one.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
         let pages = section.whole_or("pages", u64::MAX, 1..=u64::MAX)?;
-        Ok(Self(Promotion::new(Pages(pages), NoWay::GoBelow)))
+        Ok(Self(Promotion::new(Pages(pages), OnNoVictim::UseReserve)))
     }
 }
 
@@ -46,6 +46,6 @@ impl Selector for PromoteList {
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        self.0.select(|awake| tick.looked || awake, ctx, estimator, shares, plan);
+        self.0.select(|awake| tick.updated || awake, ctx, estimator, shares, plan);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::books::Books;
 use super::kswapd::{Kswapd, Victims};
-use super::regulated::Regulated;
+use super::regulated::RateLimitedPromotion;
 use super::turn::Turn;
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
@@ -13,33 +13,33 @@ use crate::units::{Pages, TierId};
 
 /// What becomes of a candidate for which nobody makes way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoWay {
+pub(super) enum OnNoVictim {
     /// It ends the promotion of its tenant: an exchange has two sides.
-    Stop,
+    Skip,
     /// It is promoted down to the min watermark, if nobody's floor stands against it.
-    GoBelow,
+    UseReserve,
 }
 
 /// The parts, kept between plans.
 #[derive(Debug, Clone)]
 pub(super) struct Promotion {
-    most: Pages,
-    no_way: NoWay,
+    limit: Pages,
+    no_way: OnNoVictim,
     kswapd: Kswapd,
     victims: Victims,
-    candidates: Regulated,
+    candidates: RateLimitedPromotion,
     books: Books,
 }
 
 impl Promotion {
     /// Of up to so many base pages of each tenant at a time.
-    pub(super) fn new(most: Pages, no_way: NoWay) -> Self {
+    pub(super) fn new(limit: Pages, no_way: OnNoVictim) -> Self {
         Self {
-            most,
+            limit,
             no_way,
             kswapd: Kswapd::default(),
             victims: Victims::default(),
-            candidates: Regulated::default(),
+            candidates: RateLimitedPromotion::default(),
             books: Books::default(),
         }
     }
@@ -68,7 +68,7 @@ impl Promotion {
 
     fn promote(&mut self, lower: TierId, upper: TierId, turn: &mut Turn<'_, '_>) {
         for i in 0..self.candidates.order(turn) {
-            let (tenant, incoming) = self.candidates.find(i, lower, upper, self.most, turn);
+            let (tenant, incoming) = self.candidates.find(i, lower, upper, self.limit, turn);
             if incoming == Pages(0) {
                 continue;
             }
@@ -76,9 +76,9 @@ impl Promotion {
             for &page in &self.candidates.found {
                 let way = self.victims.make_way(upper, tenant, turn.frames(&[page]), turn);
                 match self.no_way {
-                    NoWay::Stop if !way => break,
-                    NoWay::GoBelow if !way && tenant.is_some() => {}
-                    NoWay::Stop | NoWay::GoBelow => {
+                    OnNoVictim::Skip if !way => break,
+                    OnNoVictim::UseReserve if !way && tenant.is_some() => {}
+                    OnNoVictim::Skip | OnNoVictim::UseReserve => {
                         turn.move_to(page, upper, Cause::Hot);
                     }
                 }

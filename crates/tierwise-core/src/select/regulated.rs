@@ -9,7 +9,7 @@ use crate::units::{PageId, Pages, TenantId, TierId};
 
 /// Candidates of one tenant, or of all when nobody partitions. Kept for its memory.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Regulated {
+pub(super) struct RateLimitedPromotion {
     order: Vec<Option<TenantId>>,
     /// Base pages that each tenant's rate has allowed and that were not used, below one page.
     carry: Vec<f64>,
@@ -17,7 +17,7 @@ pub(super) struct Regulated {
     pub(super) found: Vec<PageId>,
 }
 
-impl Regulated {
+impl RateLimitedPromotion {
     /// The tenants in the order in which they promote: latency-critical ones first. One `None` for all
     /// together when nobody partitions.
     pub(super) fn order(&mut self, turn: &Turn<'_, '_>) -> usize {
@@ -36,29 +36,29 @@ impl Regulated {
         self.order.len()
     }
 
-    /// Finds the candidates of the `i`-th in the order, at most `most`; returns who it is and the base
+    /// Finds the candidates of the `i`-th in the order, at most `limit`; returns who it is and the base
     /// pages found.
     pub(super) fn find(
         &mut self,
         i: usize,
         lower: TierId,
         upper: TierId,
-        most: Pages,
+        limit: Pages,
         turn: &mut Turn<'_, '_>,
     ) -> (Option<TenantId>, Pages) {
         let tenant = self.order.get(i).copied().flatten();
         self.found.clear();
         let scope = Scope { tier: lower, tenant };
-        turn.estimator.promotable(scope, most, turn.ctx.pages, &mut self.found);
+        turn.estimator.promotable(scope, limit, turn.ctx.pages, &mut self.found);
         if let Some(tenant) = tenant.filter(|_| !turn.estimator.regulates()) {
-            self.slow_down(tenant, turn.shares.of(tenant, upper).promotion, turn.ctx);
+            self.set_throttle(tenant, turn.shares.of(tenant, upper).promotion, turn.ctx);
         }
         (tenant, turn.frames(&self.found))
     }
 
     /// Keeps the first part of the candidates. What the rate allows beyond whole pages is kept for the
     /// next time, so that a rate of a sixteenth lets every sixteenth single candidate through.
-    fn slow_down(&mut self, tenant: TenantId, rate: f64, ctx: &PlanContext<'_>) {
+    fn set_throttle(&mut self, tenant: TenantId, rate: f64, ctx: &PlanContext<'_>) {
         if rate >= 1.0 || self.found.is_empty() {
             return;
         }

@@ -64,17 +64,17 @@ impl Threshold {
         Pages((tier.capacity.0 as f64 * share).ceil() as u64).max(tier.watermarks.min)
     }
 
-    /// Demotes up to `most` cold base pages of a tier: of one tenant, or of whoever holds more than its
+    /// Demotes up to `limit` cold base pages of a tier: of one tenant, or of whoever holds more than its
     /// floor.
-    fn demote(&mut self, scope: Scope, most: Pages, cause: Cause, turn: &mut Turn<'_, '_>) {
+    fn demote(&mut self, scope: Scope, limit: Pages, cause: Cause, turn: &mut Turn<'_, '_>) {
         self.cold.clear();
-        if most == Pages(0) {
+        if limit == Pages(0) {
             return;
         }
         let cold = &mut self.cold;
         match scope.tenant {
-            None => self.pressure.find(scope.tier, most, Need::Pressure, turn, cold),
-            Some(_) => turn.estimator.demotable(scope, most, turn.ctx.pages, cold),
+            None => self.pressure.find(scope.tier, limit, Need::Pressure, turn, cold),
+            Some(_) => turn.estimator.demotable(scope, limit, turn.ctx.pages, cold),
         }
         for &page in &self.cold {
             turn.demote(page, scope.tier, cause);
@@ -96,10 +96,10 @@ impl Threshold {
         let capacity = turn.ctx.topology.tier(fast).capacity;
         let scope = |tier| Scope { tier, tenant };
         let stop = Self::mark(self.promotion_free, fast, turn.ctx);
-        let cap = tenant.map_or(capacity, |t| turn.most(t, fast, stop).min(capacity));
+        let cap = tenant.map_or(capacity, |t| turn.limit(t, fast, stop).min(capacity));
         let held = |turn: &Turn<'_, '_>| tenant.map_or(Pages(0), |t| turn.books.held(t, fast));
-        let most = cap.min(capacity.saturating_sub(stop));
-        let waiting = self.find_hot(scope, most, turn);
+        let limit = cap.min(capacity.saturating_sub(stop));
+        let waiting = self.find_hot(scope, limit, turn);
         let beyond = (held(turn) + waiting).saturating_sub(cap);
         if tenant.is_some() {
             self.demote(scope(fast), beyond, Cause::AtShare, turn);
@@ -121,14 +121,14 @@ impl Threshold {
     fn find_hot(
         &mut self,
         scope: impl Fn(TierId) -> Scope,
-        most: Pages,
+        limit: Pages,
         turn: &mut Turn<'_, '_>,
     ) -> Pages {
         self.hot.clear();
         let mut waiting = Pages(0);
         for tier in turn.ctx.topology.ids().skip(1) {
-            let (from, most) = (self.hot.len(), most.saturating_sub(waiting));
-            turn.estimator.promotable(scope(tier), most, turn.ctx.pages, &mut self.hot);
+            let (from, limit) = (self.hot.len(), limit.saturating_sub(waiting));
+            turn.estimator.promotable(scope(tier), limit, turn.ctx.pages, &mut self.hot);
             waiting += turn.frames(&self.hot[from..]);
         }
         waiting
@@ -147,11 +147,11 @@ impl Selector for Threshold {
         let books = std::mem::take(&mut self.books);
         let mut turn = Turn::open(books, ctx, estimator, shares, plan);
         for tier in turn.ctx.topology.ids().rev().skip(1) {
-            if !tick.looked || tier != TierId::FASTEST {
+            if !tick.updated || tier != TierId::FASTEST {
                 self.relieve(tier, &mut turn);
             }
         }
-        if tick.looked {
+        if tick.updated {
             if shares.is_empty() {
                 self.balance(None, &mut turn);
             } else {
@@ -194,7 +194,7 @@ mod tests {
             Self { machine, estimator, selector, shares: Shares::default() }
         }
 
-        fn plan(&mut self, looked: bool, sampled: std::ops::Range<u32>) -> Vec<(u32, u8)> {
+        fn plan(&mut self, updated: bool, sampled: std::ops::Range<u32>) -> Vec<(u32, u8)> {
             let machine = &mut self.machine;
             let sample = |page| Sample { page: PageId(page), tier: TierId(0), write: false };
             machine.seen.samples.extend(sampled.map(sample));
@@ -202,9 +202,9 @@ mod tests {
             machine.seen.clear();
             let mut plan = MigrationPlan::default();
             let estimator = &mut self.estimator;
-            let tick = Tick { now: Timestamp(0), looked, partitioned: false };
+            let tick = Tick { now: Timestamp(0), updated, partitioned: false };
             self.selector.select(tick, &mut machine.context(), estimator, &self.shares, &mut plan);
-            let outcomes = machine.carry_out(&plan);
+            let outcomes = machine.execute(&plan);
             self.estimator.on_outcomes(Timestamp(0), &outcomes, &mut machine.pages);
             plan.moves.iter().map(|m| (m.page.0, m.to.0)).collect()
         }
@@ -217,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn cold_pages_make_room_for_the_hot_ones_that_wait_and_three_percent() {
+    fn cold_pages_yield_to_waiting_hot_ones() {
         let mut memtis = Memtis::new(2, "");
-        memtis.machine.born(0..90, 0).born(100..150, 1);
+        memtis.machine.allocated(0..90, 0).allocated(100..150, 1);
         memtis.cold();
         // Ten are free and twelve wait: five are demoted, so that three stay free.
         let moves = memtis.plan(true, 100..112);
@@ -229,21 +229,21 @@ mod tests {
     }
 
     #[test]
-    fn hot_pages_are_not_demoted_for_other_hot_pages() {
+    fn hot_pages_do_not_displace_hot_pages() {
         let mut memtis = Memtis::new(2, "");
-        memtis.machine.born(0..97, 0).born(100..150, 1);
+        memtis.machine.allocated(0..97, 0).allocated(100..150, 1);
         memtis.cold();
         memtis.plan(false, 0..97);
         assert_eq!(memtis.plan(true, 100..112), []);
     }
 
     #[test]
-    fn without_waiting_pages_demotion_begins_at_two_percent_and_ends_at_three() {
+    fn idle_demotion_spans_two_to_three_percent() {
         let mut memtis = Memtis::new(2, "demotion_free_percent = 5\npromotion_free_percent = 10");
-        memtis.machine.born(0..95, 0);
+        memtis.machine.allocated(0..95, 0);
         memtis.cold();
         assert_eq!(memtis.plan(true, 0..0), []);
-        memtis.machine.born(95..96, 0);
+        memtis.machine.allocated(95..96, 0);
         assert_eq!(memtis.plan(false, 0..0).len(), 6);
         assert_eq!(memtis.machine.free[0], Pages(10));
     }
@@ -251,24 +251,24 @@ mod tests {
     #[test]
     fn between_looks_nothing_is_promoted() {
         let mut memtis = Memtis::new(2, "");
-        memtis.machine.born(0..4, 1);
+        memtis.machine.allocated(0..4, 1);
         assert_eq!(memtis.plan(false, 0..4), []);
         assert_eq!(memtis.plan(true, 0..0).len(), 4);
     }
 
     #[test]
-    fn hot_pages_of_every_slower_tier_go_to_the_fastest() {
+    fn hot_pages_of_slower_tiers_reach_fastest() {
         let mut memtis = Memtis::new(3, "");
-        memtis.machine.born(0..50, 1).born(50..99, 2);
+        memtis.machine.allocated(0..50, 1).allocated(50..99, 2);
         assert_eq!(memtis.plan(true, 48..52), [(48, 0), (49, 0), (50, 0), (51, 0)]);
     }
 
     /// Tenant 0 has ten fast pages and fifty slow ones; of the others' forty, so many are slow.
     fn partitioned(share: u64, lacking: u64) -> Memtis {
         let mut memtis = Memtis::new(2, "");
-        memtis.machine.born(0..10, 0).born(100..150, 1);
-        memtis.machine.born_of(1, 200..200 + 40 - lacking as u32, 0);
-        memtis.machine.born_of(1, 300..300 + lacking as u32, 1);
+        memtis.machine.allocated(0..10, 0).allocated(100..150, 1);
+        memtis.machine.allocated_by(1, 200..200 + 40 - lacking as u32, 0);
+        memtis.machine.allocated_by(1, 300..300 + lacking as u32, 1);
         memtis.cold();
         for (tenant, pages) in [share, 40].into_iter().enumerate() {
             let (id, share) = (TenantId(tenant as u16), Share::partition(Pages(pages)));
@@ -283,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_does_not_keep_a_tenant_out_of_free_memory() {
+    fn partition_allows_use_of_free_memory() {
         let mut memtis = partitioned(12, 0);
         let up = |page| (page, 0);
         assert_eq!(memtis.plan(true, 100..105), (100..105).map(up).collect::<Vec<_>>());
     }
 
     #[test]
-    fn a_tenant_stays_within_its_partition_where_others_are_entitled_to_what_is_free() {
+    fn tenant_keeps_partition_where_others_are_entitled() {
         let mut memtis = partitioned(12, 40);
         // 90 pages are free: so many that the tenant may have 47 of them and the other its 40.
         assert_eq!(memtis.plan(true, 100..105).len(), 5);
@@ -303,9 +303,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_with_nothing_cold_is_promoted_up_to_its_cap_only() {
+    fn tenant_without_cold_pages_stops_at_cap() {
         let mut memtis = Memtis::new(2, "");
-        memtis.machine.born(0..10, 0).born(100..150, 1);
+        memtis.machine.allocated(0..10, 0).allocated(100..150, 1);
         let share = Share { cap: Pages(12), ..Share::partition(Pages(12)) };
         memtis.shares.set(Timestamp(0), TenantId(0), TierId(0), share, Rule::Configured);
         let usage = vec![Pages(10), Pages(50)];

@@ -1,7 +1,7 @@
 //! What every part of a selection needs, in one hand.
 
 use super::books::Books;
-use crate::migrate::{MigrationPlan, Move, Payer};
+use crate::migrate::{ChargeTo, MigrationPlan, Move};
 use crate::policy::PlanContext;
 use crate::reason::Cause;
 use crate::stage::{Estimator, Shares};
@@ -49,12 +49,12 @@ impl<'a, 'b> Turn<'a, 'b> {
         let fits = self.books.room.fits(frames, to, self.ctx.topology, WatermarkLevel::Min);
         if fits {
             self.books.record(self.ctx.pages.tenant(page), frames, from, to);
-            let payer = match cause {
-                Cause::AtCap => Payer::Application,
+            let charge_to = match cause {
+                Cause::AtCap => ChargeTo::FaultingThread,
                 Cause::Hot => self.estimator.promoter(),
-                _ => Payer::Background,
+                _ => ChargeTo::Background,
             };
-            self.plan.moves.push(Move { page, to, payer, cause });
+            self.plan.moves.push(Move { page, to, charge_to, cause });
         }
         fits
     }
@@ -68,7 +68,7 @@ impl<'a, 'b> Turn<'a, 'b> {
 
     /// The most that promotion may bring a tenant to: to its cap; of a partition, to what it is entitled to, and beyond
     /// that into what is free above `keep` pages and no other tenant lacks.
-    pub(super) fn most(&self, tenant: TenantId, tier: TierId, keep: Pages) -> Pages {
+    pub(super) fn limit(&self, tenant: TenantId, tier: TierId, keep: Pages) -> Pages {
         let share = self.shares.of(tenant, tier);
         if !share.partitioned {
             return share.cap;

@@ -14,7 +14,7 @@ use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::learn::Null;
 use tierwise_core::lru::{LruList, LruLists};
 use tierwise_core::migrate::{FailReason, Move, MoveOutcome};
-use tierwise_core::observe::{Born, Capabilities, Observation, TierReading};
+use tierwise_core::observe::{Allocated, Capabilities, Observation, TierReading};
 use tierwise_core::page::{Attributes, Flag, PageKind, PageTable};
 use tierwise_core::recipe::Recipe;
 use tierwise_core::topology::{Tier, Topology, Watermarks};
@@ -83,16 +83,16 @@ impl Machine {
         }
     }
 
-    pub fn born(&mut self, first: u32, count: u32, attributes: Attributes) {
+    pub fn allocated(&mut self, first: u32, count: u32, attributes: Attributes) {
         self.free[attributes.tier.index()] -= u64::from(count) << attributes.order;
-        self.obs.born.push(Born { first: PageId(first), count, attributes });
+        self.obs.allocated.push(Allocated { first: PageId(first), count, attributes });
     }
 
-    pub fn gone(&mut self, page: u32) {
+    pub fn freed(&mut self, page: u32) {
         let page = PageId(page);
         let tier = self.engine.pages().tier(page).unwrap();
         self.free[tier.index()] += self.engine.pages().frames(page);
-        self.obs.gone.push(page);
+        self.obs.freed.push(page);
     }
 
     pub fn touch(&mut self, pages: impl IntoIterator<Item = u32>) {
@@ -113,17 +113,17 @@ impl Machine {
         }
         self.outcomes.clear();
         for i in 0..self.moves.len() {
-            let outcome = self.carry_out(self.moves[i]);
+            let outcome = self.execute(self.moves[i]);
             self.outcomes.push(outcome);
         }
         self.engine.handle_outcomes(self.now, &self.outcomes);
     }
 
-    fn carry_out(&mut self, m: Move) -> MoveOutcome {
+    fn execute(&mut self, m: Move) -> MoveOutcome {
         let pages = self.engine.pages();
         let (from, frames) = (pages.tier(m.page), pages.frames(m.page));
         let result = match from {
-            None => Err(FailReason::Gone),
+            None => Err(FailReason::NotPresent),
             Some(_) if self.locked.contains(&m.page) => Err(FailReason::Busy),
             Some(_) if self.free[m.to.index()] < frames => Err(FailReason::TargetFull),
             Some(from) => {

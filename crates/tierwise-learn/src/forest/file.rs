@@ -7,7 +7,7 @@ use tierwise_core::estimate::slowdown::{FEATURES, LatencyFit};
 use super::{Forest, LEAF, Node, feature_names};
 
 /// Nodes of a forest that is still read: a hundred trees of a thousand samples have fewer than a million.
-const MOST_NODES: usize = 1 << 24;
+const MAX_NODES: usize = 1 << 24;
 
 /// A file that is no usable forest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -127,7 +127,7 @@ fn trees(ensemble: &Ensemble<'_>) -> Result<(Vec<Node>, Vec<u32>), String> {
     let above = ensemble.integers("nodes_falsenodeids")?;
     let count = trees.len();
     let lengths = [ids.len(), features.len(), values.len(), modes.len(), below.len(), above.len()];
-    if count == 0 || count > MOST_NODES || lengths.iter().any(|&length| length != count) {
+    if count == 0 || count > MAX_NODES || lengths.iter().any(|&length| length != count) {
         return Err(format!(
             "its lists of nodes have {count} and {lengths:?} entries; allowed: as many in each"
         ));
@@ -159,7 +159,7 @@ fn trees(ensemble: &Ensemble<'_>) -> Result<(Vec<Node>, Vec<u32>), String> {
         };
         let feature = u8::try_from(features[i]).ok().filter(|&f| usize::from(f) < FEATURES.len());
         let feature = feature.ok_or_else(|| {
-            format!("a node looks at feature {}; allowed: 0 to {}", features[i], FEATURES.len() - 1)
+            format!("a node tests feature {}; allowed: 0 to {}", features[i], FEATURES.len() - 1)
         })?;
         let value = if branches[0] == LEAF { 0.0 } else { values[i] };
         nodes.push(Node { feature, value, branches });

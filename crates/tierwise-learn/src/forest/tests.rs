@@ -14,7 +14,7 @@ fn examples() -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn the_forest_that_ships_says_what_scikit_learn_says() {
+fn shipped_forest_agrees_with_scikit_learn() {
     let forest = Forest::parse("shipped", SHIPPED).unwrap();
     assert_eq!((forest.roots.len(), forest.threshold()), (100, 0.05));
     let examples = examples();
@@ -41,7 +41,7 @@ fn replaced(bytes: &mut [u8], from: &[u8], to: &[u8]) {
 }
 
 #[test]
-fn a_model_of_other_counters_is_refused_with_what_to_do() {
+fn model_of_other_counters_is_refused() {
     let error = refused(|bytes| replaced(bytes, b"mpki,l3_miss_ns", b"ipki,l3_miss_ns"));
     assert_eq!(
         error,
@@ -65,7 +65,7 @@ fn broken_files_are_refused() {
 }
 
 #[test]
-fn no_damage_to_any_byte_is_a_crash() {
+fn damage_to_any_byte_never_crashes() {
     // Every 97th byte, so that all parts of the file are hit.
     for at in (0..SHIPPED.len()).step_by(97) {
         let mut bytes = SHIPPED.to_vec();

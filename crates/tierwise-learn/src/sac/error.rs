@@ -26,7 +26,7 @@ pub enum SacError {
     },
     /// Bytes that are no safetensors.
     #[error(
-        "{file}: not a safetensors file: {reason}; give a file that `Sac::save` wrote, or train anew"
+        "{file}: not a safetensors file: {reason}; give a file that `Sac::save` wrote, or train again"
     )]
     Format {
         /// The file, or `bytes`.
@@ -37,7 +37,7 @@ pub enum SacError {
     /// A tensor the learner needs is not there, or one is there that it does not know.
     #[error(
         "{file}: tensor `{tensor}` is {found}; expected: {expected}; give a file that `Sac::save` wrote \
-         with the same `hidden`, or train anew"
+         with the same `hidden`, or train again"
     )]
     Tensor {
         /// The file, or `bytes`.

@@ -96,7 +96,7 @@ impl Sac {
 /// Writes a file under another name in the same folder, then renames it: a reader never sees half a file.
 pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> Result<(), SacError> {
     let fail = |source| SacError::Io { path: path.into(), source };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
@@ -104,7 +104,7 @@ pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> Result<(), SacError> {
         // What any new file gets: the umask takes its part.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder.unwrap_or(Path::new("."))).map_err(fail)?;
+    let mut file = builder.tempfile_in(directory.unwrap_or(Path::new("."))).map_err(fail)?;
     file.write_all(bytes).map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
     Ok(())

@@ -9,10 +9,10 @@ use super::pressure::Pressure;
 use super::stat::{self, Counters, Events};
 use super::{cpu, numa_stat};
 use crate::bytes::parsed;
+use crate::directories::{Directories, Visit};
 use crate::error::{LinuxError, Result};
 use crate::fault::Faults;
 use crate::file;
-use crate::folders::{Folders, Visit};
 use crate::process::Reader;
 
 /// What reading groups again and again needs.
@@ -21,7 +21,7 @@ pub struct Buffers {
     /// For files.
     pub reader: Reader,
     /// For folders.
-    pub folders: Folders,
+    pub directories: Directories,
     /// What could not be read.
     pub faults: Faults,
 }
@@ -50,17 +50,17 @@ impl Group {
     /// # Errors
     /// The group is gone, or the machine lacks what it takes to read it. Groups below it may vanish meanwhile.
     pub fn processes(&self, buffers: &mut Buffers, out: &mut Vec<i32>) -> Result<()> {
-        let Buffers { reader, folders, faults } = buffers;
-        let walked = folders.walk(&self.path, |folder| {
-            match own_processes(folder, reader, out) {
+        let Buffers { reader, directories, faults } = buffers;
+        let walked = directories.walk(&self.path, |directory| {
+            match own_processes(directory, reader, out) {
                 Ok(None) => {}
-                Err(e) if e.is_gone() && folder != self.path => {}
+                Err(e) if e.is_gone() && directory != self.path => {}
                 Err(e) if e.is_gone() || e.is_of_machine() => return Err(e),
                 Ok(Some(e)) | Err(e) => faults.group(&self.path, &e),
             }
             Ok(Visit::Enter)
         });
-        faults.take(folders.faults(), None);
+        faults.take(directories.faults(), None);
         out.sort_unstable();
         out.dedup();
         walked
@@ -147,19 +147,19 @@ impl Group {
     ///
     /// # Errors
     /// A file is not what it should be.
-    pub fn processors(&self, root: &Path, reader: &mut Reader) -> Result<Option<f64>> {
+    pub fn cpus(&self, root: &Path, reader: &mut Reader) -> Result<Option<f64>> {
         let mut fewest = None;
         // A group without the controller lives by the nearest one above that has it.
         let mut cpuset = None;
-        for folder in self.path.ancestors().take_while(|p| p.starts_with(root)) {
-            if reader.bytes_if_there(folder, format_args!("cpu.max"))?.is_some() {
+        for directory in self.path.ancestors().take_while(|p| p.starts_with(root)) {
+            if reader.bytes_if_there(directory, format_args!("cpu.max"))?.is_some() {
                 let (path, text) = reader.last();
                 if let Some(quota) = cpu::quota(path, text)? {
                     fewest = Some(fewest.unwrap_or(f64::INFINITY).min(quota));
                 }
             }
             let name = format_args!("cpuset.cpus.effective");
-            if cpuset.is_none() && reader.bytes_if_there(folder, name)?.is_some() {
+            if cpuset.is_none() && reader.bytes_if_there(directory, name)?.is_some() {
                 let (path, text) = reader.last();
                 cpuset = Some(file::count(path, text)? as f64);
             }
@@ -173,12 +173,12 @@ impl Group {
 
 /// Adds the processes of one folder. Returns what is wrong with the first line that holds something else than a number.
 fn own_processes(
-    folder: &Path,
+    directory: &Path,
     reader: &mut Reader,
     out: &mut Vec<i32>,
 ) -> Result<Option<LinuxError>> {
     let take = |line: &[u8]| pid(line).map(|pid| out.extend(pid)).is_some();
-    match reader.lines(folder, format_args!("cgroup.procs"), "the number of a process", take) {
+    match reader.lines(directory, format_args!("cgroup.procs"), "the number of a process", take) {
         // A threaded group has threads and no processes; the domain above it lists those.
         Err(LinuxError::File { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
             Ok(None)
@@ -196,7 +196,7 @@ pub(crate) fn pid(line: &[u8]) -> Option<Option<i32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folders::deep;
+    use crate::directories::deep;
     use crate::topology::fixture;
 
     const MIB: u64 = 1 << 20;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_the_groups_below_are_its_processes() {
+    fn group_includes_processes_of_its_subtree() {
         let (_, pods) = service("kubepods.slice");
         let mut pids = vec![202];
         pods.processes(&mut Buffers::default(), &mut pids).unwrap();
@@ -233,13 +233,13 @@ mod tests {
     #[test]
     fn the_tightest_of_quotas_and_cpuset_holds() {
         let (roots, memcached) = service("system.slice/memcached.service");
-        assert_eq!(memcached.processors(&roots.cgroup, &mut Reader::default()).unwrap(), Some(0.5));
+        assert_eq!(memcached.cpus(&roots.cgroup, &mut Reader::default()).unwrap(), Some(0.5));
         // Its own quota is none, the pods' slice above it has one and a half.
         let (_, pods) =
             service("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7d1f.slice");
-        assert_eq!(pods.processors(&roots.cgroup, &mut Reader::default()).unwrap(), Some(1.5));
+        assert_eq!(pods.cpus(&roots.cgroup, &mut Reader::default()).unwrap(), Some(1.5));
         let (_, redis) = service("system.slice/redis-server.service");
-        assert_eq!(redis.processors(&roots.cgroup, &mut Reader::default()).unwrap(), Some(2.0));
+        assert_eq!(redis.cpus(&roots.cgroup, &mut Reader::default()).unwrap(), Some(2.0));
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_vanished_is_gone_and_a_damaged_one_is_named() {
+    fn vanished_group_differs_from_damaged_one() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
         let gone = Group::new(roots.cgroup.join("system.slice/none.service"));
         assert!(!gone.exists());

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn v1_alone_another_place_and_nothing_are_told_apart() {
+    fn cgroup_versions_are_told_apart() {
         let there = Path::new("/sys/fs/cgroup");
         let v1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n";
         assert!(describe(v1, there).contains("cgroup v1 (memory on /sys/fs/cgroup/memory)"));

@@ -29,8 +29,8 @@ use globset::{GlobBuilder, GlobMatcher};
 use rustix::fs::lgetxattr;
 
 use super::group::{Buffers, Group};
+use crate::directories::{Directories, Visit};
 use crate::error::{LinuxError, Result, says_gone};
-use crate::folders::{Folders, Visit};
 use crate::roots::Roots;
 
 /// Where cgroup v2 is mounted for everyone; a path may be written with it.
@@ -40,7 +40,7 @@ const MOUNT: &str = "/sys/fs/cgroup/";
 const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
 /// Most groups that an error names: an administrator compares a few, and a tenant may make thousands.
-const MOST_SAID: usize = 8;
+const MAX_SAID: usize = 8;
 
 /// A pattern of group paths.
 #[derive(Debug, Clone)]
@@ -109,8 +109,8 @@ impl Owner {
 }
 
 /// `user@UID.service`, below which a user's own systemd makes groups (`user@.service(5)`).
-fn is_user_manager(folder: &Path) -> bool {
-    let name = folder.file_name().unwrap_or_default().as_bytes();
+fn is_user_manager(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap_or_default().as_bytes();
     name.starts_with(b"user@") && name.ends_with(b".service")
 }
 
@@ -188,7 +188,7 @@ impl Pattern {
         let below = |group: &Group| {
             group.path.strip_prefix(&roots.cgroup).unwrap_or(&group.path).to_owned()
         };
-        let groups = found.iter().take(MOST_SAID).map(below).collect();
+        let groups = found.iter().take(MAX_SAID).map(below).collect();
         Err(LinuxError::Ambiguous { written: self.written.clone(), groups, count: found.len() })
     }
 
@@ -216,7 +216,7 @@ impl Pattern {
             match &self.glob {
                 None => add(start),
                 Some(glob) => {
-                    self.walk(glob, roots, delegation, start, &mut buffers.folders, add)?;
+                    self.walk(glob, roots, delegation, start, &mut buffers.directories, add)?;
                 }
             }
         }
@@ -231,18 +231,18 @@ impl Pattern {
         roots: &Roots,
         delegation: Delegation,
         start: &Path,
-        folders: &mut Folders,
+        directories: &mut Directories,
         mut add: impl FnMut(&Path),
     ) -> Result<()> {
-        folders.walk(start, |folder| {
-            let below = folder.strip_prefix(&roots.cgroup).unwrap_or(folder);
-            if folder != roots.cgroup && glob.is_match(below) {
-                add(folder);
+        directories.walk(start, |directory| {
+            let below = directory.strip_prefix(&roots.cgroup).unwrap_or(directory);
+            if directory != roots.cgroup && glob.is_match(below) {
+                add(directory);
                 return Ok(Visit::Pass);
             }
             let deep = self.depth.is_some_and(|depth| below.components().count() >= depth);
             // Where the search begins is what the operator wrote.
-            let pass = deep || (folder != start && delegation.covers(folder));
+            let pass = deep || (directory != start && delegation.covers(directory));
             Ok(if pass { Visit::Pass } else { Visit::Enter })
         })
     }
@@ -308,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn a_group_below_one_that_fits_is_not_listed_again() {
+    fn matching_groups_are_listed_once() {
         let roots = fixture::machine("hmat-two-tier");
         assert_eq!(names("kubepods*", &roots), ["kubepods.slice"]);
         assert_eq!(names("*.slice", &roots), ["kubepods.slice", "system.slice"]);
     }
 
     #[test]
-    fn what_a_user_names_below_a_delegated_group_fits_no_name() {
+    fn names_below_delegated_groups_match_nothing() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
         let user = "user.slice/user-1000.slice/user@1000.service";
         let forged = format!("{user}/app.slice/redis-server.service");
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_another_owner_is_not_entered() {
+    fn foreign_owners_directory_is_not_entered() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
         let mount = Owner::of(&fs::metadata(&roots.cgroup).unwrap());
         // As if the mount point were root's and everything below it somebody else's.
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn two_groups_with_the_name_of_one_unit_are_refused_and_named() {
+    fn ambiguous_unit_name_is_refused_with_list() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
         let second = roots.cgroup.join("machine.slice/redis-server.service");
         fixture::put(&second.join("cgroup.procs"), "");

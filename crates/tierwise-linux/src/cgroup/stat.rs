@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_the_kernel_lacks_is_none_and_not_zero() {
+    fn missing_counter_is_none_not_zero() {
         let path = Path::new("memory.stat");
         let old = Counters::parse(path, "anon 4096\npgfault 12\n").unwrap();
         assert_eq!((old.pgfault, old.pgpromote_success, old.demoted()), (Some(12), None, None));

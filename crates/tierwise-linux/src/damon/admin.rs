@@ -49,11 +49,14 @@ impl Admin {
     /// # Errors
     /// Why not, and how to get it.
     pub fn probe(roots: &Roots) -> Result<()> {
-        let folder = roots.sys.join("kernel/mm/damon/admin/kdamonds");
-        let path = folder.join("nr_kdamonds");
+        let directory = roots.sys.join("kernel/mm/damon/admin/kdamonds");
+        let path = directory.join("nr_kdamonds");
         match patience::number::<u32>(&path) {
             Err(e) if e.is_gone() => Err(LinuxError::Missing {
-                what: format!("this kernel has no DAMON sysfs: {} is not there", folder.display()),
+                what: format!(
+                    "this kernel has no DAMON sysfs: {} is not there",
+                    directory.display()
+                ),
                 remedy: "use a kernel built with CONFIG_DAMON_SYSFS (Debian's 6.12 is)".into(),
             }),
             other => other.map(|_| ()),
@@ -91,13 +94,13 @@ impl Admin {
     }
 
     fn place(&self, index: u32) -> Result<Place> {
-        let folder = self.kdamonds.join(index.to_string());
+        let directory = self.kdamonds.join(index.to_string());
         let state: String =
-            patience::patiently(|| file::value(&folder.join("state"), "on or off"))?;
+            patience::patiently(|| file::value(&directory.join("state"), "on or off"))?;
         if state == "on" {
-            return Ok(Place::Taken(Some(patience::number(&folder.join("pid"))?)));
+            return Ok(Place::Taken(Some(patience::number(&directory.join("pid"))?)));
         }
-        let contexts: u32 = patience::number(&folder.join("contexts/nr_contexts"))?;
+        let contexts: u32 = patience::number(&directory.join("contexts/nr_contexts"))?;
         Ok(if contexts == 0 { Place::Empty } else { Place::Taken(None) })
     }
 
@@ -155,11 +158,11 @@ impl Admin {
     ///
     /// # Errors
     /// The first failure, after everything was tried.
-    pub fn give_back(&mut self, kdamonds: Vec<Kdamond>) -> Result<()> {
+    pub fn restore(&mut self, kdamonds: Vec<Kdamond>) -> Result<()> {
         let mut answer = Ok(());
         for kdamond in kdamonds {
             let index = kdamond.index();
-            match kdamond.give_back() {
+            match kdamond.restore() {
                 Ok(()) => self.record.taken.retain(|t| t.index != index),
                 Err(e) => answer = answer.and(Err(e)),
             }
@@ -186,10 +189,10 @@ impl Admin {
     fn nobody_left(&self, places: &[Place]) -> LinuxError {
         let users: Vec<String> = places.iter().enumerate().map(|(i, p)| self.user(i, p)).collect();
         LinuxError::Missing {
-            what: format!("every kdamond is somebody else's: {}", users.join(", ")),
+            what: format!("every kdamond belongs to another user: {}", users.join(", ")),
             remedy: format!(
                 "stop that user of DAMON (or write off to {0}/<number>/state and 0 to \
-                 {0}/<number>/contexts/nr_contexts), or look in another way",
+                 {0}/<number>/contexts/nr_contexts), or choose another access monitoring source",
                 self.kdamonds.display()
             ),
         }
@@ -218,7 +221,7 @@ pub fn clean_up(roots: &Roots, left: &Record) -> Result<()> {
     for taken in &left.taken {
         let kdamond = Kdamond::at(&kdamonds(roots), taken.index);
         match is_ours(roots, &kdamond, taken.thread, &mut reader) {
-            Ok(true) => kdamond.give_back()?,
+            Ok(true) => kdamond.restore()?,
             // Its Drop must not touch it.
             Ok(false) => std::mem::forget(kdamond),
             Err(e) => {
@@ -267,10 +270,10 @@ pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
 
 /// Which kdamonds run, for people who have to find out whose they are.
 fn running(roots: &Roots) -> String {
-    let folder = kdamonds(roots);
-    let count = patience::number::<u32>(&folder.join("nr_kdamonds")).unwrap_or(0);
+    let directory = kdamonds(roots);
+    let count = patience::number::<u32>(&directory.join("nr_kdamonds")).unwrap_or(0);
     let on = |index: &u32| {
-        file::holds(&folder.join(index.to_string()).join("state"), "on").unwrap_or(false)
+        file::holds(&directory.join(index.to_string()).join("state"), "on").unwrap_or(false)
     };
     let on: Vec<String> = (0..count).filter(on).map(|index| index.to_string()).collect();
     if on.is_empty() {
@@ -279,7 +282,7 @@ fn running(roots: &Roots) -> String {
     format!(
         "kdamond {} runs: if no other program uses DAMON, write off to {}/<number>/state",
         on.join(", "),
-        folder.display()
+        directory.display()
     )
 }
 

@@ -11,7 +11,7 @@ use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::process::{Process, Reader, Stat, Task};
 use crate::roots::Roots;
-use tierwise_core::observe::RegionWatch;
+use tierwise_core::observe::DamonAttrs;
 
 /// What is monitored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Monitoring {
     /// What.
     pub target: Target,
     /// Intervals and bounds.
-    pub watch: RegionWatch,
+    pub attrs: DamonAttrs,
     /// The schemes; the first is the one whose regions are read.
     pub schemes: Vec<Scheme>,
 }
@@ -50,7 +50,7 @@ const UPDATE_AGGREGATIONS: u32 = 10;
 /// A kdamond that is ours. Dropping it turns it off and leaves its place empty, as it was found.
 #[derive(Debug)]
 pub struct Kdamond {
-    folder: PathBuf,
+    directory: PathBuf,
     /// `state` in it, and what is read of the first scheme: written and read all the time.
     state: PathBuf,
     pid: PathBuf,
@@ -63,10 +63,10 @@ pub struct Kdamond {
 impl Kdamond {
     /// Takes a place that [`super::Admin`] found to be nobody's, or that a record says is ours.
     pub(super) fn at(kdamonds: &Path, index: u32) -> Self {
-        let folder = kdamonds.join(index.to_string());
-        let (state, pid) = (folder.join("state"), folder.join("pid"));
-        let tried = folder.join("contexts/0/schemes/0/tried_regions");
-        Self { folder, state, pid, tried, index, schemes: Vec::new(), given_back: false }
+        let directory = kdamonds.join(index.to_string());
+        let (state, pid) = (directory.join("state"), directory.join("pid"));
+        let tried = directory.join("contexts/0/schemes/0/tried_regions");
+        Self { directory, state, pid, tried, index, schemes: Vec::new(), given_back: false }
     }
 
     /// Its number below `kdamonds/`.
@@ -75,7 +75,7 @@ impl Kdamond {
     }
 
     fn context(&self) -> PathBuf {
-        self.folder.join("contexts/0")
+        self.directory.join("contexts/0")
     }
 
     fn scheme_folder(&self, scheme: usize) -> PathBuf {
@@ -118,10 +118,10 @@ impl Kdamond {
     pub fn configure(&mut self, monitoring: &Monitoring) -> Result<()> {
         self.off()?;
         // Also empties what was configured before.
-        patience::write(&self.folder.join("contexts/nr_contexts"), "1")?;
+        patience::write(&self.directory.join("contexts/nr_contexts"), "1")?;
         let context = self.context();
         self.write_operations(monitoring.target.operations())?;
-        write_watch(&context, &monitoring.watch)?;
+        write_attrs(&context, &monitoring.attrs)?;
         write_target(&context, &monitoring.target)?;
         let schemes = &monitoring.schemes;
         patience::write(&context.join("schemes/nr_schemes"), &schemes.len().to_string())?;
@@ -163,8 +163,8 @@ impl Kdamond {
     ///
     /// # Errors
     /// The kernel refuses a value.
-    pub fn set_watch(&self, watch: &RegionWatch) -> Result<()> {
-        write_watch(&self.context(), watch)?;
+    pub fn set_attrs(&self, attrs: &DamonAttrs) -> Result<()> {
+        write_attrs(&self.context(), attrs)?;
         if self.is_on()? { self.commit() } else { Ok(()) }
     }
 
@@ -173,13 +173,13 @@ impl Kdamond {
     /// # Errors
     /// There is no such scheme, or the kernel refuses the value.
     pub fn write_quota(&mut self, scheme: usize, quota: super::Quota) -> Result<()> {
-        let folder = self.scheme_folder(scheme);
+        let directory = self.scheme_folder(scheme);
         let found = self.schemes.get_mut(scheme);
         let found = found.ok_or_else(|| {
-            LinuxError::file(&folder, "write", std::io::ErrorKind::NotFound.into())
+            LinuxError::file(&directory, "write", std::io::ErrorKind::NotFound.into())
         })?;
         found.quota = quota;
-        found.write_quota(&folder)
+        found.write_quota(&directory)
     }
 
     /// Turns it off if it runs.
@@ -232,7 +232,7 @@ impl Kdamond {
     ///
     /// # Errors
     /// It still runs; or its place cannot be emptied.
-    pub fn give_back(mut self) -> Result<()> {
+    pub fn restore(mut self) -> Result<()> {
         self.clear()
     }
 
@@ -243,7 +243,7 @@ impl Kdamond {
             Err(e) if e.is_gone() => return Ok(()),
             other => other?,
         }
-        patience::write(&self.folder.join("contexts/nr_contexts"), "0")
+        patience::write(&self.directory.join("contexts/nr_contexts"), "0")
     }
 }
 
@@ -257,18 +257,18 @@ impl Drop for Kdamond {
     }
 }
 
-fn write_watch(context: &Path, watch: &RegionWatch) -> Result<()> {
+fn write_attrs(context: &Path, attrs: &DamonAttrs) -> Result<()> {
     let attributes = context.join("monitoring_attrs");
     let intervals = attributes.join("intervals");
     let microseconds = |d: Duration| d.as_micros().max(1).to_string();
-    patience::write(&intervals.join("sample_us"), &microseconds(watch.sampling))?;
-    patience::write(&intervals.join("aggr_us"), &microseconds(watch.aggregation))?;
-    let update = watch.aggregation.saturating_mul(UPDATE_AGGREGATIONS);
+    patience::write(&intervals.join("sample_us"), &microseconds(attrs.sampling))?;
+    patience::write(&intervals.join("aggr_us"), &microseconds(attrs.aggregation))?;
+    let update = attrs.aggregation.saturating_mul(UPDATE_AGGREGATIONS);
     patience::write(&intervals.join("update_us"), &microseconds(update))?;
     // The kernel refuses fewer than three regions (damon_set_attrs), which a vaddr target starts with.
-    let min = watch.min_regions.max(3);
+    let min = attrs.min_regions.max(3);
     patience::write(&attributes.join("nr_regions/min"), &min.to_string())?;
-    patience::write(&attributes.join("nr_regions/max"), &watch.max_regions.max(min).to_string())
+    patience::write(&attributes.join("nr_regions/max"), &attrs.max_regions.max(min).to_string())
 }
 
 fn write_target(context: &Path, target: &Target) -> Result<()> {
@@ -311,7 +311,7 @@ fn held(roots: &Roots) -> LinuxError {
         what: "DAMON is busy: a kernel module such as damon_reclaim or damon_lru_sort holds it"
             .into(),
         remedy: format!(
-            "write N to the module's {}/module/damon_*/parameters/enabled, or look in another way",
+            "write N to the module's {}/module/damon_*/parameters/enabled, or choose another access monitoring source",
             roots.sys.display()
         ),
     }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_is_tried_again_and_nothing_else_is() {
+    fn only_busy_is_retried() {
         let answers = |mut list: Vec<Result<u32>>| move || list.remove(0);
         let mut late = answers(vec![Err(error(libc::EBUSY)), Err(error(libc::EBUSY)), Ok(3)]);
         assert_eq!(patiently_with(5, Duration::ZERO, &mut late).unwrap(), 3);

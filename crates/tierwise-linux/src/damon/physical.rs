@@ -23,8 +23,8 @@ pub fn ranges(roots: &Roots, node: u32) -> Result<Vec<(u64, u64)>> {
         found: format!("{:?}", text.trim()),
         expected: "a hexadecimal number of bytes",
     })?;
-    let folder = roots.sys.join(format!("devices/system/node/node{node}"));
-    let entries = fs::read_dir(&folder).map_err(|e| LinuxError::file(&folder, "list", e))?;
+    let directory = roots.sys.join(format!("devices/system/node/node{node}"));
+    let entries = fs::read_dir(&directory).map_err(|e| LinuxError::file(&directory, "list", e))?;
     let block = |name: &str| name.strip_prefix("memory")?.parse::<u64>().ok();
     let mut blocks: Vec<u64> =
         entries.flatten().filter_map(|e| block(&e.file_name().to_string_lossy())).collect();
@@ -40,7 +40,7 @@ pub fn ranges(roots: &Roots, node: u32) -> Result<Vec<(u64, u64)>> {
     }
     if ranges.is_empty() {
         return Err(LinuxError::Missing {
-            what: format!("{} lists no memory blocks", folder.display()),
+            what: format!("{} lists no memory blocks", directory.display()),
             remedy:
                 "the node has no memory, or the kernel lacks CONFIG_MEMORY_HOTPLUG; let Tierwise \
                      look at processes instead of physical memory"

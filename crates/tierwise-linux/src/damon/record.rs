@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_counts_in_its_own_boot_only() {
+    fn record_counts_in_its_own_boot() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let random = roots.proc.join("sys/kernel/random");

@@ -39,14 +39,15 @@ pub struct HostRegion {
 ///
 /// # Errors
 /// A file cannot be read for another reason than that it is gone, or does not hold a number.
-pub fn read(folder: &Path, reader: &mut Reader, out: &mut Vec<HostRegion>) -> Result<()> {
+pub fn read(directory: &Path, reader: &mut Reader, out: &mut Vec<HostRegion>) -> Result<()> {
     out.clear();
     for n in 0u32.. {
-        let start = match reader.value(folder, format_args!("{n}/start"), "an address in bytes") {
+        let start = match reader.value(directory, format_args!("{n}/start"), "an address in bytes")
+        {
             Err(e) if e.is_gone() => break,
             other => other?,
         };
-        match rest(folder, n, start, reader) {
+        match rest(directory, n, start, reader) {
             Err(e) if e.is_gone() => (),
             other => out.push(other?),
         }
@@ -55,11 +56,12 @@ pub fn read(folder: &Path, reader: &mut Reader, out: &mut Vec<HostRegion>) -> Re
     Ok(())
 }
 
-fn rest(folder: &Path, n: u32, start: u64, reader: &mut Reader) -> Result<HostRegion> {
-    let end = reader.value(folder, format_args!("{n}/end"), "an address in bytes")?;
+fn rest(directory: &Path, n: u32, start: u64, reader: &mut Reader) -> Result<HostRegion> {
+    let end = reader.value(directory, format_args!("{n}/end"), "an address in bytes")?;
     let nr_accesses =
-        reader.value(folder, format_args!("{n}/nr_accesses"), "a count of samples")?;
-    let age = reader.value(folder, format_args!("{n}/age"), "a count of aggregation intervals")?;
+        reader.value(directory, format_args!("{n}/nr_accesses"), "a count of samples")?;
+    let age =
+        reader.value(directory, format_args!("{n}/age"), "a count of aggregation intervals")?;
     if end <= start {
         return Err(reader.format(None, format!("a region from {start} to {end}"), "start < end"));
     }
@@ -77,13 +79,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn write(folder: &Path, n: usize, region: &HostRegion) {
-        let folder = folder.join(n.to_string());
-        std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("start"), format!("{}\n", region.start)).unwrap();
-        std::fs::write(folder.join("end"), format!("{}\n", region.end)).unwrap();
-        std::fs::write(folder.join("nr_accesses"), format!("{}\n", region.nr_accesses)).unwrap();
-        std::fs::write(folder.join("age"), format!("{}\n", region.age)).unwrap();
+    fn write(directory: &Path, n: usize, region: &HostRegion) {
+        let directory = directory.join(n.to_string());
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("start"), format!("{}\n", region.start)).unwrap();
+        std::fs::write(directory.join("end"), format!("{}\n", region.end)).unwrap();
+        std::fs::write(directory.join("nr_accesses"), format!("{}\n", region.nr_accesses)).unwrap();
+        std::fs::write(directory.join("age"), format!("{}\n", region.age)).unwrap();
     }
 
     fn region(start: u64, end: u64) -> HostRegion {
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vanishes_is_left_out_and_what_is_wrong_is_named() {
+    fn vanished_entries_are_skipped_wrong_ones_named() {
         let tree = tempfile::tempdir().unwrap();
         write(tree.path(), 0, &region(8192, 12288));
         write(tree.path(), 1, &region(0, 4096));

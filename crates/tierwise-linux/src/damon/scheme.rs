@@ -92,17 +92,17 @@ pub enum Filter {
 
 impl Filter {
     /// Writes it into its folder: it rejects. Since Linux 6.14 one could also allow.
-    fn write(&self, folder: &Path) -> Result<()> {
+    fn write(&self, directory: &Path) -> Result<()> {
         let (kind, matching) = match self {
             Self::Memcg(_) => ("memcg", "N"),
             Self::Files => ("anon", "Y"),
         };
-        patience::write(&folder.join("type"), kind)?;
+        patience::write(&directory.join("type"), kind)?;
         if let Self::Memcg(path) = self {
-            patience::write(&folder.join("memcg_path"), path)?;
+            patience::write(&directory.join("memcg_path"), path)?;
         }
-        patience::write(&folder.join("matching"), matching)?;
-        match patience::write(&folder.join("allow"), "N") {
+        patience::write(&directory.join("matching"), matching)?;
+        match patience::write(&directory.join("allow"), "N") {
             Err(e) if e.is_gone() => Ok(()),
             other => other,
         }
@@ -133,36 +133,37 @@ impl Scheme {
     ///
     /// # Errors
     /// The kernel does not know the action or the filter, or a file is missing.
-    pub fn write(&self, folder: &Path) -> Result<()> {
+    pub fn write(&self, directory: &Path) -> Result<()> {
         let action = self.action.name();
-        patience::write(&folder.join("action"), action).map_err(|e| unknown_action(action, e))?;
+        patience::write(&directory.join("action"), action)
+            .map_err(|e| unknown_action(action, e))?;
         if let Some(node) = self.action.node() {
-            patience::write(&folder.join("target_nid"), &node.to_string())?;
+            patience::write(&directory.join("target_nid"), &node.to_string())?;
         }
-        let pattern = folder.join("access_pattern");
+        let pattern = directory.join("access_pattern");
         bounds(&pattern.join("sz"), &self.pattern.size)?;
         bounds(&pattern.join("nr_accesses"), &self.pattern.nr_accesses)?;
         bounds(&pattern.join("age"), &self.pattern.age)?;
-        self.write_quota(folder)?;
-        self.write_filters(folder)
+        self.write_quota(directory)?;
+        self.write_filters(directory)
     }
 
     /// Writes its quota alone, for a running scheme that is given another.
     ///
     /// # Errors
     /// A file is missing.
-    pub fn write_quota(&self, folder: &Path) -> Result<()> {
-        let quotas = folder.join("quotas");
+    pub fn write_quota(&self, directory: &Path) -> Result<()> {
+        let quotas = directory.join("quotas");
         let Quota { time, bytes, interval } = self.quota;
         patience::write(&quotas.join("ms"), &time.as_millis().to_string())?;
         patience::write(&quotas.join("bytes"), &bytes.0.to_string())?;
         patience::write(&quotas.join("reset_interval_ms"), &interval.as_millis().to_string())
     }
 
-    fn write_filters(&self, folder: &Path) -> Result<()> {
+    fn write_filters(&self, directory: &Path) -> Result<()> {
         // Since Linux 6.15 filters that pages are asked for have a folder of their own, and the old one is going.
-        let newer = folder.join("ops_filters");
-        let filters = if newer.is_dir() { newer } else { folder.join("filters") };
+        let newer = directory.join("ops_filters");
+        let filters = if newer.is_dir() { newer } else { directory.join("filters") };
         patience::write(&filters.join("nr_filters"), &self.filters.len().to_string())?;
         for (i, filter) in self.filters.iter().enumerate() {
             filter.write(&filters.join(i.to_string()))?;
@@ -183,9 +184,9 @@ fn unknown_action(action: &str, error: LinuxError) -> LinuxError {
     }
 }
 
-fn bounds<T: ToString>(folder: &Path, range: &RangeInclusive<T>) -> Result<()> {
-    patience::write(&folder.join("min"), &range.start().to_string())?;
-    patience::write(&folder.join("max"), &range.end().to_string())
+fn bounds<T: ToString>(directory: &Path, range: &RangeInclusive<T>) -> Result<()> {
+    patience::write(&directory.join("min"), &range.start().to_string())?;
+    patience::write(&directory.join("max"), &range.end().to_string())
 }
 
 /// What a scheme did since its kdamond was turned on.
@@ -204,8 +205,8 @@ impl SchemeStats {
     ///
     /// # Errors
     /// A file is missing or does not hold a number.
-    pub fn read(folder: &Path) -> Result<Self> {
-        let stats = folder.join("stats");
+    pub fn read(directory: &Path) -> Result<Self> {
+        let stats = directory.join("stats");
         let number = |name: &str| patience::number::<u64>(&stats.join(name));
         let (tried, applied) = (Bytes(number("sz_tried")?), Bytes(number("sz_applied")?));
         Ok(Self { tried, applied, quota_exceeded: number("qt_exceeds")? })

@@ -8,11 +8,11 @@ use super::fake::{Fake, put};
 use super::*;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
-use tierwise_core::observe::RegionWatch;
+use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::Bytes;
 
 fn monitoring(target: Target, schemes: Vec<Scheme>) -> Monitoring {
-    Monitoring { target, watch: RegionWatch::default(), schemes }
+    Monitoring { target, attrs: DamonAttrs::default(), schemes }
 }
 
 const REDIS: Process = Process { pid: 77, start_time: 5 };
@@ -40,7 +40,7 @@ fn a_process_is_monitored_as_configured() {
     assert_eq!(context("schemes/0/access_pattern/sz/max"), u64::MAX.to_string());
     assert_eq!(context("schemes/0/filters/nr_filters"), "0");
 
-    admin.give_back(taken).unwrap();
+    admin.restore(taken).unwrap();
     assert_eq!(
         (fake.text(1, "state"), fake.text(1, "contexts/nr_contexts")),
         ("off".into(), "0".into())
@@ -50,7 +50,7 @@ fn a_process_is_monitored_as_configured() {
 }
 
 #[test]
-fn schemes_that_move_name_node_quota_and_cgroup() {
+fn schemes_name_node_quota_and_cgroup() {
     let fake = Fake::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     let scheme = Scheme {
@@ -122,7 +122,7 @@ fn what_others_use_stays_as_it_is() {
     let error = admin.take(1).unwrap_err().to_string();
     assert!(error.contains("0 (on, thread 900 kdamond.0), 1 (configured, off)"), "{error}");
     assert!(error.contains("stop that user"), "{error}");
-    admin.give_back(taken).unwrap();
+    admin.restore(taken).unwrap();
     assert_eq!(fs::read_to_string(fake.kdamonds().join("nr_kdamonds")).unwrap().trim(), "3");
     assert_eq!(
         (fake.text(0, "state"), fake.text(1, "contexts/nr_contexts")),
@@ -131,7 +131,7 @@ fn what_others_use_stays_as_it_is() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_turned_off_and_nothing_else() {
+fn only_a_killed_process_leftovers_are_stopped() {
     let fake = Fake::new(4);
     let mut admin = fake.admin();
     let taken = admin.take(3).unwrap();
@@ -153,7 +153,7 @@ fn what_a_killed_process_left_is_turned_off_and_nothing_else() {
 }
 
 #[test]
-fn a_record_that_is_cut_or_flipped_stops_no_start_and_touches_nobody() {
+fn damaged_record_stops_no_start() {
     let fake = Fake::new(2);
     let mut admin = fake.admin();
     let taken = admin.take(1).unwrap();
@@ -186,7 +186,7 @@ fn a_record_that_is_cut_or_flipped_stops_no_start_and_touches_nobody() {
 }
 
 #[test]
-fn regions_of_a_kdamond_that_stopped_are_none() {
+fn stopped_kdamond_has_no_regions() {
     let fake = Fake::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
@@ -203,7 +203,7 @@ fn regions_of_a_kdamond_that_stopped_are_none() {
 }
 
 #[test]
-fn a_kernel_without_damon_says_what_to_do() {
+fn kernel_without_damon_names_remedy() {
     let tree = tempfile::tempdir().unwrap();
     let said = Admin::probe(&Roots::under(tree.path())).unwrap_err().to_string();
     assert!(said.contains("CONFIG_DAMON_SYSFS"), "{said}");
@@ -217,7 +217,7 @@ fn a_kernel_without_damon_says_what_to_do() {
 }
 
 #[test]
-fn damon_stat_is_named_when_it_holds_damon() {
+fn damon_stat_is_named_as_holder() {
     let fake = Fake::new(1);
     assert_eq!(damon_stat(&fake.roots), None);
     let switch = fake.roots.sys.join("module/damon_stat/parameters/enabled");

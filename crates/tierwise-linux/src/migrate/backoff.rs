@@ -8,7 +8,7 @@ use tierwise_core::units::Timestamp;
 /// (its own waits are `HZ/10`, mm/vmscan.c).
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest wait. Free memory is read more often than this by the engine, but its plan may be older than the room.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_LEN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy)]
 struct Full {
@@ -33,7 +33,7 @@ impl Backoff {
     pub fn failed(&mut self, node: i32, now: Timestamp) {
         match self.nodes.iter_mut().find(|f| f.node == node) {
             Some(full) => {
-                full.wait = (full.wait * 2).min(LONGEST);
+                full.wait = (full.wait * 2).min(MAX_LEN);
                 full.until = now + full.wait;
             }
             None => self.nodes.push(Full { node, wait: FIRST, until: now + FIRST }),
@@ -51,17 +51,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_a_limit_and_end_with_a_success() {
+    fn backoff_doubles_to_limit_and_resets() {
         let mut backoff = Backoff::default();
         let mut now = Timestamp::ZERO;
         let mut waits = Vec::new();
         for _ in 0..9 {
             backoff.failed(1, now);
-            let began = now;
+            let started = now;
             while backoff.is_waiting(1, now) {
                 now = now + Duration::from_millis(100);
             }
-            waits.push(now.since(began).as_millis());
+            waits.push(now.since(started).as_millis());
         }
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
         backoff.failed(1, now);

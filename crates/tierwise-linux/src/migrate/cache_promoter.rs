@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use tierwise_core::observe::RegionWatch;
+use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::Bytes;
 
 use super::damos::{Damos, Rate, Rule, Which};
@@ -29,7 +29,7 @@ const AGGREGATION: Duration = Duration::from_secs(1);
 const HOT: u32 = 2;
 
 /// Most control groups: the kernel goes through all regions for each.
-pub const MOST_GROUPS: usize = 32;
+pub const MAX_GROUPS: usize = 32;
 
 /// How often the kernel is asked how much it moved: others who ask DAMON something wait meanwhile.
 const COUNTED: Duration = Duration::from_secs(30);
@@ -95,7 +95,7 @@ impl CachePromoter {
         let mut work = Work::new(roots, record, regions);
         let body = move || {
             for order in ordered {
-                let result = work.carry_out(order);
+                let result = work.execute(order);
                 let (moved, cpu) = (work.moved(), work.cpu());
                 if answer.send(Answer { moved, cpu, result }).is_err() {
                     break;
@@ -166,7 +166,7 @@ impl Drop for CachePromoter {
 struct Work {
     roots: Roots,
     record: PathBuf,
-    watch: RegionWatch,
+    attrs: DamonAttrs,
     reader: Reader,
     at_work: Option<AtWork>,
     /// By kdamonds that were given back.
@@ -187,16 +187,16 @@ struct AtWork {
 
 impl Work {
     fn new(roots: &Roots, record: PathBuf, regions: u32) -> Self {
-        let watch = RegionWatch {
+        let attrs = DamonAttrs {
             sampling: SAMPLING,
             aggregation: AGGREGATION,
             max_regions: regions,
-            ..RegionWatch::default()
+            ..DamonAttrs::default()
         };
         Self {
             roots: roots.clone(),
             record,
-            watch,
+            attrs,
             reader: Reader::default(),
             at_work: None,
             moved: Bytes(0),
@@ -212,8 +212,8 @@ impl Work {
         self.cpu + self.at_work.as_ref().map_or(Duration::ZERO, |work| work.cpu)
     }
 
-    fn carry_out(&mut self, mut order: Order) -> Result<()> {
-        order.groups.truncate(MOST_GROUPS);
+    fn execute(&mut self, mut order: Order) -> Result<()> {
+        order.groups.truncate(MAX_GROUPS);
         if order.groups.is_empty() {
             return self.stop();
         }
@@ -225,16 +225,16 @@ impl Work {
         if !goes_on {
             self.stop()?;
             probe(&self.roots)?;
-            self.begin(&order)?;
+            self.start(&order)?;
         }
         self.count();
         Ok(())
     }
 
-    fn begin(&mut self, order: &Order) -> Result<()> {
+    fn start(&mut self, order: &Order) -> Result<()> {
         let rules: Vec<Rule> = order.groups.iter().map(|group| rule(order, group)).collect();
         let mut admin = Admin::open(&self.roots, Some(&self.record))?;
-        let damos = Damos::start(&self.roots, &mut admin, &rules, &self.watch)?;
+        let damos = Damos::start(&self.roots, &mut admin, &rules, &self.attrs)?;
         let (moved, cpu) = (Bytes(0), Duration::ZERO);
         self.at_work = Some(AtWork { admin, damos, rules, counted: Instant::now(), moved, cpu });
         Ok(())
@@ -328,7 +328,7 @@ mod tests {
         let fake = machine();
         let mut work = Work::new(&fake.roots, fake.record.clone(), 500);
         let scheme = |n: u32, name: &str| fake.text(0, &format!("contexts/0/schemes/{n}/{name}"));
-        work.carry_out(order(&[("/a", 1 << 20), ("/b", 1 << 22)])).unwrap();
+        work.execute(order(&[("/a", 1 << 20), ("/b", 1 << 22)])).unwrap();
         assert!(runs(&fake));
         assert_eq!(
             (scheme(1, "action"), scheme(1, "target_nid")),
@@ -340,28 +340,28 @@ mod tests {
         assert_eq!(fake.text(0, "contexts/0/targets/0/regions/0/start"), (9u64 << 27).to_string());
 
         // Another rate is told to the running thread, and who is not named any more has none.
-        work.carry_out(order(&[("/b", 1 << 21)])).unwrap();
+        work.execute(order(&[("/b", 1 << 21)])).unwrap();
         assert_eq!(fake.text(0, "state"), "commit");
         assert!(runs(&fake));
         assert_eq!(
             (scheme(0, "quotas/bytes"), scheme(1, "quotas/bytes")),
             ("1".into(), (1 << 21).to_string())
         );
-        work.carry_out(order(&[("/b", 1 << 21)])).unwrap();
+        work.execute(order(&[("/b", 1 << 21)])).unwrap();
         assert_eq!(fake.text(0, "state"), "on", "nothing changed");
 
-        work.carry_out(order(&[("/c", 1 << 20)])).unwrap();
+        work.execute(order(&[("/c", 1 << 20)])).unwrap();
         assert_eq!(
             (scheme(0, "filters/0/memcg_path"), fake.text(0, "contexts/0/schemes/nr_schemes")),
             ("/c".into(), "1".into())
         );
-        work.carry_out(order(&[])).unwrap();
+        work.execute(order(&[])).unwrap();
         assert_eq!(fake.text(0, "contexts/nr_contexts"), "0", "its place is empty");
         assert!(!fake.record.exists());
     }
 
     #[test]
-    fn under_mglru_it_says_that_nothing_would_be_seen() {
+    fn mglru_hides_references_and_is_reported() {
         let fake = machine();
         let enabled = fake.roots.sys.join("kernel/mm/lru_gen/enabled");
         put(&enabled, "0x0007\n");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_way_is_told_with_the_next_order() {
+    fn obstacle_is_reported_with_next_request() {
         let fake = machine();
         put(&fake.file(0, "contexts/0/avail_operations"), "vaddr\n");
         let mut promoter = CachePromoter::start(&fake.roots, fake.record.clone(), 500).unwrap();

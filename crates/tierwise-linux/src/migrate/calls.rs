@@ -48,19 +48,19 @@ pub trait Calls {
 pub struct Kernel {
     roots: Roots,
     reader: Reader,
-    began: Instant,
+    started: Instant,
 }
 
 impl Kernel {
     /// Time begins now.
     pub fn new(roots: Roots) -> Self {
-        Self { roots, reader: Reader::default(), began: Instant::now() }
+        Self { roots, reader: Reader::default(), started: Instant::now() }
     }
 }
 
 impl Calls for Kernel {
     fn now(&mut self) -> Timestamp {
-        Timestamp::ZERO + self.began.elapsed()
+        Timestamp::ZERO + self.started.elapsed()
     }
 
     fn cpu(&mut self) -> Duration {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tierwise_core::observe::RegionWatch;
+use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::Bytes;
 
 use crate::damon::{
@@ -104,14 +104,14 @@ impl Damos {
         roots: &Roots,
         admin: &mut Admin,
         rules: &[Rule],
-        watch: &RegionWatch,
+        attrs: &DamonAttrs,
     ) -> Result<Self> {
         let mut sets: Vec<&[u32]> = rules.iter().map(|r| r.from.as_slice()).collect();
         sets.sort_unstable();
         sets.dedup();
         let mut damos = Self { kdamonds: Vec::new(), places: Vec::new() };
         damos.kdamonds = admin.take(sets.len() as u32)?;
-        let answer = damos.turn_on(roots, admin, rules, &sets, watch);
+        let answer = damos.turn_on(roots, admin, rules, &sets, attrs);
         if let Err(e) = answer {
             // The first failure is the one to report.
             let _ = damos.stop(admin);
@@ -126,7 +126,7 @@ impl Damos {
         admin: &mut Admin,
         rules: &[Rule],
         sets: &[&[u32]],
-        watch: &RegionWatch,
+        attrs: &DamonAttrs,
     ) -> Result<()> {
         if self.kdamonds.len() < sets.len() {
             return Err(LinuxError::Missing {
@@ -147,7 +147,7 @@ impl Damos {
                 schemes.push(rule.scheme());
             }
             let target = Target::Physical(physical::of_nodes(roots, nodes)?);
-            self.kdamonds[k].configure(&Monitoring { target, watch: *watch, schemes })?;
+            self.kdamonds[k].configure(&Monitoring { target, attrs: *attrs, schemes })?;
             self.kdamonds[k].on(roots)?;
         }
         admin.note(&self.kdamonds, &mut Reader::default())
@@ -217,7 +217,7 @@ impl Damos {
     /// # Errors
     /// A kdamond cannot be turned off.
     pub fn stop(self, admin: &mut Admin) -> Result<()> {
-        admin.give_back(self.kdamonds)
+        admin.restore(self.kdamonds)
     }
 }
 

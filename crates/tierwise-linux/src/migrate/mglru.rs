@@ -198,7 +198,7 @@ memcg    42 /a b
     }
 
     #[test]
-    fn a_cgroups_generations_are_found_and_commands_written() {
+    fn groups_generations_and_commands_match() {
         let (_tree, roots) = roots(TEXT);
         let (mut reader, mut out) = (Reader::default(), Vec::new());
         generations(&roots, Path::new("/a b"), &mut reader, &mut out).unwrap();
@@ -245,7 +245,7 @@ memcg    42 /a b
 
     /// Two groups whose names differ in what is no text are two groups; and a line that nobody understands is nobody's.
     #[test]
-    fn one_groups_strange_name_keeps_no_other_from_being_found() {
+    fn strange_group_name_hides_no_other() {
         let text = b"memcg 1 /\xff\n node 0\n 1 2 3 4\nmemcg x /b\n node 0\n 1 2 3 4\nmemcg 3 /\xfe\n node 0\n 7 2 3 4\n";
         let (_tree, roots) = roots(text);
         let mut out = Vec::new();

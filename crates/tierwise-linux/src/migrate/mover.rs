@@ -187,7 +187,7 @@ impl Mover {
             if self.batch.requests.is_empty() {
                 return Ok(false);
             }
-            let answer = self.carry_out(calls, requests, out);
+            let answer = self.execute(calls, requests, out);
             let used = calls.cpu().saturating_sub(before);
             self.cpu.spend(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX));
             answer?;
@@ -217,7 +217,7 @@ impl Mover {
     }
 
     /// Moves one batch and writes its outcomes.
-    fn carry_out(
+    fn execute(
         &mut self,
         calls: &mut impl Calls,
         requests: &[Request],
@@ -225,16 +225,16 @@ impl Mover {
     ) -> Result<()> {
         let process = requests[self.batch.requests[0] as usize].process;
         let Some(thread) = calls.thread(&process) else {
-            self.all(out, FailReason::Gone);
+            self.all(out, FailReason::NotPresent);
             return Ok(());
         };
         self.batch.forget_status();
-        let looked = calls.nodes(thread, &self.batch.addresses, &mut self.batch.status);
+        let monitored = calls.nodes(thread, &self.batch.addresses, &mut self.batch.status);
         if !is_still(calls, &process, thread) {
-            self.all(out, FailReason::Gone);
+            self.all(out, FailReason::NotPresent);
             return Ok(());
         }
-        if let Err(e) = looked {
+        if let Err(e) = monitored {
             return self.refused(e, out);
         }
         self.keep_what_must_move(calls, out);
@@ -368,7 +368,7 @@ impl Mover {
             );
         }
         self.tally.in_doubt += pages;
-        self.all(out, FailReason::Gone);
+        self.all(out, FailReason::NotPresent);
     }
 
     /// A call as a whole failed: what that says of every page in it.
@@ -378,7 +378,7 @@ impl Mover {
             return Err(error);
         };
         match source.raw_os_error() {
-            Some(libc::ESRCH) => self.all(out, FailReason::Gone),
+            Some(libc::ESRCH) => self.all(out, FailReason::NotPresent),
             // Without memory even for the question: the pages stay, and are not tried again in this run.
             Some(libc::ENOMEM | libc::EBUSY | libc::EAGAIN | libc::EINTR) => {
                 self.all(out, FailReason::Busy);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn small_batches_teach_nothing_and_slow_ones_halve() {
+    fn small_batches_teach_nothing_slow_ones_halve() {
         let mut pace = Pace::new(Duration::from_millis(20));
         pace.took(1, Duration::ZERO);
         assert_eq!(pace.pages(), FIRST);

@@ -102,7 +102,7 @@ memcg    43 /other
     }
 
     #[test]
-    fn the_oldest_pages_of_files_are_demoted_and_no_more_than_asked_for() {
+    fn oldest_file_pages_demote_within_request() {
         let all = (Bytes(50 * PAGE_SIZE), "- 42 0 6 0 50".to_owned());
         assert_eq!(told(OLD_ENOUGH, 1 << 30), all);
         assert_eq!(

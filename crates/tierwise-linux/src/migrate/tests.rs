@@ -178,9 +178,17 @@ fn placement_decides_and_not_the_return_code() {
     requests.push(request(50, 7, 0));
     let mut mover = Mover::new(&Limits::default());
     let out = run(&mut fake, &mut mover, &requests);
-    use FailReason::{Already, Busy as B, Gone, TargetFull};
-    let expected =
-        [Ok(()), Err(TargetFull), Err(Gone), Err(B), Ok(()), Err(B), Err(Already), Err(Gone)];
+    use FailReason::{Already, Busy as B, NotPresent, TargetFull};
+    let expected = [
+        Ok(()),
+        Err(TargetFull),
+        Err(NotPresent),
+        Err(B),
+        Ok(()),
+        Err(B),
+        Err(Already),
+        Err(NotPresent),
+    ];
     assert_eq!(results(&out), expected);
     assert_eq!(out[0].from, Some(1));
     assert_eq!((out[6].from, out[7].from), (Some(0), None));
@@ -192,7 +200,7 @@ fn placement_decides_and_not_the_return_code() {
 }
 
 #[test]
-fn a_shared_page_is_busy_and_not_tried_again() {
+fn shared_page_is_busy_without_retry() {
     let mut fake = Fake::with(&[Nature::Shared, Nature::Plain], 1);
     let mut mover = Mover::new(&Limits::default());
     let out = run(&mut fake, &mut mover, &[request(0, 7, 0), request(1, 7, 0)]);
@@ -206,33 +214,33 @@ fn a_reused_number_is_never_touched() {
     let mut requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
     requests[1].process.start_time = 2;
     let out = run(&mut fake, &mut Mover::new(&Limits::default()), &requests);
-    assert_eq!(results(&out), [Ok(()), Err(FailReason::Gone), Ok(())]);
+    assert_eq!(results(&out), [Ok(()), Err(FailReason::NotPresent), Ok(())]);
     assert_eq!(fake.pages[&(address(1) as usize)].node, 1);
 }
 
 #[test]
-fn what_moved_in_a_call_during_which_the_process_ended_is_in_doubt() {
+fn move_during_exit_is_in_doubt() {
     let mut fake = Fake::with(&[Nature::Plain, Nature::Skipped, Nature::Plain], 1);
     fake.ends = Some(Ends::AfterTheMove);
     let mut mover = Mover::new(&Limits::default());
     let requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
     let out = run(&mut fake, &mut mover, &requests);
-    assert_eq!(results(&out), [Err(FailReason::Gone); 3]);
+    assert_eq!(results(&out), [Err(FailReason::NotPresent); 3]);
     assert_eq!((mover.tally().bytes, mover.tally().in_doubt), (0, 2));
 }
 
 #[test]
-fn a_process_that_ends_at_the_question_is_gone_and_no_failure_of_the_kernel() {
+fn exit_during_query_is_no_kernel_failure() {
     let mut fake = Fake::with(&[Nature::Plain], 1);
     fake.ends = Some(Ends::AtTheQuestion);
     let mut mover = Mover::new(&Limits::default());
     let out = run(&mut fake, &mut mover, &[request(0, 7, 0)]);
-    assert_eq!(results(&out), [Err(FailReason::Gone)]);
+    assert_eq!(results(&out), [Err(FailReason::NotPresent)]);
     assert_eq!((fake.batches.len(), mover.tally().in_doubt), (0, 0));
 }
 
 #[test]
-fn a_full_node_is_left_alone_for_a_while() {
+fn full_node_is_left_alone_briefly() {
     let mut fake = Fake::with(&[Nature::Plain; 4], 1);
     fake.room.insert(0, 0);
     let mut mover = Mover::new(&Limits::default());
@@ -253,7 +261,7 @@ fn a_full_node_is_left_alone_for_a_while() {
 fn calls_that_fail_as_a_whole() {
     let requests = [request(0, 7, 0), request(1, 7, 0)];
     for (number, reason, is_error) in [
-        (libc::ESRCH, FailReason::Gone, false),
+        (libc::ESRCH, FailReason::NotPresent, false),
         (libc::ENOMEM, FailReason::TargetFull, false),
         (libc::EAGAIN, FailReason::Busy, false),
         (libc::EPERM, FailReason::Busy, true),
@@ -269,7 +277,7 @@ fn calls_that_fail_as_a_whole() {
 }
 
 #[test]
-fn the_rate_is_kept_and_the_rest_is_cut() {
+fn rate_is_kept_and_excess_cut() {
     let pages = 3000;
     let mut fake = Fake::with(&vec![Nature::Plain; pages], 1);
     let bandwidth = Some(Bandwidth(1000 * PAGE_SIZE));
@@ -298,7 +306,7 @@ fn processor_time_is_kept() {
 }
 
 #[test]
-fn calls_stay_short_once_the_pace_is_found() {
+fn calls_stay_short_at_found_pace() {
     let mut fake = Fake::with(&vec![Nature::Plain; 60_000], 1);
     fake.cost = Duration::from_micros(100);
     let requests: Vec<Request> = (0..60_000).map(|i| request(i, 7, 0)).collect();
@@ -312,7 +320,7 @@ fn calls_stay_short_once_the_pace_is_found() {
 }
 
 #[test]
-fn a_huge_page_is_given_once_and_goes_alone_when_it_is_larger_than_a_batch() {
+fn oversized_huge_page_moves_alone_once() {
     let mut fake = Fake::with(&[Nature::Plain; 3], 1);
     let mut requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
     requests[1].bytes = 2 << 20;
@@ -337,7 +345,7 @@ fn nature() -> impl Strategy<Value = Nature> {
 proptest! {
     /// Whatever the kernel does, every request has exactly one outcome, and it is what the pages' places say.
     #[test]
-    fn every_request_has_the_outcome_that_its_place_says(
+    fn every_request_has_its_placements_outcome(
         natures in proptest::collection::vec((nature(), 0i32..3), 1..60),
         wanted in proptest::collection::vec((0usize..70, 5i32..8, 0u32..3), 0..150),
         room in 0u32..40,
@@ -371,7 +379,7 @@ proptest! {
             match moved.result {
                 Ok(()) => prop_assert!(is == Some(request.node) && was != is && moved.from == was),
                 Err(FailReason::Already) => prop_assert_eq!(was, Some(request.node)),
-                Err(FailReason::Gone) => {
+                Err(FailReason::NotPresent) => {
                     prop_assert!(is.is_none() || request.process.pid == dead);
                 }
                 Err(_) => prop_assert_eq!(was, is),
@@ -386,7 +394,7 @@ proptest! {
 }
 
 #[test]
-fn pages_of_a_process_without_main_thread_are_found_where_they_lie() {
+fn headless_process_pages_are_found() {
     let headless = Headless::new(PAGE_SIZE as usize);
     let roots = Roots::default();
     let process = Process::read(&roots, headless.pid, &mut Reader::default()).unwrap();

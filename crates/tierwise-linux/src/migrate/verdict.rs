@@ -22,7 +22,7 @@ pub(super) fn verdict(node: i32, placed: i32, status: i32) -> Result<(), FailRea
 pub(super) fn absent(status: i32) -> FailReason {
     // Not mapped, swapped out, or the shared page of zeros, which is nobody's.
     let gone = [libc::ENOENT, libc::EFAULT].iter().any(|&e| status == -e);
-    if gone { FailReason::Gone } else { FailReason::Busy }
+    if gone { FailReason::NotPresent } else { FailReason::Busy }
 }
 
 /// Whether a busy page may be free by the next call. One that other processes map too (`EACCES`) will not be.

@@ -89,7 +89,7 @@ mod tests {
     use crate::process::{Maps, Mounts, Pagemap, Pages};
 
     #[test]
-    fn a_zombie_and_a_missing_process_are_gone() {
+    fn zombie_and_missing_process_are_absent() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let mut reader = Reader::default();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_lives_as_long_as_one_of_its_threads() {
+    fn process_lives_with_any_live_thread() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let mut reader = Reader::default();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_process_without_main_thread_is_read() {
+    fn headless_process_memory_is_read() {
         let headless = Headless::new(8 * 4096);
         let (roots, mut reader) = (Roots::default(), Reader::default());
         let process = Process::read(&roots, headless.pid, &mut reader).unwrap();

@@ -211,7 +211,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]
     }
 
     #[test]
-    fn a_broken_line_is_named_and_the_others_are_read() {
+    fn broken_line_is_named_others_parse() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         std::fs::create_dir_all(roots.proc.join("7")).unwrap();

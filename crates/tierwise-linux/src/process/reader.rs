@@ -13,7 +13,7 @@ use crate::file::{open, read_whole, read_whole_if_there};
 
 /// Most bytes of a line: a path of `PATH_MAX` bytes each of which is escaped by four, and what stands before and after it, four times over.
 /// What is longer is cut.
-const LONGEST_LINE: usize = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 
 /// A path and a content that are used again for every file read.
 #[derive(Debug, Default)]
@@ -27,19 +27,19 @@ pub struct Reader {
 
 impl Reader {
     /// Points at a file below a folder.
-    fn point(&mut self, folder: &Path, name: fmt::Arguments<'_>) {
+    fn point(&mut self, directory: &Path, name: fmt::Arguments<'_>) {
         self.name.clear();
         // Writing to a String does not fail.
         let _ = self.name.write_fmt(name);
         self.path.clear();
-        self.path.push(folder);
+        self.path.push(directory);
         self.path.push(&self.name);
     }
 
     /// A path below a folder, of which nothing is read.
-    pub fn below(&mut self, folder: &Path, name: &Path) -> &Path {
+    pub fn below(&mut self, directory: &Path, name: &Path) -> &Path {
         self.path.clear();
-        self.path.push(folder);
+        self.path.push(directory);
         self.path.push(name);
         &self.path
     }
@@ -48,8 +48,8 @@ impl Reader {
     ///
     /// # Errors
     /// It cannot be read. [`LinuxError::is_gone`] tells whether it was not there.
-    pub fn bytes(&mut self, folder: &Path, name: fmt::Arguments<'_>) -> Result<&[u8]> {
-        self.point(folder, name);
+    pub fn bytes(&mut self, directory: &Path, name: fmt::Arguments<'_>) -> Result<&[u8]> {
+        self.point(directory, name);
         read_whole(&self.path, &mut self.bytes)?;
         Ok(&self.bytes)
     }
@@ -60,10 +60,10 @@ impl Reader {
     /// It is there and cannot be read.
     pub fn bytes_if_there(
         &mut self,
-        folder: &Path,
+        directory: &Path,
         name: fmt::Arguments<'_>,
     ) -> Result<Option<&[u8]>> {
-        self.point(folder, name);
+        self.point(directory, name);
         let there = read_whole_if_there(&self.path, &mut self.bytes)?;
         Ok(there.then_some(&self.bytes[..]))
     }
@@ -72,8 +72,8 @@ impl Reader {
     ///
     /// # Errors
     /// As [`Reader::bytes`], or it is no text.
-    pub fn text(&mut self, folder: &Path, name: fmt::Arguments<'_>) -> Result<&str> {
-        self.bytes(folder, name)?;
+    pub fn text(&mut self, directory: &Path, name: fmt::Arguments<'_>) -> Result<&str> {
+        self.bytes(directory, name)?;
         self.as_text()
     }
 
@@ -88,10 +88,10 @@ impl Reader {
     /// It is there and cannot be read, or is no text.
     pub fn text_if_there(
         &mut self,
-        folder: &Path,
+        directory: &Path,
         name: fmt::Arguments<'_>,
     ) -> Result<Option<&str>> {
-        match self.bytes_if_there(folder, name)?.is_some() {
+        match self.bytes_if_there(directory, name)?.is_some() {
             true => self.as_text().map(Some),
             false => Ok(None),
         }
@@ -104,12 +104,12 @@ impl Reader {
     /// The file cannot be read, or not to its end.
     pub fn lines(
         &mut self,
-        folder: &Path,
+        directory: &Path,
         name: fmt::Arguments<'_>,
         expected: &'static str,
         mut take: impl FnMut(&[u8]) -> bool,
     ) -> Result<Option<LinuxError>> {
-        self.point(folder, name);
+        self.point(directory, name);
         let (mut number, mut damage) = (0, None);
         let read = each_line(&self.path, &mut self.window, |line| {
             number += 1;
@@ -127,11 +127,11 @@ impl Reader {
     /// It cannot be read, or it holds something else.
     pub fn value<T: FromStr>(
         &mut self,
-        folder: &Path,
+        directory: &Path,
         name: fmt::Arguments<'_>,
         expected: &'static str,
     ) -> Result<T> {
-        self.bytes(folder, name)?;
+        self.bytes(directory, name)?;
         let found = self.bytes.trim_ascii();
         parsed(found).ok_or_else(|| self.format(None, format!("{:?}", shown(found)), expected))
     }
@@ -155,7 +155,7 @@ impl Reader {
 /// Calls with each line of a file. Each byte is looked at once.
 fn each_line(path: &Path, window: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut file = open(path)?;
-    window.resize(LONGEST_LINE, 0);
+    window.resize(MAX_LINE, 0);
     // Bytes of a line whose end was not read yet; whether its beginning was handed over because it is too long.
     let (mut held, mut cut) = (0, false);
     loop {
@@ -196,21 +196,25 @@ mod tests {
 
     #[test]
     fn reads_values_and_names_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("a1"), "42\n").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("a1"), "42\n").unwrap();
         let mut reader = Reader::default();
-        let value: u32 = reader.value(folder.path(), format_args!("a{}", 1), "a number").unwrap();
+        let value: u32 =
+            reader.value(directory.path(), format_args!("a{}", 1), "a number").unwrap();
         assert_eq!(value, 42);
-        assert!(reader.text(folder.path(), format_args!("a2")).unwrap_err().is_gone());
-        assert_eq!(reader.text_if_there(folder.path(), format_args!("a2")).unwrap(), None);
-        assert_eq!(reader.text_if_there(folder.path(), format_args!("a1")).unwrap(), Some("42\n"));
+        assert!(reader.text(directory.path(), format_args!("a2")).unwrap_err().is_gone());
+        assert_eq!(reader.text_if_there(directory.path(), format_args!("a2")).unwrap(), None);
+        assert_eq!(
+            reader.text_if_there(directory.path(), format_args!("a1")).unwrap(),
+            Some("42\n")
+        );
         for (content, found) in [(&b"x"[..], "\"x\""), (b"\xff4", "\"\\xff4\""), (b"", "\"\"")] {
-            std::fs::write(folder.path().join("a1"), content).unwrap();
-            let said = reader.value::<u32>(folder.path(), format_args!("a1"), "a number");
+            std::fs::write(directory.path().join("a1"), content).unwrap();
+            let said = reader.value::<u32>(directory.path(), format_args!("a1"), "a number");
             let said = said.unwrap_err().to_string();
             assert!(said.ends_with(&format!("a1: found {found}; expected a number")), "{said}");
         }
-        let said = reader.value::<u32>(folder.path(), format_args!(""), "a number").unwrap_err();
+        let said = reader.value::<u32>(directory.path(), format_args!(""), "a number").unwrap_err();
         assert!(said.to_string().ends_with("cannot read: Is a directory (os error 21)"), "{said}");
     }
 
@@ -222,28 +226,28 @@ mod tests {
             lines.push(line.to_owned());
             true
         };
-        let folder = file.path().parent().unwrap();
+        let directory = file.path().parent().unwrap();
         let name = file.path().file_name().unwrap().to_str().unwrap();
-        reader.lines(folder, format_args!("{name}"), "a line", take).unwrap();
+        reader.lines(directory, format_args!("{name}"), "a line", take).unwrap();
         lines
     }
 
     #[test]
-    fn of_a_line_without_end_the_beginning_is_read_and_those_after_it_too() {
-        let mut content = vec![b'a'; 3 * LONGEST_LINE];
+    fn endless_line_is_cut_and_passed() {
+        let mut content = vec![b'a'; 3 * MAX_LINE];
         content.extend(b"\nb\n");
         let found = lines(&content);
-        assert_eq!((found[0].len(), &found[1..]), (LONGEST_LINE, &[b"b".to_vec()][..]));
+        assert_eq!((found[0].len(), &found[1..]), (MAX_LINE, &[b"b".to_vec()][..]));
     }
 
     #[test]
-    fn the_first_line_that_is_not_understood_is_named_and_the_others_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("f"), b"1\nev\xffil\n2\nbad\n").unwrap();
+    fn first_bad_line_is_named_others_parse() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("f"), b"1\nev\xffil\n2\nbad\n").unwrap();
         let mut sum = 0;
         let take = |line: &[u8]| parsed::<u32>(line).map(|n| sum += n).is_some();
         let mut reader = Reader::default();
-        let damage = reader.lines(folder.path(), format_args!("f"), "a number", take).unwrap();
+        let damage = reader.lines(directory.path(), format_args!("f"), "a number", take).unwrap();
         let said = damage.unwrap().to_string();
         assert!(said.ends_with("f:2: found \"ev\\xffil\"; expected a number"), "{said}");
         assert_eq!(sum, 3);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_page_lies_on_a_node_and_a_missing_process_is_gone() {
+    fn own_page_has_node_missing_process_none() {
         let page = vec![1u8; 4096];
         let mut status = [i32::MIN; 1];
         move_pages(0, &[page.as_ptr() as usize & !4095], None, &mut status, 0).unwrap();

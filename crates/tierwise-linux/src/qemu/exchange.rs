@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_spare_page_both_change_their_nodes_and_the_spare_is_free_again() {
+    fn exchange_swaps_nodes_and_frees_spare() {
         let mut fake = fake();
         assert_eq!(exchange(&mut fake, BORROWER, LENDER), Exchanged::Done);
         assert_eq!((nodes(&fake), fake.free, fake.moves), ([Some(0), Some(1)], [1, 0], 2));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lender_that_is_pinned_or_vanishes_leaves_nothing_half_moved() {
+    fn pinned_lender_leaves_no_half_move() {
         let mut pinned = Fake { stuck: vec![(LENDER, 1)], ..fake() };
         let outcome = exchange(&mut pinned, BORROWER, LENDER);
         assert!(matches!(outcome, Exchanged::Undone(_)), "{outcome:?}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_that_was_gone_before_is_let_be() {
+    fn tenant_absent_before_is_left_alone() {
         let mut fake = fake();
         fake.at.remove(&BORROWER);
         let Exchanged::Undone(why) = exchange(&mut fake, BORROWER, LENDER) else { panic!() };
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_cannot_go_back_is_named() {
+    fn unreturnable_page_is_named() {
         let mut fake = Fake { stuck: vec![(LENDER, 1), (BORROWER, 1)], ..fake() };
         let outcome = exchange(&mut fake, BORROWER, LENDER);
         assert!(matches!(outcome, Exchanged::Left { page: BORROWER, home: 1, .. }), "{outcome:?}");

@@ -6,4 +6,4 @@ pub(crate) mod process;
 mod qmp;
 
 pub use guest::{Guest, MemoryDevice, Vcpu};
-pub use qmp::{Dialogue, LONGEST, QmpError, Step};
+pub use qmp::{Dialogue, MAX_LEN, QmpError, Step};

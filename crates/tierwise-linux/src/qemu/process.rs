@@ -66,8 +66,8 @@ fn is_safe(file: &Metadata, kept_by: u32) -> bool {
     owned && (file.mode() & OTHERS_WRITE == 0 || file.mode() & kept_by != 0)
 }
 
-fn is_safe_folder(folder: &Path) -> bool {
-    fs::metadata(folder).is_ok_and(|found| found.is_dir() && is_safe(&found, STICKY))
+fn is_safe_folder(directory: &Path) -> bool {
+    fs::metadata(directory).is_ok_and(|found| found.is_dir() && is_safe(&found, STICKY))
 }
 
 /// A process's real user, which no program that it runs can change for it.
@@ -86,22 +86,22 @@ pub(crate) fn beginning(path: &Path, flags: i32) -> io::Result<(Vec<u8>, u32)> {
     use std::os::unix::fs::OpenOptionsExt;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let (mut bytes, owner) = (Vec::new(), file.metadata()?.uid());
-    file.take(LONGEST).read_to_end(&mut bytes)?;
+    file.take(MAX_LEN).read_to_end(&mut bytes)?;
     Ok((bytes, owner))
 }
 
 /// Bytes of a command line that are read: libvirt's have some ten thousand, with the name at the front.
-const LONGEST: u64 = 64 << 10;
+const MAX_LEN: u64 = 64 << 10;
 
 /// For tests: makes processes of a tree run a QEMU of that tree, which only who runs the tests may change.
 #[cfg(test)]
-pub(crate) fn install(folder: &Path, roots: &Roots, pids: &[i32]) {
+pub(crate) fn install(directory: &Path, roots: &Roots, pids: &[i32]) {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    let program = folder.join("usr/bin/qemu-system-x86_64");
+    let program = directory.join("usr/bin/qemu-system-x86_64");
     fs::create_dir_all(program.parent().unwrap()).unwrap();
     fs::write(&program, "").unwrap();
     for (path, mode) in
-        [(&program, 0o755), (&folder.join("usr/bin"), 0o755), (&folder.join("usr"), 0o755)]
+        [(&program, 0o755), (&directory.join("usr/bin"), 0o755), (&directory.join("usr"), 0o755)]
     {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -120,7 +120,7 @@ mod tests {
     use crate::topology::fixture;
 
     #[test]
-    fn a_qemu_is_known_by_a_file_that_nobody_else_could_have_put_there() {
+    fn qemu_is_known_by_protected_executable() {
         let (dir, roots) = fixture::copy("hmat-two-tier");
         let program = dir.path().join("usr/bin/qemu-system-x86_64");
         assert_eq!(user(&roots, 301), Ok(64055));
@@ -128,20 +128,20 @@ mod tests {
         fs::set_permissions(&program, fs::Permissions::from_mode(0o775)).unwrap();
         assert!(user(&roots, 301).unwrap_err().starts_with("others than root may change"));
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let folder = program.parent().unwrap();
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let directory = program.parent().unwrap();
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(user(&roots, 301).unwrap_err().starts_with("others than root may change"));
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
         // Replaced since it began, or only in its own mount namespace.
-        fixture::put(&folder.join("other"), "");
+        fixture::put(&directory.join("other"), "");
         let exe = roots.proc.join("301/exe");
         fs::remove_file(&exe).unwrap();
-        symlink(folder.join("qemu-system-x86_64 (deleted)"), &exe).unwrap();
+        symlink(directory.join("qemu-system-x86_64 (deleted)"), &exe).unwrap();
         let said = user(&roots, 301).unwrap_err();
         assert!(said.contains("it runs") && is_called_qemu(&roots, 301), "{said}");
         // Its command line says QEMU.
         fs::remove_file(&exe).unwrap();
-        symlink(folder.join("other"), &exe).unwrap();
+        symlink(directory.join("other"), &exe).unwrap();
         let said = user(&roots, 301).unwrap_err();
         assert!(
             said.ends_with("other\", which is no QEMU") && !is_called_qemu(&roots, 301),

@@ -24,7 +24,7 @@ use crate::bytes::quoted;
 
 /// Most bytes of a whole conversation, events included: QEMU's largest answers (hundreds of processors or memory devices)
 /// have some hundred kilobytes.
-pub const LONGEST: usize = 1 << 20;
+pub const MAX_LEN: usize = 1 << 20;
 
 /// What came over a guest's socket is not what QEMU documents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -129,11 +129,11 @@ impl Dialogue {
     /// Takes in what was read; nothing at all is the end of the connection.
     ///
     /// # Errors
-    /// It is the end, or more than [`LONGEST`] bytes.
+    /// It is the end, or more than [`MAX_LEN`] bytes.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), QmpError> {
         let found = match bytes.len() {
             0 => "the end of the connection".to_owned(),
-            more if self.bytes.len() + more > LONGEST => format!("more than {LONGEST} bytes"),
+            more if self.bytes.len() + more > MAX_LEN => format!("more than {MAX_LEN} bytes"),
             _ => {
                 self.bytes.extend_from_slice(bytes);
                 return Ok(());
@@ -148,10 +148,10 @@ impl Dialogue {
     /// QEMU refused, or this is no QEMU.
     pub fn step(&mut self) -> Result<Step, QmpError> {
         while let Some(length) = self.bytes[self.searched..].iter().position(|b| *b == b'\n') {
-            let (begin, end) = (self.line, self.searched + length);
+            let (start, end) = (self.line, self.searched + length);
             self.line = end + 1;
             self.searched = self.line;
-            if let Some(step) = self.heard(begin, end)? {
+            if let Some(step) = self.heard(start, end)? {
                 return Ok(step);
             }
         }
@@ -160,8 +160,8 @@ impl Dialogue {
     }
 
     /// What follows from a line; nothing from an event.
-    fn heard(&mut self, begin: usize, end: usize) -> Result<Option<Step>, QmpError> {
-        let line = &self.bytes[begin..end];
+    fn heard(&mut self, start: usize, end: usize) -> Result<Option<Step>, QmpError> {
+        let line = &self.bytes[start..end];
         let next = match self.awaited {
             Awaited::Greeting => greeting(line)?.then_some(Awaited::Capabilities),
             Awaited::Capabilities => {
@@ -169,7 +169,7 @@ impl Dialogue {
                 answer.map(|_| Awaited::Processors)
             }
             Awaited::Processors => {
-                let expected = "a list of processors with cpu-index and thread-id";
+                let expected = "a list of CPUs with cpu-index and thread-id";
                 let answer = answer::<Vec<Vcpu>>(line, self.awaited, expected)?;
                 answer.map(|vcpus| {
                     self.vcpus = vcpus;
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guests_threads_and_memory_are_what_qemu_says() {
+    fn guest_threads_and_memory_follow_qmp() {
         let (outcome, sent) = talk(&[
             GREETING,
             "{\"return\": {}}\r\n",
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_and_answers_that_qemu_does_not_document_are_errors() {
+    fn undocumented_qmp_answers_are_errors() {
         let refused =
             "{\"error\": {\"class\": \"CommandNotFound\", \"desc\": \"no such command\"}}\n";
         assert_eq!(
@@ -301,7 +301,7 @@ mod tests {
         );
         let shape = "{\"return\": [{\"cpu-index\": \"zero\"}]}\n";
         let said = said(&[GREETING, "{\"return\": {}}\n", shape]);
-        assert!(said.contains("expected a list of processors with cpu-index and"), "{said}");
+        assert!(said.contains("expected a list of CPUs with cpu-index and"), "{said}");
     }
 
     #[test]
@@ -328,6 +328,6 @@ mod tests {
             }
             assert_eq!(dialogue.step(), Ok(Step::Read));
         };
-        assert!(taken <= LONGEST && said.contains("found more than 1048576 bytes"), "{said}");
+        assert!(taken <= MAX_LEN && said.contains("found more than 1048576 bytes"), "{said}");
     }
 }

@@ -149,7 +149,7 @@ mod tests {
     use crate::topology::fixture;
 
     #[test]
-    fn one_form_for_what_the_kernel_shows_in_several() {
+    fn equivalent_kernel_forms_are_normalised() {
         let roots = fixture::machine("cxl-three-tier");
         assert_eq!(Knob::DemotionEnabled.read(&roots).unwrap(), "1"); // "true"
         assert_eq!(Knob::DamonStat.read(&roots).unwrap(), "1"); // "Y"
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_state_file_and_absence_is_explained() {
+    fn knob_names_match_state_file() {
         let roots = fixture::machine("hmat-two-tier");
         for knob in Knob::ALL {
             assert_eq!(serde_json::to_string(&knob).unwrap(), format!("{:?}", knob.name()));

@@ -6,8 +6,8 @@
 //!
 //! Only what still has a value written here is given back: what somebody else set since is theirs.
 
-mod keeper;
 mod knob;
+mod saved;
 mod state;
 
 /// Parses a state file's bytes: what it holds is written and read as the same, and a refusal is one short line.
@@ -23,5 +23,5 @@ pub(crate) fn fuzz_state(bytes: &[u8]) {
     }
 }
 
-pub use keeper::{Fate, Report, Settings, restore_after};
 pub use knob::Knob;
+pub use saved::{Fate, Report, Settings, restore_after};

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nothing_else_is_left() {
+    fn written_state_reads_back_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         assert_eq!(read(&path, "a").unwrap(), Found::Nothing);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_version_cannot_act_on_is_said_with_its_place() {
+    fn unknown_knob_is_reported_with_place() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         let said = |text: &str| {

@@ -18,7 +18,7 @@ fn load(path: &Path) -> Found<Content> {
 }
 
 #[test]
-fn what_is_written_is_read_in_its_own_boot() {
+fn written_state_counts_in_its_boot() {
     let tree = tempfile::tempdir().unwrap();
     let path = tree.path().join("s.json");
     assert_eq!(load(&path), Found::Nothing);
@@ -33,7 +33,7 @@ fn what_is_written_is_read_in_its_own_boot() {
 }
 
 #[test]
-fn what_is_no_state_is_kept_aside_and_said() {
+fn non_state_file_is_set_aside() {
     type Make = fn(&Path);
     let cases: [(Make, &str); 6] = [
         (|p| fs::write(p, "").unwrap(), "it is empty"),
@@ -64,11 +64,11 @@ fn damaged_files_do_not_pile_up() {
         fs::write(&path, "").unwrap();
         assert!(matches!(load(&path), Found::Damaged(_)));
     }
-    assert_eq!(fs::read_dir(tree.path()).unwrap().count(), MOST_KEPT as usize);
+    assert_eq!(fs::read_dir(tree.path()).unwrap().count(), MAX_KEPT as usize);
 }
 
 #[test]
-fn a_directory_is_private_from_the_start_and_an_unsafe_one_is_refused() {
+fn unsafe_state_directory_is_refused() {
     let tree = tempfile::tempdir().unwrap();
     let path = tree.path().join("run/tierwise");
     private_directory(&path).unwrap();

@@ -1,18 +1,18 @@
 //! Tenants: which processes they are, and what is read of them.
 //!
 //! - [`Selector`]: how the operator says which processes a tenant is.
-//! - [`Follower`]: who belongs to whom, as processes come and go.
+//! - [`TenantTracker`]: who belongs to whom, as processes come and go.
 //! - [`Readings`]: resident pages by tier, processor time and processors, for the engine.
 //! - [`numa_maps`]: pages by node of a process without a control group of its own, and what that costs.
 
-mod membership;
 pub mod numa_maps;
 pub(crate) mod qemu;
 mod reading;
 mod selector;
+mod tracker;
 
-pub use membership::{Changes, Double, Follower, State};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use qemu::guest_name;
 pub use reading::Readings;
 pub use selector::{Qemu, Selector};
+pub use tracker::{Changes, Conflict, State, TenantTracker};

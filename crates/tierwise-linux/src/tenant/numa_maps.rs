@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_adds_nothing_and_what_is_not_understood_is_said() {
+    fn guest_name_options_parse_or_report() {
         let mut sum = Vec::new();
         // The kernel escapes spaces and equal signs of names.
         let name = br"1000 default file=/x\040N0\0759 N1=1 kernelpagesize_kB=4";

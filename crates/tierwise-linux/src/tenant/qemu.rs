@@ -28,7 +28,7 @@ const FIRST_PERSON: u32 = 1000;
 const LIBVIRT_QEMU: u32 = 64055;
 
 /// Most processes that a refusal lists: a line's.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// The process of a guest, if it runs: with its start time, so that a reused pid is not taken for it.
 ///
@@ -98,7 +98,7 @@ fn by_pidfile(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<
         Err(None) => Ok(None),
         Err(Some(why)) => Err(LinuxError::Missing {
             what: format!("{} names process {pid}: {why}", path.display()),
-            remedy: "have QEMU write it (-pidfile), into a folder of its user or of root".into(),
+            remedy: "have QEMU write it (-pidfile), into a directory of its user or of root".into(),
         }),
     }
 }
@@ -182,8 +182,8 @@ fn is_of_the_system(uid: u32) -> bool {
 }
 
 fn listed(mut words: Vec<String>) -> String {
-    let more = words.len().saturating_sub(MOST_LISTED);
-    words.truncate(MOST_LISTED);
+    let more = words.len().saturating_sub(MAX_LISTED);
+    words.truncate(MAX_LISTED);
     if more > 0 {
         words.push(format!("and {more} more"));
     }

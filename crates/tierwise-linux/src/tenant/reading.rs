@@ -13,8 +13,8 @@ use bstr::ByteSlice;
 use tierwise_core::observe::TenantReading;
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 
-use super::membership::{Follower, State};
 use super::numa_maps;
+use super::tracker::{State, TenantTracker};
 use crate::error::Result;
 use crate::fault::{Faults, Scope};
 use crate::file;
@@ -72,7 +72,7 @@ struct Last {
     groups: Used<PathBuf>,
     processes: Used<Process>,
     /// When processors were asked for, and how many there were.
-    processors: Option<(Timestamp, f64)>,
+    cpus: Option<(Timestamp, f64)>,
 }
 
 /// Reads tenants again and again.
@@ -102,7 +102,7 @@ impl Readings {
         self.last.clear();
     }
 
-    /// Fills `usage`, `busy`, `processors` and `running` of a tenant's reading; the rest is left as it is. Memory on nodes
+    /// Fills `usage`, `busy`, `cpus` and `running` of a tenant's reading; the rest is left as it is. Memory on nodes
     /// that are in no tier does not count. A group's figures are those of all processes charged to it, also of one that
     /// belongs to a tenant listed earlier.
     ///
@@ -114,13 +114,13 @@ impl Readings {
         &mut self,
         roots: &Roots,
         host: &Host,
-        follower: &Follower,
+        tracker: &TenantTracker,
         tenant: TenantId,
         now: Timestamp,
         out: &mut TenantReading,
     ) {
-        out.running = follower.state(tenant) == State::Running;
-        if self.read_usage(roots, follower, tenant, now) || out.usage.len() != host.tiers.len() {
+        out.running = tracker.state(tenant) == State::Running;
+        if self.read_usage(roots, tracker, tenant, now) || out.usage.len() != host.tiers.len() {
             out.usage.clear();
             out.usage.resize(host.tiers.len(), Pages(0));
             for &(node, bytes) in &self.usage {
@@ -129,8 +129,8 @@ impl Readings {
                 }
             }
         }
-        out.busy = self.busy(roots, follower, tenant);
-        out.processors = self.processors(roots, follower, tenant, now);
+        out.busy = self.busy(roots, tracker, tenant);
+        out.cpus = self.cpus(roots, tracker, tenant, now);
     }
 
     /// What could not be read since this list was last taken.
@@ -142,13 +142,13 @@ impl Readings {
     fn read_usage(
         &mut self,
         roots: &Roots,
-        follower: &Follower,
+        tracker: &TenantTracker,
         tenant: TenantId,
         now: Timestamp,
     ) -> bool {
         self.usage.clear();
         let (mut counted, mut failed) = (0, 0);
-        for group in follower.groups(tenant) {
+        for group in tracker.groups(tenant) {
             match group.usage(&mut self.reader, &mut self.usage) {
                 Ok(()) => counted += 1,
                 Err(e) if e.is_gone() => {}
@@ -160,7 +160,7 @@ impl Readings {
         }
         // Without the memory controller there is no file for any of them; half of each kind would count twice.
         match (counted, failed) {
-            (0, 0) => self.walk(roots, follower, tenant, now),
+            (0, 0) => self.walk(roots, tracker, tenant, now),
             _ => counted > 0,
         }
     }
@@ -169,7 +169,7 @@ impl Readings {
     fn walk(
         &mut self,
         roots: &Roots,
-        follower: &Follower,
+        tracker: &TenantTracker,
         tenant: TenantId,
         now: Timestamp,
     ) -> bool {
@@ -180,7 +180,7 @@ impl Readings {
             return true;
         }
         let (mut walked, mut failed) = (0, 0);
-        for process in follower.members(tenant) {
+        for process in tracker.members(tenant) {
             let take = |line: &[u8]| numa_maps::add_line(line, usage);
             let read = process.task(roots, reader).and_then(|task| {
                 let name = format_args!("{task}/numa_maps");
@@ -207,18 +207,18 @@ impl Readings {
     }
 
     /// Processor time since the last reading.
-    fn busy(&mut self, roots: &Roots, follower: &Follower, tenant: TenantId) -> Duration {
+    fn busy(&mut self, roots: &Roots, tracker: &TenantTracker, tenant: TenantId) -> Duration {
         let Self { reader, faults, .. } = self;
         let last = self.last.entry(tenant).or_default();
         let mut busy = Duration::ZERO;
-        for group in follower.groups(tenant) {
+        for group in tracker.groups(tenant) {
             let read = group.cpu_usage(reader);
             if let Some(used) = faults.absorb(|| Scope::Group(group.path.clone()), read) {
                 busy += last.groups.read(group.path.as_path(), used);
             }
         }
-        if follower.groups(tenant).is_empty() {
-            for process in follower.members(tenant) {
+        if tracker.groups(tenant).is_empty() {
+            for process in tracker.members(tenant) {
                 let read = Stat::read(roots, process.pid, reader);
                 if let Some(stat) = faults.absorb(|| Scope::Process(process.pid), read)
                     && stat.start_time == process.start_time
@@ -233,35 +233,40 @@ impl Readings {
     }
 
     /// [`Readings::count_processors`], or what it said a short while ago.
-    fn processors(
+    fn cpus(
         &mut self,
         roots: &Roots,
-        follower: &Follower,
+        tracker: &TenantTracker,
         tenant: TenantId,
         now: Timestamp,
     ) -> f64 {
-        let known = self.last.get(&tenant).and_then(|last| last.processors);
+        let known = self.last.get(&tenant).and_then(|last| last.cpus);
         if let Some((_, count)) = known.filter(|(at, _)| now.since(*at) < PROCESSORS_INTERVAL) {
             return count;
         }
-        let count = self.count_processors(roots, follower, tenant);
-        self.last.entry(tenant).or_default().processors = Some((now, count));
+        let count = self.count_processors(roots, tracker, tenant);
+        self.last.entry(tenant).or_default().cpus = Some((now, count));
         count
     }
 
     /// Processors that a tenant may use: the sum over its groups, or the most that one of its processes may use; never more
     /// than are online. Zero where nothing says so.
-    fn count_processors(&mut self, roots: &Roots, follower: &Follower, tenant: TenantId) -> f64 {
+    fn count_processors(
+        &mut self,
+        roots: &Roots,
+        tracker: &TenantTracker,
+        tenant: TenantId,
+    ) -> f64 {
         let read = online(roots, &mut self.reader);
         let online = self.faults.absorb(|| Scope::Machine, read).flatten();
         let mut allowed = 0.0_f64;
-        for group in follower.groups(tenant) {
-            let read = group.processors(&roots.cgroup, &mut self.reader);
-            let processors = self.faults.absorb(|| Scope::Group(group.path.clone()), read);
-            allowed += processors.flatten().or(online).unwrap_or(0.0);
+        for group in tracker.groups(tenant) {
+            let read = group.cpus(&roots.cgroup, &mut self.reader);
+            let cpus = self.faults.absorb(|| Scope::Group(group.path.clone()), read);
+            allowed += cpus.flatten().or(online).unwrap_or(0.0);
         }
-        if follower.groups(tenant).is_empty() {
-            for process in follower.members(tenant) {
+        if tracker.groups(tenant).is_empty() {
+            for process in tracker.members(tenant) {
                 let read = cpus_allowed(roots, process, &mut self.reader);
                 let cpus = self.faults.absorb(|| Scope::Process(process.pid), read);
                 allowed = allowed.max(cpus.flatten().or(online).unwrap_or(0.0));
@@ -300,7 +305,7 @@ mod tests {
         _dir: tempfile::TempDir,
         roots: Roots,
         host: Host,
-        follower: Follower,
+        tracker: TenantTracker,
         readings: Readings,
     }
 
@@ -308,18 +313,18 @@ mod tests {
         let (dir, roots) = fixture::copy("hmat-two-tier");
         let host = Host::discover(&roots, None).unwrap();
         let tenant = |s: &&str| ((*s).to_owned(), s.parse().unwrap());
-        let mut follower = Follower::new(selectors.iter().map(tenant).collect());
-        follower.refresh(&roots).unwrap();
+        let mut tracker = TenantTracker::new(selectors.iter().map(tenant).collect());
+        tracker.refresh(&roots).unwrap();
         let readings = Readings::new(Duration::from_secs(10));
-        Machine { _dir: dir, roots, host, follower, readings }
+        Machine { _dir: dir, roots, host, tracker, readings }
     }
 
     impl Machine {
         fn read(&mut self, tenant: u16, second: u64) -> TenantReading {
             let mut out = TenantReading { operations: 7, ..TenantReading::default() };
             let now = Timestamp(second * 1_000_000_000);
-            let (host, follower) = (&self.host, &self.follower);
-            self.readings.read(&self.roots, host, follower, TenantId(tenant), now, &mut out);
+            let (host, tracker) = (&self.host, &self.tracker);
+            self.readings.read(&self.roots, host, tracker, TenantId(tenant), now, &mut out);
             assert_eq!(out.operations, 7); // others fill that
             out
         }
@@ -330,7 +335,7 @@ mod tests {
         let mut m = machine(&["cgroup:redis-server.service", "cgroup:kubepods.slice/**/*.scope"]);
         let redis = m.read(0, 1);
         assert_eq!(redis.usage, [Pages(72 * MIB), Pages(16 * MIB)]);
-        assert_eq!((redis.busy, redis.processors, redis.running), (Duration::ZERO, 2.0, true));
+        assert_eq!((redis.busy, redis.cpus, redis.running), (Duration::ZERO, 2.0, true));
         let pods = m.read(1, 1);
         assert_eq!(pods.usage, [Pages(16 * MIB), Pages(16 * MIB)]);
 
@@ -341,11 +346,11 @@ mod tests {
     }
 
     #[test]
-    fn page_tables_are_walked_at_the_callers_interval() {
+    fn page_tables_are_walked_at_interval() {
         let mut m = machine(&["pids:102", "qemu:db-1"]);
         let first = m.read(0, 1);
         assert_eq!(first.usage[1], Pages(4096 + 1024 + 512));
-        assert_eq!(first.processors, 1.0); // it is bound to one of two
+        assert_eq!(first.cpus, 1.0); // it is bound to one of two
         let maps = m.roots.proc.join("102/numa_maps");
         fixture::put(&maps, "1000 default anon=5 N1=5 kernelpagesize_kB=4\n");
         assert_eq!(m.read(0, 10).usage, first.usage);
@@ -354,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_of_processes_is_of_the_interval() {
+    fn cpu_time_covers_the_interval() {
         let mut m = machine(&["qemu:db-1"]);
         assert_eq!(m.read(0, 1).busy, Duration::ZERO);
         let stat = m.roots.proc.join("301/stat");
@@ -368,18 +373,18 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_the_memory_controller_is_read_by_its_processes() {
+    fn group_without_memory_controller_sums_processes() {
         let mut m = machine(&["cgroup:redis-server.service"]);
-        let folder = m.roots.cgroup.join("system.slice/redis-server.service");
-        std::fs::remove_file(folder.join("memory.numa_stat")).unwrap();
+        let directory = m.roots.cgroup.join("system.slice/redis-server.service");
+        std::fs::remove_file(directory.join("memory.numa_stat")).unwrap();
         assert_eq!(m.read(0, 1).usage[1], Pages(4096 + 1024 + 512));
     }
 
     #[test]
-    fn a_tenant_that_is_not_there_has_nothing() {
+    fn absent_tenant_holds_nothing() {
         let mut m = machine(&["cgroup:late.slice"]);
         let none = m.read(0, 1);
         assert_eq!((none.usage, none.running), (vec![Pages(0); 2], false));
-        assert_eq!((none.busy, none.processors), (Duration::ZERO, 0.0));
+        assert_eq!((none.busy, none.cpus), (Duration::ZERO, 0.0));
     }
 }

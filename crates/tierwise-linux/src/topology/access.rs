@@ -34,9 +34,9 @@ pub fn read(roots: &Roots, node: u32) -> Result<Access> {
 }
 
 fn class(roots: &Roots, node: u32, class: u32) -> Result<Access> {
-    let folder = nodes::folder(roots).join(format!("node{node}/access{class}/initiators"));
+    let directory = nodes::directory(roots).join(format!("node{node}/access{class}/initiators"));
     let figure = |name: &str| -> Result<Option<u64>> {
-        match file::value::<u64>(&folder.join(name), "a number") {
+        match file::value::<u64>(&directory.join(name), "a number") {
             Err(e) if e.is_gone() => Ok(None),
             // Firmware that leaves an entry of the table empty gives zero.
             other => other.map(|n| (n > 0).then_some(n)),
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn what_processors_see_comes_before_what_devices_see() {
+    fn cpu_figures_precede_device_figures() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
-        let folder = nodes::folder(&roots).join("node1");
-        fixture::put(&folder.join("access0/initiators/read_latency"), "70\n");
+        let directory = nodes::directory(&roots).join("node1");
+        fixture::put(&directory.join("access0/initiators/read_latency"), "70\n");
         assert_eq!(read(&roots, 1).unwrap().read_latency, Some(Duration::from_nanos(250)));
-        fixture::put(&folder.join("access1/initiators/write_latency"), "0\n");
+        fixture::put(&directory.join("access1/initiators/write_latency"), "0\n");
         assert_eq!(read(&roots, 1).unwrap().write_latency, None);
-        fixture::put(&folder.join("access1/initiators/read_latency"), "slow\n");
+        fixture::put(&directory.join("access1/initiators/read_latency"), "slow\n");
         let said = read(&roots, 1).unwrap_err().to_string();
         assert!(said.contains("read_latency: found \"slow\""), "{said}");
     }

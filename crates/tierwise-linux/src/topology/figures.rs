@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_one_tier_share_a_latency_and_add_their_bandwidth() {
+    fn tier_nodes_share_latency_and_add_bandwidth() {
         let node = |latency| Access {
             read_latency: Some(ns(latency)),
             write_latency: None,

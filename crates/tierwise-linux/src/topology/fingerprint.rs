@@ -16,7 +16,7 @@ impl Fingerprint {
     }
 
     /// Another reading begins.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn start(&mut self) {
         self.now.clear();
     }
 
@@ -44,13 +44,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_acted_upon_is_a_change_again() {
+    fn unhandled_change_is_reported_again() {
         let mut machine = Fingerprint::default();
         let mut read = |forget: bool| {
             if forget {
                 machine.forget();
             }
-            machine.begin();
+            machine.start();
             machine.add("0-1");
             machine.add_number(4096);
             machine.turn()

@@ -8,19 +8,19 @@ use tempfile::TempDir;
 
 use crate::roots::Roots;
 
-fn folder(name: &str) -> PathBuf {
+fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/linux").join(name)
 }
 
 /// A machine to look at.
 pub(crate) fn machine(name: &str) -> Roots {
-    Roots::under(folder(name))
+    Roots::under(directory(name))
 }
 
 /// A copy of a machine, to change. Its guests run a QEMU, which is there.
 pub(crate) fn copy(name: &str) -> (TempDir, Roots) {
     let dir = tempfile::tempdir().unwrap();
-    copy_tree(&folder(name), dir.path());
+    copy_tree(&directory(name), dir.path());
     let roots = Roots::under(dir.path());
     let guests = [301, 302].map(|pid| roots.proc.join(pid.to_string()));
     if guests.iter().all(|guest| guest.exists()) {

@@ -223,7 +223,7 @@ impl Host {
     }
 
     /// Whether anything that [`Host::refresh`] reads has changed, as far as a few small files tell: which nodes are there, in which tiers, how large,
-    /// and what the kernel keeps free. `seen` is what they said the last time.
+    /// and what the kernel keeps free. `report` is what they said the last time.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -231,30 +231,30 @@ impl Host {
         &self,
         roots: &Roots,
         reader: &mut Reader,
-        seen: &mut Fingerprint,
+        report: &mut Fingerprint,
     ) -> Result<bool> {
-        seen.begin();
+        report.start();
         for list in ["online", "has_memory"] {
-            seen.add(reader.text(&roots.sys, format_args!("devices/system/node/{list}"))?);
+            report.add(reader.text(&roots.sys, format_args!("devices/system/node/{list}"))?);
         }
         for tier in &self.tiers {
             if let Belongs::Rank(rank) = tier.belongs {
                 let name =
                     format_args!("devices/virtual/memory_tiering/memory_tier{rank}/nodelist");
-                seen.add(reader.text_if_there(&roots.sys, name)?.unwrap_or_default());
+                report.add(reader.text_if_there(&roots.sys, name)?.unwrap_or_default());
             }
         }
         for mark in ["min_free_kbytes", "watermark_scale_factor"] {
             let name = format_args!("sys/vm/{mark}");
-            seen.add(reader.text_if_there(&roots.proc, name)?.unwrap_or_default());
+            report.add(reader.text_if_there(&roots.proc, name)?.unwrap_or_default());
         }
         for node in &self.nodes {
             match nodes::total(roots, reader, node.id) {
-                Err(e) if e.is_gone() => seen.add("gone"),
-                other => seen.add_number(other?.0),
+                Err(e) if e.is_gone() => report.add("gone"),
+                other => report.add_number(other?.0),
             }
         }
-        Ok(seen.turn())
+        Ok(report.turn())
     }
 
     /// Whether there is anything to tier.
@@ -274,7 +274,7 @@ impl Host {
             // With one tier the verdict says it.
             if !bare.is_empty() && self.tiers.len() > 1 {
                 doubts.push(format!(
-                    "tier {} holds node {}, without processors, beside nodes that have them; list the tiers in the \
+                    "tier {} holds node {}, without CPUs, beside nodes that have them; list the tiers in the \
                      configuration if that memory is slower",
                     tier.name,
                     numbers(&bare)

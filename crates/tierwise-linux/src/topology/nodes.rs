@@ -40,19 +40,19 @@ impl Node {
 /// The kernel has no NUMA support, or a file of its is not what it should be. A node that goes offline meanwhile
 /// is left out.
 pub fn read(roots: &Roots) -> Result<Vec<Node>> {
-    let folder = folder(roots);
+    let directory = directory(roots);
     let list = |name: &str| -> Result<Vec<u32>> {
-        let path = folder.join(name);
+        let path = directory.join(name);
         file::list(&path, &file::text(&path)?)
     };
     let online = match list("online") {
-        Err(e) if e.is_gone() => return Err(no_numa(&folder)),
+        Err(e) if e.is_gone() => return Err(no_numa(&directory)),
         other => other?,
     };
     let (has_memory, has_cpu) = (list("has_memory")?, list("has_cpu")?);
     let mut nodes = Vec::new();
     for &id in online.iter().filter(|id| has_memory.contains(id)) {
-        match node(&folder, id, has_cpu.contains(&id), &online) {
+        match node(&directory, id, has_cpu.contains(&id), &online) {
             Err(e) if e.is_gone() => {}
             other => nodes.push(other?),
         }
@@ -82,24 +82,24 @@ fn of_meminfo(roots: &Roots, reader: &mut Reader, node: u32, key: &'static str) 
     meminfo(path, text, key)
 }
 
-pub(super) fn folder(roots: &Roots) -> PathBuf {
+pub(super) fn directory(roots: &Roots) -> PathBuf {
     roots.sys.join("devices/system/node")
 }
 
-fn no_numa(folder: &Path) -> LinuxError {
+fn no_numa(directory: &Path) -> LinuxError {
     LinuxError::Missing {
-        what: format!("this kernel knows no NUMA nodes: {} is not there", folder.display()),
+        what: format!("this kernel knows no NUMA nodes: {} is not there", directory.display()),
         remedy: "boot one built with CONFIG_NUMA, as the distributions' are, with sysfs mounted"
             .into(),
     }
 }
 
-fn node(folder: &Path, id: u32, has_cpu: bool, online: &[u32]) -> Result<Node> {
-    let folder = folder.join(format!("node{id}"));
-    let path = folder.join("meminfo");
+fn node(directory: &Path, id: u32, has_cpu: bool, online: &[u32]) -> Result<Node> {
+    let directory = directory.join(format!("node{id}"));
+    let path = directory.join("meminfo");
     let text = file::bytes(&path)?;
     let (total, free) = (meminfo(&path, &text, "MemTotal")?, meminfo(&path, &text, "MemFree")?);
-    let path = folder.join("distance");
+    let path = directory.join("distance");
     let distances = distances(&path, &file::text(&path)?, online)?;
     Ok(Node { id, has_cpu, total, free, distances })
 }
@@ -164,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_goes_offline_between_two_files_is_left_out() {
+    fn node_vanishing_between_files_is_skipped() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
-        std::fs::remove_file(folder(&roots).join("node1/meminfo")).unwrap();
+        std::fs::remove_file(directory(&roots).join("node1/meminfo")).unwrap();
         let nodes = read(&roots).unwrap();
         assert_eq!(nodes.iter().map(|n| n.id).collect::<Vec<_>>(), [0]);
         assert!(free(&roots, &mut Reader::default(), 1).unwrap_err().is_gone());
@@ -175,19 +175,19 @@ mod tests {
     #[test]
     fn damage_is_named_with_its_line() {
         let (_dir, roots) = fixture::copy("one-node");
-        let meminfo = folder(&roots).join("node0/meminfo");
+        let meminfo = directory(&roots).join("node0/meminfo");
         fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\nNode 0 MemFree: many kB\n");
         let said = read(&roots).unwrap_err().to_string();
         assert!(said.contains("node0/meminfo:2: found \"Node 0 MemFree: many kB\""), "{said}");
         fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\n");
         assert!(read(&roots).unwrap_err().to_string().contains("no MemFree"));
         fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\nNode 0 MemFree: 1 kB\n");
-        fixture::put(&folder(&roots).join("node0/distance"), "10 far\n");
+        fixture::put(&directory(&roots).join("node0/distance"), "10 far\n");
         assert!(read(&roots).unwrap_err().to_string().contains("node0/distance: found"));
     }
 
     #[test]
-    fn a_kernel_without_numa_says_what_to_boot() {
+    fn kernel_without_numa_names_boot_option() {
         let dir = tempfile::tempdir().unwrap();
         let said = read(&Roots::under(dir.path())).unwrap_err().to_string();
         assert!(said.contains("knows no NUMA nodes") && said.contains("CONFIG_NUMA"), "{said}");

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_names_the_tier_and_what_to_do() {
+    fn every_refusal_names_tier_and_remedy() {
         assert_eq!(
             refusal(vec![tier("DRAM", &[0]), tier("CXL", &[3])]),
             "tier \"CXL\": names node 3, which is offline or has no memory; nodes with memory: 0, 1; \

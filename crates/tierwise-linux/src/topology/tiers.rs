@@ -25,15 +25,15 @@ pub struct KernelTier {
 /// # Errors
 /// A file cannot be read or holds something else than a list of nodes.
 pub fn read(roots: &Roots) -> Result<Option<Vec<KernelTier>>> {
-    let folder = folder(roots);
-    let entries = match fs::read_dir(&folder) {
+    let directory = directory(roots);
+    let entries = match fs::read_dir(&directory) {
         Ok(entries) => entries,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(LinuxError::file(&folder, "list", e)),
+        Err(e) => return Err(LinuxError::file(&directory, "list", e)),
     };
     let mut tiers = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|e| LinuxError::file(&folder, "list", e))?;
+        let entry = entry.map_err(|e| LinuxError::file(&directory, "list", e))?;
         let name = entry.file_name();
         let rank = name.to_str().and_then(|n| n.strip_prefix("memory_tier"));
         // Beside the tiers lie `power`, `uevent` and the like.
@@ -49,7 +49,7 @@ pub fn read(roots: &Roots) -> Result<Option<Vec<KernelTier>>> {
     Ok(Some(tiers))
 }
 
-fn folder(roots: &Roots) -> PathBuf {
+fn directory(roots: &Roots) -> PathBuf {
     roots.sys.join("devices/virtual/memory_tiering")
 }
 
@@ -62,18 +62,18 @@ mod tests {
     fn the_lower_number_is_the_faster_tier() {
         // In the order of names, memory_tier30 and memory_tier22 would come before memory_tier4.
         let tiers = read(&fixture::machine("cxl-three-tier")).unwrap().unwrap();
-        let seen: Vec<_> = tiers.iter().map(|t| (t.rank, t.nodes.as_slice())).collect();
-        assert_eq!(seen, [(4, &[0, 1][..]), (22, &[2]), (30, &[3])]);
+        let report: Vec<_> = tiers.iter().map(|t| (t.rank, t.nodes.as_slice())).collect();
+        assert_eq!(report, [(4, &[0, 1][..]), (22, &[2]), (30, &[3])]);
     }
 
     #[test]
-    fn tiers_without_nodes_and_other_files_are_passed_over() {
+    fn tiers_without_nodes_are_skipped() {
         let (_dir, roots) = fixture::copy("one-node");
-        fixture::put(&folder(&roots).join("memory_tier9/nodelist"), "\n");
-        fixture::put(&folder(&roots).join("uevent"), "");
-        fixture::put(&folder(&roots).join("memory_tierx/nodelist"), "1\n");
+        fixture::put(&directory(&roots).join("memory_tier9/nodelist"), "\n");
+        fixture::put(&directory(&roots).join("uevent"), "");
+        fixture::put(&directory(&roots).join("memory_tierx/nodelist"), "1\n");
         assert_eq!(read(&roots).unwrap().unwrap(), [KernelTier { rank: 4, nodes: vec![0] }]);
-        fixture::put(&folder(&roots).join("memory_tier9/nodelist"), "one\n");
+        fixture::put(&directory(&roots).join("memory_tier9/nodelist"), "one\n");
         let said = read(&roots).unwrap_err().to_string();
         assert!(said.contains("memory_tier9/nodelist: found \"one\""), "{said}");
     }

@@ -53,7 +53,7 @@ impl Verdict {
         let mut found = format!("nodes {all} are all in one memory tier ({tier})");
         if !without.is_empty() && without.len() < nodes.len() {
             let (node, have) = if without.len() == 1 { ("node", "has") } else { ("nodes", "have") };
-            found += &format!(", although {node} {} {have} no processors", numbers(&without));
+            found += &format!(", although {node} {} {have} no CPUs", numbers(&without));
         }
         Self::OneTier { found, lines: lines(&guess(nodes)) }
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_processors_is_guessed_slow_and_by_distance() {
+    fn cpuless_memory_is_guessed_slow_by_distance() {
         let nodes = [
             node(0, true, &[10, 21, 24, 28]),
             node(1, true, &[21, 10, 28, 17]),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_tiers_than_a_page_can_name() {
+    fn tiers_never_exceed_page_tables_limit() {
         let distances: Vec<u32> = (1..=12).map(|n| n * 10).collect();
         let far = |id| node(id, false, &[(id + 1) * 10]);
         let mut nodes = vec![node(0, true, &distances)];

@@ -11,19 +11,19 @@
 //! let mut blocks = Blocks::new(4096);
 //! let (process, tenant) = (Process { pid: 7, start_time: 900 }, TenantId(0));
 //! let found = [1, 2, 9].map(|number| Found { number, tier: Some(TierId(0)) });
-//! let (mut born, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
-//! blocks.update(process, tenant, &found, &mut born, &mut gone, &mut strays);
-//! assert_eq!((born.len(), blocks.page_at(process, 2 * 4096 + 5)), (1, Some(PageId(1))));
+//! let (mut allocated, mut freed, mut external_migrations) = (Vec::new(), Vec::new(), Vec::new());
+//! blocks.update(process, tenant, &found, &mut allocated, &mut freed, &mut external_migrations);
+//! assert_eq!((allocated.len(), blocks.page_at(process, 2 * 4096 + 5)), (1, Some(PageId(1))));
 //!
 //! // Block 2 was unmapped, and the kernel demoted block 9.
 //! let found = [Found { number: 1, tier: Some(TierId(0)) }, Found { number: 9, tier: Some(TierId(1)) }];
-//! blocks.update(process, tenant, &found, &mut born, &mut gone, &mut strays);
-//! assert_eq!((gone, strays[0].page, strays[0].tier), (vec![PageId(1)], PageId(2), TierId(1)));
+//! blocks.update(process, tenant, &found, &mut allocated, &mut freed, &mut external_migrations);
+//! assert_eq!((freed, external_migrations[0].page, external_migrations[0].tier), (vec![PageId(1)], PageId(2), TierId(1)));
 //! ```
 
 use std::collections::BTreeMap;
 
-use tierwise_core::observe::{Born, Stray};
+use tierwise_core::observe::{Allocated, ExternalMigration};
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::units::{PageId, TenantId, TierId};
 
@@ -130,7 +130,7 @@ impl Blocks {
     }
 
     /// An observation begins: what became free in the last one may be given again.
-    pub fn begin(&mut self) {
+    pub fn start(&mut self) {
         self.free.append(&mut self.freed);
     }
 
@@ -141,9 +141,9 @@ impl Blocks {
         process: Process,
         tenant: TenantId,
         found: &[Found],
-        born: &mut Vec<Born>,
-        gone: &mut Vec<PageId>,
-        strays: &mut Vec<Stray>,
+        allocated: &mut Vec<Allocated>,
+        freed: &mut Vec<PageId>,
+        external_migrations: &mut Vec<ExternalMigration>,
     ) {
         let old = std::mem::take(self.processes.entry(process).or_default());
         let mut merged = std::mem::take(&mut self.merged);
@@ -151,37 +151,42 @@ impl Blocks {
         let mut before = old.iter().copied().peekable();
         for found in found {
             while let Some((_, page)) = before.next_if(|(number, _)| *number < found.number) {
-                self.forget(page, gone);
+                self.forget(page, freed);
             }
             if let Some((number, page)) = before.next_if(|(number, _)| *number == found.number) {
-                self.check(page, found.tier, strays);
+                self.check(page, found.tier, external_migrations);
                 merged.push((number, page));
             } else if let Some(tier) = found.tier {
                 let number = found.number;
                 let page = self.give(Block { process, tenant, number, tier });
-                report(born, page, tenant, tier, self.order);
+                report(allocated, page, tenant, tier, self.order);
                 merged.push((number, page));
             }
         }
-        before.for_each(|(_, page)| self.forget(page, gone));
+        before.for_each(|(_, page)| self.forget(page, freed));
         // The old list's memory is kept for the next process.
         self.merged = old;
         self.processes.insert(process, merged);
     }
 
     /// A process is no more, or nobody's.
-    pub fn leave(&mut self, process: Process, gone: &mut Vec<PageId>) {
+    pub fn leave(&mut self, process: Process, freed: &mut Vec<PageId>) {
         for (_, page) in self.processes.remove(&process).unwrap_or_default() {
-            self.forget(page, gone);
+            self.forget(page, freed);
         }
     }
 
-    fn check(&mut self, page: PageId, tier: Option<TierId>, strays: &mut Vec<Stray>) {
+    fn check(
+        &mut self,
+        page: PageId,
+        tier: Option<TierId>,
+        external_migrations: &mut Vec<ExternalMigration>,
+    ) {
         if let (Some(Some(block)), Some(tier)) = (self.table.get_mut(page.index()), tier)
             && block.tier != tier
         {
             block.tier = tier;
-            strays.push(Stray { page, tier });
+            external_migrations.push(ExternalMigration { page, tier });
         }
     }
 
@@ -194,21 +199,21 @@ impl Blocks {
         page
     }
 
-    fn forget(&mut self, page: PageId, gone: &mut Vec<PageId>) {
+    fn forget(&mut self, page: PageId, freed: &mut Vec<PageId>) {
         self.table[page.index()] = None;
         self.freed.push(page);
-        gone.push(page);
+        freed.push(page);
     }
 }
 
 /// Reports a birth; one that follows the last and is like it makes it longer.
-fn report(born: &mut Vec<Born>, page: PageId, tenant: TenantId, tier: TierId, order: u8) {
+fn report(allocated: &mut Vec<Allocated>, page: PageId, tenant: TenantId, tier: TierId, order: u8) {
     let attributes = Attributes { tenant, tier, kind: PageKind::Anon, order };
-    match born.last_mut() {
+    match allocated.last_mut() {
         Some(last) if last.attributes == attributes && last.first.0 + last.count == page.0 => {
             last.count += 1;
         }
-        _ => born.push(Born { first: page, count: 1, attributes }),
+        _ => allocated.push(Allocated { first: page, count: 1, attributes }),
     }
 }
 
@@ -225,17 +230,39 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_not_given_again_within_an_observation() {
+    fn page_number_is_not_reused_within_observation() {
         let mut blocks = Blocks::new(1 << 21);
         let found = |n: u64| [Found { number: n, tier: Some(TierId(0)) }];
-        let (mut born, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
-        blocks.begin();
-        blocks.update(process(1), TENANT, &found(5), &mut born, &mut gone, &mut strays);
-        blocks.update(process(1), TENANT, &found(6), &mut born, &mut gone, &mut strays);
-        assert_eq!(gone, [PageId(0)]);
+        let (mut allocated, mut freed, mut external_migrations) =
+            (Vec::new(), Vec::new(), Vec::new());
+        blocks.start();
+        blocks.update(
+            process(1),
+            TENANT,
+            &found(5),
+            &mut allocated,
+            &mut freed,
+            &mut external_migrations,
+        );
+        blocks.update(
+            process(1),
+            TENANT,
+            &found(6),
+            &mut allocated,
+            &mut freed,
+            &mut external_migrations,
+        );
+        assert_eq!(freed, [PageId(0)]);
         assert_eq!(blocks.page_at(process(1), 6 << 21), Some(PageId(1)));
-        blocks.begin();
-        blocks.update(process(2), TENANT, &found(6), &mut born, &mut gone, &mut strays);
+        blocks.start();
+        blocks.update(
+            process(2),
+            TENANT,
+            &found(6),
+            &mut allocated,
+            &mut freed,
+            &mut external_migrations,
+        );
         assert_eq!(blocks.page_at(process(2), 6 << 21), Some(PageId(0)));
         assert_eq!(blocks.get(PageId(0)).map(|b| b.process), Some(process(2)));
     }
@@ -272,19 +299,19 @@ mod tests {
                     .iter()
                     .map(|(&number, &tier)| Found { number, tier: tier.map(TierId) })
                     .collect();
-                let (mut born, mut gone, mut strays) = (Vec::new(), Vec::new(), Vec::new());
-                blocks.begin();
-                blocks.update(process(1), TENANT, &found, &mut born, &mut gone, &mut strays);
-                for page in gone {
+                let (mut allocated, mut freed, mut external_migrations) = (Vec::new(), Vec::new(), Vec::new());
+                blocks.start();
+                blocks.update(process(1), TENANT, &found, &mut allocated, &mut freed, &mut external_migrations);
+                for page in freed {
                     prop_assert!(known.remove(&page).is_some());
                 }
-                for born in &born {
-                    for page in born.pages() {
-                        prop_assert!(known.insert(page, born.attributes.tier).is_none());
+                for allocated in &allocated {
+                    for page in allocated.pages() {
+                        prop_assert!(known.insert(page, allocated.attributes.tier).is_none());
                     }
                 }
-                for stray in strays {
-                    prop_assert!(known.insert(stray.page, stray.tier) != Some(stray.tier));
+                for migration in external_migrations {
+                    prop_assert!(known.insert(migration.page, migration.tier) != Some(migration.tier));
                 }
                 prop_assert_eq!(blocks.len(), known.len());
                 for (&page, &tier) in &known {

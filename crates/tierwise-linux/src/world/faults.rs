@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_is_a_state_that_begins_and_ends() {
+    fn machine_fault_is_a_lasting_state() {
         let (mut ledger, mut told) = (Ledger::default(), Vec::new());
         for (second, number) in [(0, libc::EMFILE), (1, libc::ENOMEM), (2, libc::EIO)] {
             ledger.take(&mut faults([7], number), at(second), |t| told.push(t));

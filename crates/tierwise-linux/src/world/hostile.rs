@@ -19,8 +19,8 @@ use tierwise_core::units::{Bytes, Pages, TierId};
 
 use super::tests::Pretender;
 use super::*;
+use crate::directories::deep;
 use crate::file::injected;
-use crate::folders::deep;
 use crate::migrate::Limits;
 use crate::topology::fixture;
 
@@ -170,25 +170,25 @@ impl Hostile {
 
 /// A process with some blocks, all present.
 fn healthy(roots: &Roots, pid: i32, first: u64) {
-    let folder = roots.proc.join(pid.to_string());
+    let directory = roots.proc.join(pid.to_string());
     let (start, end) = (first * BLOCK, (first + BLOCKS) * BLOCK);
     let maps = format!(
         "{start:x}-{:x} rw-p 00000000 00:00 0\n{:x}-{end:x} rw-p 00000000 00:00 0\n",
         start + BLOCK,
         start + BLOCK
     );
-    fs::write(folder.join("maps"), maps).unwrap();
-    fs::write(folder.join("mountinfo"), "").unwrap();
+    fs::write(directory.join("maps"), maps).unwrap();
+    fs::write(directory.join("mountinfo"), "").unwrap();
     let pages = BLOCKS * BLOCK / PAGE;
     let numa_maps = format!("{start:x} default anon={pages} N0={pages} kernelpagesize_kB=4\n");
-    fs::write(folder.join("numa_maps"), numa_maps).unwrap();
+    fs::write(directory.join("numa_maps"), numa_maps).unwrap();
     let present = |page: u64| if page * PAGE < start { 0 } else { 1u64 << 63 };
     let entries: Vec<u8> = (0..end / PAGE).flat_map(|page| present(page).to_ne_bytes()).collect();
-    fs::write(folder.join("pagemap"), entries).unwrap();
+    fs::write(directory.join("pagemap"), entries).unwrap();
 }
 
-fn settings(roots: Roots) -> Settings {
-    Settings {
+fn config(roots: Roots) -> WorldConfig {
+    WorldConfig {
         roots,
         block: Bytes(BLOCK),
         interval: Duration::ZERO,
@@ -212,7 +212,7 @@ struct Run {
     world: LiveWorld<Pretender>,
     engine: Engine,
     shares: Vec<Option<Share>>,
-    seen: Observation,
+    report: Observation,
 }
 
 impl Run {
@@ -220,7 +220,7 @@ impl Run {
         let host = Host::discover(roots, None).unwrap();
         let (_, wake) = bounded(1);
         let mut world =
-            LiveWorld::with_kernel(settings(roots.clone()), host, wake, Pretender::default());
+            LiveWorld::with_kernel(config(roots.clone()), host, wake, Pretender::default());
         let tenants = TENANTS.map(|text| (text.to_owned(), text.parse().unwrap()));
         world.set_tenants(tenants.into(), true);
         let spec = |(i, name): (usize, &&str)| {
@@ -233,15 +233,15 @@ impl Run {
             ..EngineConfig::new(Recipe::named("equilibria-multi-clock").unwrap())
         };
         let engine = Engine::new(&config, world.topology(), &capabilities(true), 1).unwrap();
-        Self { world, engine, shares: vec![None; HEALTHY], seen: Observation::default() }
+        Self { world, engine, shares: vec![None; HEALTHY], report: Observation::default() }
     }
 
     /// The driver's round, at a time of the test's.
     fn round(&mut self, number: usize) -> Standing {
         let now = Timestamp::ZERO + Duration::from_secs(number as u64);
         self.world.next_survey = Timestamp::ZERO;
-        let Ok(()) = self.world.observe(&mut self.seen);
-        self.engine.handle_observation(now, &self.seen);
+        let Ok(()) = self.world.observe(&mut self.report);
+        self.engine.handle_observation(now, &self.report);
         let mut outcomes = Vec::new();
         while let Some(plan) = self.engine.poll_plan(now) {
             outcomes.clear();

@@ -3,25 +3,25 @@
 //! - [`blocks`]: which memory of which process is which page of the engine's. A page is an aligned block of a process's
 //!   addresses, by default as large as a huge page.
 //! - [`survey`]: which blocks are there, and in which tier they lie.
-//! - [`sight`]: what was seen of them, from a thread that looks ([`looker`]).
-//! - [`carry`]: how a plan becomes system calls.
-//! - [`room`]: what is free, and what strangers hold.
+//! - [`projector`]: what was seen of them, from a thread that looks ([`monitor`]).
+//! - [`apply`]: how a plan becomes system calls.
+//! - [`free_memory`]: what is free, and what strangers hold.
 //! - [`faults`]: what could not be read, and what of it is worth saying.
-//! - [`meter`]: what all that costs, and what is done less often when it costs too much.
+//! - [`cpu_budget`]: what all that costs, and what is done less often when it costs too much.
 //!
 //! Nothing here decides anything. A process that ends, a control group that is removed, memory that is unmapped while it is
 //! to be moved: all that is news for the engine, not an error. What cannot be read is a fault of one process, group or guest, and costs nobody else
 //! anything; while it is the machine that cannot be read, what was known is kept and nothing is moved ([`crate::fault`]).
 
+pub mod apply;
 pub mod blocks;
-pub mod carry;
+pub mod cpu_budget;
 pub mod faults;
+pub mod free_memory;
 #[cfg(test)]
 mod hostile;
-pub mod looker;
-pub mod meter;
-pub mod room;
-pub mod sight;
+pub mod monitor;
+pub mod projector;
 pub mod survey;
 #[cfg(test)]
 mod tests;
@@ -39,19 +39,19 @@ use tierwise_core::world::World;
 
 use crate::error::Result;
 use crate::fault::{Fault, Faults, Scope};
-use crate::look::Look;
 use crate::migrate::{Calls, Kernel};
+use crate::monitor::AccessMonitor;
 use crate::process::Reader;
 use crate::roots::Roots;
-use crate::tenant::{Changes, Follower, Readings, Selector, State};
+use crate::tenant::{Changes, Readings, Selector, State, TenantTracker};
 use crate::topology::{Change, Fingerprint, Host};
+use apply::Migrator;
 use blocks::Blocks;
-use carry::Carrier;
+use cpu_budget::CpuBudget;
 use faults::{Ledger, Told};
-use looker::Looker;
-use meter::Meter;
-use room::Room;
-use sight::Sight;
+use free_memory::FreeMemory;
+use monitor::MonitorThread;
+use projector::AccessProjector;
 use survey::Survey;
 
 /// Page tables are walked for the use of tenants without a control group at most so often: a walk takes as long as
@@ -59,20 +59,20 @@ use survey::Survey;
 const WALK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A world that nobody wakes looks again after so long at the latest.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// While nothing is looked at there is nothing to decide: rounds are so far apart, which cost something too. A service's latency is then as old.
 const SUSPENDED_WAIT: Duration = Duration::from_secs(5);
 
 /// Looks that are stretched more than so many times stretch rounds too: fewer of them find anything new.
-const ROUNDS_A_LOOK: f64 = 16.0;
+const ROUNDS_PER_SAMPLING: f64 = 16.0;
 
 /// What a world answers that goes on whatever happens.
 type Answer<T> = std::result::Result<T, Infallible>;
 
 /// What a live world is made from.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct WorldConfig {
     /// The kernel's file systems.
     pub roots: Roots,
     /// Bytes of a block, a power of two.
@@ -89,7 +89,7 @@ pub struct Settings {
 
 /// What happened that people may want to know.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum Event {
     /// Processes and tenants came and went.
     Tenants(Changes),
     /// Nodes came and went.
@@ -99,9 +99,9 @@ pub enum News {
     /// The machine can be read again.
     Readable,
     /// The way of looking failed.
-    Blind(String),
+    MonitoringLost(String),
     /// It looks less often than it was told to by this factor from now on, because of its processor time.
-    Stretched(f64),
+    Throttled(f64),
     /// Its processor time is above the cap: it does not look until it is below the budget.
     Suspended(bool),
     /// The kernel refused to move pages.
@@ -110,67 +110,67 @@ pub enum News {
 
 /// This host.
 pub struct LiveWorld<C: Calls = Kernel> {
-    settings: Settings,
+    config: WorldConfig,
     host: Host,
-    began: Instant,
+    started: Instant,
     wake: Receiver<()>,
-    follower: Follower,
+    tracker: TenantTracker,
     readings: Readings,
     blocks: Blocks,
     survey: Survey,
-    looker: Option<Looker>,
-    sight: Sight,
-    carrier: Carrier<C>,
-    meter: Meter,
+    monitor: Option<MonitorThread>,
+    projector: AccessProjector,
+    migrator: Migrator<C>,
+    cpu_budget: CpuBudget,
     next_survey: Timestamp,
     /// By tenant: the last reading, with what was reported and seen since the last observation.
     tenants: Vec<TenantReading>,
     reader: Reader,
     /// What the machine looked like when it was last read.
     machine: Fingerprint,
-    room: Room,
+    free_memory: FreeMemory,
     /// There was a survey since strangers were counted.
     surveyed: bool,
     /// What could not be read in the round at hand.
     faults: Faults,
     ledger: Ledger,
-    news: Vec<News>,
+    events: Vec<Event>,
 }
 
 impl LiveWorld<Kernel> {
     /// A world in which nothing is looked at yet. A message to `wake` ends a wait.
-    pub fn new(settings: Settings, host: Host, wake: Receiver<()>) -> Self {
-        let kernel = Kernel::new(settings.roots.clone());
-        Self::with_kernel(settings, host, wake, kernel)
+    pub fn new(config: WorldConfig, host: Host, wake: Receiver<()>) -> Self {
+        let kernel = Kernel::new(config.roots.clone());
+        Self::with_kernel(config, host, wake, kernel)
     }
 }
 
 impl<C: Calls> LiveWorld<C> {
     /// A world on another kernel: for tests.
-    pub fn with_kernel(settings: Settings, host: Host, wake: Receiver<()>, calls: C) -> Self {
-        let meter = Meter::new(settings.cpu.0, settings.cpu.1);
+    pub fn with_kernel(config: WorldConfig, host: Host, wake: Receiver<()>, calls: C) -> Self {
+        let cpu_budget = CpuBudget::new(config.cpu.0, config.cpu.1);
         Self {
             host,
-            began: Instant::now(),
+            started: Instant::now(),
             wake,
-            follower: Follower::default(),
+            tracker: TenantTracker::default(),
             readings: Readings::new(WALK_INTERVAL),
-            blocks: Blocks::new(settings.block.0),
+            blocks: Blocks::new(config.block.0),
             survey: Survey::new(),
-            looker: None,
-            sight: Sight::default(),
-            carrier: Carrier::new(calls, &settings.limits),
-            meter,
+            monitor: None,
+            projector: AccessProjector::default(),
+            migrator: Migrator::new(calls, &config.limits),
+            cpu_budget,
             next_survey: Timestamp::ZERO,
             tenants: Vec::new(),
             reader: Reader::default(),
             machine: Fingerprint::default(),
-            room: Room::default(),
+            free_memory: FreeMemory::default(),
             surveyed: true,
             faults: Faults::default(),
             ledger: Ledger::default(),
-            news: Vec::new(),
-            settings,
+            events: Vec::new(),
+            config,
         }
     }
 
@@ -178,19 +178,19 @@ impl<C: Calls> LiveWorld<C> {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn look_with(&mut self, look: Box<dyn Look>) -> Result<()> {
-        self.looker = Some(Looker::start(look)?);
+    pub fn monitor_with(&mut self, monitor: Box<dyn AccessMonitor>) -> Result<()> {
+        self.monitor = Some(MonitorThread::start(monitor)?);
         Ok(())
     }
 
     /// These are the tenants from now on, by [`TenantId`]. Those that were at the same place with the same name and selector
-    /// go on; if `anew`, every page is reported to the engine once more, as to an engine that was just made.
-    pub fn set_tenants(&mut self, tenants: Vec<(String, Selector)>, anew: bool) {
+    /// go on; if `again`, every page is reported to the engine once more, as to an engine that was just made.
+    pub fn set_tenants(&mut self, tenants: Vec<(String, Selector)>, again: bool) {
         self.tenants.resize_with(tenants.len(), TenantReading::default);
-        self.follower.set_tenants(tenants);
-        if anew {
+        self.tracker.set_tenants(tenants);
+        if again {
             self.readings.forget();
-            self.blocks = Blocks::new(self.settings.block.0);
+            self.blocks = Blocks::new(self.config.block.0);
             self.survey.forget();
         }
         self.next_survey = Timestamp::ZERO;
@@ -205,13 +205,13 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     /// Whether it looks at pages.
-    pub fn looks(&self) -> bool {
-        self.looker.is_some()
+    pub fn is_monitoring(&self) -> bool {
+        self.monitor.is_some()
     }
 
     /// Decide and move, or only decide.
     pub fn set_dry_run(&mut self, dry_run: bool) {
-        self.settings.dry_run = dry_run;
+        self.config.dry_run = dry_run;
     }
 
     /// The machine.
@@ -220,13 +220,13 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     /// Who is whose.
-    pub fn follower(&self) -> &Follower {
-        &self.follower
+    pub fn tracker(&self) -> &TenantTracker {
+        &self.tracker
     }
 
     /// What it costs.
-    pub fn meter(&self) -> &Meter {
-        &self.meter
+    pub fn cpu_budget(&self) -> &CpuBudget {
+        &self.cpu_budget
     }
 
     /// Blocks that are managed.
@@ -236,17 +236,17 @@ impl<C: Calls> LiveWorld<C> {
 
     /// Bytes moved so far.
     pub fn moved_bytes(&self) -> u64 {
-        self.carrier.moved_bytes()
+        self.migrator.moved_bytes()
     }
 
     /// Pages moved in a call during which their process exited: they may belong to another process.
     pub fn pages_in_doubt(&self) -> u64 {
-        self.carrier.pages_in_doubt()
+        self.migrator.pages_in_doubt()
     }
 
     /// Free base pages by tier when the world was last observed, those on the processors' lists included.
     pub fn free(&self) -> &[Pages] {
-        self.room.free()
+        self.free_memory.free()
     }
 
     /// Base pages that a tenant held of each tier when it was last read, page cache included if it is control groups.
@@ -256,12 +256,12 @@ impl<C: Calls> LiveWorld<C> {
 
     /// What of a tenant's accesses seen lay in the fastest tier since the engine was last told, 0 to 1.
     pub fn fast_access_ratio(&self, tenant: TenantId) -> Option<f64> {
-        self.sight.fast_access_ratio(tenant)
+        self.projector.fast_access_ratio(tenant)
     }
 
     /// The kernel's threads that promote page cache have used so much since they began.
     pub fn promoting(&mut self, total: Duration) {
-        self.meter.caching(total);
+        self.cpu_budget.caching(total);
     }
 
     /// Faults so far, by [`Scope::NAMES`].
@@ -276,12 +276,12 @@ impl<C: Calls> LiveWorld<C> {
 
     /// Talking to tenants' services and guests has used so much of this process's time, which is not of the budget.
     pub fn polling(&mut self, total: Duration) {
-        self.meter.polling(total);
+        self.cpu_budget.polling(total);
     }
 
     /// Takes what happened since the last call.
-    pub fn take_news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 
     /// Stops looking.
@@ -289,42 +289,42 @@ impl<C: Calls> LiveWorld<C> {
     /// # Errors
     /// Something that was taken from the kernel could not be given back.
     pub fn stop(&mut self) -> Result<()> {
-        self.looker.take().map_or(Ok(()), Looker::stop)
+        self.monitor.take().map_or(Ok(()), MonitorThread::stop)
     }
 
     fn time(&self) -> Timestamp {
-        Timestamp::ZERO + self.began.elapsed()
+        Timestamp::ZERO + self.started.elapsed()
     }
 
     /// Between two rounds that nobody asks for, by what processor time is left.
     fn shortest_wait(&self) -> Duration {
-        if self.meter.suspended() {
+        if self.cpu_budget.suspended() {
             return SUSPENDED_WAIT;
         }
-        let times = self.meter.stretch() / ROUNDS_A_LOOK;
-        if times > 1.0 { self.settings.interval.mul_f64(times) } else { Duration::ZERO }
+        let times = self.cpu_budget.throttle() / ROUNDS_PER_SAMPLING;
+        if times > 1.0 { self.config.interval.mul_f64(times) } else { Duration::ZERO }
     }
 
     /// Who is there, which of their blocks, and where these lie. Without its processes being known there is no survey.
     fn survey(&mut self, now: Timestamp, out: &mut Observation) {
-        let stretch = self.meter.stretch();
-        self.next_survey = now + self.settings.interval.mul_f64(stretch);
-        let refreshed = self.follower.refresh(&self.settings.roots);
+        let throttle = self.cpu_budget.throttle();
+        self.next_survey = now + self.config.interval.mul_f64(throttle);
+        let refreshed = self.tracker.refresh(&self.config.roots);
         let Some(mut changes) = self.faults.absorb(|| Scope::Machine, refreshed) else { return };
         self.faults.take(&mut changes.faults, None);
         if changes != Changes::default() {
-            self.news.push(News::Tenants(changes));
+            self.events.push(Event::Tenants(changes));
         }
         let nodes = self.survey_nodes();
         self.faults.absorb(|| Scope::Machine, nodes);
         self.survey.run(
             now,
-            stretch,
-            &self.settings.roots,
+            throttle,
+            &self.config.roots,
             &self.host,
-            &self.follower,
+            &self.tracker,
             &mut self.blocks,
-            self.carrier.calls(),
+            self.migrator.calls(),
             out,
         );
         self.faults.take(self.survey.faults(), None);
@@ -335,17 +335,17 @@ impl<C: Calls> LiveWorld<C> {
 
     /// Which nodes are there.
     fn survey_nodes(&mut self) -> Result<()> {
-        if self.host.has_changed(&self.settings.roots, &mut self.reader, &mut self.machine)? {
-            let changes = self.host.refresh(&self.settings.roots);
+        if self.host.has_changed(&self.config.roots, &mut self.reader, &mut self.machine)? {
+            let changes = self.host.refresh(&self.config.roots);
             let changes = changes.inspect_err(|_| self.machine.forget())?;
-            self.news.extend(changes.into_iter().map(News::Machine));
+            self.events.extend(changes.into_iter().map(Event::Machine));
         }
         Ok(())
     }
 
     /// Whether moves are only decided.
     fn moves_nothing(&self) -> bool {
-        self.settings.dry_run || self.unreadable().is_some()
+        self.config.dry_run || self.unreadable().is_some()
     }
 
     /// What is left behind of blocks that moved follows them.
@@ -353,31 +353,31 @@ impl<C: Calls> LiveWorld<C> {
         if self.moves_nothing() {
             return;
         }
-        let (roots, host) = (&self.settings.roots, &self.host);
-        let finished = self.carrier.finish(roots, host, &self.blocks, &mut self.survey);
-        self.meter.moving(self.carrier.take_cpu());
+        let (roots, host) = (&self.config.roots, &self.host);
+        let finished = self.migrator.finish(roots, host, &self.blocks, &mut self.survey);
+        self.cpu_budget.moving(self.migrator.take_cpu());
         if let Err(e) = finished {
-            self.news.push(News::Refused(e.to_string()));
+            self.events.push(Event::Refused(e.to_string()));
         }
     }
 
     /// What was seen since the last time, and whom to look at next.
-    fn look(&mut self, out: &mut Observation) {
-        let Some(looker) = &mut self.looker else { return };
-        match looker.take() {
-            Ok(Some(seen)) => {
-                out.bits_unread = seen.looked_at.is_empty();
-                self.sight.project(&seen, &self.blocks, &mut self.tenants, out);
-                let cpu = looker.cpu_time();
-                self.meter.looking(cpu);
+    fn monitor(&mut self, out: &mut Observation) {
+        let Some(monitor) = &mut self.monitor else { return };
+        match monitor.take() {
+            Ok(Some(report)) => {
+                out.bits_unread = report.sampled.is_empty();
+                self.projector.project(&report, &self.blocks, &mut self.tenants, out);
+                let cpu = monitor.cpu_time();
+                self.cpu_budget.looking(cpu);
                 // Nobody is watched while it is suspended: DAMON's threads would go on otherwise.
-                let watched = if self.meter.suspended() { &[] } else { self.survey.watched() };
-                looker.again(seen, watched, self.meter.stretch());
+                let watched = if self.cpu_budget.suspended() { &[] } else { self.survey.watched() };
+                monitor.again(report, watched, self.cpu_budget.throttle());
             }
             Ok(None) => {}
             Err(problem) => {
-                self.looker = None;
-                self.news.push(News::Blind(problem.to_string()));
+                self.monitor = None;
+                self.events.push(Event::MonitoringLost(problem.to_string()));
             }
         }
     }
@@ -385,33 +385,26 @@ impl<C: Calls> LiveWorld<C> {
     fn read_tenants(&mut self, now: Timestamp) {
         for (index, reading) in self.tenants.iter_mut().enumerate() {
             let tenant = TenantId(index as u16);
-            if self.follower.state(tenant) == State::Waiting {
+            if self.tracker.state(tenant) == State::Waiting {
                 reading.running = false;
                 reading.usage.clear();
                 reading.usage.resize(self.host.tiers.len(), Default::default());
                 continue;
             }
-            self.readings.read(
-                &self.settings.roots,
-                &self.host,
-                &self.follower,
-                tenant,
-                now,
-                reading,
-            );
+            self.readings.read(&self.config.roots, &self.host, &self.tracker, tenant, now, reading);
             self.faults.take(self.readings.faults(), Some(tenant));
         }
     }
 
     /// Hands the readings over; what is counted since the last observation begins anew.
     fn hand_over(&mut self, out: &mut Observation) {
-        let (roots, host) = (&self.settings.roots, &self.host);
+        let (roots, host) = (&self.config.roots, &self.host);
         let read = match std::mem::take(&mut self.surveyed) {
-            true => self.room.survey(roots, host, &self.tenants),
-            false => self.room.read(roots, host),
+            true => self.free_memory.survey(roots, host, &self.tenants),
+            false => self.free_memory.read(roots, host),
         };
         self.faults.absorb(|| Scope::Machine, read);
-        self.room.tell(&mut out.tiers);
+        self.free_memory.tell(&mut out.tiers);
         out.tenants.clone_from(&self.tenants);
         for reading in &mut self.tenants {
             reading.misses.iter_mut().for_each(|m| *m = 0);
@@ -420,12 +413,12 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     /// What could not be read becomes news, as far as it is any.
-    fn tell_faults(&mut self, now: Timestamp) {
-        let news = &mut self.news;
+    fn report_faults(&mut self, now: Timestamp) {
+        let events = &mut self.events;
         self.ledger.take(&mut self.faults, now, |told| {
-            news.push(match told {
-                Told::Fault(fault) => News::Fault(fault),
-                Told::Readable => News::Readable,
+            events.push(match told {
+                Told::Fault(fault) => Event::Fault(fault),
+                Told::Readable => Event::Readable,
             });
         });
     }
@@ -440,7 +433,7 @@ impl<C: Calls> World for LiveWorld<C> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        capabilities(self.looks())
+        capabilities(self.is_monitoring())
     }
 
     fn now(&self) -> Timestamp {
@@ -450,25 +443,25 @@ impl<C: Calls> World for LiveWorld<C> {
     fn observe(&mut self, out: &mut Observation) -> Answer<()> {
         out.clear();
         let now = self.time();
-        let (before, suspended) = (self.meter.stretch(), self.meter.suspended());
-        let read = self.meter.read(now);
+        let (before, suspended) = (self.cpu_budget.throttle(), self.cpu_budget.suspended());
+        let read = self.cpu_budget.read(now);
         self.faults.absorb(|| Scope::Machine, read);
-        if self.meter.stretch() != before {
-            self.news.push(News::Stretched(self.meter.stretch()));
+        if self.cpu_budget.throttle() != before {
+            self.events.push(Event::Throttled(self.cpu_budget.throttle()));
         }
-        if self.meter.suspended() != suspended {
-            self.news.push(News::Suspended(self.meter.suspended()));
+        if self.cpu_budget.suspended() != suspended {
+            self.events.push(Event::Suspended(self.cpu_budget.suspended()));
         }
-        let due = now >= self.next_survey && !self.meter.suspended();
+        let due = now >= self.next_survey && !self.cpu_budget.suspended();
         if due {
             self.survey(now, out);
         }
         out.bits_unread = true;
-        self.look(out);
+        self.monitor(out);
         self.hand_over(out);
         // Whether the machine can be read is known by a survey.
         if due {
-            self.tell_faults(now);
+            self.report_faults(now);
         }
         Ok(())
     }
@@ -476,26 +469,26 @@ impl<C: Calls> World for LiveWorld<C> {
     /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it, and what it has too much
     /// of is demoted afterwards.
     fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Answer<()> {
-        let carried = self.carrier.carry(
+        let carried = self.migrator.apply(
             &plan.moves,
             self.moves_nothing(),
-            &self.settings.roots,
+            &self.config.roots,
             &self.host,
             &mut self.blocks,
             &mut self.survey,
             out,
         );
-        self.meter.moving(self.carrier.take_cpu());
+        self.cpu_budget.moving(self.migrator.take_cpu());
         if let Err(e) = carried {
             // Tomorrow's plan may be carried out: a capability that is missing is said, not died of.
-            self.news.push(News::Refused(e.to_string()));
+            self.events.push(Event::Refused(e.to_string()));
         }
         Ok(())
     }
 
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> Answer<bool> {
         let now = self.time();
-        let until = deadline.map_or(LONGEST_WAIT, |d| d.since(now)).min(LONGEST_WAIT);
+        let until = deadline.map_or(MAX_WAIT, |d| d.since(now)).min(MAX_WAIT);
         let until = until.max(self.shortest_wait());
         match self.wake.recv_timeout(until) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(true),
@@ -506,8 +499,12 @@ impl<C: Calls> World for LiveWorld<C> {
 
 /// What a live world can show: reference bits and samples, if it looks at all. No hint faults: only the kernel can make pages
 /// inaccessible to a process that does not take part.
-pub fn capabilities(looks: bool) -> Capabilities {
-    Capabilities { reference_bits: looks, samples: looks, ..Capabilities::default() }
+pub fn capabilities(is_monitoring: bool) -> Capabilities {
+    Capabilities {
+        reference_bits: is_monitoring,
+        samples: is_monitoring,
+        ..Capabilities::default()
+    }
 }
 
 /// Where the record of DAMON's threads that were taken is kept.

@@ -16,12 +16,12 @@ use tierwise_core::units::{Bytes, TenantId, Timestamp};
 use super::blocks::{Blocks, Found};
 use crate::error::{LinuxError, Result};
 use crate::fault::{Fault, Faults, Scope};
-use crate::look::Watched;
 use crate::migrate::Calls;
+use crate::monitor::MonitorTarget;
 use crate::process::resident::PAGE_SIZE;
 use crate::process::{Maps, Mounts, PageRange, Pagemap, Pages, Process, Reader, Task};
 use crate::roots::Roots;
-use crate::tenant::Follower;
+use crate::tenant::TenantTracker;
 use crate::topology::Host;
 
 /// A survey's part of one processor, of each process: a hundredth at most.
@@ -60,7 +60,7 @@ pub struct Survey {
     found: Vec<Found>,
     addresses: Vec<usize>,
     status: Vec<i32>,
-    watched: Vec<Watched>,
+    watched: Vec<MonitorTarget>,
     /// Everybody's processes, ascending.
     members: Vec<Process>,
     /// What could not be read in the last survey.
@@ -79,7 +79,7 @@ impl Survey {
     }
 
     /// The processes that were there at the last survey.
-    pub fn watched(&self) -> &[Watched] {
+    pub fn watched(&self) -> &[MonitorTarget] {
         &self.watched
     }
 
@@ -117,46 +117,51 @@ impl Survey {
     pub fn run(
         &mut self,
         now: Timestamp,
-        stretch: f64,
+        throttle: f64,
         roots: &Roots,
         host: &Host,
-        follower: &Follower,
+        tracker: &TenantTracker,
         blocks: &mut Blocks,
         calls: &mut impl Calls,
         out: &mut Observation,
     ) {
-        blocks.begin();
-        self.drop_strangers(follower, blocks, out);
+        blocks.start();
+        self.drop_unmanaged(tracker, blocks, out);
         self.watched.clear();
-        for tenant in (0..follower.len()).map(|i| TenantId(i as u16)) {
-            for process in follower.members(tenant) {
+        for tenant in (0..tracker.len()).map(|i| TenantId(i as u16)) {
+            for process in tracker.members(tenant) {
                 let due = self.processes.get(&process).is_none_or(|known| now >= known.due);
-                let began = calls.now();
+                let started = calls.now();
                 if due && let Err(e) = self.survey(roots, host, process, tenant, blocks, calls, out)
                 {
                     self.failed(process, tenant, &e, blocks, out);
                 }
                 if let Some(known) = self.processes.get_mut(&process) {
                     if due {
-                        let rest = calls.now().since(began) * REST;
-                        known.due = now + rest.mul_f64(stretch);
+                        let rest = calls.now().since(started) * REST;
+                        known.due = now + rest.mul_f64(throttle);
                     }
-                    self.watched.push(Watched { process, resident: known.resident });
+                    self.watched.push(MonitorTarget { process, resident: known.resident });
                 }
             }
         }
     }
 
-    fn drop_strangers(&mut self, follower: &Follower, blocks: &mut Blocks, out: &mut Observation) {
-        let tenants = (0..follower.len()).map(|i| TenantId(i as u16));
+    fn drop_unmanaged(
+        &mut self,
+        tracker: &TenantTracker,
+        blocks: &mut Blocks,
+        out: &mut Observation,
+    ) {
+        let tenants = (0..tracker.len()).map(|i| TenantId(i as u16));
         self.members.clear();
-        self.members.extend(tenants.flat_map(|tenant| follower.members(tenant)));
+        self.members.extend(tenants.flat_map(|tenant| tracker.members(tenant)));
         self.members.sort_unstable();
         let members = &self.members;
         self.processes.retain(|process, _| {
             let stays = members.binary_search(process).is_ok();
             if !stays {
-                blocks.leave(*process, &mut out.gone);
+                blocks.leave(*process, &mut out.freed);
             }
             stays
         });
@@ -176,7 +181,7 @@ impl Survey {
         }
         if !error.is_of_machine() {
             self.processes.remove(&process);
-            blocks.leave(process, &mut out.gone);
+            blocks.leave(process, &mut out.freed);
         }
     }
 
@@ -218,7 +223,14 @@ impl Survey {
         known.resident = Bytes(self.ranges.iter().map(|range| range.end - range.start).sum());
         self.divide(blocks.size());
         self.locate(task, host, calls)?;
-        blocks.update(process, tenant, &self.found, &mut out.born, &mut out.gone, &mut out.strays);
+        blocks.update(
+            process,
+            tenant,
+            &self.found,
+            &mut out.allocated,
+            &mut out.freed,
+            &mut out.external_migrations,
+        );
         Ok(())
     }
 
@@ -263,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_what_is_at_least_half_full() {
+    fn blocks_need_half_their_pages_resident() {
         let range = |start, end| PageRange { start, end, huge: false };
         let mut survey = Survey::new();
         // 16 KiB blocks: number 1 has three pages in two pieces, 2 has one page, 3 is full and 4 begins it.

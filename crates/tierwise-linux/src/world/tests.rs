@@ -26,7 +26,7 @@ pub(super) struct Pretender {
     /// Each call takes so long.
     takes: Duration,
     /// Has room for so many more pages.
-    room: Option<usize>,
+    free_memory: Option<usize>,
 }
 
 impl Calls for Pretender {
@@ -59,10 +59,10 @@ impl Calls for Pretender {
     ) -> Result<()> {
         self.clock += self.takes;
         for ((address, node), status) in addresses.iter().zip(nodes).zip(status) {
-            let full = self.full || self.room == Some(0);
+            let full = self.full || self.free_memory == Some(0);
             *status = if full { -libc::ENOMEM } else { *node };
             if !full {
-                self.room = self.room.map(|room| room - 1);
+                self.free_memory = self.free_memory.map(|free_memory| free_memory - 1);
                 self.nodes.insert(*address, *node);
             }
         }
@@ -107,7 +107,7 @@ fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
     let me = std::process::id().to_string();
     std::os::unix::fs::symlink(format!("/proc/{me}"), roots.proc.join(me)).unwrap();
     let (waker, wake) = bounded(1);
-    let settings = Settings {
+    let config = WorldConfig {
         roots,
         block: Bytes(BLOCK),
         interval: Duration::ZERO,
@@ -116,7 +116,7 @@ fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
         // No test may depend on how much processor time a busy machine leaves it.
         cpu: (f64::MAX, f64::MAX),
     };
-    let mut world = LiveWorld::with_kernel(settings, host, wake, Pretender::default());
+    let mut world = LiveWorld::with_kernel(config, host, wake, Pretender::default());
     let me = Selector::Pids(vec![std::process::id() as i32]);
     world.set_tenants(vec![("me".into(), me)], true);
     (dir, waker, world)
@@ -126,18 +126,18 @@ fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
 #[derive(Debug)]
 struct Listener(Sender<usize>);
 
-impl Look for Listener {
+impl AccessMonitor for Listener {
     fn name(&self) -> &'static str {
         "listener"
     }
 
-    fn watch(&mut self, processes: &[crate::look::Watched]) -> Result<()> {
+    fn set_targets(&mut self, processes: &[crate::monitor::MonitorTarget]) -> Result<()> {
         // The test may have ended.
         let _ = self.0.send(processes.len());
         Ok(())
     }
 
-    fn collect(&mut self, _: &mut crate::look::Seen) -> Result<()> {
+    fn collect(&mut self, _: &mut crate::monitor::AccessReport) -> Result<()> {
         Ok(())
     }
 
@@ -152,32 +152,32 @@ impl Look for Listener {
 
 /// DAMON's threads would go on using what there is too little of, and so the daemon would never look again.
 #[test]
-fn nobody_is_watched_and_rounds_are_rare_while_it_is_suspended() {
+fn suspension_stops_monitoring_and_slows_rounds() {
     let (_dir, _waker, mut world) = world();
     let (sender, watched) = crossbeam_channel::unbounded();
-    world.look_with(Box::new(Listener(sender))).unwrap();
-    let mut seen = Observation::default();
+    world.monitor_with(Box::new(Listener(sender))).unwrap();
+    let mut report = Observation::default();
     let mut told = |world: &mut LiveWorld<Pretender>, wanted: usize| {
         // The thread comes back in its own time.
         while watched.recv_timeout(Duration::from_millis(1)) != Ok(wanted) {
-            world.observe(&mut seen).unwrap();
+            world.observe(&mut report).unwrap();
         }
     };
     told(&mut world, 1);
     assert_eq!(world.shortest_wait(), Duration::ZERO);
-    world.meter = Meter::new(0.01, 0.03);
+    world.cpu_budget = CpuBudget::new(0.01, 0.03);
     let second = |n: u64| Duration::from_secs(n);
-    (0..6).for_each(|n| world.meter.spent(Timestamp::ZERO + second(n), second(n)));
-    assert!(world.meter.suspended());
+    (0..6).for_each(|n| world.cpu_budget.spent(Timestamp::ZERO + second(n), second(n)));
+    assert!(world.cpu_budget.suspended());
     assert_eq!(world.shortest_wait(), SUSPENDED_WAIT);
     told(&mut world, 0);
-    world.meter = Meter::new(f64::MAX, f64::MAX);
+    world.cpu_budget = CpuBudget::new(f64::MAX, f64::MAX);
     told(&mut world, 1);
 }
 
 /// The page of the n-th whole block of some memory.
 fn page(world: &LiveWorld<Pretender>, memory: &Memory, n: u64) -> Option<PageId> {
-    let process = world.follower.members(TenantId(0)).next()?;
+    let process = world.tracker.members(TenantId(0)).next()?;
     let first = memory.address().next_multiple_of(BLOCK);
     world.blocks.page_at(process, first + n * BLOCK)
 }
@@ -191,21 +191,21 @@ fn outcomes(world: &mut LiveWorld<Pretender>, pages: &[PageId], to: u8) -> Vec<M
 }
 
 #[test]
-fn memory_is_born_moves_is_found_elsewhere_and_goes() {
+fn memory_lifecycle_reaches_the_engine() {
     let (_dir, _waker, mut world) = world();
     let memory = Memory::new(64 * BLOCK as usize);
-    let mut seen = Observation::default();
-    world.observe(&mut seen).unwrap();
+    let mut report = Observation::default();
+    world.observe(&mut report).unwrap();
     let pages: Vec<PageId> = (0..8).map(|n| page(&world, &memory, n).unwrap()).collect();
-    let born: u32 = seen.born.iter().map(|b| b.count).sum();
-    assert_eq!(born as usize, world.blocks());
-    assert!(seen.tenants[0].running);
-    assert_eq!(seen.tiers.len(), 2);
-    for (i, tier) in seen.tiers.iter().enumerate() {
-        let known = world.room.free()[i] + tier.strangers + seen.tenants[0].usage[i];
+    let allocated: u32 = report.allocated.iter().map(|b| b.count).sum();
+    assert_eq!(allocated as usize, world.blocks());
+    assert!(report.tenants[0].running);
+    assert_eq!(report.tiers.len(), 2);
+    for (i, tier) in report.tiers.iter().enumerate() {
+        let known = world.free_memory.free()[i] + tier.unmanaged + report.tenants[0].usage[i];
         let off = known.0.abs_diff(world.host.tiers[i].capacity.0);
         assert!(
-            off <= world.host.tiers[i].capacity.0 / room::STEPS,
+            off <= world.host.tiers[i].capacity.0 / free_memory::STEPS,
             "tier {i} is off by {off} pages"
         );
     }
@@ -219,30 +219,33 @@ fn memory_is_born_moves_is_found_elsewhere_and_goes() {
 
     // The kernel brings the first back by itself.
     let first = memory.address().next_multiple_of(BLOCK) as usize;
-    world.carrier.calls().nodes.insert(first, 0);
+    world.migrator.calls().nodes.insert(first, 0);
     world.next_survey = Timestamp::ZERO;
-    world.observe(&mut seen).unwrap();
-    let stray = seen.strays.iter().find(|s| s.page == pages[0]).unwrap();
-    assert_eq!(stray.tier, TierId(0));
+    world.observe(&mut report).unwrap();
+    let migration = report.external_migrations.iter().find(|s| s.page == pages[0]).unwrap();
+    assert_eq!(migration.tier, TierId(0));
 
     drop(memory);
     world.next_survey = Timestamp::ZERO;
-    world.observe(&mut seen).unwrap();
-    assert!(pages.iter().all(|page| seen.gone.contains(page)));
-    let gone = outcomes(&mut world, &pages[..2], 0);
-    assert!(gone.iter().all(|o| o.result == Err(FailReason::Gone) && o.from.is_none()), "{gone:?}");
+    world.observe(&mut report).unwrap();
+    assert!(pages.iter().all(|page| report.freed.contains(page)));
+    let freed = outcomes(&mut world, &pages[..2], 0);
+    assert!(
+        freed.iter().all(|o| o.result == Err(FailReason::NotPresent) && o.from.is_none()),
+        "{freed:?}"
+    );
 }
 
 #[test]
-fn a_full_node_and_a_dry_run_move_nothing_and_say_why() {
+fn full_node_and_dry_run_move_nothing() {
     let (_dir, _waker, mut world) = world();
     let memory = Memory::new(16 * BLOCK as usize);
     world.observe(&mut Observation::default()).unwrap();
     let pages: Vec<PageId> = (0..4).map(|n| page(&world, &memory, n).unwrap()).collect();
-    world.carrier.calls().full = true;
+    world.migrator.calls().full = true;
     let full = outcomes(&mut world, &pages, 1);
     assert!(full.iter().all(|o| o.result == Err(FailReason::TargetFull)), "{full:?}");
-    world.carrier.calls().full = false;
+    world.migrator.calls().full = false;
     world.set_dry_run(true);
     let dry = outcomes(&mut world, &pages, 1);
     assert!(dry.iter().all(|o| o.result == Err(FailReason::Budget)), "{dry:?}");
@@ -250,70 +253,70 @@ fn a_full_node_and_a_dry_run_move_nothing_and_say_why() {
 }
 
 #[test]
-fn what_is_left_behind_of_a_block_follows_when_there_is_room() {
+fn rest_of_a_block_follows_later() {
     let (_dir, _waker, mut world) = world();
     let memory = Memory::new(16 * BLOCK as usize);
-    let mut seen = Observation::default();
-    world.observe(&mut seen).unwrap();
+    let mut report = Observation::default();
+    world.observe(&mut report).unwrap();
     let pages: Vec<PageId> = (0..2).map(|n| page(&world, &memory, n).unwrap()).collect();
     let per_block = (BLOCK / 4096) as usize;
     // The first block fits, and most of the second.
-    world.carrier.calls().room = Some(2 * per_block - 3);
+    world.migrator.calls().free_memory = Some(2 * per_block - 3);
     let moved = outcomes(&mut world, &pages, 1);
     assert!(moved.iter().all(|o| o.result.is_ok()), "{moved:?}");
     assert_eq!(world.moved_bytes(), 2 * BLOCK - 3 * 4096);
-    let again = |world: &mut LiveWorld<Pretender>, seen: &mut Observation| {
+    let again = |world: &mut LiveWorld<Pretender>, report: &mut Observation| {
         // Beyond the time for which a full node is left alone.
-        world.carrier.calls().clock += Duration::from_secs(100);
+        world.migrator.calls().clock += Duration::from_secs(100);
         world.next_survey = Timestamp::ZERO;
-        world.observe(seen).unwrap();
+        world.observe(report).unwrap();
     };
-    world.carrier.calls().room = None;
-    again(&mut world, &mut seen);
+    world.migrator.calls().free_memory = None;
+    again(&mut world, &mut report);
     assert_eq!(world.moved_bytes(), 2 * BLOCK);
     // Moved elsewhere since, nothing of it is brought back.
     outcomes(&mut world, &pages, 0);
     let bytes = world.moved_bytes();
-    again(&mut world, &mut seen);
+    again(&mut world, &mut report);
     assert_eq!(world.moved_bytes(), bytes);
 }
 
 #[test]
-fn a_round_ends_in_time_on_a_slow_machine() {
+fn round_ends_in_time_when_slow() {
     let (_dir, _waker, mut world) = world();
     let memory = Memory::new(1024 * BLOCK as usize);
-    let mut seen = Observation::default();
-    world.observe(&mut seen).unwrap();
+    let mut report = Observation::default();
+    world.observe(&mut report).unwrap();
     let pages: Vec<PageId> = (0..1000).map(|n| page(&world, &memory, n).unwrap()).collect();
     // The pace of a call is kept below 20 ms a call of its own accord; here each takes ten times as long.
-    world.carrier.calls().takes = Duration::from_millis(200);
+    world.migrator.calls().takes = Duration::from_millis(200);
     let mut rounds = Vec::new();
     for round in 0..8 {
-        let before = world.carrier.calls().clock;
+        let before = world.migrator.calls().clock;
         let moved = outcomes(&mut world, &pages, (round + 1) % 2);
         assert_eq!(moved.len(), pages.len());
         assert!(moved.iter().any(|o| o.result == Err(FailReason::Budget)), "{moved:?}");
-        rounds.push(world.carrier.calls().clock - before);
+        rounds.push(world.migrator.calls().clock - before);
     }
     assert!(rounds[7] < rounds[0] / 2, "{rounds:?}");
 }
 
 #[test]
-fn a_tenant_that_ended_has_no_pages_and_one_that_waits_no_memory() {
+fn ended_tenant_has_no_pages() {
     let (_dir, _waker, mut world) = world();
-    let mut seen = Observation::default();
-    world.observe(&mut seen).unwrap();
+    let mut report = Observation::default();
+    world.observe(&mut report).unwrap();
     assert!(world.blocks() > 0);
     let nobody = Selector::Cgroup(crate::cgroup::Pattern::parse("not-yet.slice").unwrap());
     world.set_tenants(vec![("me".into(), nobody)], false);
-    world.observe(&mut seen).unwrap();
+    world.observe(&mut report).unwrap();
     assert_eq!(world.blocks(), 0);
-    assert!(!seen.gone.is_empty() && !seen.tenants[0].running);
-    assert_eq!(seen.tenants[0].usage, [Pages(0), Pages(0)]);
+    assert!(!report.freed.is_empty() && !report.tenants[0].running);
+    assert_eq!(report.tenants[0].usage, [Pages(0), Pages(0)]);
 }
 
 #[test]
-fn a_wait_ends_early_when_it_is_woken_and_for_good_when_nobody_can() {
+fn wait_ends_early_when_woken() {
     let (_dir, waker, mut world) = world();
     waker.send(()).unwrap();
     assert!(world.wait_until(Some(Timestamp(u64::MAX))).unwrap());
@@ -323,32 +326,32 @@ fn a_wait_ends_early_when_it_is_woken_and_for_good_when_nobody_can() {
 
 /// A tenant that forks must not use up the descriptors of all.
 #[test]
-fn many_processes_are_surveyed_with_one_page_map_open() {
+fn many_surveys_open_one_pagemap() {
     let (dir, _waker, mut world) = world();
     let numbers: Vec<i32> = (5001..=5064).collect();
     for &pid in &numbers {
-        let folder = world.settings.roots.proc.join(pid.to_string());
+        let directory = world.config.roots.proc.join(pid.to_string());
         let stat = format!("{pid} (x) S 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0 0");
-        fixture::put(&folder.join("stat"), &stat);
-        fixture::put(&folder.join("maps"), "10000-20000 rw-p 00000000 00:00 0\n");
-        fixture::put(&folder.join("mountinfo"), "");
+        fixture::put(&directory.join("stat"), &stat);
+        fixture::put(&directory.join("maps"), "10000-20000 rw-p 00000000 00:00 0\n");
+        fixture::put(&directory.join("mountinfo"), "");
         let present = (1u64 << 63).to_ne_bytes();
-        std::fs::write(folder.join("pagemap"), present.repeat(0x20)).unwrap();
+        std::fs::write(directory.join("pagemap"), present.repeat(0x20)).unwrap();
     }
     world.set_tenants(vec![("forks".into(), Selector::Pids(numbers))], true);
-    let mut seen = Observation::default();
-    world.observe(&mut seen).unwrap();
-    assert_eq!(seen.born.iter().map(|run| run.count).sum::<u32>(), 64);
+    let mut report = Observation::default();
+    world.observe(&mut report).unwrap();
+    assert_eq!(report.allocated.iter().map(|run| run.count).sum::<u32>(), 64);
     assert_eq!(crate::file::open_below(dir.path()), 1);
 }
 
 /// Its memory would else be nobody's, and no limit would hold for it.
 #[test]
-fn a_process_whose_main_thread_has_ended_stays_a_member() {
+fn headless_process_stays_a_member() {
     let headless = crate::process::headless::Headless::new(4 * BLOCK as usize);
     let (_dir, _waker, mut world) = world();
     let pid = headless.pid;
-    let place = world.settings.roots.proc.join(pid.to_string());
+    let place = world.config.roots.proc.join(pid.to_string());
     std::os::unix::fs::symlink(format!("/proc/{pid}"), place).unwrap();
     world.set_tenants(vec![("headless".into(), Selector::Pids(vec![pid]))], true);
     world.observe(&mut Observation::default()).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tierwise_trace::generate::GeneratorSpec;
 
-use super::setting::{MIB, from, keeper, neighbour, program};
+use super::setting::{MIB, from, neighbour, program, victim};
 use super::{Adversary, Setting};
 
 pub(super) const ADVERSARY: Adversary = Adversary {
@@ -30,5 +30,5 @@ fn setting() -> Setting {
         from(start, burst)
     };
     let adversaries = (0..BURSTS).map(burst).collect();
-    Setting { victims: vec![keeper(), neighbour()], adversaries }
+    Setting { victims: vec![victim(), neighbour()], adversaries }
 }

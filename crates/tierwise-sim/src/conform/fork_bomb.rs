@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tierwise_trace::generate::GeneratorSpec;
 
-use super::setting::{MIB, from, keeper, neighbour, program};
+use super::setting::{MIB, from, neighbour, program, victim};
 use super::{Adversary, Setting};
 
 pub(super) const ADVERSARY: Adversary = Adversary {
@@ -25,5 +25,5 @@ fn setting() -> Setting {
         from(FIRST + EVERY * i, program(&name, "uniform", MIB * 4 / 5, spec))
     };
     let adversaries = (0..CHILDREN).map(child).collect();
-    Setting { victims: vec![keeper(), neighbour()], adversaries }
+    Setting { victims: vec![victim(), neighbour()], adversaries }
 }

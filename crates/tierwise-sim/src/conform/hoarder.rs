@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tierwise_trace::generate::GeneratorSpec;
 
-use super::setting::{MIB, from, keeper, program};
+use super::setting::{MIB, from, program, victim};
 use super::{Adversary, Setting};
 
 pub(super) const ADVERSARY: Adversary = Adversary {
@@ -25,5 +25,5 @@ fn setting() -> Setting {
         ..GeneratorSpec::default()
     };
     let hoarder = program("hoarder", "phase-change", 48 * MIB, spec);
-    Setting { victims: vec![from(VICTIM_START, keeper())], adversaries: vec![hoarder] }
+    Setting { victims: vec![from(VICTIM_START, victim())], adversaries: vec![hoarder] }
 }

@@ -118,7 +118,7 @@ fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &Workload) -> Verdic
 
 #[cfg(test)]
 mod tests {
-    use super::super::setting::keeper;
+    use super::super::setting::victim;
     use super::*;
     use crate::result::TenantPoint;
 
@@ -144,9 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn a_breach_lasts_until_the_floor_is_back() {
+    fn breach_lasts_until_floor_returns() {
         let verdict =
-            judge(&points(&[[12, 4], [11, 5], [9, 7], [12, 4], [11, 5], [13, 3]]), 0, &keeper());
+            judge(&points(&[[12, 4], [11, 5], [9, 7], [12, 4], [11, 5], [13, 3]]), 0, &victim());
         assert!(!verdict.held);
         assert_eq!(verdict.floor_bytes, 12 * MIB);
         assert_eq!(verdict.deepest_breach_bytes, 3 * MIB);
@@ -154,15 +154,15 @@ mod tests {
     }
 
     #[test]
-    fn a_small_resident_set_needs_no_more_than_itself() {
-        assert!(judge(&points(&[[3, 0], [12, 1], [12, 4]]), 0, &keeper()).held);
-        assert!(!judge(&points(&[[3, 1]]), 0, &keeper()).held);
+    fn small_resident_set_needs_only_itself() {
+        assert!(judge(&points(&[[3, 0], [12, 1], [12, 4]]), 0, &victim()).held);
+        assert!(!judge(&points(&[[3, 1]]), 0, &victim()).held);
     }
 
     #[test]
-    fn what_happens_in_the_grace_is_not_counted() {
+    fn grace_period_is_not_counted() {
         let mut early = points(&[[0, 16], [12, 4]]);
         early[0].time_seconds = 9.9;
-        assert!(judge(&early, 0, &keeper()).held);
+        assert!(judge(&early, 0, &victim()).held);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tierwise_trace::generate::GeneratorSpec;
 
-use super::setting::{MIB, from, keeper, neighbour, program};
+use super::setting::{MIB, from, neighbour, program, victim};
 use super::{Adversary, Setting};
 
 pub(super) const ADVERSARY: Adversary = Adversary {
@@ -20,5 +20,5 @@ fn setting() -> Setting {
     // Twice the accesses for an instruction that the victims have.
     let spec = GeneratorSpec { instructions_per_access: 10, ..GeneratorSpec::default() };
     let late = from(START, program("late", "uniform", 48 * MIB, spec));
-    Setting { victims: vec![keeper(), neighbour()], adversaries: vec![late] }
+    Setting { victims: vec![victim(), neighbour()], adversaries: vec![late] }
 }

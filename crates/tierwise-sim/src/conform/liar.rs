@@ -4,7 +4,7 @@
 use tierwise_core::tenant::{Limit, MAX_WEIGHT};
 use tierwise_trace::generate::GeneratorSpec;
 
-use super::setting::{MIB, keeper, neighbour, program};
+use super::setting::{MIB, neighbour, program, victim};
 use super::{Adversary, Setting};
 use crate::scenario::Workload;
 
@@ -22,5 +22,5 @@ fn setting() -> Setting {
         floors: vec![Some(Limit::Auto)],
         ..program("liar", "phase-change", 72 * MIB, spec)
     };
-    Setting { victims: vec![keeper(), neighbour()], adversaries: vec![liar] }
+    Setting { victims: vec![victim(), neighbour()], adversaries: vec![liar] }
 }

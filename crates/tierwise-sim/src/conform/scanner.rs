@@ -3,7 +3,7 @@
 
 use tierwise_trace::generate::GeneratorSpec;
 
-use super::setting::{MIB, keeper, program};
+use super::setting::{MIB, program, victim};
 use super::{Adversary, Setting};
 
 pub(super) const ADVERSARY: Adversary = Adversary {
@@ -14,5 +14,5 @@ pub(super) const ADVERSARY: Adversary = Adversary {
 
 fn setting() -> Setting {
     let scanner = program("scanner", "sequential", 48 * MIB, GeneratorSpec::default());
-    Setting { victims: vec![keeper()], adversaries: vec![scanner] }
+    Setting { victims: vec![victim()], adversaries: vec![scanner] }
 }

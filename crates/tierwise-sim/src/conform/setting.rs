@@ -84,7 +84,7 @@ pub(super) fn program(name: &str, pattern: &str, pages: u64, spec: GeneratorSpec
 
 /// The well-behaved tenant: of its 16 MiB half are hot, and of the other half each page is accessed about once a
 /// second, which is colder than all that an adversary uses. Its floor, 12 MiB, protects half of those, too.
-pub(super) fn keeper() -> Workload {
+pub(super) fn victim() -> Workload {
     let spec = GeneratorSpec {
         hot_fraction: 0.5,
         hot_access_share: 0.99,

@@ -2,7 +2,7 @@
 
 use tierwise_trace::generate::{GeneratorSpec, Motion};
 
-use super::setting::{MIB, keeper, neighbour, program};
+use super::setting::{MIB, neighbour, program, victim};
 use super::{Adversary, Setting};
 
 pub(super) const ADVERSARY: Adversary = Adversary {
@@ -21,5 +21,5 @@ fn setting() -> Setting {
         ..GeneratorSpec::default()
     };
     let thrasher = program("thrasher", "moving-hot-set", 48 * MIB, spec);
-    Setting { victims: vec![keeper(), neighbour()], adversaries: vec![thrasher] }
+    Setting { victims: vec![victim(), neighbour()], adversaries: vec![thrasher] }
 }

@@ -101,7 +101,7 @@ mod tests {
 
     /// Ten loads of 100 miss, and so do five stores; memory takes 200 ns. Worked by hand.
     #[test]
-    fn counters_are_the_means_of_what_was_added() {
+    fn counters_are_means_of_their_inputs() {
         let access = PageAccess {
             page: 0,
             loads: 100,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_loads_miss_the_second_level_than_there_are() {
+    fn second_level_misses_stay_within_loads() {
         let access = PageAccess {
             page: 0,
             loads: 12,

@@ -5,7 +5,7 @@
 
 use super::spread::LINES;
 use super::{FlatMemory, HardwareError, PageModel, Ratio, Served};
-use crate::look::mix;
+use crate::monitor::mix;
 
 /// A memory's misses by both models, as shares of the accesses.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_and_two_arrays_in_step_are_worse_than_it_says() {
+    fn scan_and_lockstep_arrays_exceed_the_model() {
         // By hand: every line of a scan was pushed out by its neighbour half a round ago, but for the 4,096 lines that lie
         // in fast memory at the start.
         let scan = of(Pattern::Scan, 1000);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_better_than_it_says_when_windows_are_long() {
+    fn long_bursts_beat_the_model() {
         // By hand: 782 pages were begun, of which the first 64 lie in fast memory; of each other 64 accesses miss.
         let bursts = of(Pattern::Bursts, 50_000);
         assert_eq!(bursts.lines, 718.0 * 64.0 / 400_000.0);

@@ -147,7 +147,7 @@ mod tests {
 
     /// Two fast lines and two slow ones, by hand: 0 and 2 share place 0, 1 and 3 place 1.
     #[test]
-    fn a_tiny_memory_serves_what_was_worked_out_by_hand() {
+    fn tiny_memory_matches_hand_computation() {
         use Served::{Fast, Slow};
         let mut memory = FlatMemory::new(2, Ratio::ONE, 1, 1).unwrap();
         let served: Vec<Served> = [0, 2, 0, 1, 3, 3, 2, 2].map(|line| memory.read(line)).to_vec();
@@ -173,7 +173,7 @@ mod tests {
 
     /// Three lines a place, worked by hand: lines 0, 1 and 2 share the only place.
     #[test]
-    fn at_one_to_two_the_first_line_lies_where_the_resident_one_belongs() {
+    fn one_to_two_ratio_places_first_line() {
         let mut memory = FlatMemory::new(1, Ratio::new(2).unwrap(), 1, 1).unwrap();
         let where_all = |m: &FlatMemory| [0, 1, 2].map(|line| m.location(line));
         memory.read(1);
@@ -190,20 +190,20 @@ mod tests {
 
     /// Formula: of independent, uniform reads of twice the fast memory one half misses.
     #[test]
-    fn uniform_access_to_twice_the_fast_memory_misses_one_half() {
+    fn double_footprint_misses_half() {
         let lines = 1 << 12;
         let mut memory = FlatMemory::new(lines, Ratio::ONE, 12, 3).unwrap();
         let mut x = 1;
         let mut missed = 0;
         let reads = 1_000_000;
         for _ in 0..reads {
-            x = crate::look::mix(x);
+            x = crate::monitor::mix(x);
             missed += u64::from(memory.read(x % (2 * lines)) == Served::Slow);
         }
         // Four standard deviations of a fair coin.
-        let most = 4.0 * 0.5 / f64::from(reads).sqrt();
+        let limit = 4.0 * 0.5 / f64::from(reads).sqrt();
         let share = missed as f64 / f64::from(reads);
-        assert!((share - 0.5).abs() < most, "{share}");
+        assert!((share - 0.5).abs() < limit, "{share}");
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_memories_are_refused_with_what_is_allowed() {
+    fn impossible_memories_are_refused_with_limits() {
         let error = |lines, fast, slow| FlatMemory::new(lines, Ratio::ONE, fast, slow).unwrap_err();
         assert!(error(0, 1, 1).to_string().contains("found 0 fast lines; allowed: 1 to"));
         assert_eq!(error(1 << 33, 1, 1), HardwareError::Lines { found: 1 << 33 });

@@ -82,8 +82,8 @@ pub struct Hardware {
 pub enum HardwareError {
     /// Too few or too many lines.
     #[error(
-        "found {found} fast lines; allowed: 1 to {most} (a line has {LINE} bytes); change the size of fast memory",
-        most = u32::MAX
+        "found {found} fast lines; allowed: 1 to {limit} (a line has {LINE} bytes); change the size of fast memory",
+        limit = u32::MAX
     )]
     Lines {
         /// What was asked for.
@@ -97,8 +97,8 @@ pub enum HardwareError {
     },
     /// The slow memory is too small to be cached, or too large for the tags.
     #[error(
-        "found {slow} slow lines behind {fast} fast ones; allowed: 1 to {most} times as many",
-        most = TwoLevel::MOST_WAYS
+        "found {slow} slow lines behind {fast} fast ones; allowed: 1 to {limit} times as many",
+        limit = TwoLevel::MAX_WAYS
     )]
     Slow {
         /// Lines of slow memory.

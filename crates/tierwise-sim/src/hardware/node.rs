@@ -11,12 +11,12 @@ use tierwise_core::observe::Coloured;
 use tierwise_core::topology::WatermarkLevel;
 use tierwise_core::units::{PageId, TenantId};
 
-use super::page_model::LINES_A_PAGE;
+use super::page_model::LINES_PER_PAGE;
 use super::{Colouring, Hardware, Mode, PageModel, expect};
 use crate::error::SimError;
-use crate::look::mix;
 use crate::machine::Machine;
 use crate::memory::Memory;
+use crate::monitor::mix;
 use crate::program::{NONE, Program};
 
 /// Misses of one pass over a program's window that slow memory serves.
@@ -212,7 +212,7 @@ impl Node {
                 &around.programs[usize::from(frame.program).min(around.programs.len() - 1)];
             let row = if page == NONE { None } else { program.row(frame.local) };
             let misses = row.map_or(0.0, |r| f64::from(r.load_misses) + f64::from(r.store_misses));
-            let mut rate = misses * f64::from(program.windows.dilation()) / LINES_A_PAGE;
+            let mut rate = misses * f64::from(program.windows.dilation()) / LINES_PER_PAGE;
             if usize::from(frame.program) != i && rate > 0.0 {
                 let (own, its) =
                     ((around.window_ns)(i), (around.window_ns)(usize::from(frame.program)));

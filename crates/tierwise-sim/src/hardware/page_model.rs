@@ -56,7 +56,7 @@ pub fn expect(rates: &[f64], residents: &[f64], way: usize) -> Expected {
 }
 
 /// Lines of a page.
-pub(super) const LINES_A_PAGE: f64 = 64.0;
+pub(super) const LINES_PER_PAGE: f64 = 64.0;
 
 /// A whole memory by pages. Page frames are numbered by physical address: frames that are alike modulo the number of
 /// places (colours) share one.
@@ -130,7 +130,7 @@ impl PageModel {
     pub fn window(&mut self, accesses: &[(u32, f64)]) -> f64 {
         for &(frame, count) in accesses {
             let slot = self.slot(frame);
-            self.rates[slot] += count / LINES_A_PAGE;
+            self.rates[slot] += count / LINES_PER_PAGE;
         }
         let ways = self.ways as usize;
         let mut misses = 0.0;
@@ -141,7 +141,7 @@ impl PageModel {
                 self.residents[places.clone()].iter().map(|&r| f64::from(r)).collect();
             for way in 0..ways {
                 let expected = expect(&self.rates[places.clone()], &before, way);
-                misses += expected.misses * LINES_A_PAGE;
+                misses += expected.misses * LINES_PER_PAGE;
                 self.residents[first + way] = expected.resident as f32;
             }
             // The place is dealt with: a frame of it that is named again adds nothing.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_filled_is_in_fast_memory() {
+    fn filled_frame_is_in_fast_memory() {
         let mut model = PageModel::two_level(4, 3);
         model.fill(9);
         assert_eq!(model.window(&[(9, 64.0)]), 0.0);

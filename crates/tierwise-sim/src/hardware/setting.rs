@@ -66,7 +66,7 @@ pub fn two_level(scenario: &Scenario) -> Scenario {
 
 /// Line accesses that one window of the neighbour stands for: a second at some three or four nanoseconds each. All its windows
 /// are alike, so finer ones would only take longer.
-const LINES_A_WINDOW: u64 = 1 << 28;
+const LINES_PER_WINDOW: u64 = 1 << 28;
 
 /// Instructions for each line that the neighbour reads: load, add, compare and branch.
 const INSTRUCTIONS_A_LINE: u64 = 4;
@@ -90,7 +90,7 @@ pub fn noisy_neighbour(resident: Bytes) -> Workload {
     };
     Workload {
         threads: 6,
-        dilation: (LINES_A_WINDOW / pages).max(1) as u32,
+        dilation: (LINES_PER_WINDOW / pages).max(1) as u32,
         // Hardware prefetching keeps the next lines of a scan in flight.
         memory_level_parallelism: 4.0,
         ..Workload::new("noisy-neighbour", Source::Generator("sequential".to_owned(), spec))

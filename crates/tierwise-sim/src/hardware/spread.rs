@@ -6,7 +6,7 @@
 
 use tierwise_trace::Window;
 
-use crate::look::mix;
+use crate::monitor::mix;
 
 /// One line access: the page's lines are numbered `64 * page` and up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_miss_becomes_one_access_to_a_line_of_its_page() {
+    fn every_miss_is_one_line_access() {
         let access = |page, load_misses, store_misses| PageAccess {
             page,
             loads: 1000,

@@ -23,7 +23,7 @@ pub struct TwoLevel {
 
 impl TwoLevel {
     /// Slow lines that may share a place: what the tag has room for beside its two special values.
-    pub const MOST_WAYS: u64 = (DIRTY - 1) as u64;
+    pub const MAX_WAYS: u64 = (DIRTY - 1) as u64;
 
     /// An empty cache of so many lines in front of so many.
     ///
@@ -36,7 +36,7 @@ impl TwoLevel {
         slow_channels: u32,
     ) -> Result<Self, HardwareError> {
         let places = check_lines(fast_lines)?;
-        if slow_lines == 0 || slow_lines.div_ceil(fast_lines) > Self::MOST_WAYS {
+        if slow_lines == 0 || slow_lines.div_ceil(fast_lines) > Self::MAX_WAYS {
             return Err(HardwareError::Slow { slow: slow_lines, fast: fast_lines });
         }
         let traffic = Traffic::new(fast_channels, slow_channels)?;
@@ -105,7 +105,7 @@ mod tests {
 
     /// Two places in front of six lines, by hand.
     #[test]
-    fn a_tiny_cache_serves_what_was_worked_out_by_hand() {
+    fn tiny_cache_matches_hand_computation() {
         use Served::{Fast, Slow};
         let mut memory = TwoLevel::new(2, 6, 1, 1).unwrap();
         let reads = [0, 0, 2, 1].map(|line| memory.read(line));
@@ -121,12 +121,12 @@ mod tests {
 
     /// Formula: of independent, uniform reads of `n` times the cache, `1 - 1/n` miss.
     #[test]
-    fn uniform_access_to_four_times_the_cache_misses_three_quarters() {
+    fn fourfold_footprint_misses_three_quarters() {
         let lines = 1 << 10;
         let mut memory = TwoLevel::new(lines, 4 * lines, 6, 2).unwrap();
         let mut x = 7;
         let mut step = || {
-            x = crate::look::mix(x);
+            x = crate::monitor::mix(x);
             x % (4 * lines)
         };
         (0..100_000).for_each(|_| {
@@ -143,7 +143,7 @@ mod tests {
     fn impossible_caches_are_refused() {
         let error = TwoLevel::new(2, 0, 1, 1).unwrap_err();
         assert_eq!(error, HardwareError::Slow { slow: 0, fast: 2 });
-        assert!(TwoLevel::new(1, TwoLevel::MOST_WAYS + 1, 1, 1).is_err());
-        assert!(TwoLevel::new(1, TwoLevel::MOST_WAYS, 1, 1).is_ok());
+        assert!(TwoLevel::new(1, TwoLevel::MAX_WAYS + 1, 1, 1).is_err());
+        assert!(TwoLevel::new(1, TwoLevel::MAX_WAYS, 1, 1).is_ok());
     }
 }

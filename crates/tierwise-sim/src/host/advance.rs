@@ -87,7 +87,7 @@ impl Host {
                 self.utilisation[t] = f64::midpoint(self.utilisation[t], wanted);
             }
         }
-        self.stretch(&mut times);
+        self.throttle(&mut times);
         times
     }
 
@@ -100,9 +100,9 @@ impl Host {
             // Fast memory is read first, to see that the line is not there.
             memory += cost(program.served(1), 0);
         }
-        let processor = program.window.instructions as f64 * self.machine.instruction_ns;
+        let cpu = program.window.instructions as f64 * self.machine.instruction_ns;
         let dilation = f64::from(program.windows.dilation());
-        (dilation * (processor + memory / overlap) / program.parallelism).max(1.0)
+        (dilation * (cpu + memory / overlap) / program.parallelism).max(1.0)
     }
 
     /// Adds bytes a nanosecond. A store that misses fetches its line and later writes it back.
@@ -127,7 +127,7 @@ impl Host {
     }
 
     /// Nobody gets more than the peak bandwidth: programs that use a saturated tier are slowed down to it.
-    fn stretch(&self, times: &mut [f64]) {
+    fn throttle(&self, times: &mut [f64]) {
         for (program, time) in self.programs.iter().zip(times) {
             let uses = |t: usize| program.served(t) != (0.0, 0.0);
             let worst = (0..self.utilisation.len())
@@ -140,8 +140,8 @@ impl Host {
 
     fn progress(&mut self, i: usize, before: u64, step: u64, window_ns: f64) {
         let program = &mut self.programs[i];
-        let paid = program.owed_ns.min(step as f64);
-        program.owed_ns -= paid;
+        let paid = program.pending_stall_ns.min(step as f64);
+        program.pending_stall_ns -= paid;
         let from = program.done;
         let worked = step as f64 - paid;
         program.done = (from + worked / window_ns).min(1.0);
@@ -192,7 +192,7 @@ impl Host {
 }
 
 fn remaining_ns(program: &Program, window_ns: f64) -> u64 {
-    let rest = program.owed_ns + (1.0 - program.done) * window_ns;
+    let rest = program.pending_stall_ns + (1.0 - program.done) * window_ns;
     // Rounded up, so that the window is over when the time is.
     (rest.ceil() as u64).saturating_add(1)
 }

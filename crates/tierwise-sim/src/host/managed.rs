@@ -53,7 +53,7 @@ impl Host {
         let is_managed = tier == self.managed_tier();
         let Some(managed) = self.managed.as_mut().filter(|_| is_managed) else { return };
         if let Some(coloured) = managed.node.place(program, page) {
-            self.news.coloured.push(coloured);
+            self.observation.coloured.push(coloured);
         }
     }
 

@@ -2,11 +2,11 @@
 //!
 //! Time advances in steps. In a step every running program makes the progress that the latencies of its
 //! misses allow, given where its pages lie and how busy the tiers are; a step ends at the latest when a
-//! program's window ends. What software sees of the accesses ([`crate::look`]) is worked out when it asks.
+//! program's window ends. What software sees of the accesses ([`crate::monitor`]) is worked out when it asks.
 
 mod advance;
-mod carry_out;
 mod check;
+mod execute;
 mod managed;
 mod serve;
 mod touch;
@@ -14,7 +14,7 @@ mod touch;
 use std::time::Duration;
 
 use tierwise_core::migrate::{Budget, MigrationPlan, MoveOutcome, Placement};
-use tierwise_core::observe::{Capabilities, Observation, TenantReading, TierReading, Watch};
+use tierwise_core::observe::{Capabilities, Observation, Signals, TenantReading, TierReading};
 use tierwise_core::topology::Topology;
 use tierwise_core::units::{TierId, Timestamp};
 use tierwise_core::world::World;
@@ -24,9 +24,9 @@ pub use check::Violation;
 use crate::costs::Costs;
 use crate::error::SimError;
 use crate::ledger::Ledger;
-use crate::look::Looks;
 use crate::machine::Machine;
 use crate::memory::Memory;
+use crate::monitor::Monitors;
 use crate::program::{Program, State, Work};
 
 /// When a program starts and stops, in nanoseconds of virtual time.
@@ -68,15 +68,15 @@ pub struct Host {
     schedules: Vec<Schedule>,
     now: u64,
     end: Option<u64>,
-    watch: Watch,
+    signals: Signals,
     placement: Placement,
-    looks: Looks,
+    monitors: Monitors,
     /// Work since the last observation, by program.
     fresh: Vec<Work>,
     /// Seen by nobody yet: births, ends and looks.
-    news: Observation,
+    observation: Observation,
     utilisation: Vec<f64>,
-    copies: carry_out::Copies,
+    copies: execute::InFlightCopies,
     managed: Option<managed::Managed>,
     ledger: Ledger,
     /// Something happened that should not wait.
@@ -103,11 +103,11 @@ impl Host {
         let (programs, schedules): (Vec<_>, Vec<_>) = programs.into_iter().unzip();
         Self {
             memory: Memory::new(&topology, programs.len()),
-            looks: Looks::new(programs.len(), seed),
+            monitors: Monitors::new(programs.len(), seed),
             fresh: vec![Work::none(tiers); programs.len()],
             ledger: Ledger::new(programs.len(), tiers),
             utilisation: vec![0.0; tiers],
-            copies: carry_out::Copies::new(tiers),
+            copies: execute::InFlightCopies::new(tiers),
             managed: None,
             machine,
             topology,
@@ -116,9 +116,9 @@ impl Host {
             schedules,
             now: 0,
             end: end.map(|d| d.as_nanos() as u64),
-            watch: Watch::default(),
+            signals: Signals::default(),
             placement: Placement::default(),
-            news: Observation::default(),
+            observation: Observation::default(),
             attention: false,
             faulted: false,
             injection: Injection::default(),
@@ -196,7 +196,7 @@ impl Host {
             reading.instructions = work.instructions as u64;
             let service = self.programs[i].service.as_ref();
             reading.busy = Duration::from_nanos(work.busy_ns as u64);
-            reading.processors =
+            reading.cpus =
                 service.map_or(self.programs[i].parallelism, |s| s.tenant.servers() as f64);
             reading.p99 = service.and_then(|s| s.last()).map(|last| last.p99);
             reading.running = self.programs[i].state == State::Running;
@@ -234,9 +234,9 @@ impl World for Host {
                 self.report(i);
             }
         }
-        self.looks.aggregate_regions(self.now, &self.watch, &mut self.news);
+        self.monitors.aggregate_regions(self.now, &self.signals, &mut self.observation);
         out.clear();
-        std::mem::swap(out, &mut self.news);
+        std::mem::swap(out, &mut self.observation);
         self.read_tiers(&mut out.tiers);
         self.read_tenants(&mut out.tenants);
         self.memory.recycle();
@@ -248,7 +248,7 @@ impl World for Host {
         plan: &MigrationPlan,
         out: &mut Vec<MoveOutcome>,
     ) -> Result<(), SimError> {
-        self.carry_out(plan, out);
+        self.execute(plan, out);
         if self.check { self.verify() } else { Ok(()) }
     }
 
@@ -259,7 +259,7 @@ impl World for Host {
         let wake = deadline.map(|d| d.0.max(self.copies.busy_until()));
         let is_due = |now: u64| wake.is_some_and(|wake| now >= wake);
         while !self.is_over() && !self.attention && !self.faulted && !is_due(self.now) {
-            self.advance(wake, if self.watch.hint_faults { QUANTUM } else { CALM_QUANTUM })?;
+            self.advance(wake, if self.signals.hint_faults { QUANTUM } else { CALM_QUANTUM })?;
             if self.check {
                 self.verify()?;
             }

@@ -14,17 +14,17 @@ impl Host {
     pub(super) fn serve(&mut self, i: usize, before: u64) {
         let overlap = self.schedules[i].memory_level_parallelism;
         // Nobody gets more than the peak bandwidth: on a saturated tier every miss takes longer.
-        let stretched = |t: usize| (self.utilisation[t] / SATURATION).max(1.0) / overlap;
+        let throttled = |t: usize| (self.utilisation[t] / SATURATION).max(1.0) / overlap;
         let tiers = &self.machine.tiers;
         let each = 0..tiers.len();
-        let load = |t: usize| tiers[t].load_at(self.utilisation[t]) * stretched(t);
-        let store = |t: usize| tiers[t].store_at(self.utilisation[t]) * stretched(t);
+        let load = |t: usize| tiers[t].load_at(self.utilisation[t]) * throttled(t);
+        let store = |t: usize| tiers[t].store_at(self.utilisation[t]) * throttled(t);
         let loads: Vec<f64> = each.clone().map(load).collect();
         let stores: Vec<f64> = each.map(store).collect();
         let idle = (tiers[0].load_ns / overlap, tiers[0].store_ns / overlap);
         let step = (self.now - before).max(1) as f64;
         let Some(service) = self.programs[i].service.as_mut() else { return };
-        service.watcher.sample_period = self.watch.sample_period;
+        service.watcher.sample_period = self.signals.sample_period;
         service.watcher.sample_ns = self.costs.sample_ns;
         service.watcher.hint_fault_ns = self.costs.hint_fault_ns;
         let costs = TierCosts { load_ns: &loads, store_ns: &stores };
@@ -60,14 +60,14 @@ impl Host {
             self.memory.set_poisoned(page, false);
             let poisoned_at =
                 program.service.as_ref().map_or(0, |s| s.poisoned_at[fault.local as usize]);
-            self.news.hint_faults.push(HintFault {
+            self.observation.hint_faults.push(HintFault {
                 page,
                 poisoned_at: Timestamp(poisoned_at),
                 at: Timestamp(fault.at_ns),
                 write: fault.write,
             });
         }
-        self.faulted |= self.watch.hint_faults && !faults.is_empty();
+        self.faulted |= self.signals.hint_faults && !faults.is_empty();
         if let Some(service) = self.programs[i].service.as_mut() {
             service.watcher.faults = faults;
             service.watcher.faults.clear();
@@ -79,23 +79,23 @@ impl Host {
         let program = &mut self.programs[i];
         let Some(mut service) = program.service.take() else { return };
         let page = |local: u32, program: &Program| program.page(local);
-        let news = &mut self.news;
-        let (bits, dirty) = (self.watch.reference_bits, self.watch.dirty_bits);
+        let observation = &mut self.observation;
+        let (bits, dirty) = (self.signals.reference_bits, self.signals.dirty_bits);
         service.watcher.referenced.drain(|local: PageId| {
             if let Some(page) = page(local.0, program).filter(|_| bits) {
-                news.referenced.set(page);
+                observation.referenced.set(page);
             }
         });
         service.watcher.written.drain(|local: PageId| {
             if let Some(page) = page(local.0, program).filter(|_| dirty) {
-                news.written.set(page);
+                observation.written.set(page);
             }
         });
         let samples = service.watcher.samples.len() as f64;
         for sample in service.watcher.samples.drain(..) {
             if let Some(page) = page(sample.local, program) {
                 let tier = TierId(sample.tier);
-                news.samples.push(Sample { page, tier, write: sample.write });
+                observation.samples.push(Sample { page, tier, write: sample.write });
             }
         }
         program.service = Some(service);

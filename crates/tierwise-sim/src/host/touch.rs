@@ -1,9 +1,9 @@
 //! Windows begin and end: pages are born, accessed and unmapped.
 
-use tierwise_core::observe::Born;
+use tierwise_core::observe::Allocated;
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::units::PageId;
-use tierwise_trace::Birth;
+use tierwise_trace::Allocation;
 
 use super::Host;
 use crate::error::SimError;
@@ -27,60 +27,60 @@ impl Host {
         if program.windows.is_measured() {
             self.ledger.begin_measuring(i, self.now);
         }
-        if self.map_births(i).is_err() || self.place_rows(i).is_err() {
+        if self.map_allocations(i).is_err() || self.place_rows(i).is_err() {
             self.ledger.out_of_memory(i, self.now);
             self.finish(i, State::OutOfMemory);
             return Ok(());
         }
         self.split(i);
-        self.looks.open_window(i, &self.programs[i], &self.memory, &self.watch);
-        let grew = !self.programs[i].window.births.is_empty();
+        self.monitors.open_window(i, &self.programs[i], &self.memory, &self.signals);
+        let grew = !self.programs[i].window.allocations.is_empty();
         self.attention |= self.topology.ids().any(|tier| self.is_under_pressure(tier))
             || grew && self.memory.is_near_cap(i);
         Ok(())
     }
 
-    fn map_births(&mut self, i: usize) -> Result<(), crate::memory::OutOfMemory> {
-        for b in 0..self.programs[i].window.births.len() {
-            let birth = self.programs[i].window.births[b];
+    fn map_allocations(&mut self, i: usize) -> Result<(), crate::memory::OutOfMemory> {
+        for b in 0..self.programs[i].window.allocations.len() {
+            let allocation = self.programs[i].window.allocations[b];
             let locals = &mut self.programs[i].locals;
-            if birth.page as usize >= locals.len() {
-                locals.resize(birth.page as usize + 1, Local { page: NONE, row: NONE });
-                self.looks.remember(i, birth);
+            if allocation.page as usize >= locals.len() {
+                locals.resize(allocation.page as usize + 1, Local { page: NONE, row: NONE });
+                self.monitors.remember(i, allocation);
             }
-            self.map(i, &birth)?;
+            self.map(i, &allocation)?;
         }
         Ok(())
     }
 
-    fn map(&mut self, i: usize, birth: &Birth) -> Result<(), crate::memory::OutOfMemory> {
-        if self.programs[i].locals[birth.page as usize].page != NONE {
+    fn map(&mut self, i: usize, allocation: &Allocation) -> Result<(), crate::memory::OutOfMemory> {
+        if self.programs[i].locals[allocation.page as usize].page != NONE {
             // A loop came round to the window where the page was born.
             return Ok(());
         }
-        let kind = match birth.kind {
+        let kind = match allocation.kind {
             tierwise_trace::PageKind::Anon => PageKind::Anon,
             tierwise_trace::PageKind::File => PageKind::File,
         };
-        let placement = self.placement_of(i, birth.page);
+        let placement = self.placement_of(i, allocation.page);
         let (page, attributes) =
-            self.memory.allocate(i as u16, birth.page, kind, birth.order, placement)?;
+            self.memory.allocate(i as u16, allocation.page, kind, allocation.order, placement)?;
         self.enter_tier(i as u16, page, attributes.tier);
-        self.programs[i].locals[birth.page as usize].page = page.0;
+        self.programs[i].locals[allocation.page as usize].page = page.0;
         if let Some(service) = &mut self.programs[i].service {
-            service.relocated(birth.page, attributes.tier);
+            service.relocated(allocation.page, attributes.tier);
         }
-        self.tell_born(page, attributes);
+        self.report_allocated(page, attributes);
         Ok(())
     }
 
     /// Adds a birth to the news, in one run with the one before if they are alike and adjacent.
-    fn tell_born(&mut self, page: PageId, attributes: Attributes) {
-        match self.news.born.last_mut() {
+    fn report_allocated(&mut self, page: PageId, attributes: Attributes) {
+        match self.observation.allocated.last_mut() {
             Some(run) if run.first.0 + run.count == page.0 && run.attributes == attributes => {
                 run.count += 1;
             }
-            _ => self.news.born.push(Born { first: page, count: 1, attributes }),
+            _ => self.observation.allocated.push(Allocated { first: page, count: 1, attributes }),
         }
     }
 
@@ -89,8 +89,8 @@ impl Host {
             let local = self.programs[i].window.accesses[row].page;
             if self.programs[i].page(local).is_none() {
                 // Unmapped in an earlier loop and accessed again in this one.
-                let birth = self.looks.recall(i, local);
-                self.map(i, &birth)?;
+                let allocation = self.monitors.recall(i, local);
+                self.map(i, &allocation)?;
             }
             let program = &mut self.programs[i];
             program.locals[local as usize].row = row as u32;
@@ -118,7 +118,7 @@ impl Host {
         self.programs[i].locals[local as usize].page = NONE;
         self.quit_tier(i as u16, page, false);
         self.memory.release(page);
-        self.news.gone.push(page);
+        self.observation.freed.push(page);
     }
 
     /// Ends a program and frees its memory.

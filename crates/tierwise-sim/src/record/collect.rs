@@ -165,12 +165,12 @@ impl Recorder {
 
 impl Observer<Host> for Recorder {
     fn observed(&mut self, host: &Host, observation: &Observation) {
-        for born in &observation.born {
-            for page in born.pages() {
-                self.lived(host, page, Some(born.attributes.tier.0));
+        for allocated in &observation.allocated {
+            for page in allocated.pages() {
+                self.lived(host, page, Some(allocated.attributes.tier.0));
             }
         }
-        for &page in &observation.gone {
+        for &page in &observation.freed {
             self.lived(host, page, None);
         }
     }

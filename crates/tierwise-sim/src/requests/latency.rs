@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::{CreationError, Histogram};
 
 /// Longest response time told apart; longer ones count as this. An hour is past every client's patience.
-const LONGEST_NS: u64 = 3_600_000_000_000;
+const MAX_NS: u64 = 3_600_000_000_000;
 
 /// Three digits, a thousandth: finer than any difference between policies that is worth telling.
 const DIGITS: u8 = 3;
@@ -83,7 +83,7 @@ impl Latencies {
     /// Never: the bounds are constants that the histogram accepts.
     pub fn new(slo: Duration) -> Result<Self, CreationError> {
         let empty =
-            Noted { histogram: Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?, violations: 0 };
+            Noted { histogram: Histogram::new_with_bounds(1, MAX_NS, DIGITS)?, violations: 0 };
         let slo_ns = u64::try_from(slo.as_nanos()).unwrap_or(u64::MAX);
         Ok(Self { slo_ns, interval: empty.clone(), ended: empty })
     }

@@ -25,7 +25,7 @@ pub struct Recording<'a> {
 
 /// What a page of the recording did in the measured phase.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct AccessReport {
     resident: bool,
     accesses: u64,
     loads: u64,
@@ -49,7 +49,7 @@ impl Mix {
         if misses == 0 {
             return Err(none("no misses"));
         }
-        let pages: Vec<Seen> = seen.into_iter().filter(|s| s.resident).collect();
+        let pages: Vec<AccessReport> = seen.into_iter().filter(|s| s.resident).collect();
         let units = if recording.units == 0 { pages.len() as u32 } else { recording.units };
         let unit = |page: usize| (page as u64 * u64::from(units) / pages.len() as u64) as u32;
         let mut weights = vec![0.0; units as usize];
@@ -77,14 +77,14 @@ impl Mix {
 }
 
 /// Every page of the recording, and the operations of the measured phase.
-fn survey(recording: &Recording<'_>) -> (Vec<Seen>, u64) {
-    let mut seen: Vec<Seen> = Vec::new();
+fn survey(recording: &Recording<'_>) -> (Vec<AccessReport>, u64) {
+    let mut seen: Vec<AccessReport> = Vec::new();
     let (mut serving, mut operations) = (false, 0);
     for window in recording.windows {
         serving |= window.marks.iter().any(|mark| mark == recording.mark);
-        for birth in &window.births {
-            let index = birth.page as usize;
-            seen.resize(seen.len().max(index + 1), Seen::default());
+        for allocation in &window.allocations {
+            let index = allocation.page as usize;
+            seen.resize(seen.len().max(index + 1), AccessReport::default());
             seen[index].resident = true;
         }
         if !serving {

@@ -18,7 +18,7 @@
 use super::error::{RequestError, within};
 
 /// A request's server is found by going through all of them, which is cheap for as many as one socket has.
-pub const MOST_SERVERS: usize = 64;
+pub const MAX_SERVERS: usize = 64;
 
 /// Server threads.
 #[derive(Debug, Clone)]
@@ -31,9 +31,9 @@ impl Servers {
     /// Idle servers at a time.
     ///
     /// # Errors
-    /// None, or more than [`MOST_SERVERS`].
+    /// None, or more than [`MAX_SERVERS`].
     pub fn new(servers: usize, now_ns: u64) -> Result<Self, RequestError> {
-        within("servers", servers as f64, 1.0..=MOST_SERVERS as f64, "1 to 64")?;
+        within("servers", servers as f64, 1.0..=MAX_SERVERS as f64, "1 to 64")?;
         Ok(Self { free_ns: vec![now_ns; servers] })
     }
 

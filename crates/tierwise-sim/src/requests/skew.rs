@@ -2,7 +2,7 @@
 
 use super::alias::AliasTable;
 use super::mix::Popularity;
-use crate::look::mix as scramble;
+use crate::monitor::mix as scramble;
 
 /// Ranks of a zipfian whose records are placed one by one; the rest is spread evenly. A unit holds hundreds
 /// of records beyond the millionth, so their sum differs little from unit to unit.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn zipfian_weights_sum_up_to_the_harmonic_number() {
+    fn zipfian_weights_sum_to_harmonic_number() {
         // Beyond the millionth rank the sum is an integral; it must not show.
         let records = 3_000_000u64;
         let harmonic: f64 = (1..=records).map(|r| (r as f64).powf(-YCSB_THETA)).sum();

@@ -41,7 +41,7 @@ use super::mix::{Group, Mix, Popularity};
 use super::queue::{Ahead, Waiting};
 use super::server::Servers;
 use super::tier::{TIERS, TierCosts, Touch, Touches};
-use crate::look::mix as scramble;
+use crate::monitor::mix as scramble;
 
 /// A service as it is described.
 #[derive(Debug, Clone, PartialEq)]
@@ -184,7 +184,7 @@ pub struct RequestTenant {
     latencies: Latencies,
     /// Small and fast: it is asked several times a request. Its sequence is fixed, unlike that of `SmallRng`.
     rng: Xoshiro256PlusPlus,
-    owed_ns: f64,
+    pending_stall_ns: f64,
     now_ns: u64,
     served: Served,
 }
@@ -218,7 +218,7 @@ impl RequestTenant {
             latencies: Latencies::new(service.slo)?,
             // Arrivals and touches are independent: a policy's run has the requests of another's.
             rng: Xoshiro256PlusPlus::seed_from_u64(scramble(!service.seed)),
-            owed_ns: 0.0,
+            pending_stall_ns: 0.0,
             now_ns: start_ns,
             served: Served::default(),
         })
@@ -240,8 +240,8 @@ impl RequestTenant {
     }
 
     /// Charges a stall to the next request that starts.
-    pub fn owe(&mut self, ns: f64) {
-        self.owed_ns += ns;
+    pub fn charge_stall(&mut self, ns: f64) {
+        self.pending_stall_ns += ns;
     }
 
     /// Requests that have arrived and not started, and how many of them have already waited for longer than the
@@ -317,7 +317,7 @@ impl RequestTenant {
                 watched += touches.touch(&Touch { local, tier, at_ns, loads, stores });
             }
         }
-        let stalled = std::mem::take(&mut self.owed_ns);
+        let stalled = std::mem::take(&mut self.pending_stall_ns);
         self.served.memory_ns += memory;
         self.served.watched_ns += watched;
         self.served.stalled_ns += stalled;
@@ -343,7 +343,7 @@ impl RequestTenant {
                 let tier = tier_of[local as usize];
                 let touch = Touch { local, tier, at_ns: self.now_ns, loads: 0.0, stores: 0.0 };
                 let watched = touches.touch(&touch);
-                self.owed_ns += watched;
+                self.pending_stall_ns += watched;
             }
         }
         self.now_ns = to_ns;

@@ -1,6 +1,6 @@
 //! What software sees of a service's touches: reference and dirty bits, hint faults, samples of misses.
 //!
-//! It differs from [`crate::look`] in that nothing is worked out later: a request touches, and the bit is set.
+//! It differs from [`crate::monitor`] in that nothing is worked out later: a request touches, and the bit is set.
 
 use tierwise_core::bits::PageBits;
 use tierwise_core::units::PageId;
@@ -50,7 +50,7 @@ pub struct Watcher {
     /// Pages that a unit stands for, each of which traps by itself; at least 1.
     pages: f64,
     /// Touches after which a unit is seen as touched.
-    sight: f32,
+    projector: f32,
     /// Touches of each unit since its bit was last set.
     touched: Vec<f32>,
     /// Units whose next touch is reported as a fault.
@@ -64,8 +64,8 @@ pub struct Watcher {
 impl Watcher {
     /// For so many units, each of so many pages.
     pub fn new(units: usize, pages: f64) -> Self {
-        let sight = median_touch(pages) as f32;
-        Self { pages: pages.max(1.0), sight, touched: vec![0.0; units], ..Self::default() }
+        let projector = median_touch(pages) as f32;
+        Self { pages: pages.max(1.0), projector, touched: vec![0.0; units], ..Self::default() }
     }
 
     /// Makes the next touch of a unit trap.
@@ -104,14 +104,14 @@ impl Watcher {
     /// Counts a touch; true whenever half of the unit's pages were touched since the last time.
     #[inline]
     fn sees(&mut self, local: u32) -> bool {
-        if self.sight <= 1.0 {
+        if self.projector <= 1.0 {
             return true;
         }
         let Some(touched) = self.touched.get_mut(local as usize) else { return true };
         *touched += 1.0;
-        let seen = *touched >= self.sight;
+        let seen = *touched >= self.projector;
         if seen {
-            *touched -= self.sight;
+            *touched -= self.projector;
         }
         seen
     }

@@ -42,8 +42,8 @@ pub fn memory_mode(prepared: &Prepared) -> Result<PolicyResult, SimError> {
             if program.windows.is_measured() {
                 let dilation = f64::from(program.windows.dilation());
                 let (memory_ns, fast_misses, misses) = serve(&program.window, places, fast, slow);
-                let processor = program.window.instructions as f64 * machine.instruction_ns;
-                let took = processor + memory_ns / workload.memory_level_parallelism;
+                let cpu = program.window.instructions as f64 * machine.instruction_ns;
+                let took = cpu + memory_ns / workload.memory_level_parallelism;
                 m.took_ns += took * dilation / program.parallelism;
                 m.fast += fast_misses * dilation;
                 m.misses += misses * dilation;
@@ -92,7 +92,7 @@ mod tests {
 
     /// Three pages on two places: 0 and 2 share one, 1 has its own. Worked by hand.
     #[test]
-    fn pages_in_one_place_share_it_by_their_misses() {
+    fn colliding_pages_share_by_misses() {
         let access = |page, load_misses| PageAccess {
             page,
             loads: load_misses,

@@ -92,7 +92,7 @@ fn drive<O: Observer<Host>>(
     decided: impl Fn(&mut O, &[Decision]),
 ) -> Result<(), SimError> {
     let mut driver = Driver::default();
-    driver.begin(engine, host)?;
+    driver.start(engine, host)?;
     let mut goes_on = true;
     while goes_on {
         goes_on = driver.round_with(engine, host, observer)?;

@@ -74,7 +74,7 @@ const BASE_PAGE: u64 = 4096;
 
 /// Rows of a generated program that are kept in memory, so that several runs need not make them again: a
 /// row is 24 bytes, so this is at most half a gigabyte.
-const MOST_ROWS_KEPT: u64 = 20_000_000;
+const MAX_ROWS_KEPT: u64 = 20_000_000;
 
 impl Prepared {
     /// Opens what the scenario names.
@@ -206,11 +206,11 @@ impl Prepared {
                 stop: w.stop.map(|s| s.as_nanos() as u64),
                 memory_level_parallelism: w.memory_level_parallelism,
             };
-            let phase_seed = crate::look::mix(options.seed ^ (i as u64) << 48);
+            let phase_seed = crate::monitor::mix(options.seed ^ (i as u64) << 48);
             let mut program = Program::new(self.windows(i)?, tiers, phase_seed);
             program.threads = f64::from(w.threads);
             let pages = f64::from(1u32 << machine.granule_order);
-            program.sight = median_touch(pages);
+            program.projector = median_touch(pages);
             if let Ready::Service(service) = &self.programs[i] {
                 let service = Service { seed: phase_seed, ..service.clone() };
                 let running = RunningService::new(&service, schedule.start, tiers, pages);
@@ -342,7 +342,7 @@ impl Opened {
         let mut source = generate::build(name, spec).map_err(|e| impossible(workload, e))?;
         let rows = u64::from(spec.accesses_per_window).min(spec.footprint_pages);
         let all = spec.windows.map(|w| w.saturating_mul(rows).saturating_add(spec.footprint_pages));
-        if all.is_some_and(|all| all * u64::from(workload.scale) <= MOST_ROWS_KEPT) {
+        if all.is_some_and(|all| all * u64::from(workload.scale) <= MAX_ROWS_KEPT) {
             return Self::read(workload, &mut *source, granule);
         }
         if granule > 0
@@ -356,7 +356,7 @@ impl Opened {
                 workload,
                 format!(
                     "granule, footprint, scale, loops, merge and huge_pages need a program that fits into memory (at most \
-                     {MOST_ROWS_KEPT} rows); give the generator the footprint, windows and order instead"
+                     {MAX_ROWS_KEPT} rows); give the generator the footprint, windows and order instead"
                 ),
             ));
         }

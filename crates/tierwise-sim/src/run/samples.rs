@@ -77,7 +77,7 @@ pub fn samples(prepared: &Prepared, options: &RunOptions) -> Result<Vec<Sample>,
     let mut collector =
         Collector { out: Vec::new(), sum: Counters::default(), since: 0, before: (0.0, 0.0, 0.0) };
     let mut driver = Driver::default();
-    driver.begin(&engine, &mut host)?;
+    driver.start(&engine, &mut host)?;
     while driver.round_with(&mut engine, &mut host, &mut collector)? {}
     Ok(collector.out)
 }

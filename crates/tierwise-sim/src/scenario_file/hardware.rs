@@ -16,7 +16,7 @@ use crate::hardware::{Colouring, Hardware, Mode, Ratio};
 use crate::scenario::TierSize;
 
 /// Least of the resident set that is not dedicated: a machine without a managed tier is another machine.
-const LEAST_MANAGED: f64 = 0.05;
+const MIN_MANAGED: f64 = 0.05;
 
 /// What the table says.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ impl Managed {
             mode: section.choice_or("mode", modes[0].1, &modes)?,
             colouring: section.choice_or("colouring", Colouring::Isolated, &colourings)?,
         };
-        let dedicated = section.number_or("dedicated_share", 0.0, 0.0..=1.0 - LEAST_MANAGED)?;
+        let dedicated = section.number_or("dedicated_share", 0.0, 0.0..=1.0 - MIN_MANAGED)?;
         section.finish()?;
         Ok(Some(Self { hardware, dedicated }))
     }

@@ -28,7 +28,7 @@ fn workload_refusal(workload: &str) -> String {
 }
 
 #[test]
-fn the_smallest_file_has_defaults_for_the_rest() {
+fn smallest_scenario_uses_defaults() {
     let scenario = parse(&format!("{HEAD}{MACHINE}{WORKLOAD}")).unwrap();
     assert_eq!(scenario.sizes[0], TierSize::Bytes(Bytes(64 << 20)));
     assert_eq!(scenario.duration, None);
@@ -117,7 +117,7 @@ fn every_key_arrives_where_it_belongs() {
 }
 
 #[test]
-fn shares_become_whole_pages_of_the_resident_set() {
+fn shares_become_whole_pages() {
     let machine = "[machine]\npreset = \"dram-cxl\"\nfast_share = 0.333\n";
     let scenario = parse(&format!("{HEAD}{machine}{WORKLOAD}")).unwrap();
     let capacities = |resident| {
@@ -287,7 +287,7 @@ fn wrong_figures_of_a_workload_are_refused() {
 }
 
 #[test]
-fn a_workload_that_starts_after_the_end_is_refused() {
+fn workload_starting_after_end_is_refused() {
     let text = format!("duration_s = 10\n{HEAD}{MACHINE}{WORKLOAD}start_s = 10\n");
     assert_eq!(
         refusal(&text),
@@ -411,7 +411,7 @@ fn piece() -> impl Strategy<Value = &'static str> {
 
 proptest! {
     #[test]
-    fn any_text_is_a_scenario_or_a_refusal_with_a_line(
+    fn any_text_parses_or_names_a_line(
         pieces in prop::collection::vec(piece(), 0..12),
     ) {
         let text: String = pieces.concat();
@@ -426,7 +426,7 @@ proptest! {
 }
 
 #[test]
-fn numbers_that_are_meant_otherwise_are_refused_with_their_meaning() {
+fn likely_slips_are_refused_with_meaning() {
     let fast = |number: &str| {
         machine_refusal(&format!("[machine]\npreset = \"dram-cxl\"\nfast_share = {number}\n"))
     };

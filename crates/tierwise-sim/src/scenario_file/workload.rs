@@ -10,7 +10,7 @@ use crate::scenario::{Class, Source, Workload};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 
 /// Windows, pages or rounds that one may stand for: a million-fold stretch says nothing of a program.
-const MOST: u64 = 1_000_000;
+const MAX: u64 = 1_000_000;
 
 /// A latency that an operator may promise: from 50 microseconds, below which a smaller number is meant in seconds
 /// (a request over the network takes as long before it is served), to an hour.
@@ -39,12 +39,12 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<Workload, C
         caps: section.limits("cap")?,
         profile: section.text("profile")?.map(|path| base.join(path)),
         source,
-        merge: section.whole_or("merge", 1, 1..=MOST)? as u32,
-        dilation: section.whole_or("dilation", 1, 1..=MOST)? as u32,
-        scale: section.whole_or("scale", 1, 1..=MOST)? as u32,
+        merge: section.whole_or("merge", 1, 1..=MAX)? as u32,
+        dilation: section.whole_or("dilation", 1, 1..=MAX)? as u32,
+        scale: section.whole_or("scale", 1, 1..=MAX)? as u32,
         threads: section.whole_or("threads", 1, 1..=4096)? as u32,
         footprint: section.bytes("footprint")?,
-        loops: section.whole_or("loops", 1, 1..=MOST)? as u32,
+        loops: section.whole_or("loops", 1, 1..=MAX)? as u32,
         measure_from: section.text("measure_from")?.map(str::to_owned),
         measure_to: section.text("measure_to")?.map(str::to_owned),
         start,
@@ -97,7 +97,7 @@ fn source(
         None if generator.is_present() => generator::generator(&generator),
         None if service.is_present() => Ok(Source::Service(service::service(&service, slo, base)?)),
         None => {
-            let problem = "missing; write the path of a trace, from this file's folder, or a \
+            let problem = "missing; write the path of a trace, relative to this file, or a \
                            [workload.generator]";
             Err(section.error("trace", problem))
         }

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
-use tierwise_trace::{Birth, Header, PageAccess, PageKind, ThreadShare, Window};
+use tierwise_trace::{Allocation, Header, PageAccess, PageKind, ThreadShare, Window};
 
 /// A program that maps memory in every window and unmaps some of it.
 #[derive(Debug, Clone)]
 pub struct Growing {
     pub windows: u32,
     /// Pages mapped in a window, at most.
-    pub births: u32,
+    pub allocations: u32,
     /// Pages unmapped for each that is mapped: above one it shrinks.
     pub unmapped: f64,
     pub seed: u64,
@@ -36,11 +36,11 @@ pub fn growing_trace(program: &Growing, path: &Path) -> u64 {
     let _ = std::fs::remove_file(path);
     let mut writer = TraceWriter::create(path, &header, options).unwrap();
     let (mut living, mut next, mut state) = (Vec::new(), 0u32, program.seed);
-    let mut owed = 0.0;
+    let mut stalled = 0.0;
     for _ in 0..program.windows {
-        let births = 1 + draw(&mut state, program.births.into()) as u32;
+        let allocations = 1 + draw(&mut state, program.allocations.into()) as u32;
         writer
-            .push(&window(births, &mut living, &mut next, &mut owed, program, &mut state))
+            .push(&window(allocations, &mut living, &mut next, &mut stalled, program, &mut state))
             .unwrap();
     }
     writer.finish().unwrap();
@@ -48,24 +48,25 @@ pub fn growing_trace(program: &Growing, path: &Path) -> u64 {
 }
 
 fn window(
-    births: u32,
+    allocations: u32,
     living: &mut Vec<u32>,
     next: &mut u32,
-    owed: &mut f64,
+    stalled: &mut f64,
     program: &Growing,
     state: &mut u64,
 ) -> Window {
     let mut window = Window { instructions: 1_000_000, ..Window::default() };
     window.threads.push(ThreadShare { thread: 0, instructions: window.instructions });
-    for page in *next..*next + births {
-        let birth = Birth { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 };
-        window.births.push(birth);
+    for page in *next..*next + allocations {
+        let allocation =
+            Allocation { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 };
+        window.allocations.push(allocation);
         living.push(page);
     }
-    *next += births;
+    *next += allocations;
     for &page in living.iter() {
         // What was just mapped is touched, of the rest a third.
-        if page + births >= *next || draw(state, 3) == 0 {
+        if page + allocations >= *next || draw(state, 3) == 0 {
             let misses = 1 + draw(state, 40) as u32;
             window.accesses.push(PageAccess {
                 page,
@@ -79,9 +80,9 @@ fn window(
         }
     }
     window.accesses.sort_unstable_by_key(|access| access.page);
-    *owed += f64::from(births) * program.unmapped;
-    while *owed >= 1.0 && living.len() > 1 {
-        *owed -= 1.0;
+    *stalled += f64::from(allocations) * program.unmapped;
+    while *stalled >= 1.0 && living.len() > 1 {
+        *stalled -= 1.0;
         let which = draw(state, living.len() as u64) as usize;
         window.unmaps.push(living.swap_remove(which));
     }
@@ -91,8 +92,8 @@ fn window(
 
 /// Every shipped recording, by name.
 pub fn traces() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut traces: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|e| e == "twt")).collect();
     traces.sort();

@@ -1,7 +1,7 @@
 //! The tables a trace can be seen as.
 
 use super::Value;
-use crate::{Birth, PageKind, TraceError, Window, WindowSource};
+use crate::{Allocation, PageKind, TraceError, Window, WindowSource};
 
 /// Which table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Table {
                 ("instructions", false),
                 ("operations", false),
                 ("threads", false),
-                ("births", false),
+                ("allocations", false),
                 ("touched", false),
                 ("unmaps", false),
                 ("marks", true),
@@ -47,7 +47,7 @@ impl Table {
                 ("kind", true),
                 ("order", false),
                 ("thread", false),
-                ("born_in", false),
+                ("allocated_in", false),
                 ("lived_until", false),
             ],
         }
@@ -68,7 +68,7 @@ pub(super) fn write(
         push(row)
     };
     let mut window = Window::default();
-    let mut pages: Vec<(Birth, u64, u64)> = Vec::new();
+    let mut pages: Vec<(Allocation, u64, u64)> = Vec::new();
     let mut number = 0;
     while source.next_window(&mut window)? {
         match table {
@@ -78,8 +78,8 @@ pub(super) fn write(
         }
         number += 1;
     }
-    for (birth, born, until) in &pages {
-        push(&page_row(birth, *born, (*until).min(number)))?;
+    for (allocation, allocated, until) in &pages {
+        push(&page_row(allocation, *allocated, (*until).min(number)))?;
     }
     Ok(rows)
 }
@@ -105,32 +105,32 @@ fn window_row<'a>(number: u64, window: &Window, marks: &'a str) -> [Value<'a>; 8
         Value::Number(window.instructions),
         Value::Number(window.operations),
         Value::Number(window.threads.len() as u64),
-        Value::Number(window.births.len() as u64),
+        Value::Number(window.allocations.len() as u64),
         Value::Number(window.accesses.len() as u64),
         Value::Number(window.unmaps.len() as u64),
         Value::Text(marks),
     ]
 }
 
-fn follow(number: u64, window: &Window, pages: &mut Vec<(Birth, u64, u64)>) {
-    pages.extend(window.births.iter().map(|&birth| (birth, number, u64::MAX)));
+fn follow(number: u64, window: &Window, pages: &mut Vec<(Allocation, u64, u64)>) {
+    pages.extend(window.allocations.iter().map(|&allocation| (allocation, number, u64::MAX)));
     for &page in &window.unmaps {
         pages[page as usize].2 = number;
     }
 }
 
-fn page_row(birth: &Birth, born: u64, until: u64) -> [Value<'static>; 7] {
-    let kind = match birth.kind {
+fn page_row(allocation: &Allocation, allocated: u64, until: u64) -> [Value<'static>; 7] {
+    let kind = match allocation.kind {
         PageKind::Anon => "anon",
         PageKind::File => "file",
     };
     [
-        Value::Number(birth.page.into()),
-        Value::Number(birth.vpn),
+        Value::Number(allocation.page.into()),
+        Value::Number(allocation.vpn),
         Value::Text(kind),
-        Value::Number(birth.order.into()),
-        Value::Number(birth.thread.into()),
-        Value::Number(born),
+        Value::Number(allocation.order.into()),
+        Value::Number(allocation.thread.into()),
+        Value::Number(allocated),
         Value::Number(until),
     ]
 }

@@ -5,7 +5,7 @@ use crate::Window;
 /// The pages of a trace so far; one bit for each.
 #[derive(Debug, Default)]
 pub(crate) struct Lifetimes {
-    born: u64,
+    allocated: u64,
     ended: Vec<u64>,
 }
 
@@ -15,8 +15,8 @@ impl Lifetimes {
     /// # Errors
     /// A page is touched or unmapped after its unmap.
     pub fn admit(&mut self, window: &Window) -> Result<(), String> {
-        self.born += window.births.len() as u64;
-        self.ended.resize(self.born.div_ceil(64) as usize, 0);
+        self.allocated += window.allocations.len() as u64;
+        self.ended.resize(self.allocated.div_ceil(64) as usize, 0);
         if let Some(access) = window.accesses.iter().find(|access| self.has_ended(access.page)) {
             return Err(format!("page {} is touched after its unmap", access.page));
         }

@@ -53,7 +53,7 @@ impl Totals {
         self.windows += 1;
         // Saturating: a damaged file may claim anything.
         self.instructions = self.instructions.saturating_add(window.instructions);
-        self.pages += window.births.len() as u64;
+        self.pages += window.allocations.len() as u64;
         self.accesses += window.accesses.len() as u64;
     }
 

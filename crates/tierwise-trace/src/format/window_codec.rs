@@ -5,7 +5,7 @@
 //! what a damaged length can make the reader allocate.
 
 use super::varint::{Cursor, put, unzigzag, zigzag};
-use crate::{Birth, PageAccess, PageKind, ThreadShare, Window};
+use crate::{Allocation, PageAccess, PageKind, ThreadShare, Window};
 
 /// The largest page: 1 GiB of 4 KiB base pages.
 const MAX_ORDER: u8 = 18;
@@ -20,7 +20,7 @@ pub fn encode(window: &Window, pages: u64, out: &mut Vec<u8>) -> Result<(), Stri
     }
     for length in [
         window.threads.len(),
-        window.births.len(),
+        window.allocations.len(),
         window.accesses.len(),
         window.unmaps.len(),
         window.marks.len(),
@@ -28,11 +28,11 @@ pub fn encode(window: &Window, pages: u64, out: &mut Vec<u8>) -> Result<(), Stri
         put(out, length as u64);
     }
     encode_threads(&window.threads, out)?;
-    encode_births(&window.births, pages, out)?;
-    let born = pages + window.births.len() as u64;
-    encode_pages("accesses", window.accesses.iter().map(|a| a.page), born, out)?;
+    encode_allocations(&window.allocations, pages, out)?;
+    let allocated = pages + window.allocations.len() as u64;
+    encode_pages("accesses", window.accesses.iter().map(|a| a.page), allocated, out)?;
     encode_counts(&window.accesses, out);
-    encode_pages("unmaps", window.unmaps.iter().copied(), born, out)?;
+    encode_pages("unmaps", window.unmaps.iter().copied(), allocated, out)?;
     for mark in &window.marks {
         put(out, mark.len() as u64);
         out.extend_from_slice(mark.as_bytes());
@@ -49,36 +49,46 @@ fn encode_threads(threads: &[ThreadShare], out: &mut Vec<u8>) -> Result<(), Stri
     Ok(())
 }
 
-fn encode_births(births: &[Birth], pages: u64, out: &mut Vec<u8>) -> Result<(), String> {
-    for (birth, expected) in births.iter().zip(pages..) {
-        if u64::from(birth.page) != expected {
-            return Err(format!("page {} is born where page {expected} is next", birth.page));
+fn encode_allocations(
+    allocations: &[Allocation],
+    pages: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    for (allocation, expected) in allocations.iter().zip(pages..) {
+        if u64::from(allocation.page) != expected {
+            return Err(format!(
+                "page {} is allocated where page {expected} is next",
+                allocation.page
+            ));
         }
-        if birth.order > MAX_ORDER {
-            return Err(format!("page {expected} of order {}; at most {MAX_ORDER}", birth.order));
+        if allocation.order > MAX_ORDER {
+            return Err(format!(
+                "page {expected} of order {}; at most {MAX_ORDER}",
+                allocation.order
+            ));
         }
     }
     let mut before = 0;
-    for birth in births {
-        put(out, zigzag(birth.vpn.wrapping_sub(before) as i64));
-        before = birth.vpn;
+    for allocation in allocations {
+        put(out, zigzag(allocation.vpn.wrapping_sub(before) as i64));
+        before = allocation.vpn;
     }
-    births.iter().for_each(|b| put(out, u64::from(b.order) << 1 | u64::from(b.kind as u8)));
-    births.iter().for_each(|b| put(out, u64::from(b.thread)));
+    allocations.iter().for_each(|b| put(out, u64::from(b.order) << 1 | u64::from(b.kind as u8)));
+    allocations.iter().for_each(|b| put(out, u64::from(b.thread)));
     Ok(())
 }
 
 fn encode_pages(
     list: &str,
     pages: impl Iterator<Item = u32>,
-    born: u64,
+    allocated: u64,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     let mut next = 0;
     for page in pages {
         let page = u64::from(page);
-        if page >= born {
-            return Err(format!("page {page} is in {list} and was never born"));
+        if page >= allocated {
+            return Err(format!("page {page} is in {list} and was never allocated"));
         }
         let Some(distance) = page.checked_sub(next) else {
             return Err(format!("page {page} in {list} does not ascend"));
@@ -114,19 +124,21 @@ pub fn decode(bytes: &[u8], pages: u64, window: &mut Window) -> Result<(), Strin
     window.operations = cursor.take()?;
     let first = cursor.take()?;
     if first != pages {
-        return Err(format!("its births begin at page {first} and {pages} pages were born before"));
+        return Err(format!(
+            "its allocations start at page {first} and {pages} pages were allocated before"
+        ));
     }
     let threads = cursor.take()?;
-    let births = cursor.take()?;
+    let allocations = cursor.take()?;
     let accesses = cursor.take()?;
     let unmaps = cursor.take()?;
     let marks = cursor.take()?;
     decode_threads(cursor, bounded(threads, 2, cursor)?, &mut window.threads)?;
-    decode_births(cursor, bounded(births, 3, cursor)?, pages, &mut window.births)?;
-    let born = pages.saturating_add(births);
-    decode_accesses(cursor, bounded(accesses, 7, cursor)?, born, &mut window.accesses)?;
+    decode_allocations(cursor, bounded(allocations, 3, cursor)?, pages, &mut window.allocations)?;
+    let allocated = pages.saturating_add(allocations);
+    decode_accesses(cursor, bounded(accesses, 7, cursor)?, allocated, &mut window.accesses)?;
     let unmaps = bounded(unmaps, 1, cursor)?;
-    decode_pages(cursor, unmaps, born, |page| window.unmaps.push(page))?;
+    decode_pages(cursor, unmaps, allocated, |page| window.unmaps.push(page))?;
     for _ in 0..bounded(marks, 1, cursor)? {
         let length = cursor.take_as::<usize>()?;
         let name = std::str::from_utf8(cursor.bytes(length)?);
@@ -162,28 +174,28 @@ fn decode_threads(
     }
 }
 
-fn decode_births(
+fn decode_allocations(
     cursor: &mut Cursor<'_>,
     length: usize,
     pages: u64,
-    births: &mut Vec<Birth>,
+    allocations: &mut Vec<Allocation>,
 ) -> Result<(), String> {
-    births.reserve(length);
+    allocations.reserve(length);
     let mut vpn = 0u64;
     for page in (pages..).take(length) {
         vpn = vpn.wrapping_add(unzigzag(cursor.take()?) as u64);
         let page = u32::try_from(page).map_err(|_| "more than 2^32 pages".to_owned())?;
-        births.push(Birth { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 });
+        allocations.push(Allocation { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 });
     }
-    for birth in births.iter_mut() {
+    for allocation in allocations.iter_mut() {
         let bits = cursor.take()?;
-        birth.kind = if bits & 1 == 0 { PageKind::Anon } else { PageKind::File };
+        allocation.kind = if bits & 1 == 0 { PageKind::Anon } else { PageKind::File };
         let order = u8::try_from(bits >> 1).ok().filter(|&order| order <= MAX_ORDER);
-        birth.order =
+        allocation.order =
             order.ok_or_else(|| format!("page order {}; at most {MAX_ORDER}", bits >> 1))?;
     }
-    for birth in births.iter_mut() {
-        birth.thread = cursor.take_as()?;
+    for allocation in allocations.iter_mut() {
+        allocation.thread = cursor.take_as()?;
     }
     Ok(())
 }
@@ -191,14 +203,14 @@ fn decode_births(
 fn decode_pages(
     cursor: &mut Cursor<'_>,
     length: usize,
-    born: u64,
+    allocated: u64,
     mut push: impl FnMut(u32),
 ) -> Result<(), String> {
     let mut next = 0u64;
     for _ in 0..length {
-        let page = next.checked_add(cursor.take()?).filter(|&page| page < born);
+        let page = next.checked_add(cursor.take()?).filter(|&page| page < allocated);
         let Some(page) = page.and_then(|page| u32::try_from(page).ok()) else {
-            return Err(format!("a page after {next} that was never born ({born} were)"));
+            return Err(format!("a page after {next} that was never allocated ({allocated} were)"));
         };
         push(page);
         next = u64::from(page) + 1;
@@ -209,11 +221,11 @@ fn decode_pages(
 fn decode_accesses(
     cursor: &mut Cursor<'_>,
     length: usize,
-    born: u64,
+    allocated: u64,
     accesses: &mut Vec<PageAccess>,
 ) -> Result<(), String> {
     accesses.reserve(length);
-    decode_pages(cursor, length, born, |page| {
+    decode_pages(cursor, length, allocated, |page| {
         accesses.push(PageAccess {
             page,
             loads: 0,

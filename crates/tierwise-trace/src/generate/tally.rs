@@ -1,7 +1,7 @@
 //! Collects a window's accesses: numbers pages by first touch, and merges accesses to one page.
 
 use super::spec::GeneratorSpec;
-use crate::model::{Birth, PageAccess, PageKind, Window};
+use crate::model::{Allocation, PageAccess, PageKind, Window};
 
 /// Where generated anonymous pages begin: the 1 GiB-aligned address 0x7000_0000_0000, in the part of
 /// the x86-64 address space that Linux gives to mmap.
@@ -10,13 +10,13 @@ const ANON_VPN: u64 = 0x7000_0000_0000 >> 12;
 /// 4 KiB are 16 TiB), so that the two never meet.
 const FILE_VPN: u64 = 0x5000_0000_0000 >> 12;
 /// A place that no access has touched yet; also why a trace has at most `u32::MAX` pages.
-const UNBORN: u32 = u32::MAX;
+const UNALLOCATED: u32 = u32::MAX;
 
 /// The place that a generated page has in its footprint.
 #[must_use]
-pub fn place_of(birth: &Birth) -> u64 {
-    let base = if birth.vpn >= ANON_VPN { ANON_VPN } else { FILE_VPN };
-    (birth.vpn - base) >> birth.order
+pub fn place_of(allocation: &Allocation) -> u64 {
+    let base = if allocation.vpn >= ANON_VPN { ANON_VPN } else { FILE_VPN };
+    (allocation.vpn - base) >> allocation.order
 }
 
 /// Trace page by place.
@@ -36,13 +36,13 @@ struct Draw {
 /// The accesses of the window under way.
 pub struct Tally {
     numbers: Numbers,
-    born: u32,
+    allocated: u32,
     order: u8,
     file_fraction: f64,
     recorded: u64,
     operations: u64,
     draws: Vec<Draw>,
-    births: Vec<Birth>,
+    allocations: Vec<Allocation>,
 }
 
 impl Tally {
@@ -50,17 +50,20 @@ impl Tally {
         let numbers = if spec.touch_first {
             Numbers::InOrder
         } else {
-            Numbers::ByPlace(vec![UNBORN; usize::try_from(spec.places()).unwrap_or(usize::MAX)])
+            Numbers::ByPlace(vec![
+                UNALLOCATED;
+                usize::try_from(spec.places()).unwrap_or(usize::MAX)
+            ])
         };
         Self {
             numbers,
-            born: 0,
+            allocated: 0,
             order: spec.order,
             file_fraction: spec.file_fraction,
             recorded: 0,
             operations: 0,
             draws: Vec::new(),
-            births: Vec::new(),
+            allocations: Vec::new(),
         }
     }
 
@@ -102,15 +105,17 @@ impl Tally {
             access.load_misses = access.loads;
             access.store_misses = access.stores;
         }
-        window.births.append(&mut self.births);
+        window.allocations.append(&mut self.allocations);
         window.operations = std::mem::take(&mut self.operations);
         self.recorded = 0;
     }
 
     fn page_at(&mut self, place: u64) -> u32 {
         let known = match &self.numbers {
-            Numbers::InOrder => (place < u64::from(self.born)).then_some(place as u32),
-            Numbers::ByPlace(pages) => pages.get(place as usize).copied().filter(|&p| p != UNBORN),
+            Numbers::InOrder => (place < u64::from(self.allocated)).then_some(place as u32),
+            Numbers::ByPlace(pages) => {
+                pages.get(place as usize).copied().filter(|&p| p != UNALLOCATED)
+            }
         };
         known.unwrap_or_else(|| self.first_touch(place))
     }
@@ -118,28 +123,34 @@ impl Tally {
     fn first_touch(&mut self, place: u64) -> u32 {
         match &mut self.numbers {
             Numbers::InOrder => {
-                while u64::from(self.born) <= place {
-                    self.bear(u64::from(self.born));
+                while u64::from(self.allocated) <= place {
+                    self.bear(u64::from(self.allocated));
                 }
             }
             Numbers::ByPlace(pages) => {
                 let index = place as usize;
                 if index >= pages.len() {
-                    pages.resize(index + 1, UNBORN);
+                    pages.resize(index + 1, UNALLOCATED);
                 }
-                pages[index] = self.born;
+                pages[index] = self.allocated;
                 self.bear(place);
             }
         }
-        self.born - 1
+        self.allocated - 1
     }
 
     fn bear(&mut self, place: u64) {
         let kind = if self.is_file(place) { PageKind::File } else { PageKind::Anon };
         let base = if kind == PageKind::File { FILE_VPN } else { ANON_VPN };
         let vpn = base + (place << self.order);
-        self.births.push(Birth { page: self.born, vpn, kind, order: self.order, thread: 0 });
-        self.born += 1;
+        self.allocations.push(Allocation {
+            page: self.allocated,
+            vpn,
+            kind,
+            order: self.order,
+            thread: 0,
+        });
+        self.allocated += 1;
     }
 
     /// Spreads the file pages evenly: one wherever the running total passes a whole number.

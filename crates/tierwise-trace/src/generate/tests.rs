@@ -41,7 +41,9 @@ fn run_counts(name: &str, spec: &GeneratorSpec) -> Vec<HashMap<u64, u32>> {
     let mut places = HashMap::new();
     let mut counts = Vec::new();
     for window in windows_of(name, spec) {
-        places.extend(window.births.iter().map(|birth| (birth.page, place_of(birth))));
+        places.extend(
+            window.allocations.iter().map(|allocation| (allocation.page, place_of(allocation))),
+        );
         if window.marks.iter().any(|mark| mark == "run") || !counts.is_empty() {
             let by_place = window.accesses.iter().map(|a| (places[&a.page], a.loads + a.stores));
             counts.push(by_place.collect());
@@ -52,18 +54,18 @@ fn run_counts(name: &str, spec: &GeneratorSpec) -> Vec<HashMap<u64, u32>> {
 
 fn assert_well_formed(name: &str, spec: &GeneratorSpec) {
     let windows = windows_of(name, spec);
-    let mut born = 0;
+    let mut allocated = 0;
     for window in &windows {
-        for birth in &window.births {
-            assert_eq!(birth.page, born, "{name}: births are numbered in order");
-            assert_eq!(birth.order, spec.order);
-            born += 1;
+        for allocation in &window.allocations {
+            assert_eq!(allocation.page, allocated, "{name}: births are numbered in order");
+            assert_eq!(allocation.order, spec.order);
+            allocated += 1;
         }
         let pages: Vec<u32> = window.accesses.iter().map(|access| access.page).collect();
         assert!(pages.is_sorted_by(|a, b| a < b), "{name}: ascending, each once");
-        assert!(pages.last().is_none_or(|&last| last < born), "{name}: only born pages");
+        assert!(pages.last().is_none_or(|&last| last < allocated), "{name}: only born pages");
         let touched: HashSet<u32> = pages.into_iter().collect();
-        assert!(window.births.iter().all(|birth| touched.contains(&birth.page)));
+        assert!(window.allocations.iter().all(|allocation| touched.contains(&allocation.page)));
         for access in &window.accesses {
             assert_eq!((access.loads, access.stores), (access.load_misses, access.store_misses));
             assert!(access.loads + access.stores > 0, "{name}: a listed page is touched");
@@ -99,14 +101,14 @@ fn the_seed_decides_and_rewinding_starts_over() {
 }
 
 #[test]
-fn the_load_phase_touches_every_page_once_by_address() {
+fn load_phase_touches_pages_by_address() {
     let spec = GeneratorSpec { accesses_per_window: 100, windows: Some(1), ..spec() };
     let windows = windows_of("uniform", &spec);
     assert_eq!(windows[0].marks, ["load"]);
     // 512 pages, 100 a window: five full windows and one of 12 pages.
     assert_eq!(windows.iter().position(|window| window.marks == ["run"]), Some(6));
-    let births: Vec<u64> = windows.iter().flat_map(|w| &w.births).map(place_of).collect();
-    assert!(births.into_iter().eq(0..512));
+    let allocations: Vec<u64> = windows.iter().flat_map(|w| &w.allocations).map(place_of).collect();
+    assert!(allocations.into_iter().eq(0..512));
     assert_eq!(windows[5].instructions, 12 * spec.instructions_per_access);
 }
 
@@ -114,8 +116,8 @@ fn the_load_phase_touches_every_page_once_by_address() {
 fn a_file_fraction_is_met_exactly() {
     let spec = GeneratorSpec { file_fraction: 0.25, ..spec() };
     let windows = windows_of("uniform", &spec);
-    let births = windows.iter().flat_map(|window| &window.births);
-    assert_eq!(births.filter(|birth| birth.kind == PageKind::File).count(), 128);
+    let allocations = windows.iter().flat_map(|window| &window.allocations);
+    assert_eq!(allocations.filter(|allocation| allocation.kind == PageKind::File).count(), 128);
 }
 
 /// Pearson's statistic over one window's places, against `accesses` times their probabilities.
@@ -145,7 +147,7 @@ fn sampled_counts_follow_the_ground_truth() {
 }
 
 #[test]
-fn ground_truth_is_a_distribution_and_its_hottest_pages_are_summed() {
+fn ground_truth_is_a_summed_distribution() {
     let spec = spec();
     for entry in GENERATORS.iter().filter(|entry| entry.truth.is_some()) {
         let truth = ground_truth(entry.name, &spec).unwrap().unwrap();
@@ -199,15 +201,15 @@ proptest! {
 }
 
 #[test]
-fn exact_mode_splits_stores_by_the_write_ratio() {
+fn exact_mode_splits_stores_by_ratio() {
     let spec = GeneratorSpec { exact: true, write_ratio: 0.3, ..spec() };
-    for window in windows_of("zipf", &spec).iter().filter(|window| window.births.is_empty()) {
+    for window in windows_of("zipf", &spec).iter().filter(|window| window.allocations.is_empty()) {
         assert_eq!(window.accesses.iter().map(|access| access.stores).sum::<u32>(), 1_500);
     }
 }
 
 #[test]
-fn sequential_reads_each_line_of_each_page_in_turn() {
+fn sequential_reads_every_line_in_order() {
     let counts = run_counts("sequential", &GeneratorSpec { accesses_per_window: 640, ..spec() });
     for (window, counts) in (0..).zip(counts) {
         let expected = (0..10).map(|page| (window * 10 + page, 64)).collect();
@@ -216,7 +218,7 @@ fn sequential_reads_each_line_of_each_page_in_turn() {
 }
 
 #[test]
-fn pointer_chase_sees_every_page_before_any_returns() {
+fn pointer_chase_visits_all_before_repeating() {
     for counts in run_counts("pointer-chase", &GeneratorSpec { accesses_per_window: 512, ..spec() })
     {
         assert_eq!(counts.len(), 512);
@@ -251,7 +253,7 @@ fn phase_change_has_two_disjoint_hot_sets() {
 }
 
 #[test]
-fn a_workload_mixes_its_operations_as_ycsb_does() {
+fn workload_mixes_operations_like_ycsb() {
     let shares = |mix| {
         let mut counts: HashMap<OperationKind, f64> = HashMap::new();
         for operation in Operations::new(mix, 1000, 5).unwrap().take(100_000) {
@@ -282,7 +284,7 @@ fn a_workload_mixes_its_operations_as_ycsb_does() {
 }
 
 #[test]
-fn scrambled_zipfian_gives_the_first_rank_its_share() {
+fn scrambled_zipfian_keeps_first_ranks_share() {
     let operations = Operations::new(OperationMix::C, 1000, 3).unwrap().take(200_000);
     let hottest = hash(0) % 1000;
     let share = operations.filter(|op| op.key == hottest).count() as f64 / 200_000.0;
@@ -313,11 +315,11 @@ fn latest_prefers_the_newest_record() {
 }
 
 #[test]
-fn ycsb_d_grows_its_footprint_and_the_others_do_not() {
+fn only_ycsb_d_grows_its_footprint() {
     for entry in GENERATORS.iter().filter(|entry| entry.name.starts_with("ycsb-")) {
         let windows = windows_of(entry.name, &spec());
         let run = windows.iter().position(|window| window.marks.contains(&"run".into())).unwrap();
-        let grown: usize = windows[run..].iter().map(|window| window.births.len()).sum();
+        let grown: usize = windows[run..].iter().map(|window| window.allocations.len()).sum();
         assert_eq!(grown > 0, entry.name == "ycsb-d", "{}: {grown} pages", entry.name);
         let operations: u64 = windows.iter().map(|window| window.operations).sum();
         // 8 windows of 5000 accesses; a read or update of 1000 bytes is 17 or 18 accesses, a
@@ -331,7 +333,7 @@ fn ycsb_d_grows_its_footprint_and_the_others_do_not() {
 }
 
 #[test]
-fn an_operation_longer_than_a_window_is_paid_off_by_the_next() {
+fn long_operation_borrows_from_next_window() {
     let spec = GeneratorSpec { accesses_per_window: 5, windows: Some(100), ..spec() };
     let windows = windows_of("ycsb-c", &spec);
     let run: Vec<&Window> = windows.iter().skip_while(|w| w.marks != ["run"]).collect();
@@ -340,7 +342,7 @@ fn an_operation_longer_than_a_window_is_paid_off_by_the_next() {
 }
 
 #[test]
-fn wrong_parameters_are_refused_with_what_is_allowed() {
+fn wrong_parameters_are_refused_with_limits() {
     let refused = |name: &str, spec: GeneratorSpec| match build(name, &spec) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("{name} accepted {spec:?}"),

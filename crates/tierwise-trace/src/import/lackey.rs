@@ -21,7 +21,9 @@ use std::path::{Path, PathBuf};
 use crate::cache::{Cache, GeometryError};
 use crate::format::Totals;
 use crate::writer::{TraceWriter, WriterOptions, beside};
-use crate::{Birth, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window};
+use crate::{
+    Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window,
+};
 
 const PAGE_SHIFT: u32 = 12;
 
@@ -262,8 +264,8 @@ impl Pages {
         let next = self.rows.len() as u32;
         let page = *self.numbers.entry(vpn).or_insert(next);
         if page == next {
-            let birth = Birth { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 };
-            self.window.births.push(birth);
+            let allocation = Allocation { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 };
+            self.window.allocations.push(allocation);
             self.rows.push(u32::MAX);
         }
         let row = self.rows[page as usize] as usize;

@@ -77,7 +77,9 @@ fn find(name: &str) -> Result<PathBuf, &'static str> {
 /// Looks a program up in PATH.
 pub(super) fn search_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|file| is_executable(file))
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -125,18 +127,18 @@ fn check_elf(head: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn script(folder: &Path, name: &str, text: &str) -> String {
-        let path = folder.join(name);
+    fn script(directory: &Path, name: &str, text: &str) -> String {
+        let path = directory.join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
         path.to_string_lossy().into_owned()
     }
 
     #[test]
-    fn a_script_runs_its_interpreter_with_its_one_argument() {
-        let folder = tempfile::tempdir().unwrap();
-        let inner = script(folder.path(), "inner", "#!/bin/sh -e u\necho\n");
-        let outer = script(folder.path(), "outer", &format!("#!{inner}\n"));
+    fn script_runs_interpreter_with_one_argument() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = script(directory.path(), "inner", "#!/bin/sh -e u\necho\n");
+        let outer = script(directory.path(), "outer", &format!("#!{inner}\n"));
         let resolved = resolve(&[outer.clone(), "x".into()]).unwrap();
         assert_eq!(resolved.program, Path::new("/bin/sh"));
         assert_eq!(resolved.argv0, "/bin/sh");
@@ -144,20 +146,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_is_refused_with_the_reason() {
-        let folder = tempfile::tempdir().unwrap();
-        let text = script(folder.path(), "text", "hello");
+    fn unrunnable_command_is_refused_with_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = script(directory.path(), "text", "hello");
         let message = resolve(&[text]).unwrap_err().to_string();
         assert!(message.contains("neither an ELF program nor a script"), "{message}");
         let message = resolve(&["no-such-program-here".into()]).unwrap_err().to_string();
         assert!(message.contains("no such program"), "{message}");
-        let parent = folder.path().to_string_lossy().into_owned();
+        let parent = directory.path().to_string_lossy().into_owned();
         let message = resolve(&[parent]).unwrap_err().to_string();
         assert!(message.contains("it is a directory; name a program in it"), "{message}");
-        let lost = script(folder.path(), "lost", "#!/no/such/interpreter\n");
+        let lost = script(directory.path(), "lost", "#!/no/such/interpreter\n");
         let message = resolve(&[lost]).unwrap_err().to_string();
         assert!(message.contains("/no/such/interpreter is not there; install it"), "{message}");
-        let own = script(folder.path(), "loop", "");
+        let own = script(directory.path(), "loop", "");
         std::fs::write(&own, format!("#!{own}\n")).unwrap();
         let message = resolve(&[own]).unwrap_err().to_string();
         assert!(message.contains("interpreters"), "{message}");

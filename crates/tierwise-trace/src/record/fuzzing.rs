@@ -12,7 +12,7 @@ pub(crate) fn wire(mut bytes: &[u8]) {
     let mut window = Window::default();
     while let Ok(message) = wire::read(&mut bytes, &mut window) {
         // The shortest entry of a list is an unmap, of 4 bytes.
-        let entries = window.births.len() + window.accesses.len() + window.unmaps.len();
+        let entries = window.allocations.len() + window.accesses.len() + window.unmaps.len();
         assert!(4 * entries <= length, "{entries} entries out of {length} bytes");
         if message == Message::Gone {
             break;

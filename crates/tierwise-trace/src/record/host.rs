@@ -7,14 +7,14 @@ use std::process::Command;
 pub(super) fn describe(qemu: &Path) -> String {
     format!(
         "{}; Linux {}; {}; tierwise recorder {}",
-        processor(),
+        cpu(),
         kernel(),
         emulator(qemu),
         env!("CARGO_PKG_VERSION")
     )
 }
 
-fn processor() -> String {
+fn cpu() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())

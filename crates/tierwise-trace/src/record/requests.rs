@@ -98,7 +98,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn a_mark_made_before_the_plugin_connects_is_not_lost() {
+    fn early_mark_is_not_lost() {
         let requests = Requests::default();
         requests.mark("load".into(), 0);
         let (here, mut plugin) = UnixStream::pair().unwrap();

@@ -110,14 +110,14 @@ impl Run<'_> {
         writer: &mut Writer,
         progress: impl FnMut(&Progress),
     ) -> Result<Ended, RecordError> {
-        let folder = tempfile::Builder::new()
+        let directory = tempfile::Builder::new()
             .prefix("tierwise-")
             .tempdir()
             .map_err(RecordError::system("a temporary directory"))?;
-        let socket = folder.path().join("socket");
+        let socket = directory.path().join("socket");
         let listener = UnixListener::bind(&socket).map_err(RecordError::system("socket"))?;
         let requests = Arc::new(Requests::default());
-        let fifo = self.options.marks.clone().unwrap_or_else(|| folder.path().join("marks"));
+        let fifo = self.options.marks.clone().unwrap_or_else(|| directory.path().join("marks"));
         let marks = Marks::listen(&fifo, Arc::clone(&requests))?;
 
         let mut child = self.spawn(resolved, &socket, &fifo)?;
@@ -273,7 +273,7 @@ fn renumber(window: &mut Window, first: u64) -> Result<(), RecordError> {
         })?;
         Ok(())
     };
-    window.births.iter_mut().try_for_each(|birth| moved(&mut birth.page))?;
+    window.allocations.iter_mut().try_for_each(|allocation| moved(&mut allocation.page))?;
     window.accesses.iter_mut().try_for_each(|access| moved(&mut access.page))?;
     window.unmaps.iter_mut().try_for_each(moved)
 }
@@ -282,7 +282,7 @@ fn renumber(window: &mut Window, first: u64) -> Result<(), RecordError> {
 fn is_empty(window: &Window) -> bool {
     window.instructions == 0
         && window.accesses.is_empty()
-        && window.births.is_empty()
+        && window.allocations.is_empty()
         && window.unmaps.is_empty()
 }
 

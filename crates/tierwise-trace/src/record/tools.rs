@@ -32,12 +32,12 @@ pub(super) fn plugin(given: Option<&Path>) -> Result<PathBuf, RecordError> {
 
 fn default_places() -> Vec<PathBuf> {
     let executable = std::env::current_exe().ok();
-    let folder = executable.as_deref().and_then(Path::parent);
+    let directory = executable.as_deref().and_then(Path::parent);
     let mut places = Vec::new();
-    if let Some(folder) = folder {
-        places.push(folder.join(PLUGIN));
+    if let Some(directory) = directory {
+        places.push(directory.join(PLUGIN));
         // The layout of a package: bin/tierwise and lib/tierwise/.
-        places.push(folder.join("../lib/tierwise").join(PLUGIN));
+        places.push(directory.join("../lib/tierwise").join(PLUGIN));
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorder/build");
     places.push(source.join(PLUGIN));

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::RecordError;
-use crate::{Birth, PageAccess, PageKind, ThreadShare, Window};
+use crate::{Allocation, PageAccess, PageKind, ThreadShare, Window};
 
 /// The version of the messages, as in recorder/plugin/wire.h.
 const VERSION: u32 = 2;
@@ -130,7 +130,7 @@ fn read_lists(input: &mut impl Read, lengths: &[u8; 16], window: &mut Window) ->
     }
     for _ in 0..u32_at(lengths, 4) {
         let bytes: [u8; 16] = read_array(input)?;
-        window.births.push(Birth {
+        window.allocations.push(Allocation {
             vpn: u64_at(&bytes, 0),
             page: u32_at(&bytes, 8),
             thread: u16_at(&bytes, 12),

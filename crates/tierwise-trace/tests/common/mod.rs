@@ -11,7 +11,7 @@ use std::sync::Once;
 use tempfile::TempDir;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::record::{RecordOptions, RecordSummary, record};
-use tierwise_trace::{Birth, PageAccess, Window, WindowSource};
+use tierwise_trace::{Allocation, PageAccess, Window, WindowSource};
 
 /// Everything in one window, unless a test wants more.
 pub const ONE_WINDOW: u64 = 1 << 30;
@@ -32,8 +32,8 @@ pub fn run(command: &mut Command, install: &str) {
 }
 
 /// Compiles a C source with the given flags.
-pub fn compile(source: &Path, flags: &[&str], folder: &Path) -> PathBuf {
-    let program = folder.join(source.file_stem().unwrap());
+pub fn compile(source: &Path, flags: &[&str], directory: &Path) -> PathBuf {
+    let program = directory.join(source.file_stem().unwrap());
     let mut gcc = Command::new("gcc");
     run(gcc.args(flags).arg("-o").arg(&program).arg(source), "gcc libc6-dev");
     program
@@ -54,33 +54,33 @@ pub fn prepare(scenario: &str) -> (TempDir, RecordOptions) {
     PLUGIN.call_once(|| {
         run(Command::new("make").args(["-s", "-C"]).arg(recorder_folder()), "make gcc")
     });
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let source = recorder_folder().join("tests/known.c");
-    let program = compile(&source, &["-O1", "-pthread"], folder.path());
-    let file = folder.path().join("file");
+    let program = compile(&source, &["-O1", "-pthread"], directory.path());
+    let file = directory.path().join("file");
     std::fs::write(&file, vec![7u8; 4 * 4096]).unwrap();
-    let report = folder.path().join("report");
+    let report = directory.path().join("report");
     let command = [&program, Path::new(scenario), &report, &file];
     let command = command.map(|path| path.to_string_lossy().into_owned()).to_vec();
-    let mut options = RecordOptions::new(command, folder.path().join("out.twt"));
+    let mut options = RecordOptions::new(command, directory.path().join("out.twt"));
     options.window_instructions = ONE_WINDOW;
-    (folder, options)
+    (directory, options)
 }
 
 /// Records a scenario; `adjust` may change the options.
 pub fn recorded(scenario: &str, adjust: impl FnOnce(&mut RecordOptions)) -> Recorded {
-    let (folder, mut options) = prepare(scenario);
+    let (directory, mut options) = prepare(scenario);
     adjust(&mut options);
     let summary = record(&options, |_| {}).unwrap_or_else(|e| panic!("{e}"));
-    finish(folder, &options.out, summary)
+    finish(directory, &options.out, summary)
 }
 
 /// Reads a recording and what the program reported of it.
-pub fn finish(folder: TempDir, out: &Path, summary: RecordSummary) -> Recorded {
-    let report = std::fs::read_to_string(folder.path().join("report")).unwrap_or_default();
+pub fn finish(directory: TempDir, out: &Path, summary: RecordSummary) -> Recorded {
+    let report = std::fs::read_to_string(directory.path().join("report")).unwrap_or_default();
     let regions = report.lines().filter_map(|line| line.split_once(' '));
     let regions = regions.map(|(name, at)| (name.to_owned(), at.parse().unwrap())).collect();
-    Recorded { summary, windows: windows_of(out), regions, _folder: folder }
+    Recorded { summary, windows: windows_of(out), regions, _folder: directory }
 }
 
 /// Every window of a trace.
@@ -101,9 +101,9 @@ impl Recorded {
     }
 
     /// The births at a virtual page, in order.
-    pub fn births_at(&self, vpn: u64) -> Vec<Birth> {
-        let births = self.windows.iter().flat_map(|window| &window.births);
-        births.filter(|birth| birth.vpn == vpn).copied().collect()
+    pub fn allocations_at(&self, vpn: u64) -> Vec<Allocation> {
+        let allocations = self.windows.iter().flat_map(|window| &window.allocations);
+        allocations.filter(|allocation| allocation.vpn == vpn).copied().collect()
     }
 
     /// A page's counts, over all windows.
@@ -131,9 +131,9 @@ impl Recorded {
 
     /// The counts of the one page ever born at a virtual page.
     pub fn only(&self, vpn: u64) -> PageAccess {
-        let births = self.births_at(vpn);
-        assert_eq!(births.len(), 1, "births at {vpn:#x}: {births:?}");
-        self.counts(births[0].page)
+        let allocations = self.allocations_at(vpn);
+        assert_eq!(allocations.len(), 1, "births at {vpn:#x}: {allocations:?}");
+        self.counts(allocations[0].page)
     }
 
     /// Whether a page was unmapped.

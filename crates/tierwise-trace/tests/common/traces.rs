@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{
-    Birth, Header, PageAccess, PageKind, ThreadShare, TraceError, Window, WindowSource,
+    Allocation, Header, PageAccess, PageKind, ThreadShare, TraceError, Window, WindowSource,
 };
 
 /// A header.
@@ -30,7 +30,7 @@ pub fn access(page: u32, counts: [u32; 4], supervised: u16, thread: u16) -> Page
 /// What one window may be made of; pages are chosen among the living when windows are put together.
 #[derive(Debug, Clone)]
 struct Plan {
-    births: Vec<(u64, bool, u8, u16)>,
+    allocations: Vec<(u64, bool, u8, u16)>,
     touched: Vec<(prop::sample::Index, [u32; 4], u16, u16)>,
     unmapped: Vec<prop::sample::Index>,
     threads: std::collections::BTreeMap<u16, u32>,
@@ -39,18 +39,18 @@ struct Plan {
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
-    let birth = (any::<u64>(), any::<bool>(), 0u8..=9, any::<u16>());
+    let allocation = (any::<u64>(), any::<bool>(), 0u8..=9, any::<u16>());
     let touch = (any::<prop::sample::Index>(), any::<[u32; 4]>(), any::<u16>(), any::<u16>());
     (
-        vec(birth, 0..20),
+        vec(allocation, 0..20),
         vec(touch, 0..30),
         vec(any::<prop::sample::Index>(), 0..4),
         btree_map(any::<u16>(), any::<u32>(), 0..4),
         vec("\\PC{0,12}", 0..2),
         any::<u64>(),
     )
-        .prop_map(|(births, touched, unmapped, threads, marks, operations)| Plan {
-            births,
+        .prop_map(|(allocations, touched, unmapped, threads, marks, operations)| Plan {
+            allocations,
             touched,
             unmapped,
             threads,
@@ -73,9 +73,9 @@ fn realise(plan: Plan, living: &mut Vec<u32>, next: &mut u32) -> Window {
         window.threads.push(ThreadShare { thread, instructions: instructions.into() });
         window.instructions += u64::from(instructions);
     }
-    for (vpn, file, order, thread) in plan.births {
+    for (vpn, file, order, thread) in plan.allocations {
         let kind = if file { PageKind::File } else { PageKind::Anon };
-        window.births.push(Birth { page: *next, vpn, kind, order, thread });
+        window.allocations.push(Allocation { page: *next, vpn, kind, order, thread });
         living.push(*next);
         *next += 1;
     }
@@ -128,12 +128,13 @@ pub fn read_all(source: &mut dyn WindowSource) -> (Vec<Window>, Option<TraceErro
 
 /// Two windows with every kind of content.
 pub fn sample() -> Vec<Window> {
-    let birth = |page, vpn| Birth { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 };
+    let allocation =
+        |page, vpn| Allocation { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 };
     let first = Window {
         instructions: 1000,
         operations: 3,
         threads: vec![ThreadShare { thread: 0, instructions: 1000 }],
-        births: vec![birth(0, 16), birth(1, 17), birth(2, 1 << 52)],
+        allocations: vec![allocation(0, 16), allocation(1, 17), allocation(2, 1 << 52)],
         accesses: vec![access(0, [5, 4, 3, 2], 0, 0), access(2, [64, 0, 64, 0], 1, 0)],
         unmaps: vec![1],
         marks: vec!["load".into()],
@@ -141,7 +142,7 @@ pub fn sample() -> Vec<Window> {
     let second = Window {
         instructions: 990,
         threads: vec![ThreadShare { thread: 1, instructions: 990 }],
-        births: vec![birth(3, 17)],
+        allocations: vec![allocation(3, 17)],
         accesses: vec![access(0, [1, 0, 0, 0], 0, 1), access(3, [0, 9, 0, 1], 0, 1)],
         marks: vec!["run".into()],
         ..Window::default()

@@ -10,7 +10,7 @@
 //! assert_eq!(
 //!     error.to_string(),
 //!     "t.toml:1: polcy: no such key; did you mean \"policy\"? (allowed: block, control, cpu, dry_run, http, kernel, \
-//!      look, move, policy, state, tenant, tier)"
+//!      monitor, move, policy, state, tenant, tier)"
 //! );
 //! ```
 
@@ -51,7 +51,7 @@ pub struct Config {
     /// Folder of the state file, from which `tierwise restore` gives back the kernel's settings.
     pub state: PathBuf,
     /// How pages are looked at.
-    pub look: Look,
+    pub monitor: Monitor,
     /// How much moving is allowed.
     #[serde(rename = "move")]
     pub moving: Moving,
@@ -79,7 +79,7 @@ impl Default for Config {
             dry_run: false,
             block: Amount::new("2MiB"),
             state: "/var/lib/tierwise".into(),
-            look: Look::default(),
+            monitor: Monitor::default(),
             moving: Moving::default(),
             cpu: Cpu::default(),
             kernel: Kernel::default(),
@@ -108,9 +108,9 @@ struct Tier {
 /// How pages are looked at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Look {
+pub struct Monitor {
     /// The way of looking; `auto` takes the best that is present and says why.
-    pub source: LookSource,
+    pub source: MonitorSource,
     /// DAMON: how often one page of each region is checked, in milliseconds.
     pub sampling_ms: u64,
     /// DAMON: how often the checks are summed up, in milliseconds.
@@ -123,12 +123,12 @@ pub struct Look {
     pub interval_ms: u64,
 }
 
-impl Default for Look {
+impl Default for Monitor {
     fn default() -> Self {
         // DAMON's own defaults (5 and 100 ms) check each region 200 times a second. Placement changes over seconds, so a
         // quarter of that is enough and costs a quarter.
         Self {
-            source: LookSource::Auto,
+            source: MonitorSource::Auto,
             sampling_ms: 20,
             aggregation_ms: 400,
             regions: 1000,
@@ -141,11 +141,11 @@ impl Default for Look {
 /// Ways of looking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum LookSource {
+pub enum MonitorSource {
     /// The best present.
     Auto,
     /// DAMON on the virtual addresses of each process.
-    Damon,
+    DamonVaddr,
     /// DAMON on physical memory: one kernel thread however many processes there are, and coarser.
     DamonPaddr,
     /// The kernel's idle-page bitmap.
@@ -257,14 +257,14 @@ impl Default for Http {
 }
 
 /// Bytes of the largest configuration or recipe that is read: the example with every key has a thousandth of it.
-const MOST_TEXT: u64 = 4 << 20;
+const MAX_TEXT: u64 = 4 << 20;
 
 /// The text of a file, which may be a device without end.
 fn text_of(file: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(file)?.take(MOST_TEXT).read_to_string(&mut text)?;
-    if text.len() as u64 == MOST_TEXT {
-        let problem = format!("it is larger than {} MiB, and no configuration", MOST_TEXT >> 20);
+    File::open(file)?.take(MAX_TEXT).read_to_string(&mut text)?;
+    if text.len() as u64 == MAX_TEXT {
+        let problem = format!("it is larger than {} MiB, and no configuration", MAX_TEXT >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
     }
     Ok(text)
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_a_name_or_a_file() {
+    fn policy_is_a_name_or_file() {
         let named = |policy: &str| Config { policy: policy.into(), ..Config::default() }.recipe();
         assert_eq!(named("tpp").unwrap().name(), "tpp");
         let said = named("/nowhere/mine.toml").err().unwrap().to_string();

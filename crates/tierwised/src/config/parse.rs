@@ -6,7 +6,7 @@ use std::path::Path;
 use tierwise_core::config::nearest;
 use tierwise_core::recipe::Recipe;
 
-use super::{Config, LookSource};
+use super::{Config, MonitorSource};
 
 /// A refusal: file, line, key, what was found, what is allowed, what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -153,7 +153,7 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
         let found = &config.block;
         return at("block", format!("found {found}; allowed: a power of two from 4KiB to 128MiB"));
     }
-    let (sampling, aggregation) = (config.look.sampling_ms, config.look.aggregation_ms);
+    let (sampling, aggregation) = (config.monitor.sampling_ms, config.monitor.aggregation_ms);
     if sampling == 0 || aggregation < sampling || aggregation > 60_000 {
         let problem = format!(
             "found {sampling} and aggregation_ms {aggregation}; allowed: from 1, and an aggregation_ms of at least as \
@@ -161,15 +161,15 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
         );
         return at("sampling_ms", problem);
     }
-    if !(100..=60_000).contains(&config.look.interval_ms) {
-        let found = config.look.interval_ms;
+    if !(100..=60_000).contains(&config.monitor.interval_ms) {
+        let found = config.monitor.interval_ms;
         return at("interval_ms", format!("found {found}; allowed: 100 to 60000"));
     }
-    if config.look.processes == 0 || config.look.processes > 256 {
-        return at("processes", format!("found {}; allowed: 1 to 256", config.look.processes));
+    if config.monitor.processes == 0 || config.monitor.processes > 256 {
+        return at("processes", format!("found {}; allowed: 1 to 256", config.monitor.processes));
     }
-    if !(10..=100_000).contains(&config.look.regions) {
-        return at("regions", format!("found {}; allowed: 10 to 100000", config.look.regions));
+    if !(10..=100_000).contains(&config.monitor.regions) {
+        return at("regions", format!("found {}; allowed: 10 to 100000", config.monitor.regions));
     }
     let (budget, cap) = (config.cpu.budget_percent, config.cpu.cap_percent);
     if !(budget > 0.0 && budget <= cap && cap <= 10_000.0) {
@@ -220,7 +220,10 @@ fn moving(config: &Config) -> Option<(&'static str, String)> {
 
 /// A key that the file sets and the configured way of looking does not read.
 fn damon_only(place: &Place<'_>, config: &Config) -> Option<&'static str> {
-    if matches!(config.look.source, LookSource::Auto | LookSource::Damon | LookSource::DamonPaddr) {
+    if matches!(
+        config.monitor.source,
+        MonitorSource::Auto | MonitorSource::DamonVaddr | MonitorSource::DamonPaddr
+    ) {
         return None;
     }
     ["sampling_ms", "aggregation_ms", "regions"].into_iter().find(|key| place.says("look", key))
@@ -284,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_without_a_slash_and_a_socket_without_its_whole_path_are_refused_where_they_stand() {
+    fn relative_paths_are_refused_in_place() {
         let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
         assert_eq!(
             said("[control]\nqueue = \"tierwise\"\n"),
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_that_would_be_read_elsewhere_is_refused_where_it_stands() {
+    fn foreign_latency_address_is_refused_in_place() {
         let parsed = |latency: &str| {
             parse(
                 "t.toml",
@@ -337,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_meant_otherwise_are_refused_where_they_stand() {
+    fn likely_slips_are_refused_in_place() {
         let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
         let tenant = |key: &str| said(&format!("[[tenant]]\nname = \"db\"\npids = [1]\n{key}\n"));
         let floor = tenant("floor = 0.7");
@@ -373,9 +376,9 @@ mod tests {
         );
         assert!(slo.contains("class = \"latency-critical\""), "{slo}");
         assert_eq!(
-            said("[look]\nsource = \"idle-bitmap\"\nregions = 500\n"),
+            said("[monitor]\nsource = \"idle-bitmap\"\nregions = 500\n"),
             "t.toml:3: regions: only DAMON reads it, and source names another way; remove one of them"
         );
-        parse("t.toml", "[look]\nsource = \"damon\"\nregions = 500\n").unwrap();
+        parse("t.toml", "[monitor]\nsource = \"damon-vaddr\"\nregions = 500\n").unwrap();
     }
 }

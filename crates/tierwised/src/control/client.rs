@@ -14,7 +14,7 @@ use super::until::Until;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest answer: a snapshot of thousands of tenants fits many times.
-const LONGEST_ANSWER: u64 = 64 << 20;
+const MAX_ANSWER: u64 = 64 << 20;
 
 /// Why there is no answer, or no good one.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,6 @@ fn exchange(stream: &UnixStream, command: &Command) -> io::Result<Vec<u8>> {
     line.push(b'\n');
     until.write_all(&line)?;
     line.clear();
-    BufReader::new(until.take(LONGEST_ANSWER)).read_until(b'\n', &mut line)?;
+    BufReader::new(until.take(MAX_ANSWER)).read_until(b'\n', &mut line)?;
     Ok(line)
 }

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedulers_messages_add_and_remove_tenants_and_refusals_do_no_harm() {
+    fn scheduler_messages_change_tenants_harmlessly() {
         let name = format!("/tierwised-test-{}", std::process::id());
         let (sender, requests) = unbounded::<Request>();
         let listener = Listener::start(&name, sender.clone(), bounded(1).0).unwrap();

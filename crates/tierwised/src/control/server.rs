@@ -19,10 +19,10 @@ use super::protocol::{Command, Reply};
 use super::until::Until;
 
 /// Longest line: a tenant with a thousand pids fits many times.
-const LONGEST_LINE: u64 = 64 * 1024;
+const MAX_LINE: u64 = 64 * 1024;
 
 /// Connections served at a time; each is a thread.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 
 /// How long a conversation may take, from the first byte to the last: a client asks one thing and goes.
 const CONVERSATION: Duration = Duration::from_secs(60);
@@ -121,9 +121,9 @@ fn serve_aside(
     wake: &Sender<()>,
     connections: &Arc<AtomicUsize>,
 ) {
-    if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+    if connections.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
         connections.fetch_sub(1, Ordering::Relaxed);
-        let reply = Reply::refused(format!("{MOST_CONNECTIONS} others are connected; try again"));
+        let reply = Reply::refused(format!("{MAX_CONNECTIONS} others are connected; try again"));
         let _ = answer(Until::new(&stream, PAUSE), &reply);
         return;
     }
@@ -155,12 +155,12 @@ fn serve(stream: &UnixStream, requests: &Sender<Request>, wake: &Sender<()>) -> 
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = reader.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut line)?;
+        let read = reader.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut line)?;
         if read == 0 {
             return Ok(());
         }
-        if read as u64 > LONGEST_LINE {
-            let refused = Reply::refused(format!("a line is at most {LONGEST_LINE} bytes"));
+        if read as u64 > MAX_LINE {
+            let refused = Reply::refused(format!("a line is at most {MAX_LINE} bytes"));
             return answer(reader.get_mut(), &refused);
         }
         answer(reader.get_mut(), &handle(&line, requests, wake))?;
@@ -207,9 +207,9 @@ mod tests {
     use super::super::client::call;
     use super::*;
 
-    fn start(folder: &Path) -> (Server, PathBuf) {
+    fn start(directory: &Path) -> (Server, PathBuf) {
         let (sender, requests) = unbounded::<Request>();
-        let path = folder.join("run/control.sock");
+        let path = directory.join("run/control.sock");
         let server = Server::start(&path, sender, bounded(1).0).unwrap();
         thread::spawn(move || {
             for request in requests {
@@ -224,9 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_answered_and_the_socket_is_private() {
-        let folder = tempfile::tempdir().unwrap();
-        let (server, path) = start(folder.path());
+    fn commands_are_answered_on_private_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let (server, path) = start(directory.path());
         assert_eq!(call(&path, &Command::Pause).unwrap().changed, ["paused"]);
         let refused = call(&path, &Command::Reload).unwrap_err().to_string();
         assert_eq!(refused, "not here");
@@ -236,9 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn a_second_daemon_is_refused_and_a_dead_ones_socket_is_cleared_away() {
-        let folder = tempfile::tempdir().unwrap();
-        let (server, path) = start(folder.path());
+    fn second_daemon_is_refused_dead_socket_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (server, path) = start(directory.path());
         let (sender, _requests) = unbounded::<Request>();
         let said = Server::start(&path, sender, bounded(1).0).err().unwrap().to_string();
         assert!(said.contains("another tierwised listens there"), "{said}");
@@ -246,9 +246,9 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         let (sender, _requests) = unbounded::<Request>();
         Server::start(&path, sender, bounded(1).0).unwrap();
-        fs::write(folder.path().join("file"), "").unwrap();
+        fs::write(directory.path().join("file"), "").unwrap();
         let (sender, _requests) = unbounded::<Request>();
-        let said = Server::start(&folder.path().join("file"), sender, bounded(1).0)
+        let said = Server::start(&directory.path().join("file"), sender, bounded(1).0)
             .err()
             .unwrap()
             .to_string();
@@ -266,12 +266,12 @@ mod tests {
     }
 
     #[test]
-    fn its_directory_is_private_and_one_that_others_may_write_to_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let (_server, path) = start(folder.path());
+    fn control_directory_is_private_or_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_server, path) = start(directory.path());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(path.parent().unwrap()), 0o700);
-        let open = folder.path().join("open");
+        let open = directory.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         let (sender, _requests) = unbounded::<Request>();
@@ -281,8 +281,8 @@ mod tests {
 
     #[test]
     fn nonsense_and_endless_lines_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let (_server, path) = start(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let (_server, path) = start(directory.path());
         for (sent, said) in [
             (b"what?\n".to_vec(), "no such command"),
             (b"{\"command\":\"polcy\"}\n".to_vec(), "unknown variant `polcy`"),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_that_sends_byte_by_byte_is_cut_off_all_the_same() {
+    fn slow_peer_is_cut_off() {
         let (mut peer, stream) = UnixStream::pair().unwrap();
         let done = AtomicBool::new(false);
         thread::scope(|scope| {

@@ -12,7 +12,7 @@ use crate::view::Snapshot;
 
 /// Event streams at a time. Each is a dashboard that is open; the rest of the connections stays free
 /// for Prometheus and the API. One more ends the oldest, whose browser connects again.
-pub(super) const MOST_STREAMS: usize = 16;
+pub(super) const MAX_STREAMS: usize = 16;
 
 /// How long a reader waits for a new view: a round that looks and moves takes half a second, or twice that.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -53,7 +53,7 @@ impl App {
         let (sender, ended) = watch::channel(());
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.retain(|stream| !stream.is_closed());
-        if streams.len() == MOST_STREAMS {
+        if streams.len() == MAX_STREAMS {
             streams.pop_front();
         }
         streams.push_back(sender);

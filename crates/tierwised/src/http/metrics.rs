@@ -18,9 +18,9 @@ const PERCENT: f64 = 100.0;
 pub(super) const METRICS: &[Metric] = &[
     info("build", &["version"], "The daemon's version.", |s, out| out.add(&[&s.version], 1u64)),
     info("policy", &["policy"], "The policy at work.", |s, out| out.add(&[&s.policy], 1u64)),
-    gauge("mode", "", &["mode"], "1 for what the daemon does, 0 for what else it could do.", mode),
-    gauge("uptime", "seconds", &[], "Time since the daemon began.", |s, out| out.one(s.uptime)),
-    counter("rounds", "", &[], "Rounds of looking and deciding.", |s, out| {
+    gauge("mode", "", &["mode"], "1 for the current mode, 0 for the others.", mode),
+    gauge("uptime", "seconds", &[], "Time since the daemon started.", |s, out| out.one(s.uptime)),
+    counter("rounds", "", &[], "Rounds of monitoring and deciding.", |s, out| {
         out.one(s.counters.rounds);
     }),
     counter("plans", "", &[], "Plans that had something to do.", |s, out| {
@@ -51,18 +51,18 @@ pub(super) const METRICS: &[Metric] = &[
         "promoted_cache",
         "bytes",
         &[],
-        "Page cache that the kernel was told to promote and did.",
+        "Page cache that the kernel promoted on request.",
         |s, out| {
             out.one(s.counters.promoted_cache_bytes);
         },
     ),
     counter(
-        "strays",
+        "external_migrations",
         "",
         &[],
-        "Blocks that somebody else moved, the kernel most likely.",
+        "Blocks that the kernel or another program migrated.",
         |s, out| {
-            out.one(s.counters.strays);
+            out.one(s.counters.external_migrations);
         },
     ),
     counter(
@@ -117,7 +117,7 @@ pub(super) const METRICS: &[Metric] = &[
         "tenant_cap",
         "bytes",
         IN_TIER,
-        "The most that the tenant may hold of the tier.",
+        "Upper limit of what the tenant may hold of the tier.",
         |s, out| {
             in_tier(s, out, |tier| tier.cap_bytes);
         },
@@ -182,7 +182,7 @@ pub(super) const METRICS: &[Metric] = &[
         "tenant_fast_access",
         "ratio",
         &["tenant"],
-        "Part of the tenant's accesses seen that lay in the fastest tier.",
+        "Part of the tenant's sampled accesses that lay in the fastest tier.",
         |s, out| known(s, out, |tenant| tenant.fast_access_ratio),
     ),
     counter(
@@ -196,19 +196,19 @@ pub(super) const METRICS: &[Metric] = &[
         "cpu",
         "seconds",
         &[],
-        "Processor time of the daemon, DAMON's threads included.",
+        "CPU time of the daemon, DAMON's threads included.",
         |s, out| {
             out.one(s.cost.cpu_seconds);
         },
     ),
-    counter("damon_cpu", "seconds", &[], "Processor time of DAMON's threads.", |s, out| {
+    counter("damon_cpu", "seconds", &[], "CPU time of DAMON's threads.", |s, out| {
         out.one(s.cost.damon_seconds);
     }),
     counter(
         "moving_cpu",
         "seconds",
         &[],
-        "Processor time that went into moving pages, their verification included.",
+        "CPU time of moving pages and verifying the moves.",
         |s, out| {
             out.one(s.cost.moving_seconds);
         },
@@ -220,18 +220,18 @@ pub(super) const METRICS: &[Metric] = &[
         "CPU time of polling tenants' latency endpoints and guests.",
         |s, out| out.one(s.cost.polling_seconds),
     ),
-    gauge("cpu_use", "ratio", &[], "Use of one processor in the last ten seconds.", |s, out| {
+    gauge("cpu_use", "ratio", &[], "Use of one CPU in the last ten seconds.", |s, out| {
         out.one(s.cost.cpu_percent / PERCENT);
     }),
-    gauge("cpu_budget", "ratio", &[], "What of one processor it may use.", |s, out| {
+    gauge("cpu_budget", "ratio", &[], "Part of one CPU that it may use.", |s, out| {
         out.one(s.cost.budget_percent / PERCENT);
     }),
     gauge(
-        "interval_stretch",
+        "interval_throttle",
         "ratio",
         &[],
-        "Its intervals are so many times as long as configured, to stay within the budget.",
-        |s, out| out.one(s.cost.stretch),
+        "Factor by which its intervals are longer than configured, to stay within the budget.",
+        |s, out| out.one(s.cost.throttle),
     ),
     gauge("rss", "bytes", &[], "Resident memory of the daemon.", |s, out| {
         out.one(s.cost.rss_bytes);

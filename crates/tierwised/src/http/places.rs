@@ -10,7 +10,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Connections at a time. A browser opens up to six, Prometheus one. Event streams, which keep their
 /// places, take a quarter at most.
-pub(super) const MOST_CONNECTIONS: usize = 64;
+pub(super) const MAX_CONNECTIONS: usize = 64;
 
 /// All places.
 pub(super) struct Places {
@@ -35,7 +35,7 @@ impl Held {
 impl Places {
     /// All free.
     pub(super) fn new() -> Arc<Self> {
-        let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         Arc::new(Self { free, held: Mutex::default() })
     }
 

@@ -31,7 +31,7 @@ use crate::view::Snapshot;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Longest head of a request: a browser's cookies for localhost fit.
-const LONGEST_HEAD: usize = 64 * 1024;
+const MAX_HEAD: usize = 64 * 1024;
 
 /// How long nobody is accepted when the kernel has no descriptor left.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -210,7 +210,7 @@ pub(super) async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(deadlines.head)
         .keep_alive(false)
-        .max_buf_size(LONGEST_HEAD)
+        .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let late = async {

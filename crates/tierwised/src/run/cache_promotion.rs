@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
 use tierwise_linux::bytes::shown_path;
 use tierwise_linux::cgroup::{Buffers, Group};
+use tierwise_linux::directories::Visit;
 use tierwise_linux::error::Result;
-use tierwise_linux::folders::Visit;
-use tierwise_linux::migrate::cache_promoter::{CachePromoter, MOST_GROUPS, Order, cache_record};
+use tierwise_linux::migrate::cache_promoter::{CachePromoter, MAX_GROUPS, Order, cache_record};
 use tierwise_linux::topology::nodes;
 use tierwise_linux::world::LiveWorld;
 
@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const FIRST: Duration = Duration::from_secs(10);
 
 /// Page cache and room below this are not worth a scheme of the kernel's.
-const LEAST: Bytes = Bytes(1 << 20);
+const MIN: Bytes = Bytes(1 << 20);
 
 /// The promoter, and what is kept between two orders.
 #[derive(Debug)]
@@ -68,11 +68,11 @@ impl CachePromotion {
         let slow =
             |node: u32| world.host().tiers[1..].iter().any(|tier| tier.nodes.contains(&node));
         self.held.clear();
-        for group in world.follower().groups(tenant) {
-            let Buffers { reader, folders, .. } = &mut self.buffers;
+        for group in world.tracker().groups(tenant) {
+            let Buffers { reader, directories, .. } = &mut self.buffers;
             let mut usage = Vec::new();
             let held = &mut self.held;
-            let walked = folders.walk(&group.path, |path| {
+            let walked = directories.walk(&group.path, |path| {
                 usage.clear();
                 // A group that is gone, or without the controller, holds none of its own.
                 if Group::new(path).page_cache(reader, &mut usage).is_ok() {
@@ -83,12 +83,12 @@ impl CachePromotion {
                 Ok(Visit::Enter)
             });
             // The survey of processes walks the same folders and tells of those that it cannot list.
-            folders.faults().clear();
+            directories.faults().clear();
             if let Err(e) = walked {
                 tracing::debug!("page cache of {}: {e}", shown_path(&group.path));
             }
         }
-        out.extend(own(&self.held).filter(|(_, bytes)| *bytes >= LEAST.0));
+        out.extend(own(&self.held).filter(|(_, bytes)| *bytes >= MIN.0));
     }
 }
 
@@ -116,7 +116,7 @@ impl Daemon {
         let wanted = self.start.config.moving.promote_page_cache
             && !self.paused
             && self.mode == Mode::Manage
-            && !self.world.meter().suspended();
+            && !self.world.cpu_budget().suspended();
         let order = if wanted { self.cache_order() } else { Order::default() };
         if let Err(e) = self.tell_promoter(order) {
             let problem = e.to_string();
@@ -135,7 +135,7 @@ impl Daemon {
                 return Ok(());
             }
             let record = cache_record(&config.state);
-            let regions = config.look.regions as u32;
+            let regions = config.monitor.regions as u32;
             promotion.promoter = Some(CachePromoter::start(&self.start.roots, record, regions)?);
         }
         let Some(promoter) = &mut promotion.promoter else { return Ok(()) };
@@ -159,7 +159,7 @@ impl Daemon {
         for index in 0..self.start.config.tenants.len() {
             let tenant = TenantId(index as u16);
             let room = self.room_for_cache(tenant, index).min(left);
-            if room < LEAST.0 {
+            if room < MIN.0 {
                 continue;
             }
             found.clear();
@@ -172,7 +172,7 @@ impl Daemon {
             shares(&self.start.roots.cgroup, &found, rate, &mut groups);
         }
         groups.sort_unstable_by_key(|(_, bytes): &(String, u64)| std::cmp::Reverse(*bytes));
-        groups.truncate(MOST_GROUPS);
+        groups.truncate(MAX_GROUPS);
         Order { from, to: self.roomiest_fast_node(), groups }
     }
 
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_holds_what_those_below_it_do_not() {
+    fn group_holds_what_children_do_not() {
         let held = [("/c/a", 100), ("/c/a/b", 30), ("/c/a/b/d", 30), ("/c/a/e", 20)];
         let held = held.map(|(path, bytes)| (PathBuf::from(path), bytes));
         let own: Vec<u64> = own(&held).map(|(_, bytes)| bytes).collect();

@@ -11,7 +11,7 @@ use crate::control::{Command, Reply, TenantChange};
 use crate::view::Mode;
 
 /// A p99 beyond an hour is a mistake of units.
-const LONGEST_LATENCY_MS: f64 = 3_600_000.0;
+const MAX_LATENCY_MS: f64 = 3_600_000.0;
 
 impl Daemon {
     /// Carries out a command; a refused one changes nothing.
@@ -74,7 +74,7 @@ impl Daemon {
         for (fixed, key) in [
             (old.tiers != config.tiers, "tier"),
             (old.block != config.block, "block"),
-            (old.look != config.look, "look"),
+            (old.monitor != config.monitor, "look"),
             (old.moving.shared != config.moving.shared, "move.shared"),
             (old.moving.call_p99_ms != config.moving.call_p99_ms, "move.call_p99_ms"),
             (old.cpu != config.cpu, "cpu"),
@@ -97,7 +97,7 @@ impl Daemon {
             self.engine = engine;
             self.history.shares.clear();
             self.world.set_tenants(selectors, true);
-            self.driver.begin(&self.engine, &mut self.world)?;
+            self.driver.start(&self.engine, &mut self.world)?;
         }
         if self.mode != Mode::Observe {
             let dry = self.start.dry_run || config.dry_run;
@@ -156,9 +156,9 @@ impl Daemon {
             Ok(index) => index,
             Err(e) => return Reply::refused(e.to_string()),
         };
-        if !(0.0..=LONGEST_LATENCY_MS).contains(&p99_ms) {
+        if !(0.0..=MAX_LATENCY_MS).contains(&p99_ms) {
             return Reply::refused(format!(
-                "p99_ms: found {p99_ms}; allowed: 0 to {LONGEST_LATENCY_MS}"
+                "p99_ms: found {p99_ms}; allowed: 0 to {MAX_LATENCY_MS}"
             ));
         }
         let p99 = Duration::from_secs_f64(p99_ms / 1e3);

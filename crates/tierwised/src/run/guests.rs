@@ -31,7 +31,7 @@ const RETRY: Duration = Duration::from_millis(50);
 const PIECE: usize = 16 << 10;
 
 /// Most processors and memory devices of a guest that are listed: as many as a line has room for.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// Guests that are asked, and what they answered.
 pub(super) struct Guests {
@@ -49,7 +49,7 @@ impl Guests {
     }
 
     /// Asks those of these tenants that were named by their QMP socket: one at a time of each.
-    pub(super) fn ask(&mut self, begun: &[TenantId], config: &Config, peers: &Peers) {
+    pub(super) fn ask(&mut self, started: &[TenantId], config: &Config, peers: &Peers) {
         // What tenants that were removed said is of no use.
         self.asked.retain(|name, (task, _)| {
             let stays = config.tenants.iter().any(|tenant| tenant.name == *name);
@@ -58,7 +58,7 @@ impl Guests {
             }
             stays
         });
-        for tenant in begun.iter().filter_map(|tenant| config.tenants.get(tenant.index())) {
+        for tenant in started.iter().filter_map(|tenant| config.tenants.get(tenant.index())) {
             let Some(path) = tenant.qmp().map(PathBuf::from) else { continue };
             let now = Instant::now();
             let before = self.asked.get(&tenant.name);
@@ -135,7 +135,7 @@ fn words(name: &str, guest: &anyhow::Result<Guest>) -> String {
     let device =
         |device: &MemoryDevice| format!("{} of {} MiB", quoted(&device.backend), device.size >> 20);
     format!(
-        "tenant {name:?}: a guest with {} processors (threads {}) and memory devices: {}",
+        "tenant {name:?}: a guest with {} CPUs (threads {}) and memory devices: {}",
         guest.vcpus.len(),
         listed(&guest.vcpus, |vcpu| vcpu.thread_id.to_string()),
         listed(&guest.memory, device)
@@ -144,7 +144,7 @@ fn words(name: &str, guest: &anyhow::Result<Guest>) -> String {
 
 /// The first of them in words, and how many more there are.
 fn listed<T>(all: &[T], word: impl FnMut(&T) -> String) -> String {
-    let mut words: Vec<String> = all.iter().take(MOST_LISTED).map(word).collect();
+    let mut words: Vec<String> = all.iter().take(MAX_LISTED).map(word).collect();
     match all.len() - words.len() {
         0 if words.is_empty() => words.push("none".into()),
         0 => {}

@@ -1,20 +1,20 @@
 //! One thread that looks, decides and moves, and answers commands between two rounds.
 //!
 //! - [`setup`]: from the configuration to a world and an engine.
-//! - [`looking`]: what it does while it cannot look.
+//! - [`monitoring`]: what it does while it cannot look.
 //! - [`commands`]: what each command changes.
 //! - [`snapshot`]: the view, made once a second while somebody reads it.
-//! - [`news`]: what is worth saying, in words.
+//! - [`events`]: what is worth saying, in words.
 //! - `guests`: what virtual machines consist of, asked of their QEMU.
 //! - [`page_cache`]: what the kernel is told to demote by itself; [`cache_promotion`]: what to promote.
 //! - [`latency`]: tenants' latency, read where it is told to be; `peers`: the thread that reads it.
 
 pub mod cache_promotion;
 pub mod commands;
+pub mod events;
 mod guests;
 pub mod latency;
-pub mod looking;
-pub mod news;
+pub mod monitoring;
 pub mod page_cache;
 mod peers;
 pub mod setup;
@@ -40,7 +40,7 @@ use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Settings;
 use tierwise_linux::topology::Host;
-use tierwise_linux::world::{LiveWorld, News};
+use tierwise_linux::world::{Event, LiveWorld};
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -53,13 +53,13 @@ use crate::view::{DecisionView, Mode, Notice, Snapshot};
 const KEPT: usize = 200;
 
 /// How often page cache above caps is shed.
-const SHED_INTERVAL: Duration = Duration::from_secs(1);
+const DEMOTE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Receivers of the view while nobody reads it: the server's own.
 const UNREAD: usize = 1;
 
 /// What a daemon is started with.
-pub struct Start {
+pub struct Options {
     /// What the operator wrote.
     pub config: Config,
     /// Where it was read from, for a reload.
@@ -71,7 +71,7 @@ pub struct Start {
 }
 
 /// What the daemon's thread hears and is heard by.
-pub struct Lines {
+pub struct Channels {
     /// Commands.
     pub requests: Receiver<Request>,
     /// Ends a wait.
@@ -88,9 +88,9 @@ pub struct Lines {
 
 /// The daemon.
 pub struct Daemon {
-    start: Start,
-    lines: Lines,
-    began: Instant,
+    start: Options,
+    channels: Channels,
+    started: Instant,
     world: LiveWorld,
     engine: Engine,
     driver: Driver,
@@ -98,8 +98,8 @@ pub struct Daemon {
     history: History,
     mode: Mode,
     mode_reason: String,
-    looking: String,
-    looked_for: Instant,
+    monitoring: String,
+    monitor_tried: Instant,
     paused: bool,
     observation: Observation,
     latency: latency::Readers,
@@ -109,7 +109,7 @@ pub struct Daemon {
     reader: Reader,
     pressure: Vec<Option<f64>>,
     rounds: u64,
-    shed: Instant,
+    cache_demoted_at: Instant,
     /// The kernel cannot demote page cache: that was said.
     page_cache_refused: bool,
     cache_promotion: cache_promotion::CachePromotion,
@@ -183,21 +183,21 @@ impl Daemon {
     ///
     /// # Errors
     /// The configuration does not fit this machine, or the kernel refuses; nothing is changed then that is not given back.
-    pub fn new(start: Start, lines: Lines) -> anyhow::Result<Self> {
+    pub fn new(start: Options, channels: Channels) -> anyhow::Result<Self> {
         let host = Host::discover(&start.roots, start.config.tier_override().as_ref())?;
         let mut history = History::default();
         host.doubts().into_iter().for_each(|doubt| history.notice(0.0, doubt));
         let mut mode = setup::mode(&start, &host);
         let mut settings = setup::open_settings(&start, mode.0, &mut history)?;
-        let mut world = setup::world(&start, host, &lines);
-        let looking = match setup::begin_to_look(&start, &mut world) {
+        let mut world = setup::world(&start, host, &channels);
+        let monitoring = match setup::start_monitoring(&start, &mut world) {
             Ok(why) => why,
             Err(e) => {
-                mode = looking::blind(mode);
+                mode = monitoring::blind(mode);
                 format!("nothing: {e:#}")
             }
         };
-        history.notice(0.0, format!("looks by {looking}"));
+        history.notice(0.0, format!("monitors accesses with {monitoring}"));
         if mode.0 == Mode::Manage {
             setup::take_over(&start, &mut settings)?;
             // After the settings: page cache may be demoted only with one of them.
@@ -206,24 +206,24 @@ impl Daemon {
             }
         }
         if !mode.1.is_empty() {
-            history.notice(0.0, format!("{}: {}", looking::verb(mode.0), mode.1));
+            history.notice(0.0, format!("{}: {}", monitoring::verb(mode.0), mode.1));
         }
         world.set_dry_run(mode.0 != Mode::Manage);
         world.set_tenants(setup::selectors(&start.config)?, true);
         let engine = setup::engine(&start.config, &world, mode.0)?;
         let peers = peers::Peers::start();
-        let mut latency = latency::Readers::new(&start.config, &lines.waker);
+        let mut latency = latency::Readers::new(&start.config, &channels.waker);
         latency.follow(&peers, &start.config);
         Ok(Self {
-            began: Instant::now(),
-            looked_for: Instant::now(),
+            started: Instant::now(),
+            monitor_tried: Instant::now(),
             engine,
             driver: Driver::default(),
             settings,
             history,
             mode: mode.0,
             mode_reason: mode.1,
-            looking,
+            monitoring,
             paused: false,
             observation: Observation::default(),
             latency,
@@ -233,30 +233,30 @@ impl Daemon {
             reader: Reader::default(),
             pressure: Vec::new(),
             rounds: 0,
-            shed: Instant::now(),
+            cache_demoted_at: Instant::now(),
             page_cache_refused: false,
             cache_promotion: cache_promotion::CachePromotion::new(),
             world,
             start,
-            lines,
+            channels,
         })
     }
 
     /// Runs until it is told to stop, whatever happens on the machine meanwhile, and gives back what was taken.
     pub fn run(mut self) {
-        let Ok(()) = self.driver.begin(&self.engine, &mut self.world);
+        let Ok(()) = self.driver.start(&self.engine, &mut self.world);
         self.publish();
-        while !self.lines.stop.load(Ordering::Relaxed) {
+        while !self.channels.stop.load(Ordering::Relaxed) {
             self.round();
             self.answer_all();
-            self.look_again();
-            if self.shed.elapsed() >= SHED_INTERVAL {
-                self.shed = Instant::now();
-                self.shed_page_cache();
+            self.retry_monitoring();
+            if self.cache_demoted_at.elapsed() >= DEMOTE_INTERVAL {
+                self.cache_demoted_at = Instant::now();
+                self.demote_page_cache();
             }
             self.promote_page_cache();
-            let old = self.lines.views.borrow().is_old();
-            if old && self.lines.views.receiver_count() > UNREAD {
+            let old = self.channels.views.borrow().is_old();
+            if old && self.channels.views.receiver_count() > UNREAD {
                 self.publish();
             }
         }
@@ -276,18 +276,18 @@ impl Daemon {
         self.rounds += 1;
         let at = self.uptime();
         if self.rounds == 1 {
-            for line in news::waiting(&self.world) {
+            for line in events::waiting(&self.world) {
                 self.history.notice(at, line);
             }
         }
-        for news in self.world.take_news() {
-            if let News::Blind(problem) = &news {
-                self.go_blind(problem);
+        for events in self.world.take_events() {
+            if let Event::MonitoringLost(problem) = &events {
+                self.on_monitoring_failed(problem);
             }
-            if let News::Tenants(changes) = &news {
+            if let Event::Tenants(changes) = &events {
                 self.guests.ask(&changes.started, &self.start.config, &self.peers);
             }
-            for text in news::words(&news, &self.world, &self.start.config) {
+            for text in events::words(&events, &self.world, &self.start.config) {
                 self.history.notice(at, text);
             }
         }
@@ -311,19 +311,19 @@ impl Daemon {
     }
 
     fn answer_all(&mut self) {
-        while let Ok(Request { command, reply }) = self.lines.requests.try_recv() {
+        while let Ok(Request { command, reply }) = self.channels.requests.try_recv() {
             // A client that went away needs no answer.
             let _ = reply.send(self.answer(command));
         }
     }
 
     fn uptime(&self) -> f64 {
-        self.began.elapsed().as_secs_f64()
+        self.started.elapsed().as_secs_f64()
     }
 
     fn publish(&mut self) {
         let snapshot = self.snapshot();
-        self.lines.views.send_replace(Arc::new(snapshot));
+        self.channels.views.send_replace(Arc::new(snapshot));
     }
 
     fn end(&mut self) {
@@ -332,7 +332,7 @@ impl Daemon {
                 tracing::warn!("{e}");
             }
         }
-        match self.settings.give_back() {
+        match self.settings.restore() {
             Ok(report) => report.to_string().lines().for_each(|line| tracing::info!("{line}")),
             Err(e) => tracing::error!("{e}; `tierwise restore` tries again"),
         }

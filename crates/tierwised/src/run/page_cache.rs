@@ -12,14 +12,14 @@ use crate::config::LimitText;
 use crate::view::Mode;
 
 /// Most that is demoted of a tenant in one round: the call returns when it is done, and a round must not be long.
-const MOST: Bytes = Bytes(32 << 20);
+const MAX: Bytes = Bytes(32 << 20);
 
 impl Daemon {
     /// Has the kernel demote what is above caps. A kernel that cannot is said once, and not asked again.
-    pub(super) fn shed_page_cache(&mut self) {
+    pub(super) fn demote_page_cache(&mut self) {
         let wanted = self.start.config.moving.page_cache && !self.page_cache_refused;
         let world = &self.world;
-        let idle = world.meter().suspended() || world.unreadable().is_some();
+        let idle = world.cpu_budget().suspended() || world.unreadable().is_some();
         if !wanted || self.paused || self.mode != Mode::Manage || idle {
             return;
         }
@@ -31,7 +31,7 @@ impl Daemon {
             let Some(cap) = limit.and_then(|limit| limit.pages(resident, page_size)) else {
                 continue;
             };
-            if let Err(e) = shed(&self.start.roots, &self.world, tenant, cap) {
+            if let Err(e) = cache_demoted_at(&self.start.roots, &self.world, tenant, cap) {
                 self.page_cache_refused = true;
                 let at = self.uptime();
                 self.history.notice(at, format!("page cache is left where it is: {e}"));
@@ -42,12 +42,12 @@ impl Daemon {
 }
 
 /// Of one tenant.
-fn shed(roots: &Roots, world: &LiveWorld, tenant: TenantId, cap: Pages) -> Result<()> {
+fn cache_demoted_at(roots: &Roots, world: &LiveWorld, tenant: TenantId, cap: Pages) -> Result<()> {
     let host = world.host();
     let held = world.usage(tenant).first().copied().unwrap_or(Pages(0));
-    let mut left = held.saturating_sub(cap).in_bytes(host.page_size).min(MOST);
+    let mut left = held.saturating_sub(cap).in_bytes(host.page_size).min(MAX);
     let nodes = host.tiers.first().map_or(&[][..], |tier| &tier.nodes);
-    for group in world.follower().groups(tenant) {
+    for group in world.tracker().groups(tenant) {
         for &node in nodes {
             if left < host.page_size {
                 return Ok(());

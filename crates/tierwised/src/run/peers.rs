@@ -45,7 +45,7 @@ impl Peers {
             }
             Err(e) => {
                 tracing::warn!(
-                    "no thread can be started for what tenants' services and guests say: {e}; no latency is read"
+                    "no thread can be started to poll tenants' services and guests: {e}; no latency is read"
                 );
                 none
             }

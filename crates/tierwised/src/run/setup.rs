@@ -4,31 +4,31 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tierwise_core::engine::Engine;
-use tierwise_core::observe::RegionWatch;
+use tierwise_core::observe::DamonAttrs;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::world::World;
 
 use tierwise_linux::damon::admin::{self, Left};
 use tierwise_linux::damon::physical;
-use tierwise_linux::look::Look;
-use tierwise_linux::look::auto::Chosen;
-use tierwise_linux::look::damon_paddr::DamonPaddr;
-use tierwise_linux::look::damon_vaddr::DamonVaddr;
-use tierwise_linux::look::idle_bitmap::IdleBitmap;
-use tierwise_linux::look::pagemap_scan::PagemapScan;
-use tierwise_linux::look::perf_samples::PerfSamples;
-use tierwise_linux::look::soft_dirty::SoftDirty;
 use tierwise_linux::migrate::Limits;
 use tierwise_linux::migrate::cache_promoter::cache_record;
+use tierwise_linux::monitor::AccessMonitor;
+use tierwise_linux::monitor::auto::Source;
+use tierwise_linux::monitor::damon_paddr::DamonPaddr;
+use tierwise_linux::monitor::damon_vaddr::DamonVaddr;
+use tierwise_linux::monitor::idle_bitmap::IdleBitmap;
+use tierwise_linux::monitor::pagemap_scan::PagemapScan;
+use tierwise_linux::monitor::perf_samples::PerfSamples;
+use tierwise_linux::monitor::soft_dirty::SoftDirty;
 use tierwise_linux::settings::{Knob, Settings};
 use tierwise_linux::state_file::private_directory;
 use tierwise_linux::tenant::Selector;
 use tierwise_linux::topology::{Host, Verdict};
-use tierwise_linux::world::{LiveWorld, Settings as WorldSettings, damon_record};
+use tierwise_linux::world::{LiveWorld, WorldConfig, damon_record};
 
-use super::{History, Lines, Start};
+use super::{Channels, History, Options};
 use crate::config::{Config, TenantConfig};
-use crate::judgement::{self, Source};
+use crate::judgement::{self, UsableSource};
 use crate::view::Mode;
 
 /// One sample in so many last-level misses, where the processor samples: MEMTIS's own (htmm_inst_sample_period is 200 for
@@ -36,10 +36,10 @@ use crate::view::Mode;
 const SAMPLE_PERIOD: u64 = 2000;
 
 /// Fewest DAMON regions: its own default.
-const LEAST_REGIONS: u32 = 10;
+const MIN_REGIONS: u32 = 10;
 
 /// What the daemon can do here, and why no more.
-pub(super) fn mode(start: &Start, host: &Host) -> (Mode, String) {
+pub(super) fn mode(start: &Options, host: &Host) -> (Mode, String) {
     let verdict = host.verdict();
     if verdict != Verdict::Tiered {
         return (Mode::Observe, verdict.to_string());
@@ -53,7 +53,7 @@ pub(super) fn mode(start: &Start, host: &Host) -> (Mode, String) {
 
 /// Opens the record of the kernel's settings: what a killed daemon left is given back first. DAMON is released, if told to.
 pub(super) fn open_settings(
-    start: &Start,
+    start: &Options,
     mode: Mode,
     history: &mut History,
 ) -> anyhow::Result<Settings> {
@@ -83,7 +83,7 @@ pub(super) fn open_settings(
 }
 
 /// Takes over from the kernel's own tiering, as far as told: only who manages may.
-pub(super) fn take_over(start: &Start, settings: &mut Settings) -> anyhow::Result<()> {
+pub(super) fn take_over(start: &Options, settings: &mut Settings) -> anyhow::Result<()> {
     let kernel = &start.config.kernel;
     if let Some(value) = kernel.numa_balancing {
         settings.take(Knob::NumaBalancing, &value.to_string())?;
@@ -95,12 +95,12 @@ pub(super) fn take_over(start: &Start, settings: &mut Settings) -> anyhow::Resul
 }
 
 /// The world. It does not look yet.
-pub(super) fn world(start: &Start, host: Host, lines: &Lines) -> LiveWorld {
+pub(super) fn world(start: &Options, host: Host, channels: &Channels) -> LiveWorld {
     let config = &start.config;
-    let settings = WorldSettings {
+    let settings = WorldConfig {
         roots: start.roots.clone(),
         block: config.block.bytes(),
-        interval: Duration::from_millis(config.look.interval_ms),
+        interval: Duration::from_millis(config.monitor.interval_ms),
         limits: Limits {
             bandwidth: None, // the engine's planner has it
             cpu: None,
@@ -110,49 +110,49 @@ pub(super) fn world(start: &Start, host: Host, lines: &Lines) -> LiveWorld {
         dry_run: false,
         cpu: (config.cpu.budget_percent / 100.0, config.cpu.cap_percent / 100.0),
     };
-    LiveWorld::new(settings, host, lines.wake.clone())
+    LiveWorld::new(settings, host, channels.wake.clone())
 }
 
 /// Makes the world look, and says how and why so; or why it cannot.
-pub(super) fn begin_to_look(start: &Start, world: &mut LiveWorld) -> anyhow::Result<String> {
-    let (look, why) = look(start, world.host())?;
-    world.look_with(look)?;
+pub(super) fn start_monitoring(start: &Options, world: &mut LiveWorld) -> anyhow::Result<String> {
+    let (monitor, why) = monitor(start, world.host())?;
+    world.monitor_with(monitor)?;
     Ok(why)
 }
 
-fn look(start: &Start, host: &Host) -> anyhow::Result<(Box<dyn Look>, String)> {
-    let Source { way, why } =
+fn monitor(start: &Options, host: &Host) -> anyhow::Result<(Box<dyn AccessMonitor>, String)> {
+    let UsableSource { way, why } =
         judgement::source(&start.config, &start.roots).map_err(anyhow::Error::msg)?;
     Ok((make(way, start, host)?, why))
 }
 
-fn make(way: Chosen, start: &Start, host: &Host) -> anyhow::Result<Box<dyn Look>> {
-    let (roots, look) = (&start.roots, &start.config.look);
+fn make(way: Source, start: &Options, host: &Host) -> anyhow::Result<Box<dyn AccessMonitor>> {
+    let (roots, monitor) = (&start.roots, &start.config.monitor);
     Ok(match way {
-        Chosen::IdleBitmap => Box::new(IdleBitmap::new(roots)?),
-        Chosen::PerfSamples => Box::new(PerfSamples::new(roots, SAMPLE_PERIOD)?),
-        Chosen::SoftDirty => Box::new(SoftDirty::new(roots)?),
-        Chosen::DamonPaddr => {
-            let (watch, record) = (region_watch(look), damon_record(&start.config.state));
+        Source::IdleBitmap => Box::new(IdleBitmap::new(roots)?),
+        Source::PerfSamples => Box::new(PerfSamples::new(roots, SAMPLE_PERIOD)?),
+        Source::SoftDirty => Box::new(SoftDirty::new(roots)?),
+        Source::DamonPaddr => {
+            let (attrs, record) = (damon_attrs(monitor), damon_record(&start.config.state));
             let nodes: Vec<u32> = host.tiers.iter().flat_map(|tier| &tier.nodes).copied().collect();
             let memory = physical::of_nodes(roots, &nodes)?;
-            Box::new(DamonPaddr::new(roots, Some(&record), watch, memory)?)
+            Box::new(DamonPaddr::new(roots, Some(&record), attrs, memory)?)
         }
         // Nobody can choose it yet: it sees only programs that take part.
-        Chosen::PagemapScan => Box::new(PagemapScan::new(roots)?),
-        Chosen::DamonVaddr => {
-            let (watch, record) = (region_watch(look), damon_record(&start.config.state));
-            Box::new(DamonVaddr::new(roots, Some(&record), watch, look.processes as u32)?)
+        Source::PagemapScan => Box::new(PagemapScan::new(roots)?),
+        Source::DamonVaddr => {
+            let (attrs, record) = (damon_attrs(monitor), damon_record(&start.config.state));
+            Box::new(DamonVaddr::new(roots, Some(&record), attrs, monitor.processes as u32)?)
         }
     })
 }
 
-fn region_watch(look: &crate::config::Look) -> RegionWatch {
-    RegionWatch {
-        sampling: Duration::from_millis(look.sampling_ms),
-        aggregation: Duration::from_millis(look.aggregation_ms),
-        min_regions: LEAST_REGIONS,
-        max_regions: look.regions as u32,
+fn damon_attrs(monitor: &crate::config::Monitor) -> DamonAttrs {
+    DamonAttrs {
+        sampling: Duration::from_millis(monitor.sampling_ms),
+        aggregation: Duration::from_millis(monitor.aggregation_ms),
+        min_regions: MIN_REGIONS,
+        max_regions: monitor.regions as u32,
     }
 }
 

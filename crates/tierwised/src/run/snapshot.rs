@@ -28,8 +28,8 @@ impl Daemon {
             policy: self.start.config.policy.clone(),
             mode,
             mode_reason,
-            looking: self.looking.clone(),
-            unavailable: unavailable(&self.lines.unavailable),
+            monitoring: self.monitoring.clone(),
+            unavailable: unavailable(&self.channels.unavailable),
             tiers: self.tier_views(),
             tenants,
             counters: self.counters(),
@@ -43,7 +43,7 @@ impl Daemon {
     /// What it does now, and why no more.
     fn what_it_does(&self) -> (Mode, String) {
         match self.world.unreadable() {
-            _ if self.paused => (Mode::Paused, "told to pause".into()),
+            _ if self.paused => (Mode::Paused, "paused by a command".into()),
             Some(problem) if self.mode != Mode::Observe => {
                 (Mode::Observe, format!("the machine cannot be read: {problem}"))
             }
@@ -77,7 +77,7 @@ impl Daemon {
         TenantView {
             name: config.name.clone(),
             class: config.spec().class.name().into(),
-            processes: self.world.follower().members(id).count() as u32,
+            processes: self.world.tracker().members(id).count() as u32,
             tiers: (0..tiers).map(tier).collect(),
             slo_ms: config.slo_ms,
             p99_ms: self.latencies.p99(&config.name).map(ms),
@@ -136,7 +136,7 @@ impl Daemon {
             moved_bytes: self.world.moved_bytes(),
             promoted_cache_bytes: self.cache_promotion.moved().0,
             faults: faults(&self.world),
-            strays: metrics.strays,
+            external_migrations: metrics.external_migrations,
             pages_in_doubt: self.world.pages_in_doubt(),
             samples: metrics.samples,
             blocks: self.world.blocks() as u64,
@@ -144,15 +144,15 @@ impl Daemon {
     }
 
     fn cost(&self) -> Cost {
-        let meter = self.world.meter();
+        let cpu_budget = self.world.cpu_budget();
         Cost {
-            cpu_percent: meter.used() * 100.0,
-            cpu_seconds: meter.total().as_secs_f64(),
-            damon_seconds: meter.kernel().as_secs_f64(),
-            moving_seconds: meter.moving_so_far().as_secs_f64(),
-            polling_seconds: meter.polling_so_far().as_secs_f64(),
+            cpu_percent: cpu_budget.used() * 100.0,
+            cpu_seconds: cpu_budget.total().as_secs_f64(),
+            damon_seconds: cpu_budget.kernel().as_secs_f64(),
+            moving_seconds: cpu_budget.moving_so_far().as_secs_f64(),
+            polling_seconds: cpu_budget.polling_so_far().as_secs_f64(),
             budget_percent: self.start.config.cpu.budget_percent,
-            stretch: meter.stretch(),
+            throttle: cpu_budget.throttle(),
             rss_bytes: crate::system::resident_bytes(),
         }
     }
@@ -161,7 +161,7 @@ impl Daemon {
     fn read_pressure(&mut self) {
         self.pressure.clear();
         for index in 0..self.start.config.tenants.len() {
-            let groups = self.world.follower().groups(TenantId(index as u16));
+            let groups = self.world.tracker().groups(TenantId(index as u16));
             // The worst of several groups: that is where somebody waits.
             let mut some = |group: &tierwise_linux::cgroup::Group| {
                 group.pressure(&mut self.reader).ok().flatten().map(|pressure| pressure.some.avg10)
@@ -194,7 +194,7 @@ pub(super) fn decision(decision: &Decision, because: String, world: &LiveWorld) 
     let capacity = host.tiers.get(decision.tier.index()).map_or(Pages(u64::MAX), |t| t.capacity);
     DecisionView {
         at: decision.at.0 as f64 / 1e9,
-        tenant: world.follower().name(decision.tenant).into(),
+        tenant: world.tracker().name(decision.tenant).into(),
         tier: host.tiers.get(decision.tier.index()).map_or(String::new(), |t| t.name.clone()),
         floor_bytes: bytes(decision.share.floor),
         cap_bytes: (decision.share.cap < capacity).then(|| bytes(decision.share.cap)),

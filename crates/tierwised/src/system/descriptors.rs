@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_becomes_the_most_that_is_allowed() {
+    fn descriptor_limit_is_raised_to_maximum() {
         let most = raise_limit().unwrap();
         let now = getrlimit(Resource::Nofile);
         assert_eq!((now.current, now.maximum), (most, most));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_start_is_listed_and_tried_again() {
+    fn failed_feature_is_listed_and_retried() {
         let (unavailable, (said, heard)) = (Unavailable::default(), unbounded());
         let mut busy = 3;
         let attempt = move || {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_starts_ends_with_the_daemon() {
+    fn feature_that_never_starts_ends_with_daemon() {
         let unavailable = Unavailable::default();
         let attempt = || -> anyhow::Result<()> { bail!("the name is another's") };
         let feature = Optional::start("queue", &unavailable, attempt).unwrap();

@@ -17,12 +17,12 @@ pub const KEPT: [(Capability, &str); 3] = [
 /// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and `CAP_SYS_ADMIN` where
 /// `kernel.numa_balancing` is taken over and must be given back, or physical addresses are looked up.
 pub fn needed(config: &Config) -> CapsHashSet {
-    use crate::config::LookSource::{Auto, DamonPaddr, IdleBitmap, Perf};
+    use crate::config::MonitorSource::{Auto, DamonPaddr, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
-    if matches!(config.look.source, Auto | Perf) {
+    if matches!(config.monitor.source, Auto | Perf) {
         set.insert(Capability::CAP_PERFMON);
     }
-    let looks_up_frames = matches!(config.look.source, IdleBitmap | DamonPaddr);
+    let looks_up_frames = matches!(config.monitor.source, IdleBitmap | DamonPaddr);
     if config.kernel.numa_balancing.is_some() || looks_up_frames {
         set.insert(Capability::CAP_SYS_ADMIN);
     }
@@ -66,7 +66,7 @@ mod tests {
             names
         };
         assert_eq!(
-            names("[look]\nsource = \"damon\"\n"),
+            names("[monitor]\nsource = \"damon-vaddr\"\n"),
             ["CAP_DAC_READ_SEARCH", "CAP_SYS_NICE", "CAP_SYS_PTRACE"]
         );
         assert!(names("").contains(&"CAP_PERFMON".to_owned()));
@@ -74,8 +74,8 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_dropped_them_does_not_get_them_back() {
-        let config = Config::parse("t", "[look]\nsource = \"damon\"\n").unwrap();
+    fn thread_cannot_regain_dropped_privileges() {
+        let config = Config::parse("t", "[monitor]\nsource = \"damon-vaddr\"\n").unwrap();
         // Capabilities belong to the thread: the other tests keep theirs.
         std::thread::spawn(move || {
             drop_others(&config).unwrap();

@@ -25,7 +25,7 @@ pub fn start(
             if signal == SIGHUP {
                 reload(&requests, &wake);
             } else {
-                tracing::info!("told to stop");
+                tracing::info!("stopped by a signal");
                 stop.store(true, Ordering::Relaxed);
             }
             let _ = wake.try_send(());

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_the_requests_that_ycsb_makes_of_it() {
+    fn operation_makes_ycsbs_requests() {
         let counts = |letter| {
             let store = run_workload(letter);
             (store.reads, store.writes)
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_printable_and_differ_by_record_and_version() {
+    fn values_are_printable_and_distinct() {
         let first = value(1, 0, 1000);
         assert_eq!(first.len(), 1000);
         assert!(first.iter().all(|byte| (b' '..=b'~').contains(byte)));

@@ -10,7 +10,7 @@ use crate::units::Pages;
 
 /// What was seen of a tenant in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Seen {
+pub(super) struct AccessReport {
     /// Accesses that the fastest tier served.
     fast: u64,
     /// All accesses.
@@ -19,7 +19,7 @@ pub(super) struct Seen {
     p99: Option<Duration>,
 }
 
-impl Seen {
+impl AccessReport {
     /// Adds a reading.
     pub(super) fn add(&mut self, reading: &TenantReading) {
         self.fast += reading.misses.first().copied().unwrap_or(0);
@@ -36,7 +36,7 @@ pub(super) struct Critical {
     /// The partition; `None` until its first requests were answered.
     partition: Option<Pages>,
     /// Most accesses a second seen in an interval.
-    most: f64,
+    limit: f64,
     state: AgentState,
     action: f64,
     /// The state was acted on, and nothing is known yet of what came of it.
@@ -47,7 +47,7 @@ impl Critical {
     /// A tenant of which nothing was seen.
     pub(super) fn new(agent: Option<Box<dyn Agent>>, slo: Duration) -> Self {
         let state = AgentState::default();
-        Self { agent, slo, partition: None, most: 0.0, state, action: 0.0, pending: false }
+        Self { agent, slo, partition: None, limit: 0.0, state, action: 0.0, pending: false }
     }
 
     /// Whether its agent acts already.
@@ -59,14 +59,14 @@ impl Critical {
     /// pages up or down.
     pub(super) fn act(
         &mut self,
-        seen: &Seen,
+        seen: &AccessReport,
         elapsed: Duration,
         held: Pages,
         resident: Pages,
         largest: Pages,
     ) {
         let before = self.state;
-        self.look(seen, elapsed, held, resident);
+        self.update(seen, elapsed, held, resident);
         let Some(agent) = &mut self.agent else { return };
         if let Some(p99) = seen.p99.filter(|_| self.pending) {
             let reward = reward(p99, self.slo, self.state.usage_ratio);
@@ -89,15 +89,15 @@ impl Critical {
         self.partition = Some(Pages((partition + step).max(0.0).round() as u64));
     }
 
-    fn look(&mut self, seen: &Seen, elapsed: Duration, held: Pages, resident: Pages) {
+    fn update(&mut self, seen: &AccessReport, elapsed: Duration, held: Pages, resident: Pages) {
         let rate = seen.all as f64 / elapsed.as_secs_f64().max(1e-9);
-        self.most = self.most.max(rate);
+        self.limit = self.limit.max(rate);
         let of = |part: f64, whole: f64, empty: f64| if whole > 0.0 { part / whole } else { empty };
         self.state = AgentState {
             usage_ratio: of(held.0 as f64, resident.0 as f64, 0.0),
             // Nothing was served slowly.
             access_ratio: of(seen.fast as f64, seen.all as f64, 1.0),
-            load: of(rate, self.most, 0.0),
+            load: of(rate, self.limit, 0.0),
         };
     }
 
@@ -110,8 +110,8 @@ impl Critical {
         floor: Pages,
         cap: Pages,
     ) -> (Pages, Rule) {
-        let most = resident.max(floor).min(cap);
-        let pages = self.partition.unwrap_or(held).clamp(floor, most);
+        let limit = resident.max(floor).min(cap);
+        let pages = self.partition.unwrap_or(held).clamp(floor, limit);
         if self.partition.is_some() {
             self.partition = Some(pages);
         }

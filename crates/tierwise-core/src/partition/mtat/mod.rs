@@ -56,7 +56,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use best_effort::BestEffort;
-use critical::{Critical, Seen};
+use critical::{AccessReport, Critical};
 
 use super::floors::{Default as DefaultFloor, Floors};
 use crate::config::{ConfigError, Section};
@@ -116,7 +116,7 @@ pub struct Mtat {
     seed: u64,
     floors: Floors,
     /// What was seen of each tenant since the last action.
-    seen: Vec<Seen>,
+    seen: Vec<AccessReport>,
     /// By tenant; `None` for best-effort ones.
     critical: Vec<Option<Critical>>,
     best_effort: BestEffort,
@@ -209,7 +209,7 @@ impl Mtat {
         }
         if due {
             self.acted = now;
-            self.seen.fill(Seen::default());
+            self.seen.fill(AccessReport::default());
         }
     }
 
@@ -271,7 +271,7 @@ impl Partitioner for Mtat {
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, _: &PageTable) {
         if self.seen.len() < obs.tenants.len() {
-            self.seen.resize(obs.tenants.len(), Seen::default());
+            self.seen.resize(obs.tenants.len(), AccessReport::default());
         }
         self.seen.iter_mut().zip(&obs.tenants).for_each(|(seen, reading)| seen.add(reading));
     }

@@ -99,7 +99,7 @@ const SLOW: &str = "bandwidth_mbps = 1\naction_interval_ms = 41";
 
 /// Equation 1 by hand: 1 MB/s for 41 ms, half of it, is 20.5 kB, five pages of 4 KiB.
 #[test]
-fn an_agent_moves_its_partition_by_at_most_equation_1() {
+fn agent_step_is_bounded_by_equation_1() {
     let scripted = Scripted::default();
     let mut made = Made::new(scripted.clone(), vec![critical(), TenantSpec::new("be")], SLOW);
     assert_eq!(made.mtat.largest, Pages(5));
@@ -119,7 +119,7 @@ fn an_agent_moves_its_partition_by_at_most_equation_1() {
 
 /// Equation 2 by hand, and algorithm 1's order: the reward of an action comes with the next state.
 #[test]
-fn an_agent_learns_what_its_last_action_was_worth() {
+fn agent_learns_its_last_actions_reward() {
     let scripted = Scripted::default();
     let mut made = Made::new(scripted.clone(), vec![critical()], SLOW);
     let ms = Duration::from_millis;
@@ -145,7 +145,7 @@ fn an_agent_learns_what_its_last_action_was_worth() {
 
 /// 100 pages less 6 are divided evenly, 47 each; a step is an eighth of a part, 2 pages.
 #[test]
-fn profiled_tenants_are_annealed_from_an_even_split_and_keep_their_proportions() {
+fn profiled_tenants_anneal_from_an_even_split() {
     let profile = Profile::new(vec![(Bytes(0), 50.0), (Bytes(94 * 4096), 100.0)]).unwrap();
     let profiled = TenantSpec { profile: Some(profile), ..TenantSpec::new("be") };
     let specs = vec![critical(), profiled.clone(), profiled];
@@ -166,7 +166,7 @@ fn profiled_tenants_are_annealed_from_an_even_split_and_keep_their_proportions()
 }
 
 #[test]
-fn best_effort_tenants_compete_if_the_recipe_says_so() {
+fn recipe_may_let_best_effort_compete() {
     let specs = vec![critical(), TenantSpec::new("be")];
     let mut made = Made::new(Null, specs, "best_effort = \"free\"");
     made.reads(0, 30, 30).p99 = Some(Duration::from_millis(1));
@@ -175,7 +175,7 @@ fn best_effort_tenants_compete_if_the_recipe_says_so() {
 }
 
 #[test]
-fn a_model_that_cannot_be_read_is_refused() {
+fn unreadable_model_is_refused() {
     let learning: Arc<dyn Learning> = Arc::new(Scripted::default());
     let topology = crate::baseline::testing::topology(2);
     let ctx = BuildContext { learning: Some(&learning), ..BuildContext::new(&topology, 1) };
@@ -241,7 +241,7 @@ impl Learning for Erratic {
 
 proptest! {
     #[test]
-    fn shares_fit_floors_hold_and_more_weight_never_gets_less(
+    fn shares_fit_and_follow_floors_and_weights(
         tenants in prop::collection::vec(tenant(), 1..9),
         turns in 1u64..6,
     ) {

@@ -10,7 +10,7 @@ use crate::stage::Share;
 use crate::topology::{Tier, Topology, Watermarks};
 use crate::units::{Bandwidth, Bytes, Pages, Timestamp};
 
-const TICK: Tick = Tick { now: Timestamp(0), looked: false, partitioned: true };
+const TICK: Tick = Tick { now: Timestamp(0), updated: false, partitioned: true };
 
 /// Two tenants of eight pages each. Of the first, pages 0 and 1 are dedicated and the others lie two and two in colours 0,
 /// 1 and 2; of the second pages 8 to 13 are dedicated and the others share colour 3.
@@ -85,7 +85,7 @@ fn promoted(moves: &[Move]) -> Vec<u32> {
 }
 
 #[test]
-fn the_pages_of_a_colour_go_together_and_nobodys_size_changes() {
+fn pages_of_a_colour_move_together() {
     let mut machine = machine();
     machine.should_hold(0, 5);
     machine.should_hold(1, 3);
@@ -101,7 +101,7 @@ fn the_pages_of_a_colour_go_together_and_nobodys_size_changes() {
 }
 
 #[test]
-fn a_lender_that_vanished_leaves_nothing_half_moved() {
+fn vanished_lender_leaves_no_half_move() {
     let mut machine = machine();
     machine.should_hold(0, 6);
     machine.should_hold(1, 2);
@@ -126,7 +126,7 @@ fn a_borrower_that_vanished_takes_nothing() {
 
 /// Pages 2 and 3 are hot, the dedicated page 0 is cold and 1 is not.
 #[test]
-fn hot_managed_pages_take_the_place_of_cold_dedicated_ones_of_the_same_tenant() {
+fn hot_managed_pages_replace_cold_dedicated_ones() {
     use crate::observe::{Observation, Region};
     let document = Document::parse("region.toml", "").unwrap();
     let mut regions = crate::estimate::RegionCounts::build(&document.root()).unwrap();

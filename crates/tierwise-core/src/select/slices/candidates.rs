@@ -6,7 +6,7 @@ use crate::units::{Hotness, PageId, Pages, TenantId, TierId};
 
 /// Every tenant that competes is asked for at least so many base pages, so that one that holds next to nothing
 /// is heard; a look at so few costs less than a move.
-const LEAST_ASKED: u64 = 32;
+const MIN_ASKED: u64 = 32;
 
 /// One whose pages are candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +25,8 @@ impl Member {
         Self { tenant: None, gives: Pages(u64::MAX), takes: Pages(u64::MAX) };
 
     /// A tenant within its own partition: it gives what it takes.
-    pub(super) const fn alone(tenant: TenantId, most: Pages) -> Self {
-        Self { tenant: Some(tenant), gives: most, takes: most }
+    pub(super) const fn alone(tenant: TenantId, limit: Pages) -> Self {
+        Self { tenant: Some(tenant), gives: limit, takes: limit }
     }
 }
 
@@ -42,42 +42,42 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// Finds up to about `most` base pages of a tier that can leave it.
+    /// Finds up to about `limit` base pages of a tier that can leave it.
     pub(super) fn find_cold(
         &mut self,
         members: &[Member],
         tier: TierId,
-        most: Pages,
+        limit: Pages,
         turn: &mut Turn<'_, '_>,
     ) {
         self.cold.clear();
         let all = members.iter().map(|m| u128::from(m.gives.0)).sum();
         for member in members {
-            let most = part(member.gives, all, most, members.len());
+            let limit = part(member.gives, all, limit, members.len());
             let scope = Scope { tier, tenant: member.tenant };
-            turn.estimator.coldest(scope, most, turn.ctx.pages, &mut self.cold);
+            turn.estimator.coldest(scope, limit, turn.ctx.pages, &mut self.cold);
         }
         if members.len() > 1 {
             self.cold.sort_unstable_by_key(|&page| (turn.hotness(page), page));
         }
     }
 
-    /// Finds up to about `most` base pages of tiers slower than `upper` that deserve it, from the nearest first.
+    /// Finds up to about `limit` base pages of tiers slower than `upper` that deserve it, from the nearest first.
     pub(super) fn find_hot(
         &mut self,
         members: &[Member],
         upper: TierId,
-        most: Pages,
+        limit: Pages,
         turn: &mut Turn<'_, '_>,
     ) {
         self.hot.clear();
         let all = members.iter().map(|m| u128::from(m.takes.0)).sum();
         for member in members {
-            let mut most = part(member.takes, all, most, members.len());
+            let mut limit = part(member.takes, all, limit, members.len());
             for tier in turn.ctx.topology.ids().filter(|&tier| tier > upper) {
                 let (from, scope) = (self.hot.len(), Scope { tier, tenant: member.tenant });
-                turn.estimator.promotable(scope, most, turn.ctx.pages, &mut self.hot);
-                most = most.saturating_sub(turn.frames(&self.hot[from..]));
+                turn.estimator.promotable(scope, limit, turn.ctx.pages, &mut self.hot);
+                limit = limit.saturating_sub(turn.frames(&self.hot[from..]));
             }
         }
         if members.len() > 1 {
@@ -99,15 +99,15 @@ impl Candidates {
         self.hot.sort_unstable_by_key(|&page| (std::cmp::Reverse(turn.hotness(page)), page));
     }
 
-    /// Adds up to `most` base pages of a tenant's that no look has found accessed, from the nearest slower tier
+    /// Adds up to `limit` base pages of a tenant's that no look has found accessed, from the nearest slower tier
     /// first: a share is filled, hot or not.
-    pub(super) fn fill(&mut self, tenant: TenantId, mut most: Pages, turn: &mut Turn<'_, '_>) {
+    pub(super) fn fill(&mut self, tenant: TenantId, mut limit: Pages, turn: &mut Turn<'_, '_>) {
         for tier in turn.ctx.topology.ids().skip(1) {
             let (from, scope) = (self.hot.len(), Scope { tier, tenant: Some(tenant) });
-            if most > Pages(0) {
-                turn.estimator.coldest(scope, most, turn.ctx.pages, &mut self.hot);
+            if limit > Pages(0) {
+                turn.estimator.coldest(scope, limit, turn.ctx.pages, &mut self.hot);
             }
-            most = most.saturating_sub(turn.frames(&self.hot[from..]));
+            limit = limit.saturating_sub(turn.frames(&self.hot[from..]));
         }
     }
 
@@ -133,10 +133,10 @@ impl Candidates {
 }
 
 /// What one of several is asked for: twice its part, as the others' may not be worth taking.
-fn part(of: Pages, all: u128, most: Pages, members: usize) -> Pages {
+fn part(of: Pages, all: u128, limit: Pages, members: usize) -> Pages {
     if members <= 1 {
-        return of.min(most);
+        return of.min(limit);
     }
-    let part = 2 * u128::from(most.0) * u128::from(of.0) / all.max(1);
-    Pages(LEAST_ASKED.saturating_add(part as u64)).min(of)
+    let part = 2 * u128::from(limit.0) * u128::from(of.0) / all.max(1);
+    Pages(MIN_ASKED.saturating_add(part as u64)).min(of)
 }

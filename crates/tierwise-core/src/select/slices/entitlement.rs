@@ -25,14 +25,14 @@ pub(super) struct Entitlement {
 impl Entitlement {
     /// Of a tenant that holds so much, and so much in slower tiers.
     pub(super) fn of(share: &Share, held: Pages, slower: Pages) -> Self {
-        let most = share.cap.max(share.floor);
-        let within = held.min(most);
+        let limit = share.cap.max(share.floor);
+        let within = held.min(limit);
         let above_floor = within.saturating_sub(share.floor);
         let competes = !share.is_partition();
         let only = |applies: bool, pages: Pages| if applies { pages } else { Pages(0) };
         Self {
             lacks: share.floor.saturating_sub(held).min(slower),
-            above_cap: held.saturating_sub(most),
+            above_cap: held.saturating_sub(limit),
             beyond: only(!competes, above_floor),
             gives: only(competes, above_floor),
             takes: only(competes, share.cap.saturating_sub(within.max(share.floor)).min(slower)),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_is_shared_out_in_proportion() {
+    fn demand_is_shared_in_proportion() {
         let shared_out = |mut beyond: [u64; 3], wanted| {
             share_out(&mut beyond, wanted);
             beyond

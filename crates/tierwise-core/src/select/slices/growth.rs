@@ -8,7 +8,7 @@ use crate::units::{Pages, Timestamp};
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The longest: somebody who frees memory is found within a minute.
-const LONGEST: Duration = Duration::from_secs(64);
+const MAX_LEN: Duration = Duration::from_secs(64);
 
 /// A tier that is short so many slices after a growth is short because of it.
 const CAUSED: u32 = 2;
@@ -23,7 +23,7 @@ pub(super) struct Growth {
 
 impl Growth {
     /// A slice begins. Growth that nothing followed on was right.
-    pub(super) fn began(&mut self, now: Timestamp, slice: Duration) {
+    pub(super) fn started(&mut self, now: Timestamp, slice: Duration) {
         if self.grew.is_some_and(|grew| now.since(grew) > slice * CAUSED) {
             (self.grew, self.wait) = (None, Duration::ZERO);
         }
@@ -44,7 +44,7 @@ impl Growth {
     /// The tier was short and was relieved.
     pub(super) fn relieved(&mut self, now: Timestamp, slice: Duration) {
         if self.grew.take().is_some_and(|grew| now.since(grew) <= slice * CAUSED) {
-            self.wait = (self.wait * 2).clamp(SHORTEST, LONGEST);
+            self.wait = (self.wait * 2).clamp(SHORTEST, MAX_LEN);
             self.resumes = now + self.wait;
         }
     }
@@ -61,12 +61,12 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_is_relieved_at_once_waits_twice_as_long_each_time() {
+    fn relieved_growth_waits_twice_as_long() {
         let mut growth = Growth::default();
         growth.relieved(at(0), SLICE);
         assert!(!growth.waits(at(0)), "nobody grew");
         for (now, wait) in [(100, 1000), (1200, 2000), (3300, 4000)] {
-            growth.began(at(now), SLICE);
+            growth.started(at(now), SLICE);
             growth.grew(at(now), Pages(4));
             growth.relieved(at(now + 100), SLICE);
             assert!(growth.waits(at(now + 99 + wait)));
@@ -74,7 +74,7 @@ mod tests {
         }
         // Growth that is left alone begins anew.
         growth.grew(at(8000), Pages(4));
-        growth.began(at(8300), SLICE);
+        growth.started(at(8300), SLICE);
         growth.grew(at(8300), Pages(4));
         growth.relieved(at(8400), SLICE);
         assert!(!growth.waits(at(9400)));

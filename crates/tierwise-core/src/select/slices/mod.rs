@@ -72,7 +72,7 @@ const FIRST_BATCH: Pages = Pages(8);
 pub struct Slices {
     length: Duration,
     slice: Ticker,
-    most: Pages,
+    limit: Pages,
     /// Whether the shares of best-effort tenants are filled with pages that were not accessed.
     fills_all: bool,
     pressure: Pressure,
@@ -98,11 +98,11 @@ impl Slices {
         let topology = build.topology;
         let source = topology.slower(TierId::FASTEST).unwrap_or(TierId::FASTEST);
         let bound = largest_step(topology.tier(source).bandwidth, length, topology.page_size);
-        let most = section.whole_or("p_max", bound.0.max(1), 1..=u64::MAX)?;
+        let limit = section.whole_or("p_max", bound.0.max(1), 1..=u64::MAX)?;
         Ok(Self {
             length,
             slice: Ticker::new(Some(length)),
-            most: Pages(most),
+            limit: Pages(limit),
             fills_all: section.choice_or("fill", true, &FILLS)?,
             pressure: Pressure::default(),
             books: Books::default(),
@@ -208,7 +208,7 @@ impl Slices {
     /// Promotes what the slice adds, latency-critical tenants first. Returns how much.
     fn take(&mut self, now: Timestamp, turn: &mut Turn<'_, '_>) -> Pages {
         let mut taken = Pages(0);
-        self.growth.began(now, self.length);
+        self.growth.started(now, self.length);
         for critical in [true, false] {
             for i in 0..self.changes.len() {
                 let change = self.changes[i];
@@ -293,9 +293,9 @@ impl Slices {
         let rate = turn.shares.of(tenant, TierId::FASTEST).promotion;
         let pace = self.pace[tenant.index()].0 as f64;
         // Rounded up: promotion is slowed down, never stopped.
-        let most = if rate < 1.0 { left.min(Pages((pace * rate).ceil() as u64)) } else { left };
+        let limit = if rate < 1.0 { left.min(Pages((pace * rate).ceil() as u64)) } else { left };
         let member = [Member::alone(tenant, Pages(u64::MAX))];
-        let moved = self.exchange(&member, TierId::FASTEST, most, turn);
+        let moved = self.exchange(&member, TierId::FASTEST, limit, turn);
         if rate >= 1.0 {
             let remembered = (pace * PACE_MEMORY) as u64;
             self.pace[tenant.index()] = moved.max(Pages(remembered));
@@ -313,25 +313,25 @@ impl Slices {
         moved + self.exchange(&anybody, upper, left.saturating_sub(moved), turn)
     }
 
-    /// Exchanges pages of these members until none below a tier is in a higher bin than one in it, or `most` base
+    /// Exchanges pages of these members until none below a tier is in a higher bin than one in it, or `limit` base
     /// pages are promoted. Returns how many were.
     fn exchange(
         &mut self,
         members: &[Member],
         upper: TierId,
-        most: Pages,
+        limit: Pages,
         turn: &mut Turn<'_, '_>,
     ) -> Pages {
         let (mut moved, mut batch) = (Pages(0), FIRST_BATCH);
-        while moved < most {
-            let asked = batch.min(most - moved);
+        while moved < limit {
+            let asked = batch.min(limit - moved);
             self.found.find_hot(members, upper, asked, turn);
             let incoming = turn.frames(&self.found.hot);
             if incoming == Pages(0) {
                 break;
             }
             self.found.find_cold(members, upper, incoming, turn);
-            let (exchanged, all) = self.pair(upper, most - moved, turn);
+            let (exchanged, all) = self.pair(upper, limit - moved, turn);
             moved += exchanged;
             if !all {
                 break;
@@ -343,7 +343,7 @@ impl Slices {
 
     /// Pairs the candidates, hottest with coldest. Returns the base pages promoted, and whether every
     /// candidate was.
-    fn pair(&mut self, upper: TierId, most: Pages, turn: &mut Turn<'_, '_>) -> (Pages, bool) {
+    fn pair(&mut self, upper: TierId, limit: Pages, turn: &mut Turn<'_, '_>) -> (Pages, bool) {
         let (mut moved, mut room, mut used) = (Pages(0), Pages(0), 0);
         for i in 0..self.found.hot.len() {
             let page = self.found.hot[i];
@@ -353,7 +353,7 @@ impl Slices {
                 self.found.reject(i);
                 return (moved, false);
             };
-            if moved + frames > most {
+            if moved + frames > limit {
                 return (moved, false);
             }
             if !self.may_swap(page, upper, frames, turn) {
@@ -433,9 +433,9 @@ impl Selector for Slices {
         }
         if due || tick.partitioned {
             self.survey(&turn);
-            plan_slice(&mut self.changes, self.most);
+            plan_slice(&mut self.changes, self.limit);
             let moved = self.give(&mut turn).max(self.take(tick.now, &mut turn));
-            self.refine(self.most.saturating_sub(moved), &mut turn);
+            self.refine(self.limit.saturating_sub(moved), &mut turn);
         }
         self.books = turn.books;
     }

@@ -22,7 +22,7 @@ impl Change {
     }
 }
 
-/// Sets every step of a slice of at most `most` base pages each way (MTAT, algorithm 3, lines 3 to 12).
+/// Sets every step of a slice of at most `limit` base pages each way (MTAT, algorithm 3, lines 3 to 12).
 ///
 /// Latency-critical tenants move first. What they gain beyond what others of them give, best-effort tenants
 /// that are to give do give, in proportion to what they have to; what they give, best-effort tenants that are
@@ -46,14 +46,14 @@ impl Change {
 /// plan_slice(&mut all, Pages(12));
 /// assert_eq!(steps(&all), [0, -9, -3, 12]);
 /// ```
-pub fn plan_slice(changes: &mut [Change], most: Pages) {
+pub fn plan_slice(changes: &mut [Change], limit: Pages) {
     changes.iter_mut().for_each(|change| change.step = 0);
-    let most = i64::try_from(most.0).unwrap_or(i64::MAX);
-    let taken = distribute(changes, true, true, most);
-    let given = distribute(changes, true, false, most);
+    let limit = i64::try_from(limit.0).unwrap_or(i64::MAX);
+    let taken = distribute(changes, true, true, limit);
+    let given = distribute(changes, true, false, limit);
     if taken == 0 && given == 0 {
-        distribute(changes, false, true, most);
-        distribute(changes, false, false, most);
+        distribute(changes, false, true, limit);
+        distribute(changes, false, false, limit);
     } else if taken > given {
         distribute(changes, false, false, taken - given);
     } else {
@@ -61,14 +61,14 @@ pub fn plan_slice(changes: &mut [Change], most: Pages) {
     }
 }
 
-/// Distributes up to `most` pages over the tenants of a class that take, or that give, in proportion to
+/// Distributes up to `limit` pages over the tenants of a class that take, or that give, in proportion to
 /// their deltas. Returns how many there were to distribute. The parts are differences of a rounded running
 /// sum, so that they add up exactly and none is above its delta.
-fn distribute(changes: &mut [Change], critical: bool, taking: bool, most: i64) -> i64 {
+fn distribute(changes: &mut [Change], critical: bool, taking: bool, limit: i64) -> i64 {
     let concerned = |c: &Change| c.critical == critical && c.delta != 0 && (c.delta > 0) == taking;
     let delta = |c: &Change| i128::from(c.delta.unsigned_abs());
     let all: i128 = changes.iter().filter(|c| concerned(c)).map(delta).sum();
-    let total = all.min(i128::from(most));
+    let total = all.min(i128::from(limit));
     let (mut sum, mut before) = (0, 0);
     for change in changes.iter_mut().filter(|c| concerned(c)) {
         sum += delta(change);
@@ -86,22 +86,22 @@ mod tests {
 
     use super::*;
 
-    fn steps(deltas: &[(bool, i64)], most: u64) -> Vec<i64> {
+    fn steps(deltas: &[(bool, i64)], limit: u64) -> Vec<i64> {
         let change = |&(critical, delta): &(bool, i64)| Change::new(None, critical, delta);
         let mut changes: Vec<Change> = deltas.iter().map(change).collect();
-        plan_slice(&mut changes, Pages(most));
+        plan_slice(&mut changes, Pages(limit));
         changes.iter().map(|c| c.step).collect()
     }
 
     #[test]
-    fn a_shrinking_latency_critical_tenant_gives_to_those_that_take() {
+    fn shrinking_critical_tenant_gives_to_takers() {
         let deltas = [(true, -50), (false, 30), (false, 20), (false, -10)];
         assert_eq!(steps(&deltas, 10), [-10, 6, 4, 0]);
         assert_eq!(steps(&deltas, 80), [-50, 30, 20, 0]);
     }
 
     #[test]
-    fn several_latency_critical_tenants_share_the_slice_and_what_they_exchange_stays_among_them() {
+    fn critical_tenants_share_slice_among_themselves() {
         let deltas = [(true, 60), (true, 20), (true, -16), (false, -64)];
         // 40 to take, 3 to 1; 16 come from the third, and 24 from the best-effort tenant.
         assert_eq!(steps(&deltas, 40), [30, 10, -16, -24]);
@@ -128,13 +128,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_step_is_beyond_its_delta_or_the_slice(
+        fn steps_stay_within_delta_and_slice(
             deltas in prop::collection::vec((any::<bool>(), -1000i64..1000), 0..12),
-            most in 0u64..500,
+            limit in 0u64..500,
         ) {
-            let steps = steps(&deltas, most);
+            let steps = steps(&deltas, limit);
             let sum = |up: bool| -> i64 { steps.iter().filter(|&&s| (s > 0) == up).sum() };
-            prop_assert!(sum(true) <= most as i64 && -sum(false) <= most as i64);
+            prop_assert!(sum(true) <= limit as i64 && -sum(false) <= limit as i64);
             for (&(_, delta), &step) in deltas.iter().zip(&steps) {
                 prop_assert!(step.abs() <= delta.abs() && step * delta >= 0);
             }

@@ -87,10 +87,10 @@ impl Enforced {
         self.estimator.on_observation(now, &machine.seen, &mut machine.pages);
         machine.seen.clear();
         let mut plan = MigrationPlan::default();
-        let tick = Tick { now, looked: false, partitioned: false };
+        let tick = Tick { now, updated: false, partitioned: false };
         let estimator = &mut self.estimator;
         self.selector.select(tick, &mut machine.context(), estimator, &self.shares, &mut plan);
-        let outcomes = machine.carry_out(&plan);
+        let outcomes = machine.execute(&plan);
         self.estimator.on_outcomes(now, &outcomes, &mut machine.pages);
         self.read_tenants();
         plan.moves.iter().map(|m| (m.page.0, m.to.0, m.cause)).collect()
@@ -100,10 +100,10 @@ impl Enforced {
 /// Tenant 0 holds 10 pages and is to have 40, tenants 1 and 2 hold 50 and 30 and are to have 30 and 20: in
 /// slices of 12 pages, tenant 0 gains 12, which the others give 2 to 1.
 #[test]
-fn the_latency_critical_tenant_moves_first_and_the_others_give_in_proportion() {
+fn critical_tenant_moves_first_others_give_proportionally() {
     let mut enforced = Enforced::new(3, "p_max = 12");
-    enforced.machine.born_of(0, 0..10, 0).born_of(0, 10..60, 1);
-    enforced.machine.born_of(1, 100..150, 0).born_of(2, 200..230, 0);
+    enforced.machine.allocated_by(0, 0..10, 0).allocated_by(0, 10..60, 1);
+    enforced.machine.allocated_by(1, 100..150, 0).allocated_by(2, 200..230, 0);
     enforced.nothing_is_free();
     enforced.partition(&[40, 30, 20]);
     enforced.sample(30..40, 2);
@@ -112,9 +112,9 @@ fn the_latency_critical_tenant_moves_first_and_the_others_give_in_proportion() {
     let grown: Vec<u32> = moves.iter().filter(|m| m.2 == Cause::Grow).map(|m| m.0).collect();
     assert_eq!(grown[..10].iter().filter(|p| (30..40).contains(*p)).count(), 10, "sampled first");
     assert_eq!(enforced.held(), [22, 42, 26]);
-    let gone = |m: &&(u32, u8, Cause)| m.2 == Cause::Shrink && m.0 < 200;
-    let gone: Vec<u32> = moves.iter().filter(gone).map(|m| m.0).collect();
-    assert_eq!(gone[..5], [145, 146, 147, 148, 149], "never sampled: the lowest bin");
+    let freed = |m: &&(u32, u8, Cause)| m.2 == Cause::Shrink && m.0 < 200;
+    let freed: Vec<u32> = moves.iter().filter(freed).map(|m| m.0).collect();
+    assert_eq!(freed[..5], [145, 146, 147, 148, 149], "never sampled: the lowest bin");
     enforced.slice();
     assert_eq!(enforced.held(), [34, 34, 22]);
     enforced.slice();
@@ -123,10 +123,10 @@ fn the_latency_critical_tenant_moves_first_and_the_others_give_in_proportion() {
 }
 
 #[test]
-fn best_effort_tenants_exchange_when_no_latency_critical_one_moves() {
+fn best_effort_exchanges_when_critical_rests() {
     let mut enforced = Enforced::new(3, "p_max = 5");
-    enforced.machine.born_of(0, 0..10, 0).born_of(1, 100..140, 0);
-    enforced.machine.born_of(2, 200..210, 0).born_of(2, 210..240, 1);
+    enforced.machine.allocated_by(0, 0..10, 0).allocated_by(1, 100..140, 0);
+    enforced.machine.allocated_by(2, 200..210, 0).allocated_by(2, 210..240, 1);
     enforced.nothing_is_free();
     enforced.partition(&[10, 30, 20]);
     enforced.slice();
@@ -136,10 +136,10 @@ fn best_effort_tenants_exchange_when_no_latency_critical_one_moves() {
 }
 
 #[test]
-fn between_partitions_hotter_pages_change_places_within_their_own_tenant() {
+fn hotter_pages_swap_within_their_tenant() {
     let mut enforced = Enforced::new(2, "");
-    enforced.machine.born_of(0, 0..10, 0).born_of(0, 10..30, 1);
-    enforced.machine.born_of(1, 100..150, 0).born_of(1, 150..160, 1);
+    enforced.machine.allocated_by(0, 0..10, 0).allocated_by(0, 10..30, 1);
+    enforced.machine.allocated_by(1, 100..150, 0).allocated_by(1, 150..160, 1);
     enforced.partition(&[10, 50]);
     enforced.sample(0..5, 4);
     enforced.sample(5..10, 1);
@@ -166,9 +166,9 @@ fn between_partitions_hotter_pages_change_places_within_their_own_tenant() {
 
 /// Ten new pages are hot in every slice, and those of the slice before are cold again.
 #[test]
-fn a_tenant_whose_promotion_is_slowed_down_exchanges_as_much_less() {
+fn slowed_promotion_slows_exchange_equally() {
     let mut enforced = Enforced::new(1, "");
-    enforced.machine.born_of(0, 0..20, 0).born_of(0, 20..100, 1);
+    enforced.machine.allocated_by(0, 0..20, 0).allocated_by(0, 20..100, 1);
     enforced.partition(&[20]);
     let exchanged = |enforced: &mut Enforced, from: u32| {
         enforced.sample(from..from + 10, 1 << (from / 10));
@@ -184,9 +184,13 @@ fn a_tenant_whose_promotion_is_slowed_down_exchanges_as_much_less() {
 }
 
 #[test]
-fn below_the_fastest_tier_pages_change_places_too() {
+fn slower_tiers_exchange_pages_too() {
     let mut enforced = Enforced::on(3, 1, "");
-    enforced.machine.born_of(0, 0..10, 0).born_of(0, 10..20, 1).born_of(0, 20..30, 2);
+    enforced.machine.allocated_by(0, 0..10, 0).allocated_by(0, 10..20, 1).allocated_by(
+        0,
+        20..30,
+        2,
+    );
     enforced.partition(&[10]);
     enforced.sample(0..10, 8);
     enforced.sample(20..25, 2);
@@ -200,10 +204,10 @@ fn below_the_fastest_tier_pages_change_places_too() {
 
 /// Tenants 1 and 2 compete for what tenant 0's partition leaves, and keep 6 pages (the high watermark) free.
 #[test]
-fn tenants_without_a_partition_compete_by_hotness_for_what_is_left() {
+fn unpartitioned_tenants_compete_by_hotness() {
     let mut enforced = Enforced::new(3, "");
-    enforced.machine.born_of(0, 0..20, 0).born_of(0, 20..40, 1);
-    enforced.machine.born_of(1, 100..160, 0).born_of(2, 200..280, 1);
+    enforced.machine.allocated_by(0, 0..20, 0).allocated_by(0, 20..40, 1);
+    enforced.machine.allocated_by(1, 100..160, 0).allocated_by(2, 200..280, 1);
     enforced.share(0, Share::partition(Pages(30)));
     enforced.share(1, Share::FREE);
     enforced.share(2, Share::FREE);
@@ -216,9 +220,9 @@ fn tenants_without_a_partition_compete_by_hotness_for_what_is_left() {
 }
 
 #[test]
-fn without_shares_the_hottest_pages_of_all_are_fast() {
+fn without_shares_hottest_pages_are_fast() {
     let mut enforced = Enforced::new(1, "");
-    enforced.machine.born_of(0, 0..94, 0).born_of(0, 100..180, 1);
+    enforced.machine.allocated_by(0, 0..94, 0).allocated_by(0, 100..180, 1);
     enforced.sample(150..170, 3);
     (0..5).for_each(|_| drop(enforced.slice()));
     let fast = |page: u32| enforced.machine.pages.tier(PageId(page)) == Some(TierId(0));
@@ -227,9 +231,9 @@ fn without_shares_the_hottest_pages_of_all_are_fast() {
 }
 
 #[test]
-fn a_tier_that_is_short_is_relieved_between_slices_by_who_holds_more_than_its_share() {
+fn short_tier_is_relieved_between_slices() {
     let mut enforced = Enforced::new(2, "");
-    enforced.machine.born_of(0, 0..40, 0).born_of(1, 100..157, 0);
+    enforced.machine.allocated_by(0, 0..40, 0).allocated_by(1, 100..157, 0);
     enforced.partition(&[40, 50]);
     // Three are free, the low watermark is four and the high one six.
     let moves = enforced.at(1);
@@ -239,9 +243,9 @@ fn a_tier_that_is_short_is_relieved_between_slices_by_who_holds_more_than_its_sh
 
 /// A live machine's shares may promise what somebody else has taken by now. 100 pages, of which four are to stay free.
 #[test]
-fn shares_that_promise_too_much_do_not_grow_and_shrink_with_every_slice() {
+fn overcommitted_shares_stay_stable() {
     let mut enforced = Enforced::new(2, "");
-    enforced.machine.born_of(1, 0..90, 0).born_of(1, 90..120, 1);
+    enforced.machine.allocated_by(1, 0..90, 0).allocated_by(1, 90..120, 1);
     enforced.partition(&[0, 99]);
     enforced.sample(0..120, 1);
     let moved: usize = (0..100).map(|_| enforced.slice().len()).sum();
@@ -250,18 +254,18 @@ fn shares_that_promise_too_much_do_not_grow_and_shrink_with_every_slice() {
 }
 
 #[test]
-fn a_slice_is_half_of_what_the_slower_tier_copies_in_it() {
+fn slice_is_half_the_slower_tiers_copying() {
     let enforced = Enforced::new(1, "slice_ms = 10");
     // 30 GB/s, 10 ms, half of it: 150 MB.
-    assert_eq!(enforced.selector.most, Pages(150_000_000 / 4096));
+    assert_eq!(enforced.selector.limit, Pages(150_000_000 / 4096));
     assert_eq!(enforced.selector.next_wake(), Some(Timestamp(10_000_000)));
 }
 
 /// A program grew from 30 pages to 60 since its partition was computed, and the other one has all that it has.
 #[test]
-fn what_is_free_is_not_taken_away_from_who_holds_more_than_its_partition() {
+fn free_memory_is_not_taken_from_holders() {
     let mut enforced = Enforced::new(2, "");
-    enforced.machine.born_of(0, 0..20, 0).born_of(1, 100..160, 0);
+    enforced.machine.allocated_by(0, 0..20, 0).allocated_by(1, 100..160, 0);
     enforced.partition(&[40, 30]);
     (0..5).for_each(|_| assert_eq!(enforced.slice(), []));
     assert_eq!(enforced.held(), [20, 60]);
@@ -269,10 +273,10 @@ fn what_is_free_is_not_taken_away_from_who_holds_more_than_its_partition() {
 
 /// 15 pages are free above the high watermark of six; 40 are lacking, so 25 go, in proportion to what is held too much.
 #[test]
-fn what_another_lacks_and_is_not_free_is_given_in_proportion() {
+fn lacking_tenants_take_surplus_in_proportion() {
     let mut enforced = Enforced::new(3, "");
-    enforced.machine.born_of(0, 0..60, 1);
-    enforced.machine.born_of(1, 100..149, 0).born_of(2, 200..230, 0);
+    enforced.machine.allocated_by(0, 0..60, 1);
+    enforced.machine.allocated_by(1, 100..149, 0).allocated_by(2, 200..230, 0);
     enforced.partition(&[40, 9, 20]);
     enforced.slice();
     assert_eq!(enforced.held(), [40, 29, 25]);
@@ -280,9 +284,9 @@ fn what_another_lacks_and_is_not_free_is_given_in_proportion() {
 }
 
 #[test]
-fn what_is_above_an_operators_cap_goes_whatever_is_free() {
+fn operators_cap_holds_with_free_memory() {
     let mut enforced = Enforced::new(1, "");
-    enforced.machine.born_of(0, 0..60, 0);
+    enforced.machine.allocated_by(0, 0..60, 0);
     enforced.share(0, Share { cap: Pages(50), ..Share::partition(Pages(30)) });
     enforced.slice();
     assert_eq!(enforced.held(), [50]);

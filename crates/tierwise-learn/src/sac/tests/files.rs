@@ -32,17 +32,17 @@ fn message(result: Result<Sac, SacError>) -> String {
 }
 
 #[test]
-fn a_loaded_learner_has_the_saved_weights_and_answers() {
+fn loaded_learner_keeps_weights_and_answers() {
     let (config, learner) = trained();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("sac.safetensors");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sac.safetensors");
     learner.save(&path).unwrap();
     let loaded = Sac::load(&path, &config, 5).unwrap();
     assert_eq!(loaded.to_bytes().unwrap(), learner.to_bytes().unwrap());
     assert_eq!(loaded.temperature().to_bits(), learner.temperature().to_bits());
     let state = [0.3, 0.5, 0.9];
     assert_eq!(loaded.act_mean(state).to_bits(), learner.act_mean(state).to_bits());
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing left beside it");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing left beside it");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn an_unknown_tensor_is_refused_by_name() {
 }
 
 #[test]
-fn numbers_that_are_not_finite_are_refused_by_place() {
+fn non_finite_numbers_are_refused_by_place() {
     let spoilt = Tensor::new(&[0.0_f32, f32::NAN], &Device::Cpu).unwrap();
     let said = message(with("actor.2.bias", Some(spoilt)));
     assert!(said.contains("`actor.2.bias` is NaN at place 1"), "{said}");
@@ -86,15 +86,15 @@ fn numbers_that_are_not_finite_are_refused_by_place() {
 
 #[test]
 fn numbers_of_another_type_are_refused() {
-    let doubles = Tensor::new(&[0.0_f64, 0.0], &Device::Cpu).unwrap();
-    let said = message(with("actor.2.bias", Some(doubles)));
+    let conflicts = Tensor::new(&[0.0_f64, 0.0], &Device::Cpu).unwrap();
+    let said = message(with("actor.2.bias", Some(conflicts)));
     assert!(said.contains("is F64 of shape [2]; expected: F32 of shape [2]"), "{said}");
 }
 
 #[test]
-fn a_file_that_is_none_is_refused_by_path() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("none");
+fn non_model_file_is_refused_by_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("none");
     let config = SacConfig::default();
     let said = message(Sac::load(&path, &config, 1));
     assert!(said.contains(&path.display().to_string()), "{said}");

@@ -12,7 +12,7 @@ fn numbers(tensor: &Tensor) -> Vec<f32> {
 }
 
 #[test]
-fn the_soft_bellman_target_is_the_hand_computed_one() {
+fn soft_bellman_target_matches_hand_computation() {
     let zeros = Tensor::zeros((2, 3), candle_core::DType::F32, &Device::Cpu).unwrap();
     let batch = Batch {
         states: zeros.clone(),
@@ -40,7 +40,7 @@ fn closed_formula(mean: f64, log_std: f64, noise: f64) -> (f64, f64) {
 }
 
 #[test]
-fn the_log_density_is_that_of_the_closed_formula() {
+fn log_density_matches_the_closed_formula() {
     let cases = [(0.0, 0.0, 0.0), (0.3, -1.0, 0.7), (-1.2, 0.5, -1.1), (2.0, -2.0, 1.5)];
     let of = |pick: fn(&(f64, f64, f64)) -> f64| {
         column(cases.iter().map(|case| pick(case) as f32).collect()).unwrap()
@@ -54,7 +54,7 @@ fn the_log_density_is_that_of_the_closed_formula() {
 }
 
 #[test]
-fn the_log_density_stays_finite_where_tanh_rounds_to_one() {
+fn log_density_stays_finite_near_one() {
     let (action, log_density) = sample(
         &column(vec![40.0]).unwrap(),
         &column(vec![0.0]).unwrap(),
@@ -68,7 +68,7 @@ fn the_log_density_stays_finite_where_tanh_rounds_to_one() {
 }
 
 #[test]
-fn the_gradient_of_the_log_density_is_the_difference_quotient() {
+fn log_density_gradient_matches_difference_quotient() {
     let at = |mean: f64| closed_formula(mean, -0.5, 0.8).1;
     let mean = candle_core::Var::from_tensor(&column(vec![0.4]).unwrap()).unwrap();
     let (_, log_density) =
@@ -81,7 +81,7 @@ fn the_gradient_of_the_log_density_is_the_difference_quotient() {
 }
 
 #[test]
-fn a_target_moves_its_part_of_the_way() {
+fn target_moves_by_its_soft_rate() {
     let constant = |number: f32| {
         let weight = Tensor::full(number, (1, 1), &Device::Cpu).unwrap();
         [(weight, Tensor::full(number, 1, &Device::Cpu).unwrap())]

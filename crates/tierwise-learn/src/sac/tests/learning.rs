@@ -18,7 +18,7 @@ fn quick() -> SacConfig {
 }
 
 #[test]
-fn reaches_nine_tenths_of_the_best_reward_on_loads_it_has_not_seen() {
+fn learner_reaches_ninety_percent_on_unseen_loads() {
     let mut learner = Sac::new(&quick(), 1).unwrap();
     let judge = |learner: &Sac| mean_reward(|control| learner.act_mean(control.state()));
     let untrained = judge(&learner);

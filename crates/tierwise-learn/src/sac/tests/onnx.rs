@@ -31,12 +31,12 @@ fn work_out(node: &Node, values: &HashMap<String, Vec<f32>>, all: &[Weights]) ->
 }
 
 #[test]
-fn the_exported_actor_answers_as_the_learner_does() {
+fn exported_actor_answers_like_the_learner() {
     let config = SacConfig { gradient_steps: 5, ..SacConfig::default() };
     let mut learner = Sac::new(&config, 2).unwrap();
     live(&mut learner, 200);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("actor.onnx");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("actor.onnx");
     learner.export_onnx(&path).unwrap();
     let model = Model::decode(std::fs::read(&path).unwrap().as_slice()).unwrap();
     let graph = model.graph.unwrap();

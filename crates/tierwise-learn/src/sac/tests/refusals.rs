@@ -33,7 +33,7 @@ fn spoilt(number: f32) -> Vec<Transition> {
 }
 
 #[test]
-fn transitions_with_numbers_that_are_not_finite_are_left_out_and_counted() {
+fn non_finite_transitions_are_dropped_and_counted() {
     let mut learner = Sac::new(&SacConfig::default(), 1).unwrap();
     let spoilt: Vec<Transition> = BAD.into_iter().flat_map(spoilt).collect();
     for &transition in &spoilt {
@@ -43,7 +43,7 @@ fn transitions_with_numbers_that_are_not_finite_are_left_out_and_counted() {
 }
 
 #[test]
-fn bad_transitions_between_good_ones_change_no_weight() {
+fn bad_transitions_change_no_weight() {
     let config = SacConfig { gradient_steps: 5, ..SacConfig::default() };
     let run = |spoil: bool| {
         let mut learner = Sac::new(&config, 1).unwrap();
@@ -60,7 +60,7 @@ fn bad_transitions_between_good_ones_change_no_weight() {
 }
 
 #[test]
-fn a_state_that_is_not_finite_is_answered_with_no_change() {
+fn non_finite_state_gets_zero_action() {
     let mut learner = Sac::new(&SacConfig::default(), 1).unwrap();
     for number in BAD {
         assert_eq!(learner.act([0.5, number, 0.5]), 0.0);
@@ -70,7 +70,7 @@ fn a_state_that_is_not_finite_is_answered_with_no_change() {
 }
 
 #[test]
-fn a_step_that_diverges_is_refused_and_keeps_every_weight() {
+fn diverging_step_is_refused_and_undone() {
     let config = SacConfig::default();
     let mut bytes = Sac::new(&config, 1).unwrap().to_bytes().unwrap();
     // A critic so large that the square of its error is beyond f32.
@@ -88,7 +88,7 @@ fn a_step_that_diverges_is_refused_and_keeps_every_weight() {
 }
 
 #[test]
-fn a_step_without_a_mini_batch_of_transitions_is_refused() {
+fn step_without_a_batch_is_refused() {
     let mut learner = Sac::new(&SacConfig::default(), 1).unwrap();
     live(&mut learner, 40);
     let error = learner.train_once().unwrap_err();
@@ -96,7 +96,7 @@ fn a_step_without_a_mini_batch_of_transitions_is_refused() {
 }
 
 #[test]
-fn trainings_come_after_the_warm_up_and_then_every_so_many_transitions() {
+fn training_starts_after_warm_up_then_periodically() {
     let config = SacConfig { gradient_steps: 1, ..SacConfig::default() };
     let mut learner = Sac::new(&config, 1).unwrap();
     let trained: Vec<usize> = (1..=220).filter(|_| learner.store(GOOD)).collect();
@@ -104,7 +104,7 @@ fn trainings_come_after_the_warm_up_and_then_every_so_many_transitions() {
 }
 
 #[test]
-fn the_buffer_keeps_the_newest_transitions_up_to_its_capacity() {
+fn buffer_keeps_the_newest_transitions() {
     let config = SacConfig { replay_capacity: 100, train_every: 1000, ..SacConfig::default() };
     let mut learner = Sac::new(&config, 1).unwrap();
     for _ in 0..250 {
@@ -115,7 +115,7 @@ fn the_buffer_keeps_the_newest_transitions_up_to_its_capacity() {
 }
 
 #[test]
-fn settings_out_of_range_are_refused_by_name() {
+fn settings_out_of_range_are_named() {
     let good = SacConfig::default();
     let bad = [
         ("state", SacConfig { state: 4, ..good.clone() }),

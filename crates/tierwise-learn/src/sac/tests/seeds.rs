@@ -16,7 +16,7 @@ fn lived(seed: u64) -> (Vec<u32>, Vec<u8>) {
 }
 
 #[test]
-fn equal_seeds_give_equal_actions_and_weights_bit_for_bit() {
+fn equal_seeds_give_identical_bits() {
     assert_eq!(lived(7), lived(7));
 }
 

@@ -19,12 +19,12 @@ fn named(name: &str) -> Qemu {
 }
 
 /// A process of this user that says that it is this guest.
-fn begin(roots: &Roots, pid: i32, uid: u32, name: &str) {
-    let folder = roots.proc.join(pid.to_string());
+fn start(roots: &Roots, pid: i32, uid: u32, name: &str) {
+    let directory = roots.proc.join(pid.to_string());
     let stat = format!("{pid} (qemu) S 1 1 1 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 900 0 0 0");
-    fixture::put(&folder.join("stat"), &stat);
-    fixture::put(&folder.join("status"), &format!("Name:\t\\nUid:\t0\nUid:\t{uid}\t0\t0\t0\n"));
-    fixture::put(&folder.join("cmdline"), &format!("qemu-system-x86_64\0-name\0guest={name}\0"));
+    fixture::put(&directory.join("stat"), &stat);
+    fixture::put(&directory.join("status"), &format!("Name:\t\\nUid:\t0\nUid:\t{uid}\t0\t0\t0\n"));
+    fixture::put(&directory.join("cmdline"), &format!("qemu-system-x86_64\0-name\0guest={name}\0"));
 }
 
 #[test]
@@ -33,13 +33,13 @@ fn guest_is_known_by_start_time() {
     let reader = &mut Reader::default();
     let before = find(&roots, &named("db-1"), reader).unwrap().unwrap();
     // The number is given out again, to another QEMU of the same name.
-    begin(&roots, 301, 64055, "db-1");
+    start(&roots, 301, 64055, "db-1");
     let after = find(&roots, &named("db-1"), reader).unwrap().unwrap();
     assert!(before.pid == after.pid && before != after, "{before:?} {after:?}");
 }
 
 #[test]
-fn by_name_as_libvirt_and_as_people_write_it() {
+fn guest_names_match_libvirt_and_plain_forms() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
     assert_eq!(found(&roots, &named("db-1")), Some(301));
     assert_eq!(found(&roots, &named("web-1")), Some(302));
@@ -51,13 +51,13 @@ fn by_name_as_libvirt_and_as_people_write_it() {
 }
 
 #[test]
-fn a_command_line_alone_is_not_believed_though_its_number_is_the_lowest() {
+fn command_line_alone_is_not_trusted() {
     let (dir, roots) = fixture::copy("hmat-two-tier");
     // A program of anybody's that says that it is QEMU, and a QEMU of anybody's.
-    begin(&roots, 7, 1001, "db-1");
+    start(&roots, 7, 1001, "db-1");
     fixture::put(&dir.path().join("sleep"), "");
     symlink(dir.path().join("sleep"), roots.proc.join("7/exe")).unwrap();
-    begin(&roots, 8, 1001, "db-1");
+    start(&roots, 8, 1001, "db-1");
     crate::qemu::process::install(dir.path(), &roots, &[8]);
     assert_eq!(found(&roots, &named("db-1")), Some(301));
     fs::remove_dir_all(roots.proc.join("301")).unwrap();
@@ -69,9 +69,9 @@ fn a_command_line_alone_is_not_believed_though_its_number_is_the_lowest() {
 }
 
 #[test]
-fn of_two_guests_with_one_name_neither_is_taken() {
+fn two_guests_of_one_name_are_refused() {
     let (dir, roots) = fixture::copy("hmat-two-tier");
-    begin(&roots, 9, 107, "db-1");
+    start(&roots, 9, 107, "db-1");
     crate::qemu::process::install(dir.path(), &roots, &[9]);
     assert_eq!(
         said(&roots, &named("db-1")),
@@ -81,13 +81,13 @@ fn of_two_guests_with_one_name_neither_is_taken() {
 }
 
 #[test]
-fn by_the_socket_that_the_process_listens_on() {
+fn guest_is_found_by_listening_socket() {
     let (dir, roots) = fixture::copy("hmat-two-tier");
     let path = dir.path().join("db.qmp");
     let guest = Qemu::Qmp(path.clone());
     assert_eq!(found(&roots, &guest), None);
     let own = i32::try_from(std::process::id()).unwrap();
-    begin(&roots, own, 1001, "any");
+    start(&roots, own, 1001, "any");
     crate::qemu::process::install(dir.path(), &roots, &[own]);
     let listener = UnixListener::bind(&path).unwrap();
     assert_eq!(found(&roots, &guest), Some(own));
@@ -104,7 +104,7 @@ fn by_the_socket_that_the_process_listens_on() {
 }
 
 #[test]
-fn a_line_that_somebody_wrote_into_the_kernels_list_of_sockets_names_nothing() {
+fn forged_socket_line_names_nothing() {
     let (dir, roots) = fixture::copy("hmat-two-tier");
     let path = dir.path().join("db.qmp");
     let line = "0000000000000000: 00000002 00000000 00010000 0001 01";
@@ -114,7 +114,7 @@ fn a_line_that_somebody_wrote_into_the_kernels_list_of_sockets_names_nothing() {
 }
 
 #[test]
-fn an_old_pidfile_does_not_name_a_stranger_and_nobody_elses_names_a_process() {
+fn stale_or_foreign_pidfile_names_no_guest() {
     let (dir, roots) = fixture::copy("hmat-two-tier");
     let path = dir.path().join("db.pid");
     let guest = Qemu::Pidfile(path.clone());
@@ -136,7 +136,7 @@ fn an_old_pidfile_does_not_name_a_stranger_and_nobody_elses_names_a_process() {
 }
 
 #[test]
-fn a_pidfile_that_is_a_pipe_is_not_waited_for() {
+fn pidfile_pipe_does_not_block() {
     let (dir, roots) = fixture::copy("hmat-two-tier");
     let path = dir.path().join("db.pid");
     let mode = rustix::fs::Mode::from_raw_mode(fs::Permissions::from_mode(0o600).mode());

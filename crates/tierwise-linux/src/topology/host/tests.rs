@@ -18,10 +18,10 @@ fn listed(tiers: &[(&str, &[u32])]) -> Override {
 }
 
 fn offline(roots: &Roots, online: &str, gone: u32) {
-    let folder = nodes::folder(roots);
-    fixture::put(&folder.join("online"), online);
-    fixture::put(&folder.join("has_memory"), online);
-    std::fs::remove_dir_all(folder.join(format!("node{gone}"))).unwrap();
+    let directory = nodes::directory(roots);
+    fixture::put(&directory.join("online"), online);
+    fixture::put(&directory.join("has_memory"), online);
+    std::fs::remove_dir_all(directory.join(format!("node{gone}"))).unwrap();
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn hmat_gives_two_tiers_with_their_figures() {
 }
 
 #[test]
-fn sockets_share_a_tier_and_what_is_not_known_is_said_to_be_assumed() {
+fn assumed_figures_are_marked_as_assumed() {
     let host = found("cxl-three-tier");
     assert_eq!(host.tiers[0].nodes, [0, 1]);
     assert_eq!(host.tiers[0].capacity, Pages(65_806_352 / 4 + 66_045_060 / 4));
@@ -57,7 +57,7 @@ fn sockets_share_a_tier_and_what_is_not_known_is_said_to_be_assumed() {
 }
 
 #[test]
-fn one_tier_and_one_node_are_told_apart() {
+fn one_tier_differs_from_one_node() {
     assert_eq!(found("one-node").verdict(), Verdict::OneNode { node: 0 });
     let Verdict::OneTier { found, lines } = found("flat-two-node").verdict() else { panic!() };
     assert!(found.contains("although node 1 has no processors"), "{found}");
@@ -65,7 +65,7 @@ fn one_tier_and_one_node_are_told_apart() {
 }
 
 #[test]
-fn the_operators_list_makes_tiers_of_a_flat_machine() {
+fn configured_tiers_split_a_flat_machine() {
     let roots = fixture::machine("flat-two-node");
     let list = listed(&[("DRAM", &[0]), ("CXL", &[1])]);
     let host = Host::discover(&roots, Some(&list)).unwrap();
@@ -93,7 +93,7 @@ fn what_the_kernel_mixes_is_doubted() {
 }
 
 #[test]
-fn a_node_that_goes_offline_leaves_its_tier_in_place_and_comes_back() {
+fn offline_node_leaves_tier_and_returns() {
     let (_dir, roots) = fixture::copy("cxl-three-tier");
     let mut host = Host::discover(&roots, None).unwrap();
     let before = host.clone();
@@ -136,7 +136,7 @@ fn a_failed_refresh_changes_nothing() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
     let mut host = Host::discover(&roots, None).unwrap();
     let before = host.clone();
-    fixture::put(&nodes::folder(&roots).join("node1/meminfo"), "Node 1 MemTotal: ? kB\n");
+    fixture::put(&nodes::directory(&roots).join("node1/meminfo"), "Node 1 MemTotal: ? kB\n");
     assert!(host.refresh(&roots).is_err());
     assert_eq!(host, before);
 }
@@ -154,7 +154,7 @@ fn kernels_without_tiers_or_zoneinfo_are_served() {
 }
 
 #[test]
-fn a_machine_without_memory_nodes_or_with_too_many_tiers_is_refused() {
+fn impossible_tier_counts_are_refused() {
     let (_dir, roots) = fixture::copy("one-node");
     for rank in 10..20 {
         let tier = format!("devices/virtual/memory_tiering/memory_tier{rank}/nodelist");
@@ -162,17 +162,17 @@ fn a_machine_without_memory_nodes_or_with_too_many_tiers_is_refused() {
     }
     let said = Host::discover(&roots, None).unwrap_err().to_string();
     assert!(said.contains("the kernel has 11 memory tiers"), "{said}");
-    fixture::put(&nodes::folder(&roots).join("has_memory"), "\n");
+    fixture::put(&nodes::directory(&roots).join("has_memory"), "\n");
     let said = Host::discover(&roots, None).unwrap_err().to_string();
     assert!(said.contains("no NUMA node with memory is online"), "{said}");
 }
 
 #[test]
-fn a_fingerprint_changes_with_nodes_their_size_their_tier_and_what_is_kept_free() {
+fn fingerprint_follows_nodes_sizes_and_reserves() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
     let host = Host::discover(&roots, None).unwrap();
-    let (mut reader, mut seen) = (Reader::default(), Fingerprint::default());
-    let mut changed = || host.has_changed(&roots, &mut reader, &mut seen).unwrap();
+    let (mut reader, mut report) = (Reader::default(), Fingerprint::default());
+    let mut changed = || host.has_changed(&roots, &mut reader, &mut report).unwrap();
     assert!(changed(), "nothing was known");
     assert!(!changed());
     let nodes = roots.sys.join("devices/system/node");

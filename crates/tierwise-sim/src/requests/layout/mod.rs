@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layouts_are_sound_at_every_size_and_miss_alike() {
+    fn layouts_stay_sound_at_every_size() {
         let store = KeyValue { items: 1_000_000, item_bytes: 1_050.0, skew: Skew::Zipfian(0.99) };
         for units in [8, 9, 100, 1_000, 31_000] {
             for mix in [key_value(store, units), document(units), transaction(units)] {
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn structures_get_units_in_proportion_to_their_bytes() {
+    fn structures_get_units_by_bytes() {
         assert_eq!(divide(100, 1000.0, [10.0, 490.0, 300.0]), [(0, 1), (1, 49), (50, 30)]);
         assert_eq!(divide(8, 1e9, [1.0, 1.0, 1e9]), [(0, 1), (1, 1), (2, 6)]);
         assert_eq!(divide(4, 1e9, [1e9, 1.0, 1.0]), [(0, 2), (2, 1), (3, 1)]);

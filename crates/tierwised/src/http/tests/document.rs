@@ -12,7 +12,7 @@ fn document() -> (super::Server, Value) {
 }
 
 #[test]
-fn it_says_what_is_served_and_describes_all_of_it() {
+fn api_description_covers_all_paths() {
     let (_server, document) = document();
     assert_eq!(document["info"]["title"], "tierwised");
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));

@@ -47,7 +47,7 @@ fn only_reading_is_allowed() {
 }
 
 #[test]
-fn a_head_is_an_answer_without_its_body() {
+fn head_answers_without_body() {
     let (server, _views) = start();
     let request = "HEAD /api/v1/snapshot HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let head = ask(&server, request);
@@ -69,7 +69,7 @@ fn a_body_is_refused() {
 }
 
 #[test]
-fn every_answer_tells_browsers_to_keep_to_themselves() {
+fn answers_carry_browser_restrictions() {
     let (server, _views) = start();
     for path in ["/", "/dashboard.js", "/api/v1/snapshot", "/metrics", "/nowhere"] {
         let answer = get(&server, path);
@@ -83,7 +83,7 @@ fn every_answer_tells_browsers_to_keep_to_themselves() {
 }
 
 #[test]
-fn an_address_in_use_or_open_to_others_is_refused() {
+fn used_or_public_address_is_refused() {
     let (server, views) = start();
     let (waker, _asked) = crossbeam_channel::bounded(1);
     let refused =

@@ -12,14 +12,14 @@ use tokio::sync::watch;
 use super::client::{connect, get};
 use super::{snapshot, start, start_with};
 use crate::http::Server;
-use crate::http::places::{MOST_CONNECTIONS, Place, Places};
+use crate::http::places::{MAX_CONNECTIONS, Place, Places};
 use crate::http::server::Deadlines;
 use crate::system::optional::{Optional, Unavailable};
 
 #[test]
-fn connections_that_send_one_byte_lock_nobody_out() {
+fn one_byte_connections_lock_nobody_out() {
     let (server, _views) = start();
-    let mut idle: Vec<_> = (0..2 * MOST_CONNECTIONS).map(|_| connect(server.address())).collect();
+    let mut idle: Vec<_> = (0..2 * MAX_CONNECTIONS).map(|_| connect(server.address())).collect();
     idle.iter_mut().for_each(|stream| {
         // Those that had to make room already are closed.
         let _ = stream.write_all(b"G");
@@ -34,7 +34,7 @@ fn oldest_answer_makes_room() {
     runtime.block_on(async {
         let places = Places::new();
         let mut held = Vec::new();
-        for _ in 0..MOST_CONNECTIONS {
+        for _ in 0..MAX_CONNECTIONS {
             held.push(places.take().await.unwrap());
         }
         // All have sent a whole request, the first is an event stream, and none is done.
@@ -51,7 +51,7 @@ fn oldest_answer_makes_room() {
 }
 
 #[test]
-fn a_busy_port_costs_http_only_and_is_tried_again() {
+fn busy_port_costs_http_only() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap();
     let unavailable = Unavailable::default();
@@ -73,7 +73,7 @@ fn a_busy_port_costs_http_only_and_is_tried_again() {
 }
 
 #[test]
-fn a_head_that_does_not_end_is_cut_off() {
+fn endless_head_is_cut_off() {
     let head = Duration::from_millis(20);
     let (server, _views) = start_with(Deadlines { head, ..Deadlines::default() });
     let mut stream = connect(server.address());

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::client::{Events, get};
 use super::start;
-use crate::http::app::MOST_STREAMS;
+use crate::http::app::MAX_STREAMS;
 
 #[test]
-fn a_stream_begins_with_the_view_and_follows_it() {
+fn stream_starts_with_view_and_follows() {
     let (server, views) = start();
     let (status, mut events) = Events::open(&server);
     assert_eq!(status, 200);
@@ -30,7 +30,7 @@ fn streams_end_with_the_views() {
 }
 
 #[test]
-fn streams_end_when_the_server_is_dropped_and_nobody_listens_any_more() {
+fn streams_end_with_the_server() {
     let (server, _views) = start();
     let address = server.address();
     let (_, mut events) = Events::open(&server);
@@ -43,11 +43,11 @@ fn streams_end_when_the_server_is_dropped_and_nobody_listens_any_more() {
 #[test]
 fn excess_stream_ends_the_oldest() {
     let (server, _views) = start();
-    let mut open: Vec<_> = (0..=MOST_STREAMS).map(|_| Events::open(&server)).collect();
+    let mut open: Vec<_> = (0..=MAX_STREAMS).map(|_| Events::open(&server)).collect();
     assert!(open.iter().all(|(status, _)| *status == 200));
     let (_, oldest) = &mut open[0];
     while oldest.next().is_some() {}
-    let (_, newest) = &mut open[MOST_STREAMS];
+    let (_, newest) = &mut open[MAX_STREAMS];
     assert!(newest.next().is_some());
     assert_eq!(get(&server, "/metrics").status, 200);
 }

@@ -55,7 +55,7 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
 }
 
 #[test]
-fn every_line_is_well_formed_and_the_last_is_the_end() {
+fn every_metric_line_is_well_formed() {
     let text = text();
     assert!(text.ends_with("\n# EOF\n"), "{text}");
     let mut types = BTreeMap::new();
@@ -94,7 +94,7 @@ fn every_line_is_well_formed_and_the_last_is_the_end() {
 }
 
 #[test]
-fn figures_are_those_of_the_view_and_names_are_escaped() {
+fn metrics_match_view_with_escaped_names() {
     let text = text();
     for line in [
         "tierwise_build_info{version=\"1.2.3\"} 1",

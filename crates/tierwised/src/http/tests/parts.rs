@@ -11,7 +11,7 @@ use super::{AWKWARD, snapshot, start, start_asking};
 use crate::view::Snapshot;
 
 #[test]
-fn the_whole_view_is_what_was_put_in() {
+fn view_survives_the_round_trip() {
     let (server, _views) = start();
     let answer = get(&server, "/api/v1/snapshot");
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
@@ -20,7 +20,7 @@ fn the_whole_view_is_what_was_put_in() {
 }
 
 #[test]
-fn a_new_view_is_shown_from_then_on() {
+fn new_view_is_served_from_then() {
     let (server, views) = start();
     assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 12.5);
     views.send_modify(|view| std::sync::Arc::make_mut(view).uptime = 13.5);
@@ -28,7 +28,7 @@ fn a_new_view_is_shown_from_then_on() {
 }
 
 #[test]
-fn an_old_view_is_asked_for_anew_by_one_who_is_seen_to_wait() {
+fn waiting_reader_refreshes_an_old_view() {
     let (server, views, asked) = start_asking();
     let made = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
     let set = |uptime, seconds| {
@@ -64,7 +64,7 @@ fn tenants_and_tiers_are_listed_in_order() {
 }
 
 #[test]
-fn a_tenant_is_found_by_any_name_it_may_have() {
+fn tenant_is_found_by_any_name() {
     let (server, _views) = start();
     let found = get(&server, "/api/v1/tenants/shop").json();
     assert_eq!((&found["tiers"][0]["floor_bytes"], &found["slo_ms"]), (&json!(30), &json!(null)));
@@ -73,7 +73,7 @@ fn a_tenant_is_found_by_any_name_it_may_have() {
 }
 
 #[test]
-fn an_unknown_tenant_or_path_is_refused_with_the_nearest() {
+fn unknown_path_is_refused_with_nearest() {
     let (server, _views) = start();
     for (path, error) in [
         ("/api/v1/tenants/shpo", "no tenant is called \"shpo\"; did you mean \"shop\"?"),
@@ -90,7 +90,7 @@ fn an_unknown_tenant_or_path_is_refused_with_the_nearest() {
 }
 
 #[test]
-fn a_tenant_named_in_no_encoding_is_refused() {
+fn undecodable_tenant_name_is_refused() {
     let (server, _views) = start();
     let answer = get(&server, "/api/v1/tenants/%FF");
     assert_eq!(answer.status, 400);
@@ -125,7 +125,7 @@ fn a_query_that_means_nothing_is_refused() {
 }
 
 #[test]
-fn the_page_and_its_files_are_served_and_name_nothing_outside() {
+fn page_and_files_name_nothing_outside() {
     let (server, _views) = start();
     for (path, media_type, holds) in [
         ("/", "text/html; charset=utf-8", "id=\"tenants\""),

@@ -41,12 +41,12 @@ fn said(guests: &Guests, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_guest_that_begins_is_asked_and_one_that_cannot_be_is_said() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("db.qmp");
+fn starting_guest_is_asked_or_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db.qmp");
     let listener = UnixListener::bind(&path).unwrap();
     let thread = thread::spawn(move || qemu(&listener));
-    let gone = folder.path().join("gone.qmp");
+    let gone = directory.path().join("gone.qmp");
     let config = config(&[("db", &path), ("gone", &gone)]);
     let (mut guests, peers) = (Guests::new(), Peers::start());
     // The third has no QMP socket, and the fourth was removed meanwhile.
@@ -63,8 +63,8 @@ fn a_guest_that_begins_is_asked_and_one_that_cannot_be_is_said() {
 
 #[test]
 fn one_that_hangs_keeps_nobody_waiting() {
-    let folder = tempfile::tempdir().unwrap();
-    let [silent, full, db] = ["silent", "full", "db"].map(|name| folder.path().join(name));
+    let directory = tempfile::tempdir().unwrap();
+    let [silent, full, db] = ["silent", "full", "db"].map(|name| directory.path().join(name));
     // It accepts nobody.
     let _silent = UnixListener::bind(&silent).unwrap();
     let _full = full_queue(&full);
@@ -100,9 +100,10 @@ fn full_queue(path: &Path) -> (std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
 }
 
 #[test]
-fn what_a_guest_says_is_escaped_and_cut() {
-    let folder = tempfile::tempdir().unwrap();
-    let [endless, foreign, named] = ["endless", "foreign", "named"].map(|n| folder.path().join(n));
+fn guest_text_is_escaped_and_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let [endless, foreign, named] =
+        ["endless", "foreign", "named"].map(|n| directory.path().join(n));
     let serve = |path: &Path, bytes: Vec<u8>, again: bool| {
         let listener = UnixListener::bind(path).unwrap();
         thread::spawn(move || {
@@ -134,9 +135,9 @@ fn what_a_guest_says_is_escaped_and_cut() {
 }
 
 #[test]
-fn one_that_begins_again_and_again_is_asked_once_a_minute() {
-    let folder = tempfile::tempdir().unwrap();
-    let gone = folder.path().join("gone.qmp");
+fn restarting_guest_is_asked_once_a_minute() {
+    let directory = tempfile::tempdir().unwrap();
+    let gone = directory.path().join("gone.qmp");
     let config = config(&[("gone", &gone)]);
     let (mut guests, peers) = (Guests::new(), Peers::start());
     guests.ask(&[TenantId(0)], &config, &peers);

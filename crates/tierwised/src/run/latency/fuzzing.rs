@@ -5,7 +5,7 @@ use super::reply::{MEMCACHED, REDIS, Service};
 use super::{head, source};
 
 /// Longest text that is said of an answer: two quotations, and words around them.
-const LONGEST_SAID: usize = 1500;
+const MAX_SAID: usize = 1500;
 
 pub(crate) fn prometheus(bytes: &[u8]) {
     let read = |piece: usize| {
@@ -22,7 +22,7 @@ pub(crate) fn prometheus(bytes: &[u8]) {
             assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0));
             let _ = source::since_then(&buckets);
         }
-        Err(said) => assert!(said.len() < LONGEST_SAID),
+        Err(said) => assert!(said.len() < MAX_SAID),
     }
 }
 
@@ -36,14 +36,14 @@ pub(crate) fn memcached(bytes: &[u8]) {
 
 fn reply(service: Service, bytes: &[u8]) {
     if let Err(said) = service.check(bytes) {
-        assert!(said.len() < LONGEST_SAID);
+        assert!(said.len() < MAX_SAID);
     }
 }
 
 pub(crate) fn http_head(bytes: &[u8]) {
     let end = head::end(bytes).unwrap_or(bytes.len());
     match head::body_length(&bytes[..end]) {
-        Ok(length) => assert!(length.is_none_or(|length| length <= head::LONGEST_BODY)),
-        Err(said) => assert!(said.len() < LONGEST_SAID),
+        Ok(length) => assert!(length.is_none_or(|length| length <= head::MAX_BODY)),
+        Err(said) => assert!(said.len() < MAX_SAID),
     }
 }

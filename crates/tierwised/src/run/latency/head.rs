@@ -3,13 +3,13 @@
 use tierwise_linux::bytes::quoted;
 
 /// Most bytes of a head: servers themselves allow clients 8 to 16 KiB.
-pub(super) const LONGEST: usize = 16 << 10;
+pub(super) const MAX_LEN: usize = 16 << 10;
 
 /// Most header fields: exporters send five.
-const MOST_FIELDS: usize = 64;
+const MAX_FIELDS: usize = 64;
 
 /// Most bytes of a body: some 40,000 lines. A service with more has to give its latency by itself.
-pub(super) const LONGEST_BODY: u64 = 4 << 20;
+pub(super) const MAX_BODY: u64 = 4 << 20;
 
 /// Where a head ends, if it does.
 pub(super) fn end(bytes: &[u8]) -> Option<usize> {
@@ -21,7 +21,7 @@ pub(super) fn end(bytes: &[u8]) -> Option<usize> {
 /// # Errors
 /// The answer is none, is not the page asked for, or cannot be read as it is sent.
 pub(super) fn body_length(head: &[u8]) -> Result<Option<u64>, String> {
-    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut answer = httparse::Response::new(&mut fields);
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end();
     let refused = |why: &str| Err(format!("answered {}: {why}", quoted(line)));
@@ -40,8 +40,8 @@ pub(super) fn body_length(head: &[u8]) -> Result<Option<u64>, String> {
             let Ok(bytes) = text.trim().parse::<u64>() else {
                 return refused(&format!("its Content-Length is {}", quoted(field.value)));
             };
-            if bytes > LONGEST_BODY {
-                return refused(&format!("{bytes} bytes; allowed: {LONGEST_BODY}"));
+            if bytes > MAX_BODY {
+                return refused(&format!("{bytes} bytes; allowed: {MAX_BODY}"));
             }
             length = Some(bytes);
         }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_says_how_long_the_body_is_or_why_it_is_not_read() {
+    fn head_gives_body_length_or_reason() {
         let of = |head: &str| body_length(head.as_bytes());
         assert_eq!(of("HTTP/1.0 200 OK\r\n\r\n"), Ok(None));
         assert_eq!(of("HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\n"), Ok(Some(12)));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_line_of_any_length_is_cut() {
+    fn long_status_line_is_cut() {
         let head = format!("HTTP/1.0 500 {}\r\n\r\n", "\x1b[2J x".repeat(1 << 20));
         let said = body_length(head.as_bytes()).unwrap_err();
         assert!(said.len() < 700 && !said.contains('\x1b'), "{}", said.len());

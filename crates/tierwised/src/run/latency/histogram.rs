@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use tierwise_linux::bytes::quoted;
 
 /// Most bytes of a line: label values of some kilobytes are rare, and a longer line is passed over.
-const LONGEST_LINE: usize = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 
 /// Most bounds of a histogram: Micrometer's have 276, other libraries' some tens.
-pub(super) const MOST_BOUNDS: usize = 4096;
+pub(super) const MAX_BOUNDS: usize = 4096;
 
 /// A bucket's upper bound; no NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,7 +47,7 @@ pub(super) struct Histogram {
     metric: String,
     buckets: BTreeMap<Bound, f64>,
     /// The beginning of a line whose end has not come yet.
-    begun: Vec<u8>,
+    started: Vec<u8>,
     /// The line at hand is longer than any of ours.
     passing_over: bool,
 }
@@ -57,7 +57,7 @@ impl Histogram {
         Self {
             metric: metric.to_owned(),
             buckets: BTreeMap::new(),
-            begun: Vec::new(),
+            started: Vec::new(),
             passing_over: false,
         }
     }
@@ -65,24 +65,24 @@ impl Histogram {
     /// Takes in what was read.
     ///
     /// # Errors
-    /// A line of this histogram's is none, or there are more than [`MOST_BOUNDS`] bounds.
+    /// A line of this histogram's is none, or there are more than [`MAX_BOUNDS`] bounds.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let whole = piece.last() == Some(&b'\n');
-            let fits = self.begun.len() + piece.len() <= LONGEST_LINE;
-            if whole && fits && self.begun.is_empty() && !self.passing_over {
+            let fits = self.started.len() + piece.len() <= MAX_LINE;
+            if whole && fits && self.started.is_empty() && !self.passing_over {
                 self.line(piece)?;
                 continue;
             }
             if !fits {
-                self.begun.clear();
+                self.started.clear();
                 self.passing_over = true;
             }
             if !self.passing_over {
-                self.begun.extend_from_slice(piece);
+                self.started.extend_from_slice(piece);
             }
             if whole {
-                let line = std::mem::take(&mut self.begun);
+                let line = std::mem::take(&mut self.started);
                 self.passing_over = false;
                 self.line(&line)?;
             }
@@ -95,7 +95,7 @@ impl Histogram {
     /// # Errors
     /// The last line is none, or there is no bucket.
     pub(super) fn finish(mut self) -> Result<Vec<(f64, f64)>, String> {
-        let line = std::mem::take(&mut self.begun);
+        let line = std::mem::take(&mut self.started);
         self.line(&line)?;
         if self.buckets.is_empty() {
             let metric = quoted(&self.metric);
@@ -119,12 +119,12 @@ impl Histogram {
                 quoted(line.trim_ascii_end())
             ));
         };
-        let full = self.buckets.len() >= MOST_BOUNDS;
+        let full = self.buckets.len() >= MAX_BOUNDS;
         match self.buckets.get_mut(&Bound(bound)) {
             Some(known) => *known += count,
             None if full => {
                 let metric = quoted(&self.metric);
-                return Err(format!("{metric} has more than {MOST_BOUNDS} different bounds"));
+                return Err(format!("{metric} has more than {MAX_BOUNDS} different bounds"));
             }
             None => drop(self.buckets.insert(Bound(bound), count)),
         }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_summed_over_labels_that_may_hold_anything() {
+    fn buckets_sum_over_any_labels() {
         let text = "# HELP h x\nh_bucket{m=\"a}b,le=\\\"9\\\"\",le=\"0.01\"} 3 1700000000\nh_bucket { le = \"0.01\" , m=\"\" } 4\n\
                     h_bucket{le=\"+Inf\",} 9 # {trace=\"x\"} 1\nh_buckets{le=\"1\"} 7\nh_sum 5\nh_bucket_total{le=\"1\"} 2\r\nh_bucket{le=\"-0\"} 1\nh_bucket{le=\"0\"} 1";
         for piece in [1, 7, 1 << 20] {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_make_no_sense_are_refused_or_have_no_latency() {
+    fn senseless_numbers_give_no_latency() {
         for line in [
             "h_bucket{le=\"NaN\"} 1",
             "h_bucket{le=\"1\"} NaN",
@@ -249,36 +249,36 @@ mod tests {
     }
 
     #[test]
-    fn more_bounds_than_any_library_makes_are_refused() {
+    fn excess_bounds_are_refused() {
         let lines =
             |n: usize| (0..n).map(|i| format!("h_bucket{{le=\"{i}\"}} {i}\n")).collect::<String>();
-        assert_eq!(read(&lines(MOST_BOUNDS), 4096).unwrap().len(), MOST_BOUNDS);
+        assert_eq!(read(&lines(MAX_BOUNDS), 4096).unwrap().len(), MAX_BOUNDS);
         let said = read(&lines(20_000), 4096).unwrap_err();
         assert_eq!(said, "\"h\" has more than 4096 different bounds");
     }
 
     #[test]
-    fn a_line_without_an_end_is_passed_over_and_not_kept() {
+    fn endless_line_is_skipped_not_kept() {
         let mut histogram = Histogram::new("h");
         for _ in 0..100 {
             histogram.take(&[b'x'; 4096]).unwrap();
-            assert!(histogram.begun.capacity() <= 2 * LONGEST_LINE);
+            assert!(histogram.started.capacity() <= 2 * MAX_LINE);
         }
         histogram.take(b"\nh_bucket{le=\"1\"} 1\n").unwrap();
         assert_eq!(histogram.finish().unwrap(), [(1.0, 1.0)]);
     }
 
     #[test]
-    fn a_long_line_is_passed_over_however_it_comes() {
-        let long = "x".repeat(LONGEST_LINE);
+    fn long_line_is_skipped_however_split() {
+        let long = "x".repeat(MAX_LINE);
         let text = format!("h_bucket{{m=\"{long}\",le=\"1\"}} 1\nh_bucket{{le=\"2\"}} 3\n");
-        for piece in [7, LONGEST_LINE, usize::MAX] {
+        for piece in [7, MAX_LINE, usize::MAX] {
             assert_eq!(read(&text, piece).unwrap(), [(2.0, 3.0)]);
         }
     }
 
     #[test]
-    fn a_service_that_began_anew_is_read_whole() {
+    fn restarted_service_is_read_whole() {
         let old = [(1.0, 50.0), (f64::INFINITY, 60.0)];
         let new = [(1.0, 5.0), (f64::INFINITY, 6.0)];
         assert_eq!(difference(&old, &new), new);

@@ -45,8 +45,8 @@ impl Known {
             }
             Err(problem) => {
                 known.p99 = None;
-                let news = known.problem.is_none();
-                if news && known.said.is_none_or(|said| at - said >= SAID_S) {
+                let events = known.problem.is_none();
+                if events && known.said.is_none_or(|said| at - said >= SAID_S) {
                     known.said = Some(at);
                     tracing::warn!("tenant {tenant:?}: its latency cannot be read: {problem}");
                 }
@@ -83,12 +83,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_latency_that_cannot_be_read_is_not_known_and_the_reason_is() {
+    fn unreadable_latency_is_unknown_with_reason() {
         let mut known = Known::default();
         known.set("a", Duration::from_millis(3));
         known.set("b", Duration::from_millis(5));
-        assert_eq!(known.read("a", Err("nobody listens there".into()), 1.0), None);
-        assert_eq!((known.p99("a"), known.problem("a")), (None, Some("nobody listens there")));
+        assert_eq!(known.read("a", Err("no process listens there".into()), 1.0), None);
+        assert_eq!((known.p99("a"), known.problem("a")), (None, Some("no process listens there")));
         assert_eq!((known.p99("b"), known.problem("b")), (Some(Duration::from_millis(5)), None));
         let reading = Reading { p99: Duration::from_millis(4), operations: 7 };
         assert_eq!(known.read("a", Ok(Some(reading)), 2.0), Some(reading));

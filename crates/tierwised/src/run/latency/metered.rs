@@ -50,9 +50,9 @@ impl Allowance {
     /// So much was used. If it was more than there was, how long nothing is to be used until everything is there again.
     pub fn spend(&mut self, used: Duration) -> Option<Duration> {
         self.left -= used.as_secs_f64();
-        let owed = self.rate * WINDOW_S - self.left;
+        let stalled = self.rate * WINDOW_S - self.left;
         // A pause that no number can say is one without an end.
-        let pause = || Duration::try_from_secs_f64(owed / self.rate).unwrap_or(Duration::MAX);
+        let pause = || Duration::try_from_secs_f64(stalled / self.rate).unwrap_or(Duration::MAX);
         (self.left <= 0.0).then(pause)
     }
 }
@@ -81,9 +81,9 @@ impl<F: Future> Future for Metered<'_, F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let began = thread_time();
+        let started = thread_time();
         let polled = self.future.as_mut().poll(context);
-        *self.used += thread_time().saturating_sub(began);
+        *self.used += thread_time().saturating_sub(started);
         if *self.used > self.limit { Poll::Ready(None) } else { polled.map(Some) }
     }
 }

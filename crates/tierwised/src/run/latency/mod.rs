@@ -137,9 +137,9 @@ async fn read_on(endpoint: Endpoint, limits: Limits, found: Board, wake: Sender<
     let mut allowance = Allowance::new(limits.budget);
     let mut before = Instant::now();
     loop {
-        let began = Instant::now();
-        allowance.earn(began - before);
-        before = began;
+        let started = Instant::now();
+        allowance.earn(started - before);
+        before = started;
         let (outcome, pause) = read_once(&mut source, limits, &mut allowance).await;
         note(&mut board(&found), &endpoint.tenant, outcome);
         // One that is awake already takes it in as well.
@@ -168,7 +168,7 @@ async fn read_once(
 
 fn too_costly(used: Duration, pause: Duration, budget: f64) -> String {
     format!(
-        "reading it took {used:.1?} of processor time at last; allowed: {} % of a processor (cpu.budget_percent) \
+        "reading it took {used:.1?} of CPU time at last; allowed: {} % of a CPU (cpu.budget_percent) \
          over ten seconds; it is read again in {:.0} s",
         budget * 100.0,
         pause.as_secs_f64().ceil()

@@ -3,7 +3,7 @@
 use tierwise_linux::bytes::quoted;
 
 /// Most bytes of an answer: a version or a refusal in words is shorter.
-pub(super) const LONGEST: usize = 512;
+pub(super) const MAX_LEN: usize = 512;
 
 /// A service that answers a request by one line.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl Service {
         }
         match read.last() {
             Some(b'\n') => Ok(true),
-            _ if read.len() >= LONGEST => {
+            _ if read.len() >= MAX_LEN => {
                 Err(format!("answered {} and more without an end of line", quoted(read)))
             }
             _ => Ok(false),
@@ -45,13 +45,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_whole_another_or_too_long() {
+    fn answer_is_whole_other_or_too_long() {
         assert_eq!(REDIS.check(b"+PO"), Ok(false));
         assert_eq!(REDIS.check(b"+PONG\r\n"), Ok(true));
         assert_eq!(MEMCACHED.check(b"VERSION 1.6.21\r\n"), Ok(true));
         let said = REDIS.check(b"-NOAUTH \x1b[31mno\r\n").unwrap_err();
         assert_eq!(said, "answered \"-NOAUTH \\u{1b}[31mno\"; expected \"+PONG\"");
-        let long = [b"+PONG".as_slice(), &[b'x'; LONGEST]].concat();
+        let long = [b"+PONG".as_slice(), &[b'x'; MAX_LEN]].concat();
         let said = REDIS.check(&long).unwrap_err();
         assert!(said.contains("without an end of line") && said.len() < 250, "{said}");
     }

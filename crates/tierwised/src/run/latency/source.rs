@@ -21,7 +21,7 @@ const ROUND_TRIPS: usize = 100;
 const PIECE: usize = 16 << 10;
 
 /// A 99th percentile beyond an hour is none.
-const LONGEST_S: f64 = 3600.0;
+const MAX_S: f64 = 3600.0;
 
 /// Where a latency is read, and what was read before.
 pub(super) struct Source {
@@ -74,17 +74,17 @@ impl Talk {
         let stream = self.within(connect(address)).await?;
         let mut times = Vec::with_capacity(ROUND_TRIPS);
         while times.len() < ROUND_TRIPS {
-            let began = Instant::now();
+            let started = Instant::now();
             if times.is_empty() {
                 self.within(round_trip(&stream, service)).await?;
             } else if let Ok(done) = timeout_at(self.deadline, round_trip(&stream, service)).await {
                 done?;
             } else {
                 // A service that is slow is what this is about: the one that waits has waited so long at least.
-                times.push(began.elapsed());
+                times.push(started.elapsed());
                 break;
             }
-            times.push(began.elapsed());
+            times.push(started.elapsed());
         }
         times.sort_unstable();
         let p99 = times[times.len() * 99 / 100];
@@ -96,8 +96,8 @@ impl Talk {
 pub(super) fn since_then(since: &[(f64, f64)]) -> anyhow::Result<Option<Reading>> {
     let operations = since.last().map_or(0.0, |bucket| bucket.1) as u64;
     let Some(p99) = quantile(since, 0.99).filter(|_| operations > 0) else { return Ok(None) };
-    if !(0.0..=LONGEST_S).contains(&p99) {
-        bail!("its 99th percentile would be {p99:e} s; allowed: 0 to {LONGEST_S} s");
+    if !(0.0..=MAX_S).contains(&p99) {
+        bail!("its 99th percentile would be {p99:e} s; allowed: 0 to {MAX_S} s");
     }
     Ok(Some(Reading { p99: Duration::from_secs_f64(p99), operations }))
 }
@@ -129,12 +129,13 @@ async fn connect(address: &str) -> anyhow::Result<Stream> {
             Err(e) => refused = Some(e),
         }
     }
-    Err(refused.map_or_else(|| anyhow!("no address"), Into::into)).context("nobody listens there")
+    Err(refused.map_or_else(|| anyhow!("no address"), Into::into))
+        .context("no process listens there")
 }
 
 async fn round_trip(stream: &Stream, service: Service) -> anyhow::Result<()> {
     stream.send(service.request).await?;
-    let (mut answer, mut filled) = ([0; reply::LONGEST], 0);
+    let (mut answer, mut filled) = ([0; reply::MAX_LEN], 0);
     loop {
         match stream.read(&mut answer[filled..]).await? {
             0 => bail!("the connection ended before an answer"),
@@ -154,10 +155,10 @@ async fn scrape(address: &str, metric: &str) -> anyhow::Result<Vec<(f64, f64)>> 
     let request = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\nAccept: text/plain\r\n\r\n");
     stream.send(request.as_bytes()).await?;
     let mut piece = vec![0; PIECE];
-    let (length, begun) = answer_head(&stream, &mut piece).await?;
+    let (length, started) = answer_head(&stream, &mut piece).await?;
     let mut histogram = Histogram::new(metric);
     let mut body = Body { length, read: 0 };
-    body.take(&begun, &mut histogram)?;
+    body.take(&started, &mut histogram)?;
     while !body.is_whole() {
         match stream.read(&mut piece).await? {
             0 => {
@@ -181,7 +182,7 @@ async fn answer_head(stream: &Stream, piece: &mut [u8]) -> anyhow::Result<(Optio
         if let Some(end) = head::end(&bytes[searched..]) {
             break searched + end;
         }
-        if read == 0 || bytes.len() >= head::LONGEST {
+        if read == 0 || bytes.len() >= head::MAX_LEN {
             break bytes.len();
         }
     };
@@ -202,8 +203,8 @@ impl Body {
         let left = self.length.map_or(u64::MAX, |length| length - self.read);
         let wanted = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         self.read += wanted as u64;
-        if self.read > head::LONGEST_BODY {
-            bail!("the answer has more than {} bytes", head::LONGEST_BODY);
+        if self.read > head::MAX_BODY {
+            bail!("the answer has more than {} bytes", head::MAX_BODY);
         }
         histogram.take(&bytes[..wanted]).map_err(|e| anyhow!(e))
     }

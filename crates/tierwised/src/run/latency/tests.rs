@@ -119,7 +119,7 @@ fn until(
 }
 
 #[test]
-fn a_prometheus_histogram_is_read_as_what_came_since() {
+fn prometheus_histogram_is_read_as_delta() {
     let count = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let address = serve(move |mut stream| {
         asked(&stream);
@@ -136,7 +136,7 @@ fn a_prometheus_histogram_is_read_as_what_came_since() {
 }
 
 #[test]
-fn an_answer_with_a_length_is_read_to_there_and_one_cut_off_is_refused() {
+fn answer_with_length_ends_there() {
     let body = "h_bucket{le=\"1\"} 4\n";
     // The connection stays open.
     let whole = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
@@ -150,7 +150,7 @@ fn an_answer_with_a_length_is_read_to_there_and_one_cut_off_is_refused() {
 }
 
 #[test]
-fn a_latency_that_is_none_is_a_problem_and_no_panic() {
+fn impossible_latency_is_a_problem() {
     for (buckets, why) in [
         ("h_bucket{le=\"-5\"} 9", "99th percentile would be -4."),
         ("h_bucket{le=\"1e300\"} 9", "99th percentile would be 9.9"),
@@ -171,7 +171,7 @@ fn a_latency_that_is_none_is_a_problem_and_no_panic() {
 }
 
 #[test]
-fn what_a_service_says_is_escaped_and_cut_and_how_much_of_it_is_read_is_bounded() {
+fn service_text_is_bounded_and_escaped() {
     let line = [b"HTTP/1.0 500 \x1b[2J".as_slice(), &vec![b'x'; 16 << 20]].concat();
     let said = problem(prometheus(&page(line)), GENEROUS);
     assert!(said.contains("\\u{1b}[2J") && !said.contains('\x1b'), "{said}");
@@ -190,7 +190,7 @@ fn what_a_service_says_is_escaped_and_cut_and_how_much_of_it_is_read_is_bounded(
 }
 
 #[test]
-fn round_trips_are_timed_and_a_wrong_answer_is_named() {
+fn round_trips_are_timed_wrong_answers_named() {
     let address = store();
     let reading = read(Latency::Redis(address.clone()), GENEROUS).unwrap().unwrap();
     assert!(reading.p99 > Duration::ZERO && reading.operations == 0);
@@ -219,7 +219,7 @@ fn one_deadline_is_for_a_whole_conversation() {
 }
 
 #[test]
-fn a_store_that_becomes_slow_is_read_as_slow() {
+fn slow_store_is_read_as_slow() {
     let slow = serve(|mut stream| {
         let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
         for _ in lines.take(3) {
@@ -234,7 +234,7 @@ fn a_store_that_becomes_slow_is_read_as_slow() {
 }
 
 #[test]
-fn an_endpoint_that_costs_too_much_loses_its_latency_and_says_why() {
+fn costly_endpoint_loses_its_latency() {
     let poor = Limits { budget: 1e-9, ..GENEROUS };
     let said = problem(Latency::Redis(store()), poor);
     assert!(said.contains("of processor time at last; allowed:"), "{said}");
@@ -242,7 +242,7 @@ fn an_endpoint_that_costs_too_much_loses_its_latency_and_says_why() {
 }
 
 #[test]
-fn one_that_is_silent_keeps_nobody_waiting_and_there_is_one_thread_for_all() {
+fn silent_endpoint_delays_no_other() {
     let (waker, awake) = bounded(1);
     let peers = Peers::start();
     let mut readers = Readers::within(GENEROUS, &waker);
@@ -263,7 +263,7 @@ fn one_that_is_silent_keeps_nobody_waiting_and_there_is_one_thread_for_all() {
 }
 
 #[test]
-fn a_reload_hands_over_what_stays_and_hangs_up_on_what_goes() {
+fn reload_keeps_staying_endpoints() {
     let (waker, awake) = bounded(1);
     let peers = Peers::start();
     let mut readers = Readers::within(GENEROUS, &waker);

@@ -23,7 +23,7 @@ LEAST_PAGES, MOST_PAGES = 64, 1 << 20
 MOST_TOUCHED, LEAST_TOUCHED = 0.6, 0.3
 #: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs little beside it.
 SHORTEST_WINDOW = 1 / 32
-#: A run has not yet earned anything when it begins; the first intervals may borrow so many seconds of processor time.
+#: A run has not yet earned anything when it begins; the first intervals may borrow so many seconds of CPU time.
 CREDIT_S = 0.005
 #: No page is moved faster: 4 KiB at 40 GB/s. A clock too coarse to see a round must not make the next one boundless.
 LEAST_PAGE_S = 1e-7
@@ -102,7 +102,7 @@ class MovePace:
 
 
 class Ledger:
-    """What was earned and spent; all in seconds of processor time.
+    """What was earned and spent; all in seconds of CPU time.
 
     >>> ledger = Ledger(budget=0.02)
     >>> ledger.add(program_s=1.0, spent_s=0.03)

@@ -123,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn the_load_phase_shrinks_and_the_run_phase_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("zipf.twt");
+    fn load_phase_shrinks_run_phase_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("zipf.twt");
         write_generated(&path);
         let before = windows(&path);
         assert_eq!(before.len(), 14);
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(after.len(), 3 + 4);
         assert_eq!(after[3..], before[10..]);
         assert_eq!(after[0].marks, ["load"]);
-        let born: Vec<usize> = after.iter().map(|window| window.births.len()).collect();
-        assert_eq!(born, [400, 400, 200, 0, 0, 0, 0]);
+        let allocated: Vec<usize> = after.iter().map(|window| window.allocations.len()).collect();
+        assert_eq!(allocated, [400, 400, 200, 0, 0, 0, 0]);
     }
 }

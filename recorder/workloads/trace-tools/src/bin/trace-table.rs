@@ -53,7 +53,7 @@ fn row(path: &Path) -> Result<String> {
 /// The command, with files named without their folders.
 fn command(summary: &Summary) -> String {
     let short = |word: &String| match word.rsplit_once('/') {
-        Some((folder, file)) if folder.starts_with(['/', '.']) => file.to_owned(),
+        Some((directory, file)) if directory.starts_with(['/', '.']) => file.to_owned(),
         _ if word.is_empty() => "\"\"".to_owned(),
         _ => word.clone(),
     };
@@ -61,9 +61,9 @@ fn command(summary: &Summary) -> String {
 }
 
 fn main() -> Result<()> {
-    let folder = std::env::args_os().nth(1).context("usage: trace-table FOLDER")?;
-    let entries = std::fs::read_dir(&folder)
-        .with_context(|| format!("{}: cannot list it", Path::new(&folder).display()))?;
+    let directory = std::env::args_os().nth(1).context("usage: trace-table FOLDER")?;
+    let entries = std::fs::read_dir(&directory)
+        .with_context(|| format!("{}: cannot list it", Path::new(&directory).display()))?;
     let mut paths: Vec<PathBuf> =
         entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "twt"));

@@ -1,0 +1,114 @@
+//! DAMON on physical memory: one kdamond for all processes, whatever their number. It says how hot ranges of frames are, not
+//! whose they are; [`super::frames`] finds that out through `/proc/PID/pagemap`, which shows frames to `CAP_SYS_ADMIN` only.
+//!
+//! The kernel's memory cgroup filters are of no use here: it asks them when it acts on a region's pages, and a filter does not
+//! change which regions there are. Where it moves pages itself they are ([`crate::migrate::damos`]).
+
+use std::path::Path;
+use std::time::Duration;
+
+use tierwise_core::observe::DamonAttrs;
+
+use super::frames::Frames;
+use super::{AccessMonitor, AccessReport, MonitorTarget, thread_cpu};
+use crate::damon::operations;
+use crate::damon::{Admin, Kdamond, Monitoring, Scheme, Target};
+use crate::error::Result;
+use crate::process::Reader;
+use crate::roots::Roots;
+
+/// Whether the kernel has it and lets us in.
+///
+/// # Errors
+/// Why not, and how to get it.
+pub fn probe(roots: &Roots) -> Result<()> {
+    Admin::probe(roots)?;
+    operations::probe(roots, "paddr")
+}
+
+/// DAMON on physical memory.
+#[derive(Debug)]
+pub struct DamonPaddr {
+    roots: Roots,
+    admin: Admin,
+    monitoring: Monitoring,
+    kdamonds: Vec<Kdamond>,
+    frames: Frames,
+    reader: Reader,
+    spent: Duration,
+}
+
+impl DamonPaddr {
+    /// Over ranges of physical addresses ([`crate::damon::physical::ranges`]), ascending.
+    ///
+    /// # Errors
+    /// There is no DAMON, all of it is somebody else's, or the record cannot be read.
+    pub fn new(
+        roots: &Roots,
+        record: Option<&Path>,
+        attrs: DamonAttrs,
+        ranges: Vec<(u64, u64)>,
+    ) -> Result<Self> {
+        let schemes = vec![Scheme::stat()];
+        let admin = Admin::open(roots, record)?;
+        admin.has_room()?;
+        Ok(Self {
+            admin,
+            roots: roots.clone(),
+            monitoring: Monitoring { target: Target::Physical(ranges), attrs, schemes },
+            kdamonds: Vec::new(),
+            frames: Frames::new(roots),
+            reader: Reader::default(),
+            spent: Duration::ZERO,
+        })
+    }
+}
+
+impl AccessMonitor for DamonPaddr {
+    fn name(&self) -> &'static str {
+        "damon-paddr"
+    }
+
+    /// Starts with the first process, and stops with the last: physical memory is everybody's.
+    fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
+        self.frames.set(processes)?;
+        if processes.is_empty() {
+            return self.stop();
+        }
+        if self.kdamonds.is_empty() {
+            self.kdamonds = self.admin.take(1)?;
+            self.kdamonds[0].configure(&self.monitoring)?;
+            self.kdamonds[0].on(&self.roots)?;
+            self.admin.note(&self.kdamonds, &mut self.reader)?;
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, report: &mut AccessReport) -> Result<()> {
+        let before = thread_cpu();
+        let attrs = &self.monitoring.attrs;
+        let most = attrs.aggregation.as_nanos() / attrs.sampling.as_nanos().max(1);
+        report.max_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        if let Some(kdamond) = self.kdamonds.first() {
+            kdamond.regions(&mut self.reader, &mut report.physical)?;
+            self.frames.find_owners(report)?;
+        }
+        self.spent += thread_cpu().saturating_sub(before);
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        for kdamond in &self.kdamonds {
+            self.spent += kdamond.cpu_time(&self.roots, &mut self.reader)?;
+        }
+        self.admin.restore(std::mem::take(&mut self.kdamonds))
+    }
+
+    fn cpu_time(&mut self) -> Result<Duration> {
+        let mut total = self.spent;
+        for kdamond in &self.kdamonds {
+            total += kdamond.cpu_time(&self.roots, &mut self.reader)?;
+        }
+        Ok(total)
+    }
+}

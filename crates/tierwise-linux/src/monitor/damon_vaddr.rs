@@ -1,0 +1,301 @@
+//! DAMON on processes' virtual addresses: one kdamond a process, a bounded number of kdamonds, in turns when there are more
+//! processes ([`super::rotation`]).
+//!
+//! A kdamond that is given another process begins with coarse regions, so a turn lasts for [`TURN`] collections: long
+//! enough for regions to adapt (they are split once an aggregation interval).
+
+use std::path::Path;
+use std::time::Duration;
+
+use tierwise_core::observe::DamonAttrs;
+
+use super::rotation::RoundRobin;
+use super::{AccessMonitor, AccessReport, MonitorTarget, ProcessRegion, thread_cpu};
+use crate::damon::operations;
+use crate::damon::{Admin, HostRegion, Kdamond, Monitoring, Scheme, Target};
+use crate::error::Result;
+use crate::process::{Process, Reader};
+use crate::roots::Roots;
+
+/// Kdamonds at most. Each is a kernel thread that wakes every sampling interval; and because the kernel carries out one
+/// sysfs command at a time, collecting from all takes up to this many aggregation intervals: 1.6 s at the default.
+pub const MAX: u32 = 16;
+
+/// Collections that a turn lasts for.
+pub const TURN: u32 = 5;
+
+/// Whether the kernel has it and lets us in.
+///
+/// # Errors
+/// Why not, and how to get it. Whether anybody else holds DAMON is known only once a kdamond is turned
+/// on.
+pub fn probe(roots: &Roots) -> Result<()> {
+    Admin::probe(roots)?;
+    operations::probe(roots, "vaddr")
+}
+
+/// However little processor time there is, regions are summed up once in so long: a read of them waits for it.
+const MAX_AGGREGATION: Duration = Duration::from_secs(5);
+
+/// DAMON on processes.
+#[derive(Debug)]
+pub struct DamonVaddr {
+    roots: Roots,
+    admin: Admin,
+    /// As told, and as stretched.
+    configured: DamonAttrs,
+    attrs: DamonAttrs,
+    most: u32,
+    kdamonds: Vec<Kdamond>,
+    /// The process of each kdamond.
+    assigned: Vec<Option<Process>>,
+    rotation: RoundRobin,
+    collections: u32,
+    chosen: Vec<Process>,
+    reader: Reader,
+    regions: Vec<HostRegion>,
+    /// Of kdamonds that were turned off, and of this thread.
+    spent: Duration,
+}
+
+impl DamonVaddr {
+    /// Opens DAMON; with a record, turns off first what a killed process left. Kdamonds are taken when there is a process.
+    ///
+    /// # Errors
+    /// There is no DAMON, all of it is somebody else's, or the record cannot be read.
+    pub fn new(roots: &Roots, record: Option<&Path>, attrs: DamonAttrs, most: u32) -> Result<Self> {
+        let admin = Admin::open(roots, record)?;
+        admin.has_room()?;
+        Ok(Self {
+            admin,
+            roots: roots.clone(),
+            configured: attrs,
+            attrs,
+            most: most.clamp(1, MAX),
+            kdamonds: Vec::new(),
+            assigned: Vec::new(),
+            rotation: RoundRobin::default(),
+            collections: 0,
+            chosen: Vec::new(),
+            reader: Reader::default(),
+            regions: Vec::new(),
+            spent: Duration::ZERO,
+        })
+    }
+
+    /// Gives every kdamond other intervals and bounds, while they run: looking less often costs less.
+    ///
+    /// # Errors
+    /// The kernel refuses a value.
+    pub fn set_attrs(&mut self, attrs: DamonAttrs) -> Result<()> {
+        self.attrs = attrs;
+        for (kdamond, assigned) in self.kdamonds.iter().zip(&self.assigned) {
+            // A place without a process has no context to write to.
+            if assigned.is_some() {
+                kdamond.set_attrs(&attrs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a turn.
+    fn assign(&mut self) -> Result<()> {
+        let wanted = self.rotation.len().min(self.most as usize);
+        if self.kdamonds.is_empty() && wanted > 0 {
+            // All that may be used at once: once they run no more can be made.
+            self.kdamonds = self.admin.take(self.most)?;
+            self.assigned = vec![None; self.kdamonds.len()];
+        }
+        self.rotation.next(self.kdamonds.len(), &mut self.chosen);
+        for place in 0..self.assigned.len() {
+            match self.assigned[place] {
+                Some(p) if self.chosen.contains(&p) => self.chosen.retain(|&c| c != p),
+                Some(_) => self.leave(place)?,
+                None => (),
+            }
+        }
+        let mut changed = false;
+        while let Some(process) = self.chosen.pop() {
+            let Some(place) = self.assigned.iter().position(Option::is_none) else { break };
+            changed |= self.start(place, process)?;
+        }
+        if changed { self.admin.note(&self.kdamonds, &mut self.reader) } else { Ok(()) }
+    }
+
+    /// Turns a kdamond on for a process; false if the process is gone.
+    fn start(&mut self, place: usize, process: Process) -> Result<bool> {
+        let task = match process.task(&self.roots, &mut self.reader) {
+            Err(e) if e.is_of_machine() => return Err(e),
+            Err(_) => return Ok(false),
+            Ok(task) => task,
+        };
+        let target = Target::Process(task);
+        let monitoring = Monitoring { target, attrs: self.attrs, schemes: vec![Scheme::stat()] };
+        let kdamond = &mut self.kdamonds[place];
+        kdamond.configure(&monitoring)?;
+        let answer = kdamond.on(&self.roots);
+        // DAMON looks a process up by its number alone, so whether it was still this one is asked afterwards.
+        let alive = process.is_alive_with(&self.roots, &mut self.reader);
+        if !alive {
+            kdamond.off()?;
+            return Ok(false);
+        }
+        answer?;
+        self.assigned[place] = Some(process);
+        Ok(true)
+    }
+
+    fn leave(&mut self, place: usize) -> Result<()> {
+        self.spent += self.kdamonds[place].cpu_time(&self.roots, &mut self.reader)?;
+        self.assigned[place] = None;
+        self.kdamonds[place].off()
+    }
+}
+
+impl AccessMonitor for DamonVaddr {
+    fn name(&self) -> &'static str {
+        "damon-vaddr"
+    }
+
+    fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
+        self.rotation.set(processes);
+        let still = |p: &Process| processes.iter().any(|w| w.process == *p);
+        for place in 0..self.assigned.len() {
+            if self.assigned[place].is_some_and(|p| !still(&p)) {
+                self.leave(place)?;
+            }
+        }
+        // A turn is cut short only for somebody who would otherwise wait for nothing.
+        let busy = self.assigned.iter().flatten().count();
+        let places =
+            if self.kdamonds.is_empty() { self.most as usize } else { self.kdamonds.len() };
+        if busy < places.min(self.rotation.len()) { self.assign() } else { Ok(()) }
+    }
+
+    fn collect(&mut self, report: &mut AccessReport) -> Result<()> {
+        let before = thread_cpu();
+        let sampling = self.attrs.sampling.as_nanos().max(1);
+        let most = self.attrs.aggregation.as_nanos() / sampling;
+        report.max_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        for place in 0..self.assigned.len() {
+            let Some(process) = self.assigned[place] else { continue };
+            if !self.kdamonds[place].regions(&mut self.reader, &mut self.regions)? {
+                // Its process has ended.
+                self.leave(place)?;
+                continue;
+            }
+            report.sampled.push(process);
+            let regions = self.regions.iter().map(|&region| ProcessRegion { process, region });
+            report.regions.extend(regions);
+        }
+        self.collections += 1;
+        if self.collections.is_multiple_of(TURN) && self.rotation.len() > self.kdamonds.len() {
+            self.assign()?;
+        }
+        self.spent += thread_cpu().saturating_sub(before);
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        for place in 0..self.assigned.len() {
+            if self.assigned[place].is_some() {
+                self.leave(place)?;
+            }
+        }
+        self.assigned.clear();
+        self.admin.restore(std::mem::take(&mut self.kdamonds))
+    }
+
+    fn set_throttle(&mut self, times: f64) -> Result<()> {
+        let longer = |interval: Duration| interval.mul_f64(times.max(1.0)).min(MAX_AGGREGATION);
+        let aggregation = longer(self.configured.aggregation);
+        // As many checks an aggregation as configured: nr_accesses goes on to mean the same.
+        let checks =
+            self.configured.aggregation.as_secs_f64() / self.configured.sampling.as_secs_f64();
+        let sampling = aggregation.div_f64(checks.max(1.0));
+        if aggregation == self.attrs.aggregation {
+            return Ok(());
+        }
+        self.set_attrs(DamonAttrs { sampling, aggregation, ..self.configured })
+    }
+
+    fn cpu_time(&mut self) -> Result<Duration> {
+        let mut total = self.spent;
+        for (kdamond, assigned) in self.kdamonds.iter().zip(&self.assigned) {
+            if assigned.is_some() {
+                total += kdamond.cpu_time(&self.roots, &mut self.reader)?;
+            }
+        }
+        Ok(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::walk::fake::process;
+    use super::*;
+    use crate::damon::fake::{Fake, put};
+
+    fn targets(fake: &Fake) -> Vec<(String, String)> {
+        (0..2)
+            .map(|i| (fake.text(i, "state"), fake.text(i, "contexts/0/targets/0/pid_target")))
+            .collect()
+    }
+
+    fn texts(list: [(&str, &str); 2]) -> Vec<(String, String)> {
+        list.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec()
+    }
+
+    fn monitor(fake: &Fake) -> DamonVaddr {
+        DamonVaddr::new(&fake.roots, Some(&fake.record), DamonAttrs::default(), 2).unwrap()
+    }
+
+    #[test]
+    fn processes_come_and_go() {
+        let fake = Fake::new(0);
+        let mut monitor = monitor(&fake);
+        let (small, large) = (process(&fake.roots, 8, &[1]), process(&fake.roots, 9, &[1; 5]));
+        monitor.set_targets(&[small]).unwrap();
+        assert_eq!(targets(&fake), texts([("on", "8"), ("off", "")]));
+        monitor.set_targets(&[small, large]).unwrap();
+        assert_eq!(targets(&fake), texts([("on", "8"), ("on", "9")]));
+        let third = process(&fake.roots, 10, &[1; 3]);
+        monitor.set_targets(&[large, third]).unwrap();
+        assert_eq!(targets(&fake), texts([("on", "10"), ("on", "9")]));
+        monitor.stop().unwrap();
+        assert_eq!(targets(&fake), texts([("off", "10"), ("off", "9")]));
+        assert!(!fake.record.exists());
+        monitor.set_targets(&[third]).unwrap();
+        assert_eq!(targets(&fake)[0], ("on".into(), "10".into()));
+    }
+
+    #[test]
+    fn exited_process_frees_its_slot() {
+        let fake = Fake::new(0);
+        let mut monitor = monitor(&fake);
+        let mut reused = process(&fake.roots, 8, &[1]);
+        reused.process.start_time += 1;
+        monitor.set_targets(&[reused]).unwrap();
+        assert_eq!(targets(&fake)[0].0, "off");
+
+        let watched = process(&fake.roots, 9, &[1]);
+        monitor.set_targets(&[watched]).unwrap();
+        // Its kdamond has stopped by itself.
+        put(&fake.file(0, "state"), "off\n");
+        let mut report = AccessReport::default();
+        monitor.collect(&mut report).unwrap();
+        assert!(report.sampled.is_empty() && report.regions.is_empty());
+        assert_eq!(report.max_accesses, 20);
+    }
+
+    #[test]
+    fn slower_attributes_reach_running_kdamond() {
+        let fake = Fake::new(0);
+        let mut monitor = monitor(&fake);
+        monitor.set_targets(&[process(&fake.roots, 8, &[1])]).unwrap();
+        let slower = DamonAttrs { aggregation: Duration::from_secs(1), ..DamonAttrs::default() };
+        monitor.set_attrs(slower).unwrap();
+        let aggregation = fake.text(0, "contexts/0/monitoring_attrs/intervals/aggr_us");
+        assert_eq!((aggregation, fake.text(0, "state")), ("1000000".into(), "commit".into()));
+    }
+}

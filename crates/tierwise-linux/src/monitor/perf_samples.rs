@@ -1,0 +1,301 @@
+//! Accesses sampled by the processor: Intel's PEBS (`mem-loads`) and AMD's IBS (`ibs_op`), through perf_event_open(2).
+//!
+//! One counter a processor, for all processes; samples of processes that are not watched are thrown away. A virtual machine
+//! mostly has neither. The kernel slows sampling down by itself where it would take too long
+//! (`kernel.perf_cpu_time_max_percent`).
+//!
+//! Not tested on hardware here: what is tested is what a sample's bytes mean and what [`probe`] says.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use perf_event::events::Dynamic;
+use perf_event::{Builder, Counter, SampleFlag, SampleSkid, Sampler};
+
+use super::{AccessMonitor, AccessReport, AddressSample, MonitorTarget, thread_cpu};
+use crate::error::{LinuxError, Result};
+use crate::file;
+use crate::process::Process;
+use crate::roots::Roots;
+
+/// Loads that take fewer cycles than this hit a cache: an L3 hit takes 40 to 70 on current servers, memory 200 and more.
+const LOAD_LATENCY: u64 = 100;
+/// Bytes of each processor's ring: 6,500 samples of 40 bytes, a collection every second at a rate at which the kernel begins
+/// to throttle.
+const RING: usize = 256 << 10;
+
+/// What the processor has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hardware {
+    /// `mem-loads`; newer Intel processors also need `mem-loads-aux` beside it.
+    Pebs {
+        aux: bool,
+    },
+    Ibs,
+}
+
+fn devices(roots: &Roots) -> PathBuf {
+    roots.sys.join("bus/event_source/devices")
+}
+
+fn hardware(roots: &Roots) -> Option<Hardware> {
+    let devices = devices(roots);
+    let events = devices.join("cpu/events");
+    if events.join("mem-loads").exists() {
+        return Some(Hardware::Pebs { aux: events.join("mem-loads-aux").exists() });
+    }
+    devices.join("ibs_op").exists().then_some(Hardware::Ibs)
+}
+
+/// Whether processors sample addresses and the kernel lets us ask.
+///
+/// # Errors
+/// Why not, and how to get it.
+pub fn probe(roots: &Roots) -> Result<()> {
+    let missing = |what: &str, remedy: &str| {
+        Err(LinuxError::Missing { what: what.into(), remedy: remedy.into() })
+    };
+    if hardware(roots).is_none() {
+        let cpuinfo = file::text_if_there(&roots.proc.join("cpuinfo"))?.unwrap_or_default();
+        let flags = cpuinfo.lines().find(|l| l.starts_with("flags")).unwrap_or_default();
+        return if flags.split_whitespace().any(|f| f == "hypervisor") {
+            missing(
+                "this is a virtual machine whose CPUs sample no addresses (no PEBS, no IBS)",
+                "run on bare metal, or let the hypervisor pass the PMU through (QEMU: -cpu host,pmu=on)",
+            )
+        } else {
+            missing(
+                "this CPU's PMU samples no addresses (neither cpu/events/mem-loads nor ibs_op)",
+                "use a CPU with PEBS or IBS, or choose another access monitoring source",
+            )
+        };
+    }
+    let path = roots.proc.join("sys/kernel/perf_event_paranoid");
+    let paranoid: i32 = file::value(&path, "a number from -1 to 4")?;
+    // CAP_PERFMON stands above it, and root mostly has that; where it was dropped, opening a counter says so.
+    if paranoid > 0 && !rustix::process::geteuid().is_root() {
+        return Err(LinuxError::Missing {
+            what: format!("{} is {paranoid}: sampling all CPUs is not allowed", path.display()),
+            remedy: "start as root or with CAP_PERFMON, or write 0 to it".into(),
+        });
+    }
+    Ok(())
+}
+
+/// One processor's counter.
+#[derive(Debug)]
+struct Processor {
+    sampler: Sampled,
+    /// Keeps `mem-loads-aux` counting.
+    _aux: Option<Counter>,
+}
+
+/// perf-event2's sampler has no Debug.
+struct Sampled(Sampler);
+
+impl std::fmt::Debug for Sampled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sampler")
+    }
+}
+
+/// Address samples of all processors.
+#[derive(Debug)]
+pub struct PerfSamples {
+    roots: Roots,
+    /// One sample in so many events.
+    period: u64,
+    cpus: Vec<Processor>,
+    /// Ascending by number.
+    watched: Vec<Process>,
+    spent: Duration,
+}
+
+impl PerfSamples {
+    /// One sample in so many loads beyond the last-level cache (PEBS) or operations (IBS).
+    ///
+    /// # Errors
+    /// As [`probe`].
+    pub fn new(roots: &Roots, period: u64) -> Result<Self> {
+        probe(roots)?;
+        Ok(Self {
+            roots: roots.clone(),
+            period: period.max(1),
+            cpus: Vec::new(),
+            watched: Vec::new(),
+            spent: Duration::ZERO,
+        })
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let path = self.roots.sys.join("devices/system/cpu/online");
+        let online = file::list(&path, &file::text(&path)?)?;
+        let Some(hardware) = hardware(&self.roots) else { return probe(&self.roots) };
+        for cpu in online {
+            let opened = open(hardware, cpu as usize, self.period);
+            let opened = opened.map_err(|e| LinuxError::Missing {
+                what: format!("perf_event_open refused to sample CPU {cpu}: {e}"),
+                remedy: "keep CAP_PERFMON, and make sure that no other program holds the PMU"
+                    .into(),
+            })?;
+            self.cpus.push(opened);
+        }
+        Ok(())
+    }
+}
+
+fn event(pmu: &str, name: Option<&str>) -> std::io::Result<Dynamic> {
+    let mut builder = Dynamic::builder(pmu)?;
+    if let Some(name) = name {
+        builder.event(name)?;
+        if builder.params().any(|p| p == "ldlat") {
+            builder.field("ldlat", LOAD_LATENCY).map_err(std::io::Error::other)?;
+        }
+    }
+    builder.build().map_err(std::io::Error::other)
+}
+
+fn open(hardware: Hardware, cpu: usize, period: u64) -> std::io::Result<Processor> {
+    let (event, aux, skid) = match hardware {
+        Hardware::Pebs { aux } => {
+            let aux = if aux { Some(event("cpu", Some("mem-loads-aux"))?) } else { None };
+            (event("cpu", Some("mem-loads"))?, aux, SampleSkid::RequestZero)
+        }
+        Hardware::Ibs => (event("ibs_op", None)?, None, SampleSkid::Arbitrary),
+    };
+    let mut builder = Builder::new(event);
+    let flags = SampleFlag::TID | SampleFlag::ADDR | SampleFlag::DATA_SRC | SampleFlag::PHYS_ADDR;
+    builder.any_pid().one_cpu(cpu).sample(flags).sample_period(period).precise_ip(skid);
+    if hardware == Hardware::Ibs {
+        // IBS cannot leave the kernel out; its addresses are dropped when they are read.
+        builder.exclude_kernel(false).exclude_hv(false);
+    }
+    let mut aux = aux.map(|a| Builder::new(a).any_pid().one_cpu(cpu).build()).transpose()?;
+    let mut counter = match &mut aux {
+        Some(leader) => builder.build_with_group(&mut *leader)?,
+        None => builder.build()?,
+    };
+    counter.enable()?;
+    if let Some(aux) = &mut aux {
+        aux.enable()?;
+    }
+    Ok(Processor { sampler: Sampled(counter.sampled(RING)?), _aux: aux })
+}
+
+/// Bytes of a sample with the four fields asked for, in the order that perf_event_open(2) lists them: process and thread
+/// (two of 4 bytes), address, data source, physical address.
+const SAMPLE: usize = 32;
+
+/// Reads a sample; none if it has no address of a program's.
+fn parse(bytes: &[u8; SAMPLE], watched: &[Process]) -> Option<AddressSample> {
+    let word = |i: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[i * 8..i * 8 + 8]);
+        u64::from_ne_bytes(word)
+    };
+    let mut pid = [0; 4];
+    pid.copy_from_slice(&bytes[..4]);
+    let pid = i32::from_ne_bytes(pid);
+    let (address, source, physical) = (word(1), word(2), word(3));
+    let found = watched.binary_search_by_key(&pid, |p| p.pid).ok()?;
+    // Addresses with the top bit are the kernel's; PERF_MEM_OP_STORE is bit 2 of the data source.
+    let is_user = address != 0 && address >> 63 == 0;
+    let write = source & 1 << 2 != 0;
+    is_user.then_some(AddressSample { process: watched[found], address, physical, write })
+}
+
+impl AccessMonitor for PerfSamples {
+    fn name(&self) -> &'static str {
+        "perf"
+    }
+
+    fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
+        self.watched.clear();
+        self.watched.extend(processes.iter().map(|w| w.process));
+        self.watched.sort_unstable();
+        if self.cpus.is_empty() { self.start() } else { Ok(()) }
+    }
+
+    fn collect(&mut self, report: &mut AccessReport) -> Result<()> {
+        let before = thread_cpu();
+        for cpu in &mut self.cpus {
+            while let Some(record) = cpu.sampler.0.next_record() {
+                if record.ty() != PERF_RECORD_SAMPLE {
+                    continue;
+                }
+                let mut bytes = [0; SAMPLE];
+                let mut at = 0;
+                // One or two pieces, where the ring's end falls within the sample.
+                for piece in record.data() {
+                    let length = piece.len().min(SAMPLE - at);
+                    bytes[at..at + length].copy_from_slice(&piece[..length]);
+                    at += length;
+                }
+                if at == SAMPLE {
+                    report.samples.extend(parse(&bytes, &self.watched));
+                }
+            }
+        }
+        report.sampled.extend_from_slice(&self.watched);
+        self.spent += thread_cpu().saturating_sub(before);
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.cpus.clear();
+        Ok(())
+    }
+
+    /// Of reading samples; the interrupts are charged to whoever was interrupted.
+    fn cpu_time(&mut self) -> Result<Duration> {
+        Ok(self.spent)
+    }
+}
+
+/// `PERF_RECORD_SAMPLE` of `linux/perf_event.h`.
+const PERF_RECORD_SAMPLE: u32 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs;
+
+    #[test]
+    fn the_probe_says_why_not() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        fs::create_dir_all(roots.proc.join("sys/kernel")).unwrap();
+        let said = || probe(&roots).unwrap_err().to_string();
+        assert!(said().contains("neither cpu/events/mem-loads nor ibs_op"));
+        fs::write(roots.proc.join("cpuinfo"), "processor\t: 0\nflags\t\t: fpu hypervisor\n")
+            .unwrap();
+        assert!(said().contains("virtual machine"));
+        fs::create_dir_all(devices(&roots).join("ibs_op")).unwrap();
+        assert_eq!(hardware(&roots), Some(Hardware::Ibs));
+        assert!(said().contains("perf_event_paranoid"));
+        fs::write(roots.proc.join("sys/kernel/perf_event_paranoid"), "0\n").unwrap();
+        probe(&roots).unwrap();
+        fs::create_dir_all(devices(&roots).join("cpu/events")).unwrap();
+        fs::write(devices(&roots).join("cpu/events/mem-loads"), "event=0xcd,ldlat=3").unwrap();
+        assert_eq!(hardware(&roots), Some(Hardware::Pebs { aux: false }));
+    }
+
+    proptest! {
+        #[test]
+        fn samples_are_read_and_strangers_left_out(
+            pid in 1i32..20, address: u64, physical: u64, store: bool
+        ) {
+            let watched = [3, 7, 11].map(|pid| Process { pid, start_time: 1 });
+            let mut bytes = [0; SAMPLE];
+            bytes[..4].copy_from_slice(&pid.to_ne_bytes());
+            bytes[8..16].copy_from_slice(&address.to_ne_bytes());
+            let source = if store { 4u64 } else { 2 };
+            bytes[16..24].copy_from_slice(&source.to_ne_bytes());
+            bytes[24..].copy_from_slice(&physical.to_ne_bytes());
+            let expected = watched.iter().find(|p| p.pid == pid).filter(|_| address != 0 && address < 1 << 63);
+            let expected = expected.map(|&process| AddressSample { process, address, physical, write: store });
+            prop_assert_eq!(parse(&bytes, &watched), expected);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Changes settings, and gives them back.
+
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use super::knob::Knob;
+use super::state::{self, Change};
+use crate::error::{LinuxError, Result};
+use crate::file;
+use crate::roots::Roots;
+use crate::state_file::{self, Damage, Found};
+
+/// What became of a setting that had been changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It is again what it was before.
+    Restored {
+        /// What that is.
+        to: String,
+    },
+    /// It already was what it had been before.
+    AsBefore,
+    /// Somebody else changed it since: it is left alone.
+    ChangedSince {
+        /// What it is now.
+        now: String,
+    },
+    /// The kernel does not have it any more (its module was unloaded).
+    Gone,
+}
+
+/// What [`Settings::restore`] and [`restore`] did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Setting by setting, the last change first.
+    pub fates: Vec<(Knob, Fate)>,
+    /// There was a file of an earlier boot: it was removed, and nothing else done.
+    pub other_boot: bool,
+    /// The file could not be used, so that no setting is known to be ours: it was set aside.
+    pub damaged: Option<Damage>,
+}
+
+impl fmt::Display for Report {
+    /// One line a setting.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.other_boot {
+            writeln!(f, "the state file was of an earlier boot: nothing to restore")?;
+        }
+        if let Some(damage) = &self.damaged {
+            let names: Vec<&str> = Knob::ALL.iter().map(|knob| knob.name()).collect();
+            writeln!(
+                f,
+                "{damage}; what was changed is not known: compare {} with what this machine should have",
+                names.join(", ")
+            )?;
+        }
+        for (knob, fate) in &self.fates {
+            let name = knob.name();
+            match fate {
+                Fate::Restored { to } => writeln!(f, "{name}: {to} again")?,
+                Fate::AsBefore => writeln!(f, "{name}: as it was")?,
+                Fate::ChangedSince { now } => {
+                    writeln!(f, "{name}: left at {now}, which another program set")?;
+                }
+                Fate::Gone => writeln!(f, "{name}: this kernel does not have it any more")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The settings that this process changed. Dropping it gives them back.
+///
+/// ```
+/// use tierwise_linux::roots::Roots;
+/// use tierwise_linux::settings::{Fate, Knob, Settings};
+///
+/// let tree = tempfile::tempdir().unwrap();
+/// let roots = Roots::under(tree.path());
+/// let sysctl = roots.proc.join("sys/kernel/numa_balancing");
+/// std::fs::create_dir_all(roots.proc.join("sys/kernel/random")).unwrap();
+/// std::fs::write(roots.proc.join("sys/kernel/random/boot_id"), "b1\n").unwrap();
+/// std::fs::write(&sysctl, "1\n").unwrap();
+///
+/// let (mut settings, _) = Settings::open(&roots, &tree.path().join("settings.json"))?;
+/// settings.take(Knob::NumaBalancing, "2")?;
+/// assert_eq!(std::fs::read_to_string(&sysctl).unwrap(), "2");
+/// let report = settings.restore()?;
+/// assert_eq!(report.fates, [(Knob::NumaBalancing, Fate::Restored { to: "1".into() })]);
+/// assert_eq!(std::fs::read_to_string(&sysctl).unwrap(), "1");
+/// # Ok::<(), tierwise_linux::error::LinuxError>(())
+/// ```
+#[derive(Debug)]
+pub struct Settings {
+    roots: Roots,
+    path: PathBuf,
+    boot_id: String,
+    changes: Vec<Change>,
+    /// Held as long as this lives; the kernel lets go of it when the process dies, however it dies.
+    _lock: File,
+}
+
+impl Settings {
+    /// Begins with a state file, which need not exist. What a process that was killed left in it is given back first; the
+    /// report says what that was.
+    ///
+    /// # Errors
+    /// Another process works with this state file, or a setting cannot be given back.
+    pub fn open(roots: &Roots, path: &Path) -> Result<(Self, Report)> {
+        Self::open_after(roots, path, || Ok(()))
+    }
+
+    /// As [`Settings::open`]; before a setting is given back, and only if no other process works with this state file, something
+    /// else is done: DAMON's threads of a killed process must be off before the kernel may use DAMON again.
+    ///
+    /// # Errors
+    /// As [`Settings::open`], and whatever is done first.
+    pub fn open_after(
+        roots: &Roots,
+        path: &Path,
+        first: impl FnOnce() -> Result<()>,
+    ) -> Result<(Self, Report)> {
+        let lock = lock(path)?;
+        first()?;
+        let boot_id = state_file::boot_id(roots)?;
+        let found = state::read(path, &boot_id)?;
+        let (roots, path) = (roots.clone(), path.to_owned());
+        let mut settings = Self { roots, path, boot_id, changes: Vec::new(), _lock: lock };
+        let report = match found {
+            Found::Nothing => Report::default(),
+            Found::OtherBoot => {
+                state::write(&settings.path, &settings.boot_id, &[])?;
+                Report { other_boot: true, ..Report::default() }
+            }
+            Found::Damaged(damage) => Report { damaged: Some(damage), ..Report::default() },
+            Found::Whole(state) => {
+                settings.changes = state.changes;
+                settings.restore()?
+            }
+        };
+        Ok((settings, report))
+    }
+
+    /// Changes a setting. What it was is noted on the disk first.
+    ///
+    /// # Errors
+    /// The kernel does not have it, it cannot be that, the kernel refuses it, or the state file cannot be written (the
+    /// setting is as it was then).
+    pub fn take(&mut self, knob: Knob, value: &str) -> Result<()> {
+        let wanted = knob.canonical(value).ok_or_else(|| LinuxError::Missing {
+            what: format!("{}: found {value:?}", knob.name()),
+            remedy: format!("allowed: {}", knob.allowed()),
+        })?;
+        let now = knob.read(&self.roots)?;
+        if now == wanted {
+            return Ok(());
+        }
+        let mut changes = self.changes.clone();
+        match changes.iter_mut().find(|c| c.knob == knob) {
+            Some(change) => change.again(now, wanted.clone()),
+            None => changes.push(Change { knob, before: now, written: vec![wanted.clone()] }),
+        }
+        state::write(&self.path, &self.boot_id, &changes)?;
+        self.changes = changes;
+        file::write(&knob.path(&self.roots), &wanted)?;
+        let now = knob.read(&self.roots)?;
+        if now == wanted {
+            return Ok(());
+        }
+        Err(LinuxError::Missing {
+            what: format!("{}: the kernel took {wanted} and shows {now}", knob.name()),
+            remedy:
+                "see the kernel's log for the reason, or leave the setting out of the configuration"
+                    .into(),
+        })
+    }
+
+    /// Gives back everything that was changed and is still as it was set here.
+    ///
+    /// # Errors
+    /// A setting cannot be read or written. The others are given back all the same, and what is left stays noted.
+    pub fn restore(&mut self) -> Result<Report> {
+        if self.changes.is_empty() {
+            return Ok(Report::default());
+        }
+        let mut report = Report::default();
+        let (mut left, mut failed) = (Vec::new(), None);
+        for change in std::mem::take(&mut self.changes).into_iter().rev() {
+            match restore(&self.roots, &change) {
+                Ok(fate) => report.fates.push((change.knob, fate)),
+                Err(error) => {
+                    left.insert(0, change);
+                    failed = failed.or(Some(error));
+                }
+            }
+        }
+        self.changes = left;
+        state::write(&self.path, &self.boot_id, &self.changes)?;
+        failed.map_or(Ok(report), Err)
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        if let Err(error) = self.restore() {
+            let path = self.path.display();
+            tracing::error!(%error, "settings were not restored; `tierwise restore` restores them from {path}");
+        }
+    }
+}
+
+/// Gives back what a killed process left in a state file. Without a file there is nothing to do.
+///
+/// # Errors
+/// As [`Settings::open_after`].
+pub fn restore_after(
+    roots: &Roots,
+    path: &Path,
+    first: impl FnOnce() -> Result<()>,
+) -> Result<Report> {
+    Settings::open_after(roots, path, first).map(|(_, report)| report)
+}
+
+fn restore(roots: &Roots, change: &Change) -> Result<Fate> {
+    let path = change.knob.path(roots);
+    if file::text_if_there(&path)?.is_none() {
+        return Ok(Fate::Gone);
+    }
+    let now = change.knob.read(roots)?;
+    if now == change.before {
+        return Ok(Fate::AsBefore);
+    }
+    if !change.written.contains(&now) {
+        return Ok(Fate::ChangedSince { now });
+    }
+    file::write(&path, &change.before)?;
+    Ok(Fate::Restored { to: change.before.clone() })
+}
+
+/// Two processes with one state file would take each other's values for the machine's.
+fn lock(path: &Path) -> Result<File> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    let beside = PathBuf::from(beside);
+    let mut options = OpenOptions::new();
+    // It is locked and never written: that it is not emptied is only said because it must be said.
+    let file = options.create(true).truncate(false).write(true).open(&beside);
+    let file = file.map_err(|e| LinuxError::file(&beside, "open", e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LinuxError::Missing {
+            what: format!("{} is in use by a Tierwise that still runs", path.display()),
+            remedy: "stop it first: it gives the settings back itself".into(),
+        }),
+        Err(TryLockError::Error(e)) => Err(LinuxError::file(&beside, "lock", e)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

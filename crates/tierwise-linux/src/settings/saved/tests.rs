@@ -1,0 +1,222 @@
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::topology::fixture;
+
+struct Machine {
+    dir: TempDir,
+    roots: Roots,
+}
+
+fn machine() -> Machine {
+    let (dir, roots) = fixture::copy("cxl-three-tier");
+    Machine { dir, roots }
+}
+
+impl Machine {
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("settings.json")
+    }
+
+    fn open(&self) -> Settings {
+        let (settings, report) = Settings::open(&self.roots, &self.state()).unwrap();
+        assert_eq!(report, Report::default());
+        settings
+    }
+
+    fn shows(&self, knob: Knob) -> String {
+        knob.read(&self.roots).unwrap()
+    }
+
+    fn set(&self, knob: Knob, text: &str) {
+        fs::write(knob.path(&self.roots), text).unwrap();
+    }
+
+    fn restore(&self) -> Report {
+        restore_after(&self.roots, &self.state(), || Ok(())).unwrap()
+    }
+}
+
+/// Ends it as `kill -9` does: the lock is gone, the file and the settings stay.
+fn kill(mut settings: Settings) {
+    settings.changes.clear();
+}
+
+#[test]
+fn dropping_gives_back_and_leaves_no_file() {
+    let m = machine();
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    settings.take(Knob::DamonStat, "N").unwrap();
+    settings.take(Knob::DemotionEnabled, "true").unwrap(); // as it is: nothing to give back
+    assert_eq!((m.shows(Knob::NumaBalancing), m.shows(Knob::DamonStat)), ("0".into(), "0".into()));
+    assert!(!fs::read_to_string(m.state()).unwrap().contains("demotion_enabled"));
+    drop(settings);
+    assert_eq!((m.shows(Knob::NumaBalancing), m.shows(Knob::DamonStat)), ("2".into(), "1".into()));
+    assert!(!m.state().exists());
+}
+
+#[test]
+fn after_a_kill_only_own_settings_return() {
+    let m = machine();
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    settings.take(Knob::DemotionEnabled, "0").unwrap();
+    settings.take(Knob::DamonStat, "0").unwrap();
+    settings.take(Knob::PromoteRateLimit, "100").unwrap();
+    kill(settings);
+    m.set(Knob::NumaBalancing, "1\n"); // somebody else
+    m.set(Knob::DemotionEnabled, "true\n"); // somebody gave it back already
+    fs::remove_file(Knob::DamonStat.path(&m.roots)).unwrap();
+
+    let report = m.restore();
+    assert_eq!(
+        report.fates,
+        [
+            (Knob::PromoteRateLimit, Fate::Restored { to: "65536".into() }),
+            (Knob::DamonStat, Fate::Gone),
+            (Knob::DemotionEnabled, Fate::AsBefore),
+            (Knob::NumaBalancing, Fate::ChangedSince { now: "1".into() }),
+        ]
+    );
+    assert!(report.to_string().contains("numa_balancing: left at 1, which somebody else set"));
+    assert_eq!(
+        (m.shows(Knob::NumaBalancing), m.shows(Knob::PromoteRateLimit)),
+        ("1".into(), "65536".into())
+    );
+    assert!(!m.state().exists());
+    assert_eq!(m.restore(), Report::default());
+}
+
+#[test]
+fn first_saved_value_is_restored() {
+    let m = machine();
+    let mut settings = m.open();
+    for value in ["0", "1", "0", "3"] {
+        settings.take(Knob::NumaBalancing, value).unwrap();
+    }
+    kill(settings);
+    // Killed between noting the last value and writing it.
+    m.set(Knob::NumaBalancing, "0\n");
+    let restored = Fate::Restored { to: "2".into() };
+    assert_eq!(m.restore().fates, [(Knob::NumaBalancing, restored)]);
+}
+
+#[test]
+fn intermediate_foreign_value_is_restored() {
+    let m = machine();
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    m.set(Knob::NumaBalancing, "3\n");
+    settings.take(Knob::NumaBalancing, "1").unwrap();
+    let restored = Fate::Restored { to: "3".into() };
+    assert_eq!(settings.restore().unwrap().fates, [(Knob::NumaBalancing, restored)]);
+}
+
+#[test]
+fn a_file_of_another_boot_is_forgotten() {
+    let m = machine();
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    kill(settings);
+    fixture::put(&m.roots.proc.join("sys/kernel/random/boot_id"), "another\n");
+    let report = m.restore();
+    assert_eq!((report.other_boot, report.fates), (true, vec![]));
+    assert_eq!(m.shows(Knob::NumaBalancing), "0");
+    assert!(!m.state().exists());
+}
+
+#[test]
+fn damaged_file_is_set_aside() {
+    let m = machine();
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    kill(settings);
+    let whole = fs::read(m.state()).unwrap();
+    // The last byte ends the line: without it the file is whole.
+    for length in 0..whole.len() - 1 {
+        fs::write(m.state(), &whole[..length]).unwrap();
+        let (settings, report) = Settings::open(&m.roots, &m.state()).unwrap();
+        let said = report.to_string();
+        assert!(said.contains("settings.json.damaged"), "{said}");
+        assert!(said.contains("compare ") && said.contains("numa_balancing"), "{said}");
+        assert_eq!(m.shows(Knob::NumaBalancing), "0");
+        drop(settings);
+        assert!(!m.state().exists());
+    }
+    // What it may do next is as on any machine.
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "1").unwrap();
+    assert_eq!(settings.restore().unwrap().fates.len(), 1);
+}
+
+#[test]
+fn a_flipped_byte_stops_nobody() {
+    let m = machine();
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    kill(settings);
+    let whole = fs::read(m.state()).unwrap();
+    for at in 0..whole.len() {
+        for mask in [1, 1 << 7] {
+            let mut flipped = whole.clone();
+            flipped[at] ^= mask;
+            fs::write(m.state(), flipped).unwrap();
+            m.restore();
+            assert!(!m.state().exists());
+            m.set(Knob::NumaBalancing, "0\n");
+        }
+    }
+}
+
+#[test]
+fn running_tierwise_blocks_restore() {
+    let m = machine();
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    let said = restore_after(&m.roots, &m.state(), || Ok(())).unwrap_err().to_string();
+    assert!(said.contains("in use by a Tierwise that still runs; stop it first"), "{said}");
+    assert_eq!(m.shows(Knob::NumaBalancing), "0");
+}
+
+#[test]
+fn invalid_setting_is_refused_before_writing() {
+    let m = machine();
+    let mut settings = m.open();
+    let said = settings.take(Knob::NumaBalancing, "7").unwrap_err().to_string();
+    assert_eq!(said, "numa_balancing: found \"7\"; allowed: 0, 1, 2 or 3");
+    fs::remove_file(Knob::DamonStat.path(&m.roots)).unwrap();
+    assert!(settings.take(Knob::DamonStat, "0").is_err());
+    m.set(Knob::DemotionEnabled, "perhaps\n");
+    let said = settings.take(Knob::DemotionEnabled, "1").unwrap_err().to_string();
+    assert!(said.contains("demotion_enabled: found \"perhaps\""), "{said}");
+    assert!(!m.state().exists());
+}
+
+#[test]
+fn failed_restore_stays_noted_others_proceed() {
+    let m = machine();
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    settings.take(Knob::PromoteRateLimit, "100").unwrap();
+    m.set(Knob::PromoteRateLimit, "damaged\n");
+    assert!(settings.restore().is_err());
+    assert_eq!(m.shows(Knob::NumaBalancing), "2");
+    m.set(Knob::PromoteRateLimit, "100\n");
+    let restored = Fate::Restored { to: "65536".into() };
+    assert_eq!(settings.restore().unwrap().fates, [(Knob::PromoteRateLimit, restored)]);
+    assert!(!m.state().exists());
+}
+
+#[test]
+fn unwritable_state_leaves_the_setting() {
+    let m = machine();
+    let directory = m.dir.path().join("run");
+    fs::create_dir(&directory).unwrap();
+    let (mut settings, _) = Settings::open(&m.roots, &directory.join("settings.json")).unwrap();
+    fs::remove_dir_all(&directory).unwrap();
+    assert!(settings.take(Knob::NumaBalancing, "0").is_err());
+    assert_eq!(m.shows(Knob::NumaBalancing), "2");
+}

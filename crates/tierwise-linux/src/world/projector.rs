@@ -1,0 +1,213 @@
+//! What was seen of addresses, as what the engine knows: reference bits and samples of pages.
+//!
+//! DAMON says of a region in how many of an aggregation interval's checks a page of it had been accessed. A block is
+//! as hot as the parts of regions that it is made of, each by its length, and gets as many samples as checks. Referenced pages of
+//! single-page ways count as checks in the same proportion, so that a block all of whose pages were referenced is as hot as
+//! one that every check found accessed.
+//!
+//! Counted so, a sample is not a last-level miss but a piece of a clock's tick in which memory was used; only the order
+//! between pages means something.
+
+use tierwise_core::observe::{Observation, Sample, TenantReading};
+use tierwise_core::units::{PageId, TenantId, TierId};
+
+use super::blocks::Blocks;
+use crate::monitor::{AccessReport, ProcessRange};
+
+/// Checks that a block gets at most from one look where the way of looking knows no number of its own.
+const CHECKS: f64 = 10.0;
+
+/// Samples handed over in one observation at most: what the engine's estimators handle in about ten milliseconds. With
+/// more memory accessed, every block is given the same part of its samples.
+const MAX_SAMPLES: f64 = 200_000.0;
+
+/// Projects what was seen onto pages. Buffers are kept.
+#[derive(Debug, Default)]
+pub struct AccessProjector {
+    /// By page: checks found accessed, weighted by length.
+    heat: Vec<f64>,
+    touched: Vec<PageId>,
+    /// By tenant: samples in the fastest tier, and all, of the last look.
+    served: Vec<(u64, u64)>,
+}
+
+impl AccessProjector {
+    /// Adds what was seen to the observation, and to the tenants' misses by tier.
+    pub fn project(
+        &mut self,
+        report: &AccessReport,
+        blocks: &Blocks,
+        tenants: &mut [TenantReading],
+        out: &mut Observation,
+    ) {
+        for region in &report.regions {
+            let (start, end) = (region.region.start, region.region.end);
+            let checks = f64::from(region.region.nr_accesses);
+            self.warm(blocks, ProcessRange { process: region.process, start, end }, checks);
+        }
+        report.referenced.iter().for_each(|&range| self.warm(blocks, range, CHECKS));
+        // A write is an access; ways that see writes see nothing else.
+        report.written.iter().for_each(|&range| self.warm(blocks, range, CHECKS));
+        for sample in &report.samples {
+            if let Some(page) = blocks.page_at(sample.process, sample.address) {
+                self.add(page, 1.0);
+            }
+        }
+        // Only a sampling processor names loads.
+        out.samples_are_ticks = report.samples.is_empty();
+        self.hand_over(blocks, tenants, out);
+        for range in &report.written {
+            for &(_, page) in blocks.within(range.process, range.start, range.end) {
+                out.written.set(page);
+            }
+        }
+    }
+
+    /// A range was found accessed in so many checks.
+    fn warm(&mut self, blocks: &Blocks, range: ProcessRange, checks: f64) {
+        if checks <= 0.0 {
+            return;
+        }
+        let size = blocks.size();
+        for &(number, page) in blocks.within(range.process, range.start, range.end) {
+            let start = range.start.max(number * size);
+            let end = range.end.min((number + 1) * size);
+            self.add(page, checks * (end - start) as f64 / size as f64);
+        }
+    }
+
+    fn add(&mut self, page: PageId, checks: f64) {
+        if self.heat.len() <= page.index() {
+            self.heat.resize(page.index() + 1, 0.0);
+        }
+        if self.heat[page.index()] == 0.0 {
+            self.touched.push(page);
+        }
+        self.heat[page.index()] += checks;
+    }
+
+    fn hand_over(&mut self, blocks: &Blocks, tenants: &mut [TenantReading], out: &mut Observation) {
+        let all: f64 = self.touched.iter().map(|page| self.heat[page.index()]).sum();
+        let scale = (MAX_SAMPLES / all.max(1.0)).min(1.0);
+        if !self.touched.is_empty() {
+            self.served.clear();
+        }
+        self.served.resize(tenants.len().max(self.served.len()), (0, 0));
+        for page in self.touched.drain(..) {
+            let checks = std::mem::take(&mut self.heat[page.index()]);
+            let Some(block) = blocks.get(page) else { continue };
+            out.referenced.set(page);
+            // What was seen at all is a sample: rounding down would make much that is lukewarm cold.
+            let samples = (checks * scale).round().max(1.0) as u64;
+            let sample = Sample { page, tier: block.tier, write: false };
+            out.samples.extend(std::iter::repeat_n(sample, samples as usize));
+            let tenant = block.tenant.index();
+            if let Some(reading) = tenants.get_mut(tenant) {
+                let tier = block.tier.index();
+                if reading.misses.len() <= tier {
+                    reading.misses.resize(tier + 1, 0);
+                }
+                reading.misses[tier] += samples;
+                let served = &mut self.served[tenant];
+                served.0 += if block.tier == TierId::FASTEST { samples } else { 0 };
+                served.1 += samples;
+            }
+        }
+    }
+
+    /// What of a tenant's accesses in the last look lay in the fastest tier; `None` if none was seen.
+    pub fn fast_access_ratio(&self, tenant: TenantId) -> Option<f64> {
+        let &(fast, all) = self.served.get(tenant.index())?;
+        (all > 0).then(|| fast as f64 / all as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::damon::HostRegion;
+    use crate::monitor::ProcessRegion;
+    use crate::process::Process;
+    use crate::world::blocks::Found;
+
+    const PROCESS: Process = Process { pid: 7, start_time: 1 };
+    const SIZE: u64 = 1 << 21;
+
+    fn blocks() -> Blocks {
+        let mut blocks = Blocks::new(SIZE);
+        let found = [0, 1, 2].map(|n| Found { number: n, tier: Some(TierId(u8::from(n == 2))) });
+        blocks.update(
+            PROCESS,
+            TenantId(0),
+            &found,
+            &mut Vec::new(),
+            &mut Vec::new(),
+            &mut Vec::new(),
+        );
+        blocks
+    }
+
+    fn region(start: u64, end: u64, nr_accesses: u32) -> ProcessRegion {
+        let region = HostRegion { start, end, nr_accesses, age: 0 };
+        ProcessRegion { process: PROCESS, region }
+    }
+
+    #[test]
+    fn block_heat_combines_its_regions() {
+        let (blocks, mut projector) = (blocks(), AccessProjector::default());
+        let mut tenants = vec![TenantReading::default()];
+        let mut out = Observation::default();
+        // Block 0: half of it at 20 and half at 4 checks; block 1 is not accessed; block 2 at 8.
+        let report = AccessReport {
+            regions: vec![
+                region(0, SIZE / 2, 20),
+                region(SIZE / 2, SIZE, 4),
+                region(SIZE, 2 * SIZE, 0),
+                region(2 * SIZE, 4 * SIZE, 8),
+            ],
+            ..AccessReport::default()
+        };
+        projector.project(&report, &blocks, &mut tenants, &mut out);
+        let count = |page| out.samples.iter().filter(|s| s.page == PageId(page)).count();
+        assert_eq!((count(0), count(1), count(2)), (12, 0, 8));
+        assert_eq!(tenants[0].misses, [12, 8]);
+        assert_eq!(projector.fast_access_ratio(TenantId(0)), Some(0.6));
+        let mut referenced = Vec::new();
+        out.referenced.for_each(|page| referenced.push(page.0));
+        assert_eq!(referenced, [0, 2]);
+    }
+
+    #[test]
+    fn what_was_written_was_accessed() {
+        let (blocks, mut projector) = (blocks(), AccessProjector::default());
+        let mut out = Observation::default();
+        let written = vec![ProcessRange { process: PROCESS, start: SIZE, end: 2 * SIZE }];
+        projector.project(
+            &AccessReport { written, ..AccessReport::default() },
+            &blocks,
+            &mut [],
+            &mut out,
+        );
+        let mut pages = (Vec::new(), Vec::new());
+        out.referenced.for_each(|page| pages.0.push(page.0));
+        out.written.for_each(|page| pages.1.push(page.0));
+        assert_eq!(pages, (vec![1], vec![1]));
+        assert_eq!(out.samples.len(), CHECKS as usize);
+    }
+
+    #[test]
+    fn small_amounts_count_large_ones_scale() {
+        let (blocks, mut projector) = (blocks(), AccessProjector::default());
+        let mut out = Observation::default();
+        let report = AccessReport { regions: vec![region(0, 4096, 1)], ..AccessReport::default() };
+        projector.project(&report, &blocks, &mut [], &mut out);
+        assert_eq!(out.samples.len(), 1);
+        out.clear();
+        let report = AccessReport {
+            regions: vec![region(0, 2 * SIZE, 1_000_000)],
+            ..AccessReport::default()
+        };
+        projector.project(&report, &blocks, &mut [], &mut out);
+        assert_eq!(out.samples.len(), MAX_SAMPLES as usize);
+    }
+}

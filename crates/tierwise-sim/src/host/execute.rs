@@ -1,0 +1,291 @@
+//! Carries out plans: poisons pages, moves pages, charges for both and for the looking.
+//!
+//! A migration takes a fixed time of the kernel's for each page and for each batch (which shares one TLB
+//! shootdown), and the copy, which uses bandwidth of both tiers. A thread that touches the page while it is
+//! unmapped waits for the rest of that time.
+
+use tierwise_core::migrate::{ChargeTo, FailReason, MigrationPlan, Move, MoveOutcome};
+use tierwise_core::page::ScanCost;
+use tierwise_core::units::{PageId, TierId};
+
+use super::Host;
+use crate::program::State;
+
+/// Copies under way: how much of each tier's bandwidth they use, and until when.
+#[derive(Debug)]
+pub struct InFlightCopies {
+    threads: Vec<MigrationThread>,
+}
+
+/// Copies out of one tier, one after another. There is a kernel thread for each node, as kswapd and the promotion threads
+/// of MULTI-CLOCK (section IV) and MEMTIS (`kmigraterd`) are; it moves pages out of its tier.
+#[derive(Debug, Clone)]
+struct MigrationThread {
+    /// Bytes still to be read and written, by tier.
+    left: Vec<(f64, f64)>,
+    until: u64,
+    /// Until when background work keeps the thread busy.
+    busy_until: u64,
+}
+
+impl InFlightCopies {
+    /// Nothing under way.
+    pub fn new(tiers: usize) -> Self {
+        let thread = MigrationThread { left: vec![(0.0, 0.0); tiers], until: 0, busy_until: 0 };
+        Self { threads: vec![thread; tiers] }
+    }
+
+    /// Until when background threads are busy.
+    pub fn busy_until(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.busy_until).max().unwrap_or(0)
+    }
+
+    fn add(
+        &mut self,
+        now: u64,
+        from: TierId,
+        to: TierId,
+        bytes: f64,
+        took_ns: f64,
+        charge_to: ChargeTo,
+    ) {
+        let thread = &mut self.threads[from.index()];
+        thread.left[from.index()].0 += bytes;
+        thread.left[to.index()].1 += bytes;
+        thread.until = thread.until.max(now) + took_ns as u64;
+        if charge_to == ChargeTo::Background {
+            self.work(now, from, took_ns);
+        }
+    }
+
+    /// Keeps a tier's background thread busy.
+    fn work(&mut self, now: u64, tier: TierId, ns: f64) {
+        let busy = &mut self.threads[tier.index()].busy_until;
+        *busy = (*busy).max(now) + ns as u64;
+    }
+
+    /// Bytes a nanosecond read from and written to each tier.
+    pub fn rates(&self, now: u64) -> Vec<(f64, f64)> {
+        let mut rates = vec![(0.0, 0.0); self.threads.len()];
+        for thread in self.threads.iter().filter(|thread| thread.until > now) {
+            let time = (thread.until - now) as f64;
+            for ((read, write), left) in rates.iter_mut().zip(&thread.left) {
+                *read += left.0 / time;
+                *write += left.1 / time;
+            }
+        }
+        rates
+    }
+
+    /// Time passes.
+    pub fn drain(&mut self, before: u64, now: u64) {
+        for thread in &mut self.threads {
+            let left = thread.until.saturating_sub(before) as f64;
+            let kept = if left > 0.0 { (1.0 - (now - before) as f64 / left).max(0.0) } else { 0.0 };
+            for (read, write) in &mut thread.left {
+                *read *= kept;
+                *write *= kept;
+            }
+        }
+    }
+}
+
+impl Host {
+    pub(super) fn execute(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) {
+        self.signals = plan.signals;
+        self.placement = plan.placement;
+        self.memory.set_caps(&plan.caps);
+        self.charge_scan(plan.scan);
+        for range in &plan.poison {
+            for page in range.first.0..range.first.0 + range.count {
+                self.poison(PageId(page));
+            }
+        }
+        // Moves that one kernel thread makes one after another share a shootdown by the batch.
+        let mut in_batch = 0;
+        for m in &plan.moves {
+            let from = self.memory.frame(m.page).tier();
+            let result = self.movable(m);
+            if let (Ok(()), Some(from)) = (result, from) {
+                let first = m.charge_to == ChargeTo::FaultingThread
+                    || in_batch % self.costs.batch_pages == 0;
+                in_batch += u32::from(m.charge_to == ChargeTo::Background);
+                self.relocate(m, from, first);
+            }
+            out.push(MoveOutcome { page: m.page, from, to: m.to, result });
+        }
+        if !plan.moves.is_empty() {
+            self.split_all();
+        }
+    }
+
+    fn movable(&mut self, m: &Move) -> Result<(), FailReason> {
+        let frame = self.memory.frame(m.page);
+        let Some(from) = frame.tier() else { return Err(FailReason::NotPresent) };
+        if from == m.to {
+            return Err(FailReason::Already);
+        }
+        if m.to.index() >= self.topology.tiers.len()
+            || !self.memory.can_receive(m.to, frame.frames())
+            || !self.has_frame(frame.program, m.to)
+        {
+            return Err(FailReason::TargetFull);
+        }
+        let lot = self.monitors.lot(u64::from(m.page.0) << 32 ^ self.now);
+        if lot < self.injection.busy_moves {
+            return Err(FailReason::Busy);
+        }
+        Ok(())
+    }
+
+    fn relocate(&mut self, m: &Move, from: TierId, shootdown: bool) {
+        let frame = *self.memory.frame(m.page);
+        let bytes = (frame.frames() * self.topology.page_size.0) as f64;
+        let copy_ns = bytes / self.copy_speed(from, m.to);
+        let fixed_ns =
+            self.costs.migrate_page_ns + if shootdown { self.costs.shootdown_ns } else { 0.0 };
+        let program = usize::from(frame.program);
+        self.copies.add(self.now, from, m.to, bytes, copy_ns + fixed_ns, m.charge_to);
+        self.ledger.moved(program, m.to < from, bytes);
+        match m.charge_to {
+            ChargeTo::Background => {
+                self.ledger.background(copy_ns + fixed_ns);
+                self.stall(program, frame.local, copy_ns + self.costs.migrate_page_ns);
+            }
+            ChargeTo::FaultingThread => self.charge_stall(program, copy_ns + fixed_ns),
+        }
+        self.programs[program].leave_tier(frame.local, from);
+        self.quit_tier(frame.program, m.page, true);
+        self.memory.relocate(m.page, m.to);
+        self.enter_tier(frame.program, m.page, m.to);
+        self.programs[program].join_tier(frame.local, m.to);
+    }
+
+    /// Bytes a nanosecond: the core's own speed, or the slower of the two tiers.
+    fn copy_speed(&self, from: TierId, to: TierId) -> f64 {
+        let read = self.machine.tiers[from.index()].read_gbps;
+        let write = self.machine.tiers[to.index()].write_gbps;
+        self.costs.copy_bytes_per_ns.min(read).min(write)
+    }
+
+    /// What the application waits, in expectation, because it may touch the page while it is unmapped: with
+    /// accesses every T and the page away for t, one falls into that time with probability min(1, t / T),
+    /// and then waits t / 2.
+    fn stall(&mut self, program: usize, local: u32, away_ns: f64) {
+        let p = &self.programs[program];
+        if p.state != State::Running {
+            return;
+        }
+        let Some(row) = p.row(local) else { return };
+        let window_ns = self.ledger.recent_window_ns(program).max(1.0);
+        let hit = (away_ns * p.accesses(row) / window_ns).min(1.0);
+        self.charge_stall(program, hit * away_ns / 2.0);
+    }
+
+    /// Charges the application's own path.
+    pub(super) fn charge_stall(&mut self, program: usize, ns: f64) {
+        // One of the program's threads waits; the others go on.
+        let p = &mut self.programs[program];
+        match &mut p.service {
+            Some(service) => service.tenant.charge_stall(ns),
+            None => p.pending_stall_ns += ns / p.parallelism,
+        }
+        self.ledger.application(program, ns);
+    }
+
+    fn charge_scan(&mut self, scan: ScanCost) {
+        let shootdowns = scan.cleared.div_ceil(u64::from(self.costs.batch_pages)) as f64;
+        let background =
+            scan.scanned as f64 * self.costs.scan_pte_ns + shootdowns * self.costs.shootdown_ns;
+        self.ledger.background(background);
+        // Nor whose pages it looked at: every tier's thread scans an equal part.
+        let each = background / self.topology.tiers.len() as f64;
+        self.topology.ids().for_each(|tier| self.copies.work(self.now, tier, each));
+        let running: Vec<usize> = (0..self.programs.len())
+            .filter(|&i| self.programs[i].state == State::Running)
+            .collect();
+        // The scan does not say whose pages it cleared: every running program bears an equal part.
+        let each = (scan.cleared as f64 * self.costs.clear_bit_ns
+            + shootdowns * self.costs.shootdown_ns)
+            / running.len().max(1) as f64;
+        running.into_iter().for_each(|i| self.charge_stall(i, each));
+    }
+
+    fn poison(&mut self, page: PageId) {
+        let frame = *self.memory.frame(page);
+        if frame.tier().is_none() || frame.is_poisoned() {
+            return;
+        }
+        self.memory.set_poisoned(page, true);
+        let program = usize::from(frame.program);
+        // change_prot_numa runs as task work: on the application's own time.
+        self.charge_stall(program, self.costs.poison_ns);
+        if let Some(service) = &mut self.programs[program].service {
+            service.watcher.poison(frame.local);
+            service.poisoned_at[frame.local as usize] = self.now;
+            return;
+        }
+        self.monitors.poison(program, &self.programs[program], frame.local, self.now);
+    }
+
+    /// Lets the hint faults of the progress made happen. `at` gives the time of a share of the window.
+    pub(super) fn take_hint_faults(&mut self, i: usize, at: impl Fn(f64) -> u64) {
+        let before = self.observation.hint_faults.len();
+        self.monitors.take_hint_faults(
+            i,
+            &self.programs[i],
+            &mut self.memory,
+            &mut self.observation,
+            at,
+        );
+        let faults = &self.observation.hint_faults[before..];
+        if faults.is_empty() {
+            return;
+        }
+        // A granule has a fault for each of its pages that is touched, and no more than accesses.
+        let granule = f64::from(1u32 << self.machine.granule_order);
+        let program = &self.programs[i];
+        let pages = faults.iter().map(|fault| {
+            let row = program.row(self.memory.frame(fault.page).local);
+            row.map_or(1.0, |row| program.accesses(row).min(granule).max(1.0))
+        });
+        let pages: f64 = pages.sum();
+        self.charge_stall(i, pages * self.costs.hint_fault_ns);
+        self.faulted |= self.signals.hint_faults;
+    }
+
+    /// Turns the accesses since the last report into what the policy watches, and charges samples.
+    pub(super) fn report(&mut self, i: usize) {
+        if self.programs[i].service.is_some() {
+            self.report_service(i);
+            return;
+        }
+        self.warm(i);
+        let before = self.observation.samples.len();
+        let stale = self.injection.stale_reports;
+        self.monitors.report(
+            i,
+            &mut self.programs[i],
+            &self.memory,
+            &self.signals,
+            stale,
+            &mut self.observation,
+        );
+        let samples = (self.observation.samples.len() - before) as f64;
+        if samples > 0.0 {
+            self.charge_stall(i, samples * self.costs.sample_ns);
+            self.ledger.background(samples * self.costs.sample_read_ns);
+        }
+    }
+
+    /// Adds to the heat map what is about to be reported.
+    fn warm(&mut self, i: usize) {
+        let program = &self.programs[i];
+        let (from, to) = (program.reported, program.done);
+        if to > from
+            && let Some(heat) = self.ledger.heat_mut()
+        {
+            heat.add((i, program), &self.memory, (from, to), self.now);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What software can see of a program's accesses, worked out from the windows when it is asked for.
+//!
+//! One file for each way of looking: [`reference`] bits, [`hint_fault`]s, the hardware [`sampler`],
+//! DAMON-like [`regions`]. What looking costs is in [`crate::costs`] and charged by the host.
+
+pub mod hint_fault;
+pub mod reference;
+pub mod regions;
+pub mod sampler;
+
+use tierwise_core::observe::{Observation, PageCount, Signals};
+use tierwise_core::units::PageId;
+use tierwise_trace::{Allocation, PageKind};
+
+use crate::memory::Memory;
+use crate::program::Program;
+
+use hint_fault::HintFaults;
+use regions::Regions;
+use sampler::Sampler;
+
+/// The state of all ways of looking.
+#[derive(Debug)]
+pub struct Monitors {
+    faults: Vec<HintFaults>,
+    samplers: Vec<Sampler>,
+    /// Kind and order of every page that a program ever had, by its local number: two bits would do, a
+    /// byte is simpler.
+    allocated: Vec<Vec<(PageKind, u8)>>,
+    regions: Regions,
+    seed: u64,
+}
+
+impl Monitors {
+    /// Nothing seen yet.
+    pub fn new(programs: usize, seed: u64) -> Self {
+        Self {
+            faults: (0..programs).map(|_| HintFaults::default()).collect(),
+            samplers: (0..programs).map(|i| Sampler::new(mix(seed ^ i as u64))).collect(),
+            allocated: vec![Vec::new(); programs],
+            regions: Regions::new(seed),
+            seed,
+        }
+    }
+
+    /// A number in 0..1 that depends on the seed and `what` alone, for faults injected on purpose.
+    pub fn lot(&self, what: u64) -> f64 {
+        (mix(self.seed ^ mix(what)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Keeps what a page was born as, for when it is mapped again.
+    pub fn remember(&mut self, program: usize, allocation: Allocation) {
+        let allocated = &mut self.allocated[program];
+        allocated.resize(allocated.len().max(allocation.page as usize + 1), (PageKind::Anon, 0));
+        allocated[allocation.page as usize] = (allocation.kind, allocation.order);
+    }
+
+    /// The page as it was born. Threads and addresses do not matter to a page that comes back.
+    pub fn recall(&self, program: usize, local: u32) -> Allocation {
+        let known = self.allocated[program].get(local as usize).copied();
+        let (kind, order) = known.unwrap_or((PageKind::Anon, 0));
+        Allocation { page: local, vpn: 0, kind, order, thread: 0 }
+    }
+
+    /// A program begins a window.
+    pub fn open_window(&mut self, i: usize, program: &Program, memory: &Memory, signals: &Signals) {
+        if signals.hint_faults {
+            self.faults[i].open_window(program, memory);
+        }
+        if signals.sample_period > 0 {
+            self.samplers[i].open_window(program);
+        }
+    }
+
+    /// Poisons a page of a program.
+    pub fn poison(&mut self, i: usize, program: &Program, local: u32, now: u64) {
+        self.faults[i].poison(program, local, now);
+    }
+
+    /// The hint faults of the progress made since the last call.
+    pub fn take_hint_faults(
+        &mut self,
+        i: usize,
+        program: &Program,
+        memory: &mut Memory,
+        observation: &mut Observation,
+        at: impl Fn(f64) -> u64,
+    ) {
+        self.faults[i].take(program, memory, observation, at);
+    }
+
+    /// Adds what the watch shows of the accesses since the last report.
+    pub fn report(
+        &mut self,
+        i: usize,
+        program: &mut Program,
+        memory: &Memory,
+        signals: &Signals,
+        stale: f64,
+        observation: &mut Observation,
+    ) {
+        let (from, to) = (program.reported, program.done);
+        if to <= from {
+            return;
+        }
+        program.reported = to;
+        if signals.reference_bits || signals.dirty_bits {
+            reference::report(program, signals, from, to, observation);
+        }
+        if signals.sample_period > 0 {
+            self.samplers[i].report(program, memory, signals.sample_period, from, to, observation);
+        }
+        if signals.exact_counts {
+            count(program, from, to, observation);
+        }
+        if signals.regions.is_some() {
+            self.regions.note(program, from, to);
+        }
+        if stale > 0.0 {
+            self.forge(stale, memory, observation);
+        }
+    }
+
+    /// Reports some pages as referenced that may long be gone.
+    fn forge(&self, stale: f64, memory: &Memory, observation: &mut Observation) {
+        for page in 0..memory.page_numbers() as u32 + 8 {
+            if self.lot(u64::from(page) << 20 ^ observation.freed.len() as u64) < stale {
+                observation.referenced.set(PageId(page));
+            }
+        }
+    }
+
+    /// Ends DAMON's aggregation intervals that are over.
+    pub fn aggregate_regions(
+        &mut self,
+        now: u64,
+        signals: &Signals,
+        observation: &mut Observation,
+    ) {
+        if let Some(signals) = &signals.regions {
+            self.regions.aggregate(now, signals, observation);
+        }
+    }
+}
+
+/// Exact counts of the accesses after `from` and not after `to`, rounded down; the rest is reported with
+/// the accesses that follow, because shares of a window add up.
+fn count(program: &Program, from: f64, to: f64, observation: &mut Observation) {
+    let dilation = f64::from(program.windows.dilation());
+    for access in &program.window.accesses {
+        let Some(page) = program.page(access.page) else { continue };
+        let all = (f64::from(access.loads) + f64::from(access.stores)) * dilation;
+        let missed = (f64::from(access.load_misses) + f64::from(access.store_misses)) * dilation;
+        let between = |n: f64| (n * to).floor() as u64 - (n * from).floor() as u64;
+        let (accesses, misses) = (between(all), between(missed));
+        if accesses > 0 {
+            observation.counts.push(PageCount { page, accesses, misses });
+        }
+    }
+}
+
+/// splitmix64's finaliser.
+pub(crate) fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

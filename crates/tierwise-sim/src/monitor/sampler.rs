@@ -1,0 +1,73 @@
+//! A hardware sampler (PEBS on Intel, IBS on AMD): one in N accesses that miss the last-level cache.
+//!
+//! The misses of a window form one stream in which all pages are interleaved. Sample j lies at the share
+//! `frac(offset + j * 0.618...)` of it: the golden-ratio sequence, which covers the stream evenly whatever
+//! the number of samples, so that a page's expected number of samples is its misses over N, and which
+//! depends on nothing but the seed.
+
+use tierwise_core::observe::{Observation, Sample};
+
+use crate::memory::Memory;
+use crate::program::Program;
+
+/// The golden ratio's fractional part, as a fraction of 2^64.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// One program's sampler.
+#[derive(Debug)]
+pub struct Sampler {
+    /// Misses of the rows up to and including each.
+    sums: Vec<u64>,
+    /// Position of the next sample, as a fraction of 2^64 of the stream.
+    position: u64,
+    /// Samples due, below one.
+    carry: f64,
+}
+
+impl Sampler {
+    /// A sampler whose first sample lies at a place of the seed's choosing.
+    pub fn new(seed: u64) -> Self {
+        Self { sums: Vec::new(), position: seed, carry: 0.0 }
+    }
+
+    /// Sums up a new window.
+    pub fn open_window(&mut self, program: &Program) {
+        self.sums.clear();
+        let mut sum = 0;
+        self.sums.extend(program.window.accesses.iter().map(|a| {
+            sum += u64::from(a.load_misses) + u64::from(a.store_misses);
+            sum
+        }));
+    }
+
+    /// Samples the misses after the share `from` of the window and not after `to`.
+    pub fn report(
+        &mut self,
+        program: &Program,
+        memory: &Memory,
+        period: u32,
+        from: f64,
+        to: f64,
+        observation: &mut Observation,
+    ) {
+        if self.sums.len() != program.window.accesses.len() {
+            // The policy began to sample in the middle of a window.
+            self.open_window(program);
+        }
+        let Some(&all) = self.sums.last().filter(|&&all| all > 0) else { return };
+        let misses = all as f64 * f64::from(program.windows.dilation()) * (to - from);
+        self.carry += misses / f64::from(period);
+        while self.carry >= 1.0 {
+            self.carry -= 1.0;
+            self.position = self.position.wrapping_add(STEP);
+            let miss = ((u128::from(self.position) * u128::from(all)) >> 64) as u64;
+            let row = self.sums.partition_point(|&sum| sum <= miss);
+            let access = &program.window.accesses[row];
+            let Some(page) = program.page(access.page) else { continue };
+            let Some(tier) = memory.frame(page).tier() else { continue };
+            // The row's last misses are its stores.
+            let write = self.sums[row] - miss <= u64::from(access.store_misses);
+            observation.samples.push(Sample { page, tier, write });
+        }
+    }
+}

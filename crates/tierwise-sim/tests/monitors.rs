@@ -1,0 +1,210 @@
+//! What software sees of a program whose hot pages are known: each way of looking against the truth.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{machine, scenario, workload};
+use tierwise_core::migrate::{MigrationPlan, PageRange};
+use tierwise_core::observe::{DamonAttrs, Observation, Signals};
+use tierwise_core::units::{PageId, Timestamp};
+use tierwise_core::world::World;
+use tierwise_sim::bound::Bounds;
+use tierwise_sim::costs::Costs;
+use tierwise_sim::host::{Host, Schedule};
+use tierwise_sim::program::Program;
+use tierwise_sim::run::Prepared;
+use tierwise_sim::windows::{Loaded, Part, Shape, Windows};
+use tierwise_trace::{
+    Allocation, CacheModel, Header, PageAccess, PageKind, TraceError, Window, WindowSource,
+};
+
+const PAGES: u32 = 1000;
+/// Pages 100 to 199 are hot: a thousand misses a window each, the others one.
+const HOT: std::ops::Range<u32> = 100..200;
+
+/// Windows that are all alike.
+struct Steady {
+    header: Header,
+    left: u32,
+}
+
+fn steady(windows: u32) -> Steady {
+    let cache = CacheModel { size_bytes: 0, ways: 1, line_bytes: 64 };
+    let header = Header {
+        command: vec!["steady".to_owned()],
+        host: "a test".to_owned(),
+        page_size: 4096,
+        window_instructions: 1,
+        cache,
+    };
+    Steady { header, left: windows }
+}
+
+impl WindowSource for Steady {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
+        window.clear();
+        if self.left == 0 {
+            return Ok(false);
+        }
+        self.left -= 1;
+        // 65 ms of processor time beside 7 ms of misses: a cold page is accessed once in 72 ms.
+        window.instructions = 150_000_000;
+        for page in 0..PAGES {
+            let loads = if HOT.contains(&page) { 1000 } else { 1 };
+            let kind = PageKind::Anon;
+            window.allocations.push(Allocation {
+                page,
+                vpn: u64::from(page),
+                kind,
+                order: 0,
+                thread: 0,
+            });
+            window.accesses.push(PageAccess {
+                page,
+                loads,
+                stores: 0,
+                load_misses: loads,
+                store_misses: 0,
+                supervised: 0,
+                thread: 0,
+            });
+        }
+        Ok(true)
+    }
+
+    fn rewind(&mut self) -> Result<(), TraceError> {
+        Ok(())
+    }
+}
+
+/// A host that runs the steady program with everything in fast memory, watched.
+fn host(signals: Signals) -> Host {
+    let machine = machine(4000, 4000);
+    let program = Loaded::read(&mut steady(400), None, Shape::default()).unwrap();
+    let bounds = program.bounds(&Bounds::of(&machine, 1.0));
+    let part = Part { program: Arc::new(program), measure_from: 0, loops: 1, bounds };
+    let windows = Windows::of(Arc::new(part), 1);
+    let program = Program::new(windows, machine.tiers.len(), 9);
+    let schedule = Schedule { start: 0, stop: None, memory_level_parallelism: 1.0 };
+    let mut host = Host::new(machine, Costs::default(), vec![(program, schedule)], None, 9);
+    host.set_check(true);
+    let orders = MigrationPlan { signals, ..MigrationPlan::default() };
+    host.migrate(&orders, &mut Vec::new()).unwrap();
+    host
+}
+
+/// Everything reported until `seconds` of virtual time.
+fn observe(host: &mut Host, seconds: f64, mut each: impl FnMut(&Observation, Timestamp)) {
+    let mut obs = Observation::default();
+    while host.now().as_secs_f64() < seconds {
+        let next = Timestamp(host.now().0 + 100_000_000);
+        assert!(host.wait_until(Some(next)).unwrap(), "the program ended before the test did");
+        host.observe(&mut obs).unwrap();
+        each(&obs, host.now());
+    }
+}
+
+#[test]
+fn samples_are_one_in_period_misses() {
+    let period = 100;
+    let mut host = host(Signals { sample_period: period, ..Signals::default() });
+    let mut samples = vec![0u64; PAGES as usize];
+    observe(&mut host, 2.0, |obs, _| {
+        obs.samples.iter().for_each(|s| samples[s.page.index()] += 1);
+    });
+    let misses: f64 = host.ledger().accounts[0].total.misses.iter().sum();
+    let all: u64 = samples.iter().sum();
+    assert!((all as f64 - misses / f64::from(period)).abs() <= 1.0, "{all} of {misses}");
+    // 100 hot pages of 1000 misses, 900 others of one.
+    let hot: u64 = HOT.map(|p| samples[p as usize]).sum();
+    let expected = all as f64 * 100_000.0 / 100_900.0;
+    assert!((hot as f64 / expected - 1.0).abs() < 0.002, "{hot} against {expected}");
+    let (low, high) =
+        HOT.map(|p| samples[p as usize]).fold((u64::MAX, 0), |(l, h), n| (l.min(n), h.max(n)));
+    assert!(high as f64 <= low as f64 * 1.05, "hot pages are sampled alike: {low} to {high}");
+}
+
+#[test]
+fn damon_regions_find_the_hot_range() {
+    let mut host = host(Signals { regions: Some(DamonAttrs::default()), ..Signals::default() });
+    let mut last = Vec::new();
+    observe(&mut host, 2.5, |obs, _| {
+        if !obs.regions.is_empty() {
+            last.clone_from(&obs.regions);
+        }
+    });
+    assert_eq!(last.iter().map(|r| r.pages).sum::<u32>(), PAGES, "regions cover every page once");
+    let hot = |page: u32| {
+        let r = last.iter().find(|r| (r.first.0..r.first.0 + r.pages).contains(&page)).unwrap();
+        // A hot page is accessed in every sampling interval of 5 ms, a cold one in one of fourteen.
+        r.nr_accesses >= 10
+    };
+    let found = (0..PAGES).filter(|&p| hot(p) == HOT.contains(&p)).count();
+    assert!(found >= 950, "{found} of {PAGES} pages told right: {last:?}");
+}
+
+#[test]
+fn poisoned_page_faults_once() {
+    let mut host = host(Signals { hint_faults: true, ..Signals::default() });
+    let mut obs = Observation::default();
+    host.wait_until(Some(Timestamp(1_000_000))).unwrap();
+    host.observe(&mut obs).unwrap();
+    let poison = PageRange { first: PageId(0), count: PAGES };
+    let signals = Signals { hint_faults: true, ..Signals::default() };
+    let plan = MigrationPlan { poison: vec![poison], signals, ..MigrationPlan::default() };
+    host.migrate(&plan, &mut Vec::new()).unwrap();
+    let poisoned_at = host.now();
+    let mut faults = vec![Vec::new(); PAGES as usize];
+    observe(&mut host, 0.5, |obs, now| {
+        for fault in &obs.hint_faults {
+            assert_eq!(fault.poisoned_at, poisoned_at);
+            assert!(fault.at >= poisoned_at && fault.at <= now);
+            faults[fault.page.index()].push(fault.at.since(poisoned_at));
+        }
+    });
+    assert!(faults.iter().all(|f| f.len() == 1), "each page faults once");
+    let mean = |pages: &mut dyn Iterator<Item = u32>| {
+        let times: Vec<f64> = pages.map(|p| faults[p as usize][0].as_secs_f64()).collect();
+        times.iter().sum::<f64>() / times.len() as f64
+    };
+    let (hot, cold) = (mean(&mut HOT.clone()), mean(&mut (200..PAGES)));
+    // A thousand times as often accessed: found a thousand times as soon, but for the step of time.
+    assert!(hot * 100.0 < cold, "hot after {hot} s, cold after {cold} s");
+}
+
+#[test]
+fn exact_counts_add_up() {
+    let mut host = host(Signals { exact_counts: true, ..Signals::default() });
+    let mut counted = 0;
+    observe(&mut host, 1.0, |obs, _| counted += obs.counts.iter().map(|c| c.misses).sum::<u64>());
+    let misses: f64 = host.ledger().accounts[0].total.misses.iter().sum();
+    assert!((counted as f64 - misses).abs() <= f64::from(PAGES), "{counted} of {misses}");
+}
+
+/// 4 MiB of anonymous memory touched page by page become two huge pages; they move as wholes.
+#[test]
+fn dense_ranges_become_huge_pages() {
+    let spec = tierwise_trace::generate::GeneratorSpec {
+        footprint_pages: 1024,
+        accesses_per_window: 5000,
+        windows: Some(4),
+        ..Default::default()
+    };
+    let mut program = workload("huge", "uniform", spec);
+    program.huge_pages = true;
+    let prepared = Prepared::load(scenario(machine(2048, 4096), vec![program])).unwrap();
+    let part = prepared.parts().next().unwrap().unwrap();
+    let allocations: Vec<_> = part.program.windows.iter().flat_map(|w| &w.allocations).collect();
+    assert_eq!(allocations.iter().map(|b| (b.page, b.order)).collect::<Vec<_>>(), [(0, 9), (1, 9)]);
+    assert_eq!(prepared.resident_pages(), 1024);
+    let accesses: u64 =
+        part.program.windows[1].accesses.iter().map(|a| u64::from(a.loads + a.stores)).sum();
+    assert_eq!(accesses, 5000, "accesses are kept when pages are joined");
+}

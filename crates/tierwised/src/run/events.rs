@@ -1,0 +1,91 @@
+//! What is worth saying, in words.
+
+use tierwise_core::units::TenantId;
+use tierwise_linux::fault::{Fault, Scope};
+use tierwise_linux::tenant::State;
+use tierwise_linux::topology::Change;
+use tierwise_linux::world::{Event, LiveWorld};
+
+use crate::config::Config;
+
+/// Sentences for a piece of news; none for what is not worth one.
+pub(super) fn words(events: &Event, world: &LiveWorld, config: &Config) -> Vec<String> {
+    match events {
+        Event::Tenants(changes) => tenants(changes, world),
+        Event::Machine(change) => vec![machine(*change, world)],
+        Event::Fault(fault) => vec![self::fault(fault, |tenant| world.tracker().name(tenant))],
+        Event::Readable => vec!["the machine can be read again".into()],
+        Event::MonitoringLost(problem) => vec![format!("access monitoring stopped: {problem}")],
+        Event::Throttled(times) => {
+            let budget = config.cpu.budget_percent;
+            vec![format!(
+                "monitoring intervals are {times:.1} times as long as configured, to stay within {budget} % of a CPU"
+            )]
+        }
+        Event::Suspended(true) => {
+            let cap = config.cpu.cap_percent;
+            vec![format!(
+                "used more than {cap} % of a CPU: access monitoring is suspended until use is below the budget"
+            )]
+        }
+        Event::Suspended(false) => vec!["access monitoring has resumed".into()],
+        Event::Refused(problem) => vec![format!("the kernel refused to move pages: {problem}")],
+    }
+}
+
+/// Tenants that are not there yet.
+pub(super) fn waiting(world: &LiveWorld) -> Vec<String> {
+    let tracker = world.tracker();
+    let tenants = (0..tracker.len()).map(|i| TenantId(i as u16));
+    tenants
+        .filter(|tenant| tracker.state(*tenant) == State::Waiting)
+        .map(|tenant| format!("tenant {:?} is not there yet: waits for it", tracker.name(tenant)))
+        .collect()
+}
+
+fn tenants(changes: &tierwise_linux::tenant::Changes, world: &LiveWorld) -> Vec<String> {
+    let name = |tenant: &TenantId| world.tracker().name(*tenant).to_owned();
+    let started = changes.started.iter().map(|t| format!("tenant {:?} has started", name(t)));
+    let ended = changes.ended.iter().map(|t| format!("tenant {:?} has ended", name(t)));
+    let conflicts = changes.conflicts.iter().map(|double| {
+        format!(
+            "process {} is named by tenants {:?} and {:?}: it belongs to the first",
+            double.process.pid,
+            name(&double.kept),
+            name(&double.also)
+        )
+    });
+    started.chain(ended).chain(conflicts).collect()
+}
+
+fn fault<'a>(fault: &'a Fault, name: impl Fn(TenantId) -> &'a str) -> String {
+    let problem = &fault.problem;
+    match (&fault.scope, fault.tenant) {
+        (Scope::Machine, _) => format!(
+            "the machine cannot be read: {problem}; nothing is moved until it can be, which is tried with each survey"
+        ),
+        (_, Some(tenant)) => format!("tenant {:?}: {problem}", name(tenant)),
+        (_, None) => problem.clone(),
+    }
+}
+
+fn machine(change: Change, world: &LiveWorld) -> String {
+    let tier = |tier: tierwise_core::units::TierId| {
+        world.host().tiers.get(tier.index()).map_or_else(String::new, |t| t.name.clone())
+    };
+    match change {
+        Change::Left { node, tier: of } => {
+            format!("node {node} left tier {}: nothing is moved there any more", tier(of))
+        }
+        Change::Joined { node, tier: of } => format!("node {node} came into tier {}", tier(of)),
+        Change::Outside { node } => {
+            format!(
+                "node {node} has memory and is in no tier that was there at start: restart to use it"
+            )
+        }
+        Change::Resized { tier: of, .. } => {
+            let now = world.host().tiers.get(of.index()).map_or(0, |t| t.capacity.0);
+            format!("tier {} has {now} base pages now", tier(of))
+        }
+    }
+}

@@ -344,7 +344,7 @@ class Page {
     write(byId("policy"), `policy ${snapshot.policy}`);
     write(byId("mode-reason"), snapshot.mode_reason);
     show(byId("mode-reason"), snapshot.mode_reason !== "");
-    write(byId("about"), `version ${snapshot.version} · up ${duration(snapshot.uptime)} · looks with ${snapshot.monitoring}`);
+    write(byId("about"), `version ${snapshot.version} · up ${duration(snapshot.uptime)} · monitors accesses with ${snapshot.monitoring}`);
   }
 
   updateWork({ uptime, counters, cost }) {
@@ -358,7 +358,7 @@ class Page {
       ["moved", bytes(counters.moved_bytes)],
       ["promotions failed", failed(counters.promote_fail)],
       ["demotions failed", failed(counters.demote_fail)],
-      ["moved by others", short(counters.external_migrations)],
+      ["external migrations", short(counters.external_migrations)],
       ["rounds, plans", `${short(counters.rounds)}, ${short(counters.plans)}`],
       ["blocks managed", short(counters.blocks)],
     ]);

@@ -147,7 +147,7 @@ def everything_is_shown(browser):
     names = browser.evaluate("[...document.querySelectorAll('.tenant h3')].map((name) => name.textContent)")
     same(names, list(TENANTS), "the tenants' names")
     body = browser.evaluate("document.body.innerText")
-    for part in ("manages", "policy tierwise", "looks with DAMON on virtual addresses", "uses less than its floor",
+    for part in ("manages", "policy tierwise", "monitors accesses with DAMON on virtual addresses", "uses less than its floor",
                  "✗ missed", "✓ met", "floor 16 GiB · share 24 GiB · cap 32 GiB", "no live process", "1,264 thrash events",
                  "thrash control: 1,264 blocks", "floor 0 B, cap 20 GiB, promotes at 25 %", "of 1 % allowed", "14 MiB",
                  # Not markup: it stands there as it was written.

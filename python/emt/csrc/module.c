@@ -23,6 +23,18 @@ static int refuse_elsewhere(void)
     return 0;
 }
 
+PyDoc_STRVAR(fork_depth_doc, "fork_depth()\n--\n\n"
+    "How many forks lie between this process and the one that loaded the extension, also those that called no hook of Python's.");
+static PyObject *forks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromUnsignedLong(fork_depth());
+}
+
+static PyMethodDef functions[] = {
+    {"fork_depth", forks, METH_NOARGS, fork_depth_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 static int execute(PyObject *module)
 {
     int error = watch_forks();
@@ -57,6 +69,7 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "tierwise.emt._emt",
     .m_doc = "Tables of pages, trackers, samplers and moves; see the Python modules that use them.",
+    .m_methods = functions,
     .m_slots = slots,
 };
 

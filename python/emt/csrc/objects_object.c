@@ -11,6 +11,7 @@ struct objects_object {
     struct objects objects;
     bool open;
     atomic_bool busy;
+    unsigned fork_depth; /* of the process that made it */
 };
 
 #ifdef Py_GIL_DISABLED
@@ -41,6 +42,7 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     self->objects.growth = growth;
+    self->fork_depth = fork_depth();
     self->open = pools_watch(&self->objects.pools);
     if (!self->open) {
         Py_DECREF(self);
@@ -177,7 +179,8 @@ PyDoc_STRVAR(close_doc, "close()\n--\n\nEnds sampling and gives everything back.
 static PyObject *close_(PyObject *object, PyObject *Py_UNUSED(none))
 {
     struct objects_object *self = (struct objects_object *)object;
-    if (atomic_exchange(&self->busy, true)) {
+    /* A call that was under way when the parent forked is under way there only. */
+    if (atomic_exchange(&self->busy, true) && self->fork_depth == fork_depth()) {
         PyErr_SetString(PyExc_RuntimeError, "the sampler is in use by another thread: stop that first");
         return NULL;
     }

@@ -150,7 +150,8 @@ PyDoc_STRVAR(close_doc, "close()\n--\n\nTakes all protection away. Calling it ag
 static PyObject *close_(PyObject *object, PyObject *Py_UNUSED(none))
 {
     struct tracker_object *self = (struct tracker_object *)object;
-    if (atomic_exchange(&self->busy, true)) {
+    /* A sample that was under way when the parent forked is under way there only. */
+    if (atomic_exchange(&self->busy, true) && uffd_own(&self->tracker.uffd)) {
         PyErr_SetString(PyExc_RuntimeError, "a sample is under way in another thread: stop it first");
         return NULL;
     }

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -74,6 +75,7 @@ def why_not(args: argparse.Namespace) -> str:
 def run(args: argparse.Namespace) -> None:
     """Runs the program as __main__. What it raises, SystemExit too, goes on when tracking has ended."""
     start(settings_of(args))
+    process = os.getpid()
     sys.argv = [args.program, *args.words]
     try:
         if args.module:
@@ -84,7 +86,9 @@ def run(args: argparse.Namespace) -> None:
     finally:
         if stats().active:
             end()
-        _write(args)
+        # A child that ends as the program does has none of the results.
+        if os.getpid() == process:
+            _write(args)
 
 
 def _write(args: argparse.Namespace) -> None:

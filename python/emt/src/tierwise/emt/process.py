@@ -14,11 +14,16 @@ from .support import extension, lack
 from .tracking import Tracking
 
 
+OF_PARENT = "tracking goes on in the parent process"
+
+
 class Process:
     """Holds the tracking that is on, if one is."""
 
     def __init__(self) -> None:
-        self._lock = _thread.allocate_lock()
+        # A handler of a signal may fork, or begin, while this thread begins.
+        self._lock = _thread.RLock()
+        self._beginning = False
         self._tracking: Tracking | None = None
         self._last: Tracking | None = None
         self._without = Stats(reason="not started")
@@ -34,7 +39,8 @@ class Process:
             Unavailable: It cannot be on here; it says why.
         """
         with self._lock:
-            if self._tracking is not None:
+            self._leave_to_parent()
+            if self._tracking is not None or self._beginning:
                 raise AlreadyTracking("tracking is already on in this process; end it first")
             if why := lack():
                 self._without = Stats(reason=why)
@@ -44,7 +50,11 @@ class Process:
             # A sub-interpreter or another size of pages is refused before anything is made.
             extension()
             self._hook()
-            self._tracking = Tracking(settings, callback)
+            self._beginning = True
+            try:
+                self._tracking = Tracking(settings, callback)
+            finally:
+                self._beginning = False
             self._last = self._tracking
 
     def finish(self) -> Stats:
@@ -54,6 +64,7 @@ class Process:
             NotTracking: It is not on.
         """
         with self._lock:
+            self._leave_to_parent()
             tracking, self._tracking = self._tracking, None
         if tracking is None:
             if lack():
@@ -67,6 +78,7 @@ class Process:
 
     def stats(self) -> Stats:
         """Of the tracking that is on, or was last."""
+        self._leave_to_parent()
         return self._last.stats() if self._last else self._without
 
     def last(self) -> Tracking | None:
@@ -83,14 +95,23 @@ class Process:
             os.register_at_fork(after_in_parent=partial(extension().call_after_fork, self._resume))
 
     def _at_exit(self) -> None:
+        self._leave_to_parent()
         if self._tracking is not None:
             self.finish()
+
+    def _leave_to_parent(self) -> None:
+        """Lets go of the tracking of the process that forked this one: a fork of a library's own calls no hooks."""
+        tracking = self._tracking
+        if tracking is not None and tracking.inherited:
+            self._tracking = None
+            tracking.give_up(OF_PARENT)
 
     # Around a fork the process has no tracking thread: the child of a process with one thread inherits no lock that another
     # thread held, and Python does not warn of threads that the program did not start.
 
     def _before_fork(self) -> None:
         self._lock.acquire()
+        self._leave_to_parent()
         if self._tracking is not None:
             # What is raised here is printed by os.fork, which goes on: the child closes what it inherited in any case.
             self._tracking.pause()
@@ -108,9 +129,7 @@ class Process:
     def _in_child(self) -> None:
         # The hooks know this lock: it is not replaced.
         self._lock._at_fork_reinit()  # type: ignore[attr-defined]
-        if self._tracking is not None:
-            self._tracking.give_up("tracking goes on in the parent process")
-            self._tracking = None
+        self._leave_to_parent()
 
 
 PROCESS = Process()

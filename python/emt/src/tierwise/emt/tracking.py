@@ -30,6 +30,7 @@ from .report import DRAWN_BINS
 from .settings import Settings, mask_of_nodes
 from .signals import Looked, make_signal
 from .stats import Stats
+from .support import extension
 from .topology import PAGE_BYTES, tiers
 
 #: Sampling phases between rounds of migration: as many as an object has samples.
@@ -66,6 +67,7 @@ class Tracking:
         """
         began = time.perf_counter()
         self.settings = settings
+        self._fork_depth: int = extension().fork_depth()
         self._topology = tiers(settings.slow_nodes, settings.fast_nodes)
         self._signal = make_signal(settings)
         self.table = NativeTable(self._signal.judged)
@@ -102,6 +104,11 @@ class Tracking:
         """The objects in the pages that are known now."""
         addresses, hotness, _ = self.table.inner.pages()
         return find_contents(array("Q", addresses), array("f", hotness), DRAWN_BINS)
+
+    @property
+    def inherited(self) -> bool:
+        """Whether it is of the process that forked this one. The thread, its pipe and what is protected are that process's."""
+        return bool(extension().fork_depth() != self._fork_depth)
 
     # Beginning and ending of the thread.
 

@@ -1,0 +1,130 @@
+"""Children that called no hook before the fork: of a library's own fork, as application servers do it."""
+
+import os
+from pathlib import Path
+
+import pytest
+from conftest import Program
+
+#: A child that is made in the middle of a phase. After it the parent's thread has not been told to
+#: stop, which its pipe shows.
+FORK = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+import ctypes, os, select
+from protection import protected_mappings
+import tierwise.emt as emt
+from tierwise.emt.process import PROCESS
+
+def fork(in_child):
+    # Only the interpreter's lock is held: the tracking thread is within its phase or waits.
+    child = ctypes.PyDLL(None).fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if in_child() else 1
+        except BaseException as error:
+            print(type(error).__name__, error, file=sys.stderr, flush=True)
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def told_to_stop():
+    return bool(select.select([PROCESS.last()._stop_read], [], [], 0)[0])
+
+def begin(signal):
+    emt.start(emt.Settings(signal=signal, sample_interval=60.0, overhead_budget=1.0))
+"""
+
+#: What a child may do first.
+ENDS = """
+def in_child():
+    try:
+        emt.end()
+    except emt.NotTracking:
+        return True
+"""
+STATS = "in_child = lambda: not emt.stats().active"
+TRACKS = """
+def in_child():
+    with emt.tiering(sample_interval=0.02, overhead_budget=1.0) as t:
+        active = t.stats().active
+    return active and protected_mappings() == 0
+"""
+#: As uWSGI does.
+HOOK_AFTER = """
+def in_child():
+    ctypes.pythonapi.PyOS_AfterFork_Child()
+    return not emt.stats().active
+"""
+EXITS = """
+def in_child():
+    PROCESS._at_exit()
+    return True
+"""
+
+
+@pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
+@pytest.mark.parametrize("first", [ENDS, STATS, TRACKS, HOOK_AFTER, EXITS], ids=["end", "stats", "track", "hook", "exit"])
+def test_a_child_leaves_its_parents_tracking_alone(program: Program, signal: str, first: str) -> None:
+    said = program(
+        FORK + first + f"""
+from tierwise.emt.support import free_threaded
+begin("uffd-wp" if free_threaded() else {signal!r})
+print(fork(in_child), told_to_stop(), emt.stats().active)
+emt.end()
+"""
+    )
+    assert said.stdout == "0 False True\n", said.stderr
+    assert said.stderr == ""
+
+
+def test_a_child_writes_no_results_of_the_command(program: Program, tmp_path: Path) -> None:
+    # The parent's are written when it ends itself.
+    said = program(
+        f"""
+import os, sys
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+print(os.path.exists({str(tmp_path / "metrics")!r}))
+""",
+        "-m", "tierwise.emt", "run", "--metrics", str(tmp_path / "metrics"),
+    )  # fmt: skip
+    assert said.stdout == "False\n"
+    assert os.path.exists(tmp_path / "metrics")
+
+
+@pytest.mark.parametrize("handler", ["fork", "begin"])
+def test_a_signals_handler_may_fork_or_begin_while_tracking_begins(program: Program, handler: str) -> None:
+    # The handler runs in the middle of what begins; one that waited for that would wait for ever.
+    said = program(
+        f"""
+import os, signal
+import tierwise.emt as emt
+import tierwise.emt.tracking as tracking
+found = []
+def handle(*_):
+    if {handler!r} == "begin":
+        try:
+            emt.start()
+        except emt.AlreadyTracking:
+            found.append(0)
+        return
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+signal.signal(signal.SIGUSR1, handle)
+make = tracking.make_signal
+def interrupted(settings):
+    signal.raise_signal(signal.SIGUSR1)
+    return make(settings)
+tracking.make_signal = interrupted
+emt.start()
+print(found, emt.stats().active)
+emt.end()
+"""
+    )
+    assert said.stdout == "[0] True\n"
+    assert said.stderr == ""

@@ -217,7 +217,7 @@ int tracker_sample(struct tracker *tracker, struct table *table, const struct sa
 
 void tracker_release(struct tracker *tracker)
 {
-    bool registered = tracker->uffd.fd >= 0 && uffd_own(&tracker->uffd);
+    bool registered = uffd_kept(&tracker->uffd) && uffd_own(&tracker->uffd);
     for (size_t n = 0; registered && n < tracker->now.count; n++) {
         uffd_unregister(&tracker->uffd, tracker->now.all[n].start, tracker->now.all[n].end);
     }

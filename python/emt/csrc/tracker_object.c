@@ -133,6 +133,11 @@ static PyObject *sample(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_RuntimeError, self->open ? "the tracker is of the parent process; make one here" : "the tracker is closed");
         return NULL;
     }
+    if (!uffd_kept(&self->tracker.uffd)) {
+        self->busy = false;
+        PyErr_SetString(PyExc_RuntimeError, "the program closed the descriptors of its tracking; os.closerange closes those of others too");
+        return NULL;
+    }
     int error;
     Py_BEGIN_ALLOW_THREADS
     error = tracker_sample(&self->tracker, table, &asked, &did);

@@ -8,6 +8,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static bool is_file(int fd, const struct stat *was)
+{
+    struct stat now;
+    return fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == was->st_dev && now.st_ino == was->st_ino;
+}
+
 int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step)
 {
     *uffd = (struct uffd){.way = way, .fd = -1, .pagemap = -1, .fork_depth = fork_depth()};
@@ -18,6 +24,7 @@ int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step)
     if (uffd->fd < 0) {
         return errno;
     }
+    fstat(uffd->fd, &uffd->fd_was);
     *step = "UFFDIO_API";
     struct uffdio_api api = {.api = UFFD_API, .features = way->features};
     if (ioctl(uffd->fd, UFFDIO_API, &api) < 0) {
@@ -27,10 +34,16 @@ int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step)
     }
     *step = "/proc/self/pagemap";
     uffd->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    if (uffd->pagemap < 0) {
+        int error = errno;
+        uffd_close(uffd);
+        return error;
+    }
+    fstat(uffd->pagemap, &uffd->pagemap_was);
+    *step = "PAGEMAP_SCAN";
     struct emt_page_region regions[REGIONS];
-    *step = uffd->pagemap < 0 ? *step : "PAGEMAP_SCAN";
     /* An empty range: it only shows whether the kernel knows the call. */
-    long scanned = uffd->pagemap < 0 ? -errno : uffd_scan(uffd, PAGE_BYTES, PAGE_BYTES, 0, regions);
+    long scanned = uffd_scan(uffd, PAGE_BYTES, PAGE_BYTES, 0, regions);
     if (scanned < 0) {
         uffd_close(uffd);
         return (int)-scanned;
@@ -40,13 +53,18 @@ int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step)
 
 void uffd_close(struct uffd *uffd)
 {
-    if (uffd->fd >= 0) {
+    if (is_file(uffd->fd, &uffd->fd_was)) {
         close(uffd->fd);
     }
-    if (uffd->pagemap >= 0) {
+    if (is_file(uffd->pagemap, &uffd->pagemap_was)) {
         close(uffd->pagemap);
     }
     uffd->fd = uffd->pagemap = -1;
+}
+
+bool uffd_kept(const struct uffd *uffd)
+{
+    return is_file(uffd->fd, &uffd->fd_was) && is_file(uffd->pagemap, &uffd->pagemap_was);
 }
 
 bool uffd_own(const struct uffd *uffd)

@@ -9,6 +9,7 @@
 
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -65,12 +66,16 @@ extern const struct uffd_way uffd_rwp;
 struct uffd {
     const struct uffd_way *way;
     int fd, pagemap;
+    struct stat fd_was, pagemap_was; /* when they were opened */
     unsigned fork_depth; /* of the process whose memory both descriptors are of, also in a child that inherits them */
 };
 
 /* Opens both descriptors. 0, or an error number; `step` is then what failed. */
 int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step);
 void uffd_close(struct uffd *uffd);
+
+/* Whether both are open. A program may close all descriptors that it does not know, and open files in their place. */
+bool uffd_kept(const struct uffd *uffd);
 
 /* Whether the descriptors are of this process's memory. In a child they are of its parent's: only close them. */
 bool uffd_own(const struct uffd *uffd);

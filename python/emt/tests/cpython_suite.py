@@ -28,12 +28,17 @@ if free_threaded() and sys.version_info[:2] == (3, 13):
         "test_main_thread_during_shutdown",
         "test_start_new_thread_at_finalization",
     ]
+#: Far above what a suite takes on a shared machine.
+HANGS_AFTER_S = 900
 WORDS = (sys.executable, "-m", "test", "-q", *(word for name in IGNORED for word in ("--ignore", name)))
 
 
 def passes(suite: str, environment: dict[str, str]) -> tuple[bool, str]:
     """Whether a suite passes, and what it said."""
-    done = subprocess.run([*WORDS, suite], capture_output=True, text=True, env=environment, timeout=900, check=False)
+    try:
+        done = subprocess.run([*WORDS, suite], capture_output=True, text=True, env=environment, timeout=HANGS_AFTER_S, check=False)
+    except subprocess.TimeoutExpired:
+        return False, f"still ran after {HANGS_AFTER_S} s"
     return done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 

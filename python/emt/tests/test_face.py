@@ -15,6 +15,7 @@ from conftest import HANGS_AFTER_S, Program
 from protection import protected_mappings
 from tierwise.emt import support
 from tierwise.emt.counters import Counters
+from tierwise.emt.descriptors import Descriptor
 from tierwise.emt.settings import Settings, bytes_of
 from tierwise.emt.topology import tiers
 from tierwise.emt.tracking import Tracking
@@ -190,7 +191,7 @@ def test_counters_become_a_reading(tmp_path: Path) -> None:
     for name, count in (("loads", 1000), ("misses", 100), ("remote", 50)):
         (tmp_path / name).write_bytes(count.to_bytes(8, "little"))
         files.append(open(tmp_path / name, "rb", buffering=0))  # noqa: SIM115
-    counters = Counters(tuple(os.dup(file.fileno()) for file in files))
+    counters = Counters(tuple(Descriptor(os.dup(file.fileno())) for file in files))
     reading = counters.read(slow_hot=0.5)
     assert (reading.source, reading.llc_miss) == ("counters", 0.1)
     assert reading.slow_bandwidth and reading.slow_bandwidth > 0

@@ -10,6 +10,7 @@ import struct
 import time
 from dataclasses import dataclass, field
 
+from .descriptors import Descriptor
 from .policy.eagerness import Reading
 
 #: perf_event_open's number; other processors' Linux has others, and no counters are read there.
@@ -27,15 +28,15 @@ LINE_BYTES = 64
 class Counters:
     """Open counters, or none."""
 
-    descriptors: tuple[int, ...] = ()
+    descriptors: tuple[Descriptor, ...] = ()
     _before: tuple[int, ...] = (0, 0, 0)
     _at: float = field(default_factory=time.monotonic)
 
     def read(self, slow_hot: float) -> Reading:
         """What happened since the last reading; `slow_hot` is what is used if there are no counters."""
-        if not self.descriptors:
+        if not self.descriptors or not all(descriptor.kept() for descriptor in self.descriptors):
             return Reading(slow_hot=slow_hot)
-        now = tuple(struct.unpack("Q", os.read(descriptor, 8))[0] for descriptor in self.descriptors)
+        now = tuple(struct.unpack("Q", os.read(descriptor.number, 8))[0] for descriptor in self.descriptors)
         at = time.monotonic()
         loads, misses, remote = (new - old for new, old in zip(now, self._before, strict=True))
         seconds = max(1e-9, at - self._at)
@@ -45,19 +46,19 @@ class Counters:
     def close(self) -> None:
         """Closes them. Calling it again does nothing."""
         for descriptor in self.descriptors:
-            os.close(descriptor)
+            descriptor.close()
         self.descriptors = ()
 
 
 def open_counters() -> Counters:
     """All three, or none where one cannot be had: no such hardware, or perf_event_paranoid forbids it."""
-    opened: list[int] = []
+    opened: list[Descriptor] = []
     for config in (LLC_LOADS, LLC_LOAD_MISSES, NODE_LOAD_MISSES):
         descriptor = _open(config)
         if descriptor < 0:
             Counters(tuple(opened)).close()
             return Counters()
-        opened.append(descriptor)
+        opened.append(Descriptor(descriptor))
     return Counters(tuple(opened))
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 
-from .errors import AlreadyTracking, NotTracking
+from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
 from .settings import Settings
 from .stats import Stats
 from .support import extension, lack
@@ -52,7 +52,7 @@ class Process:
             self._hook()
             self._beginning = True
             try:
-                self._tracking = Tracking(settings, callback)
+                self._tracking = _begun(settings, callback)
             finally:
                 self._beginning = False
             self._last = self._tracking
@@ -130,6 +130,16 @@ class Process:
         # The hooks know this lock: it is not replaced.
         self._lock._at_fork_reinit()  # type: ignore[attr-defined]
         self._leave_to_parent()
+
+
+def _begun(settings: Settings, callback: Callable[[Stats], None] | None) -> Tracking:
+    try:
+        return Tracking(settings, callback)
+    except EmtError:
+        raise
+    except (OSError, RuntimeError) as error:
+        # Of descriptors or threads there are no more.
+        raise Unavailable(f"tracking cannot begin: {error}; allowed: a process that may open ten files and make one thread more") from error
 
 
 PROCESS = Process()

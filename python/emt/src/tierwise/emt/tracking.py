@@ -5,8 +5,8 @@ threads counts its own.
 """
 
 import _thread
+import errno
 import os
-import select
 import signal
 import sys
 import time
@@ -19,6 +19,7 @@ from .contents import Contents
 from .contents import contents as find_contents
 from .counters import Counters, open_counters
 from .demotion import Adaptive, Demotion, Eager, Lazy
+from .descriptors import Stop, wait_readable
 from .errors import EmtError
 from .history import BINS, History, Row
 from .native import NativeKernel, NativeTable
@@ -53,6 +54,10 @@ NOT_OURS = signal.valid_signals() - {signal.SIGBUS, signal.SIGFPE, signal.SIGILL
 
 _DEMOTIONS: dict[str, type[Adaptive] | type[Eager] | type[Lazy]] = {"adaptive": Adaptive, "eager": Eager, "lazy": Lazy}
 
+#: The program has as many descriptors as it may have, or the system has.
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+CLOSED = "the program closed the descriptors of its tracking; os.closerange closes those of others too"
+
 Callback = Callable[[Stats], None]
 
 
@@ -83,8 +88,9 @@ class Tracking:
         # The identity of the thread while it runs, and a lock that it holds meanwhile.
         self._thread = self._native_thread = 0
         self._running = _thread.allocate_lock()
-        self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._stop = Stop()
         try:
+            self._stop.open()
             self.resume()
         except BaseException:
             self._release("it did not begin")
@@ -114,7 +120,7 @@ class Tracking:
 
     def resume(self) -> None:
         """Starts the thread, if it does not run and nothing has ended it."""
-        if not self._thread and self._stats.active:
+        if self._stats.active and not self._running.locked():
             self._running.acquire()
             try:
                 # A thread begins with the mask of the one that starts it.
@@ -141,12 +147,14 @@ class Tracking:
             return
         if self._thread == _thread.get_ident():
             raise EmtError("tracking cannot be ended, nor the process forked, by its own callback; do it in another thread")
-        os.write(self._stop_write, b"x")
-        if not self._running.acquire(timeout=JOIN_S):
-            os.read(self._stop_read, 1)
-            raise EmtError(f"the tracking thread did not end within {JOIN_S:.0f} s; does a callback wait for this thread?")
+        self._stop.tell()
+        try:
+            # A signal's handler may raise while this waits.
+            if not self._running.acquire(timeout=JOIN_S):
+                raise EmtError(f"the tracking thread did not end within {JOIN_S:.0f} s; does a callback wait for this thread?")
+        finally:
+            self._stop.forget()
         self._running.release()
-        os.read(self._stop_read, 1)
         _wait_until_gone(self._native_thread)
         self._thread = 0
 
@@ -168,10 +176,7 @@ class Tracking:
     def _release(self, reason: str) -> None:
         self._signal.close()
         self._counters.close()
-        if self._stop_read >= 0:
-            os.close(self._stop_read)
-            os.close(self._stop_write)
-            self._stop_read = self._stop_write = -1
+        self._stop.close()
         self._stats = replace(self._stats, active=False, reason=self._stats.reason or reason)
 
     # What the thread does.
@@ -179,7 +184,7 @@ class Tracking:
     def _run(self) -> None:
         self._native_thread = _thread.get_native_id()
         try:
-            while not self._phase():
+            while not self._phase_or_rest():
                 pass
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on without tracking
             self._signal.close()
@@ -189,6 +194,15 @@ class Tracking:
         finally:
             self._running.release()
 
+    def _phase_or_rest(self) -> bool:
+        """A sampling phase; or a rest, where the program has all descriptors that it may have: it may give some back."""
+        try:
+            return self._phase()
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTORS:
+                raise
+        return self._wait(self.settings.sample_interval)
+
     def _phase(self) -> bool:
         """One sampling phase and what follows from it; true if it was told to stop."""
         program_began, thread_began = time.process_time(), time.thread_time()
@@ -197,7 +211,7 @@ class Tracking:
         if rests:
             stopped = self._wait(self.settings.sample_interval)
         else:
-            looked = self._signal.look(self.table, self.settings.sample_interval, self._stop_read)
+            looked = self._signal.look(self.table, self.settings.sample_interval, self._stop.fileno())
             stopped = self._wait(0.0)
         if not stopped and not rests:
             self._follow_up(looked)
@@ -212,7 +226,10 @@ class Tracking:
 
     def _wait(self, seconds: float) -> bool:
         """Lets time pass; true if it was told to stop."""
-        return bool(select.select([self._stop_read], [], [], seconds)[0])
+        told = wait_readable(self._stop.fileno(), seconds)
+        if not self._stop.kept():
+            raise EmtError(CLOSED)
+        return told
 
     def _follow_up(self, looked: Looked) -> None:
         phase = self._stats.intervals + 1

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import gc
 from array import array
-from select import select
 
+from ..descriptors import wait_readable
 from ..errors import Unavailable
 from ..native import NativeTable
 from ..policy.cooling import DEFAULT_K
@@ -49,7 +49,7 @@ class MarkedObjects:
         if self._collections < 0 or due(collections - self._collections):
             self._mark()
             self._collections = collections
-        select([stop], [], [], interval_s)
+        wait_readable(stop, interval_s)
         wanted = array("Q", self._hotness.wanted(self._marked))
         values, readable = self._extension.counters(wanted, self._growth)
         counters = {

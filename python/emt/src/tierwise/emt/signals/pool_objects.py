@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from array import array
 from pathlib import Path
-from select import select
 
+from ..descriptors import wait_readable
 from ..errors import Unavailable
 from ..native import NativeTable
 from ..policy.cooling import DEFAULT_K
@@ -60,7 +60,7 @@ class PoolObjects:
         if self._phase == 0:
             most = int(resident_bytes() * self._memory_share / OBJECT_BYTES * self._share)
             self._objects.turn(types_of_objects(), max(SAMPLES, most))
-        select([stop], [], [], interval_s)
+        wait_readable(stop, interval_s)
         looked_at, _ = self._objects.sample()
         self._phase += 1
         if self._phase == SAMPLES:

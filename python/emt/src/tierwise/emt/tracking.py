@@ -72,7 +72,9 @@ class Tracking:
         """
         began = time.perf_counter()
         self.settings = settings
-        self._fork_depth: int = extension().fork_depth()
+        # Found here, because stats() asks it each time.
+        self._forks_now: Callable[[], int] = extension().fork_depth
+        self._forks = self._forks_now()
         self._topology = tiers(settings.slow_nodes, settings.fast_nodes)
         self._signal = make_signal(settings)
         self.table = NativeTable(self._signal.judged)
@@ -114,7 +116,7 @@ class Tracking:
     @property
     def inherited(self) -> bool:
         """Whether it is of the process that forked this one. The thread, its pipe and what is protected are that process's."""
-        return bool(extension().fork_depth() != self._fork_depth)
+        return bool(self._forks_now() != self._forks)
 
     # Beginning and ending of the thread.
 

@@ -10,7 +10,7 @@ TIERLAB := PYTHONPATH=lab $(PYTHON) -m tierlab
 SCENARIOS := scenarios/recorded/*.toml
 
 .PHONY: help run install test test-install lint deny pure build recorder docs docs-check fuzz bench record test-python test-emt test-dashboard \
-	lab lab-test lab-bench lab-shell needs-cargo needs-run needs-test needs-python needs-emt needs-browser needs-lab clean
+	lab lab-test lab-bench lab-shell needs-cargo needs-run needs-text needs-test needs-python needs-emt needs-browser needs-lab clean
 
 help:
 	@echo "make run       build, compare every policy on the recorded programs, write tierwise-report.html"
@@ -63,9 +63,10 @@ test-emt: needs-emt
 test-dashboard: needs-cargo needs-browser
 	scripts/test-dashboard.sh
 
-lint: needs-cargo
+lint: needs-cargo needs-text
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	scripts/check-text.sh
 
 # The core imports nothing: it is built for a machine that has no system at all.
 pure: needs-cargo
@@ -113,6 +114,9 @@ record: build recorder
 
 needs-cargo:
 	@scripts/setup.sh rust
+
+needs-text:
+	@scripts/setup.sh python venv
 
 needs-run:
 	@scripts/setup.sh rust cc

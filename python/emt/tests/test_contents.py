@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 import numpy as np
-
+import pytest
 from tierwise.emt.contents import PAGE_BYTES, contents
 
 
@@ -40,6 +40,16 @@ def test_data_outside_of_an_object_counts() -> None:
     assert use.size == length * 8
     assert use.hotness == 4.0
     assert [found.largest(part) for part in range(4)] == ["array.array"] * 4
+
+
+def test_local_data_counts_among_any_number_of_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of the collector's list one container is examined.
+    monkeypatch.setattr("tierwise.emt.contents.MAX_CONTAINERS", 1)
+    numbers = array("d", range(10_000))
+    start, length = numbers.buffer_info()
+    pages = pages_of(start, length * 8)
+    found = contents(pages, array("f", [4.0] * len(pages)), parts=1)
+    assert found.types["array.array"].size == length * 8
 
 
 def test_numpy_arrays_count_once() -> None:

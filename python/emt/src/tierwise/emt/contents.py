@@ -121,7 +121,8 @@ def _objects() -> Iterator[tuple[Any, int]]:
             # Of a class's body the names may be in a mapping of the program's.
             if above.f_code.co_flags & inspect.CO_OPTIMIZED:
                 for local in list(above.f_locals.values()):
-                    yield from _new(_untracked([local]), 1, seen)
+                    # The collector's list has it too, but of that list not all are examined.
+                    yield from _new([local], 1, seen)
                     yield from _referents(local, 1, seen)
             above = above.f_back
     everything = gc.get_objects()

@@ -156,7 +156,7 @@ mod tests {
         let snapshot = sample::snapshot();
         let title = title(&snapshot);
         assert_eq!(title, "tierwised 0.1.0: manages, policy tierwise, up 1h 2m 5s");
-        assert!(cost(&snapshot.cost).contains("(budget 1.00 %, looks 1.5 times less often"));
+        assert!(cost(&snapshot.cost).contains("(budget 1.00 %, intervals 1.5 times as long"));
         assert_eq!(time(f64::NAN), "0s");
         assert_eq!(
             decision(&snapshot.decisions[0]),

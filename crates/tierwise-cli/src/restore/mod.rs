@@ -153,7 +153,7 @@ mod tests {
         let text = r#"{"boot":"b1","taken":[{"index":0,"thread":{"pid":77,"start_time":900}}]}"#;
         put(&record, text);
         let lines = restore.lines(&roots).unwrap();
-        assert_eq!(lines, ["kdamond 0: off, unless somebody else has it by now"]);
+        assert_eq!(lines, ["kdamond 0: off, unless another user has it by now"]);
         assert_eq!(fs::read_to_string(place.join("state")).unwrap().trim(), "off");
         assert!(!record.exists());
     }

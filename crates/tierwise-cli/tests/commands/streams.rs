@@ -89,7 +89,7 @@ fn manual_pages_are_written_beside_and_renamed() {
     assert_eq!(fs::read_to_string(&kept).unwrap(), "of another name");
     assert!(fs::read_to_string(directory.path("man1/tierwise.1")).unwrap().contains("tierwise"));
     let file = directory.write("file", "");
-    assert_eq!(refused(&["man", &file]), format!("{file}: is no folder; name a directory"));
+    assert_eq!(refused(&["man", &file]), format!("{file}: is not a directory; name a directory"));
 }
 
 #[test]

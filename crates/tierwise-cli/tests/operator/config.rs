@@ -84,7 +84,7 @@ fn what_could_not_be_checked_is_said() {
     let file = directory.write("t.toml", "");
     let out = succeeded(&["config", "check", "--root", machine.root(), &file]);
     assert!(
-        out.starts_with(&format!("{file}: good\nNot checked: whether the floors fit")),
+        out.starts_with(&format!("{file}: good\nNot checked: floors and access monitoring")),
         "{out}"
     );
     assert!(out.contains("all memory is on node 0"), "{out}");

@@ -154,7 +154,7 @@ mod tests {
         let said = Verdict::of_one_tier("memory_tier4", &nodes).to_string();
         assert!(
             said.starts_with(
-                "nodes 0, 1 are all in one memory tier (memory_tier4), although node 1 has no processors. \
+                "nodes 0, 1 are all in one memory tier (memory_tier4), although node 1 has no CPUs. \
                  Tierwise does not guess"
             ),
             "{said}"

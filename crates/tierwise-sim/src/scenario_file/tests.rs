@@ -221,8 +221,8 @@ fn tiers_stand_fastest_first_and_are_complete() {
 fn a_workload_needs_one_source() {
     assert_eq!(
         workload_refusal(""),
-        "s.toml:6: workload[0].trace: missing; write the path of a trace, from this file's \
-         folder, or a [workload.generator]"
+        "s.toml:6: workload[0].trace: missing; write the path of a trace, relative to this file, \
+         or a [workload.generator]"
     );
     assert_eq!(
         workload_refusal("trace = \"a.twt\"\n[workload.generator]\npattern = \"zipf\"\n"),

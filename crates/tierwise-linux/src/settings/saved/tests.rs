@@ -81,7 +81,7 @@ fn after_a_kill_only_own_settings_return() {
             (Knob::NumaBalancing, Fate::ChangedSince { now: "1".into() }),
         ]
     );
-    assert!(report.to_string().contains("numa_balancing: left at 1, which somebody else set"));
+    assert!(report.to_string().contains("numa_balancing: left at 1, which another program set"));
     assert_eq!(
         (m.shows(Knob::NumaBalancing), m.shows(Knob::PromoteRateLimit)),
         ("1".into(), "65536".into())

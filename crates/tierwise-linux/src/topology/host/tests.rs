@@ -60,7 +60,7 @@ fn assumed_figures_are_marked_as_assumed() {
 fn one_tier_differs_from_one_node() {
     assert_eq!(found("one-node").verdict(), Verdict::OneNode { node: 0 });
     let Verdict::OneTier { found, lines } = found("flat-two-node").verdict() else { panic!() };
-    assert!(found.contains("although node 1 has no processors"), "{found}");
+    assert!(found.contains("although node 1 has no CPUs"), "{found}");
     assert!(lines.contains("nodes = [1]"));
 }
 
@@ -82,10 +82,7 @@ fn what_the_kernel_mixes_is_doubted() {
     fixture::put(&tiering.join("memory_tier4/nodelist"), "0-2\n");
     fixture::put(&tiering.join("memory_tier22/nodelist"), "\n");
     let doubts = Host::discover(&roots, None).unwrap().doubts();
-    assert!(
-        doubts[0].starts_with("tier memory_tier4 holds node 2, without processors"),
-        "{doubts:?}"
-    );
+    assert!(doubts[0].starts_with("tier memory_tier4 holds node 2, without CPUs"), "{doubts:?}");
     let list = listed(&[("DRAM", &[0, 1]), ("CXL", &[2])]);
     let doubts = Host::discover(&roots, Some(&list)).unwrap().doubts();
     assert_eq!(doubts.len(), 1);

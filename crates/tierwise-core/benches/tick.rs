@@ -1,6 +1,6 @@
 //! What a look at every page costs: nanoseconds a page scanned, one core.
 //!
-//! A tenth of the pages is referenced in each interval, and every page is scanned. "look" is the
+//! A tenth of the pages is referenced in each interval, and every page is scanned. "update" is the
 //! estimator's scan alone, "tick" all that the engine does in an interval. The tables are larger than any
 //! cache.
 //!
@@ -120,7 +120,7 @@ fn tick(b: &mut Bencher<'_>, name: &str, size: u32) {
 
 fn benches(c: &mut Criterion) {
     type Case = fn(&mut Bencher<'_>, &str, u32);
-    for (case, run) in [("look", update as Case), ("tick", tick)] {
+    for (case, run) in [("update", update as Case), ("tick", tick)] {
         let mut group = c.benchmark_group(case);
         group.sample_size(10).measurement_time(Duration::from_secs(5));
         for name in ["clock", "nimble", "multi-clock"] {

@@ -161,7 +161,7 @@ pub struct Program {
     /// Set if this is a service, which answers requests instead of running through windows.
     pub service: Option<Box<RunningService>>,
     /// Accesses to a row's page after which software sees it as accessed: 1, or for a granule [`median_touch`].
-    pub projector: f64,
+    pub reporting_touches: f64,
     /// Seed of the phases.
     phase_seed: u64,
 }
@@ -190,7 +190,7 @@ impl Program {
             parallelism: 1.0,
             threads: 1.0,
             service: None,
-            projector: 1.0,
+            reporting_touches: 1.0,
             phase_seed,
         }
     }
@@ -212,7 +212,7 @@ impl Program {
 
     /// Where software would next see a row's page accessed after the share `after` of the window is done.
     pub fn next_access(&self, row: &PageAccess, after: f64) -> Option<f64> {
-        let n = self.accesses(row) / self.projector;
+        let n = self.accesses(row) / self.reporting_touches;
         if n <= 0.0 {
             return None;
         }
@@ -224,7 +224,7 @@ impl Program {
 
     /// Whether software would see a row's page accessed after `from` and not after `to`.
     pub fn is_accessed(&self, row: &PageAccess, from: f64, to: f64) -> bool {
-        let n = self.accesses(row) / self.projector;
+        let n = self.accesses(row) / self.reporting_touches;
         if n * (to - from) >= 1.0 {
             return true;
         }

@@ -65,7 +65,7 @@ impl MonitorThread {
             }
             monitor.stop()
         };
-        let thread = worker::spawn("look", body)?;
+        let thread = worker::spawn("monitor", body)?;
         let (thread, watched) = (Some(thread), Vec::new());
         let (orders, cpu) = (Some(orders), Duration::ZERO);
         Ok(Self { orders, answers, thread, watched, cpu, idle: true })

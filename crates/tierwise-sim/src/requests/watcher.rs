@@ -50,7 +50,7 @@ pub struct Watcher {
     /// Pages that a unit stands for, each of which traps by itself; at least 1.
     pages: f64,
     /// Touches after which a unit is seen as touched.
-    projector: f32,
+    reporting_touches: f32,
     /// Touches of each unit since its bit was last set.
     touched: Vec<f32>,
     /// Units whose next touch is reported as a fault.
@@ -64,8 +64,13 @@ pub struct Watcher {
 impl Watcher {
     /// For so many units, each of so many pages.
     pub fn new(units: usize, pages: f64) -> Self {
-        let projector = median_touch(pages) as f32;
-        Self { pages: pages.max(1.0), projector, touched: vec![0.0; units], ..Self::default() }
+        let reporting_touches = median_touch(pages) as f32;
+        Self {
+            pages: pages.max(1.0),
+            reporting_touches,
+            touched: vec![0.0; units],
+            ..Self::default()
+        }
     }
 
     /// Makes the next touch of a unit trap.
@@ -104,14 +109,14 @@ impl Watcher {
     /// Counts a touch; true whenever half of the unit's pages were touched since the last time.
     #[inline]
     fn sees(&mut self, local: u32) -> bool {
-        if self.projector <= 1.0 {
+        if self.reporting_touches <= 1.0 {
             return true;
         }
         let Some(touched) = self.touched.get_mut(local as usize) else { return true };
         *touched += 1.0;
-        let seen = *touched >= self.projector;
+        let seen = *touched >= self.reporting_touches;
         if seen {
-            *touched -= self.projector;
+            *touched -= self.reporting_touches;
         }
         seen
     }

@@ -210,7 +210,7 @@ impl Prepared {
             let mut program = Program::new(self.windows(i)?, tiers, phase_seed);
             program.threads = f64::from(w.threads);
             let pages = f64::from(1u32 << machine.granule_order);
-            program.projector = median_touch(pages);
+            program.reporting_touches = median_touch(pages);
             if let Ready::Service(service) = &self.programs[i] {
                 let service = Service { seed: phase_seed, ..service.clone() };
                 let running = RunningService::new(&service, schedule.start, tiers, pages);

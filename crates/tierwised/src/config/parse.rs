@@ -226,7 +226,7 @@ fn damon_only(place: &Place<'_>, config: &Config) -> Option<&'static str> {
     ) {
         return None;
     }
-    ["sampling_ms", "aggregation_ms", "regions"].into_iter().find(|key| place.says("look", key))
+    ["sampling_ms", "aggregation_ms", "regions"].into_iter().find(|key| place.says("monitor", key))
 }
 
 /// Latencies and bandwidths that no memory has.

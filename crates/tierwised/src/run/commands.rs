@@ -74,7 +74,7 @@ impl Daemon {
         for (fixed, key) in [
             (old.tiers != config.tiers, "tier"),
             (old.block != config.block, "block"),
-            (old.monitor != config.monitor, "look"),
+            (old.monitor != config.monitor, "monitor"),
             (old.moving.shared != config.moving.shared, "move.shared"),
             (old.moving.call_p99_ms != config.moving.call_p99_ms, "move.call_p99_ms"),
             (old.cpu != config.cpu, "cpu"),

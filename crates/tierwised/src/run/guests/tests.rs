@@ -52,7 +52,7 @@ fn starting_guest_is_asked_or_reported() {
     // The third has no QMP socket, and the fourth was removed meanwhile.
     guests.ask(&[0, 1, 2, 3].map(TenantId), &config, &peers);
     let said = said(&guests, 2);
-    let expected = "tenant \"db\": a guest with 1 processors (threads 4712) and memory devices: \
+    let expected = "tenant \"db\": a guest with 1 CPUs (threads 4712) and memory devices: \
                     \"/objects/mem1\" of 1024 MiB";
     assert_eq!(said[0], expected);
     assert!(said[1].starts_with("tenant \"gone\": what its guest consists of is not known"));
@@ -73,7 +73,7 @@ fn one_that_hangs_keeps_nobody_waiting() {
     let config = config(&[("silent", &silent), ("full", &full), ("db", &db)]);
     let (mut guests, peers) = (Guests { patience: AMPLE, ..Guests::new() }, Peers::start());
     guests.ask(&[0, 1, 2].map(TenantId), &config, &peers);
-    assert!(said(&guests, 1)[0].starts_with("tenant \"db\": a guest with 1 processors"));
+    assert!(said(&guests, 1)[0].starts_with("tenant \"db\": a guest with 1 CPUs"));
     thread.join().unwrap();
     // And they are not waited for for ever.
     let mut hasty = Guests { patience: Duration::from_millis(200), ..Guests::new() };

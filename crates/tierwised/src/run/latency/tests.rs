@@ -237,7 +237,7 @@ fn slow_store_is_read_as_slow() {
 fn costly_endpoint_loses_its_latency() {
     let poor = Limits { budget: 1e-9, ..GENEROUS };
     let said = problem(Latency::Redis(store()), poor);
-    assert!(said.contains("of processor time at last; allowed:"), "{said}");
+    assert!(said.contains("of CPU time at last; allowed:"), "{said}");
     assert!(said.contains("(cpu.budget_percent) over ten seconds; it is read again in"), "{said}");
 }
 

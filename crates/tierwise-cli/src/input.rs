@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tierwise_core::learn::{Learning, Null};
 use tierwise_core::observe::Signals;
-use tierwise_core::recipe::{BuildContext, Recipe};
+use tierwise_core::recipe::Recipe;
+use tierwise_core::registry::BuildContext;
 use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
 use tierwise_sim::machine::Machine;

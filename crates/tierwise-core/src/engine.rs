@@ -56,7 +56,8 @@ use crate::observe::{Capabilities, ExternalMigration, Observation, Signals, Tena
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::reason::Decision;
-use crate::recipe::{BuildContext, Recipe};
+use crate::recipe::Recipe;
+use crate::registry::BuildContext;
 use crate::tenant::{self, TenantError, TenantSpec};
 use crate::topology::Topology;
 use crate::units::{Pages, TenantId, Timestamp};

@@ -30,6 +30,7 @@ pub mod policy;
 pub mod profile;
 pub mod reason;
 pub mod recipe;
+pub mod registry;
 pub mod room;
 pub mod select;
 pub mod stage;

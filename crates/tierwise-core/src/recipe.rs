@@ -24,51 +24,17 @@
 //! assert!(error.to_string().contains("did you mean \"multi-clock\"?"));
 //! ```
 
-use std::sync::Arc;
-
 use crate::baseline;
 use crate::config::{ConfigError, Document, Section, nearest};
 use crate::estimate;
-use crate::learn::Learning;
 use crate::migrate::Placement;
 use crate::observe::Capabilities;
 use crate::partition;
 use crate::policy::Policy;
+use crate::registry::{BuildContext, StageRow};
 use crate::select;
 use crate::stage::Staged;
 use crate::topology::{Topology, WatermarkLevel};
-
-/// What a stage or policy may need to know of where it will run.
-#[derive(Clone, Copy)]
-pub struct BuildContext<'a> {
-    /// The machine.
-    pub topology: &'a Topology,
-    /// Seed of whatever it decides by chance.
-    pub seed: u64,
-    /// Who can learn, if anybody.
-    pub learning: Option<&'a Arc<dyn Learning>>,
-}
-
-impl<'a> BuildContext<'a> {
-    /// For stages that do not learn.
-    pub fn new(topology: &'a Topology, seed: u64) -> Self {
-        Self { topology, seed, learning: None }
-    }
-}
-
-/// Makes a stage or policy from its section of a recipe.
-pub type Build<T> = fn(&Section<'_>, &BuildContext<'_>) -> Result<Box<T>, ConfigError>;
-
-/// One algorithm of a folder's table.
-#[derive(Debug)]
-pub struct StageRow<T: ?Sized> {
-    /// Its name in recipes: the file's name.
-    pub name: &'static str,
-    /// What it does, in a line.
-    pub summary: &'static str,
-    /// Reads its parameters; unknown keys are refused by the caller.
-    pub build: Build<T>,
-}
 
 /// A limit that is computed rather than decided: what no policy can beat, or what any should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -296,10 +262,11 @@ fn placement(section: &Section<'_>) -> Result<Placement, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
-    use crate::learn::Null;
+    use crate::learn::{Learning, Null};
     use crate::topology::{Tier, Watermarks};
     use crate::units::{Bandwidth, Bytes, Pages};
 

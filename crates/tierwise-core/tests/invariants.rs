@@ -16,7 +16,8 @@ use tierwise_core::observe::{Allocated, Capabilities, Observation, Signals, Tier
 use tierwise_core::page::{Attributes, PageKind, PageTable};
 use tierwise_core::partition;
 use tierwise_core::policy::PlanContext;
-use tierwise_core::recipe::{BuildContext, Recipe};
+use tierwise_core::recipe::Recipe;
+use tierwise_core::registry::BuildContext;
 use tierwise_core::select;
 use tierwise_core::stage::{Estimator, Scope, Selector, Staged};
 use tierwise_core::topology::Topology;

@@ -314,7 +314,7 @@ fn bounds_excluding_the_interval_are_refused() {
     ] {
         let changed = recipe("multi-clock", &[("adaptive_interval = false", line)]);
         let error = changed
-            .build(&tierwise_core::recipe::BuildContext::new(&common::topology(&[160, 160]), 1))
+            .build(&tierwise_core::registry::BuildContext::new(&common::topology(&[160, 160]), 1))
             .err()
             .unwrap();
         assert_eq!(error.key, format!("estimator.{key}"));

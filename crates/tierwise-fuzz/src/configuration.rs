@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use tierwise_core::recipe::{BuildContext, Recipe};
+use tierwise_core::recipe::Recipe;
+use tierwise_core::registry::BuildContext;
 use tierwise_core::units::Bytes;
 use tierwise_sim::machine::{Machine, TierModel};
 use tierwise_sim::scenario::Scenario;

@@ -24,7 +24,7 @@ use crate::migrate::{MigrationPlan, MoveOutcome};
 use crate::observe::{HintFault, Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::room::Room;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Bytes, Pages, TierId, Timestamp};

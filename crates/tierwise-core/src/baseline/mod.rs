@@ -16,7 +16,7 @@ pub use autotiering_opm::AutoTieringOpm;
 pub use tpp::Tpp;
 
 use crate::policy::Policy;
-use crate::recipe::StageRow;
+use crate::registry::StageRow;
 
 /// Every whole policy by its name in recipes.
 pub const TABLE: &[StageRow<dyn Policy>] = &[

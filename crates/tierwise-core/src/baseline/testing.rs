@@ -6,7 +6,7 @@ use crate::migrate::{MigrationPlan, MoveOutcome};
 use crate::observe::{Allocated, HintFault, Observation, TenantReading};
 use crate::page::{Attributes, PageKind, PageTable};
 use crate::policy::{PlanContext, Policy};
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::tenant::TenantSpec;
 use crate::topology::{Tier, Topology, Watermarks};
 use crate::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp};

@@ -30,7 +30,7 @@ use crate::migrate::{MigrationPlan, MoveOutcome};
 use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::policy::{PlanContext, Policy};
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::room::Room;
 use crate::topology::{Tier, WatermarkLevel};
 use crate::units::{PageId, Pages, TierId, Timestamp};

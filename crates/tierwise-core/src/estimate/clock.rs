@@ -20,7 +20,7 @@ use crate::migrate::MoveOutcome;
 use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::policy::PlanContext;
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::{Estimator, Scope};
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, Timestamp};

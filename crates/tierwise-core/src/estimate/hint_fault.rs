@@ -20,7 +20,7 @@ use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::pfra::Pfra;
 use crate::policy::PlanContext;
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::{Estimator, Scope, Shares};
 use crate::units::{Bytes, Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 

@@ -8,7 +8,7 @@ use crate::lru::{LruList, LruLists};
 use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::pfra::{Pfra, inactive_ratio};
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::Scope;
 use crate::topology::Topology;
 use crate::units::{PageId, Pages, TenantId, TierId};

@@ -26,7 +26,7 @@ pub use region_counts::RegionCounts;
 pub use sample_period::SamplePeriod;
 pub use tenant_histogram::TenantHistogram;
 
-use crate::recipe::StageRow;
+use crate::registry::StageRow;
 use crate::stage::Estimator;
 
 /// Every estimator by its name in recipes.

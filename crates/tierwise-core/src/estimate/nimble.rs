@@ -15,7 +15,7 @@ use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::pfra::Pfra;
 use crate::policy::PlanContext;
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::{Estimator, Scope};
 use crate::units::{Hotness, PageId, Pages, TenantId, Timestamp};
 

@@ -11,7 +11,7 @@ use crate::estimate::slowdown::{AccessReport, Classifier, LatencyFit, RatioOnly,
 use crate::observe::{Counters, Observation, Signals};
 use crate::policy::PlanContext;
 use crate::reason::Rule;
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::{Share, Shares};
 use crate::topology::Topology;
 use crate::units::{Pages, TenantId, TierId, Timestamp};

@@ -22,7 +22,7 @@ use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::reason::Rule;
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::{Estimator, Partitioner, Shares};
 use crate::units::Timestamp;
 

@@ -37,7 +37,7 @@ use crate::config::{ConfigError, Section};
 use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::{Estimator, Partitioner, Shares};
 use crate::units::Timestamp;
 

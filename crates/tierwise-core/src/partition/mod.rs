@@ -26,7 +26,7 @@ pub use profit::{WORSE, pays};
 pub use thrash::ThrashTable;
 pub use tierwise::Tierwise;
 
-use crate::recipe::StageRow;
+use crate::registry::StageRow;
 use crate::stage::Partitioner;
 
 /// Every partitioner by its name in recipes.

@@ -23,7 +23,7 @@ pub use promote_list::PromoteList;
 pub use slices::{Change, Slices, plan_slice};
 pub use threshold::Threshold;
 
-use crate::recipe::StageRow;
+use crate::registry::StageRow;
 use crate::stage::Selector;
 
 /// Every selector by its name in recipes.

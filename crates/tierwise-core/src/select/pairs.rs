@@ -21,7 +21,7 @@ use crate::migrate::{ChargeTo, MigrationPlan, Move};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::reason::Cause;
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::{Estimator, Selector, Shares, Tick};
 use crate::units::{Hotness, PageId, TenantId, TierId};
 

@@ -171,7 +171,7 @@ mod tests {
     use crate::estimate::Histogram;
     use crate::observe::{Sample, TenantReading};
     use crate::reason::Rule;
-    use crate::recipe::BuildContext;
+    use crate::registry::BuildContext;
     use crate::stage::Share;
     use crate::units::Timestamp;
 

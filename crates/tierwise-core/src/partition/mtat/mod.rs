@@ -66,7 +66,7 @@ use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::reason::Rule;
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::{Estimator, Partitioner, Share, Shares, Ticker};
 use crate::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
 use crate::topology::{Topology, WatermarkLevel};

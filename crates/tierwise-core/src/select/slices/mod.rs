@@ -52,7 +52,7 @@ use crate::migrate::MigrationPlan;
 use crate::partition::largest_step;
 use crate::policy::PlanContext;
 use crate::reason::Cause;
-use crate::recipe::BuildContext;
+use crate::registry::BuildContext;
 use crate::stage::{Estimator, Selector, Share, Shares, Tick, Ticker};
 use crate::tenant::Class;
 use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};

@@ -55,9 +55,9 @@ use crate::migrate::{
 use crate::observe::{Capabilities, ExternalMigration, Observation, Signals, TenantReading};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
-use crate::reason::Decision;
 use crate::recipe::Recipe;
 use crate::registry::BuildContext;
+use crate::share::Decision;
 use crate::tenant::{self, TenantError, TenantSpec};
 use crate::topology::Topology;
 use crate::units::{Pages, TenantId, Timestamp};

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crate::observe::Signals;
 use crate::page::ScanCost;
-use crate::reason::Cause;
 use crate::topology::WatermarkLevel;
 use crate::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp};
 
@@ -20,6 +19,47 @@ pub enum ChargeTo {
     Background,
     /// The thread that faulted: migration on the hint fault path, or direct reclaim.
     FaultingThread,
+}
+
+/// Why a page was to move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cause {
+    /// The policy's own rule, of which nothing more is known.
+    #[default]
+    Policy,
+    /// It was hot enough for the faster tier.
+    Hot,
+    /// It was cold and the tier ran short (kswapd).
+    Pressure,
+    /// It made room for a hotter page.
+    MakeRoom,
+    /// Its tenant holds its share and has hotter pages.
+    AtShare,
+    /// Its tenant came near its cap.
+    NearCap,
+    /// Its tenant held its cap or more.
+    AtCap,
+    /// Its tenant's share shrank.
+    Shrink,
+    /// Its tenant's share grew.
+    Grow,
+}
+
+impl Cause {
+    /// In words, to follow "it was promoted" or "it was demoted".
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Policy => "by the policy's own rule",
+            Self::Hot => "because it was hot enough for the faster tier",
+            Self::Pressure => "because it was cold and the tier ran short",
+            Self::MakeRoom => "to make room for a hotter page",
+            Self::AtShare => "because its tenant holds its share and has hotter pages",
+            Self::NearCap => "because its tenant came near its cap",
+            Self::AtCap => "because its tenant reached its cap",
+            Self::Shrink => "because its tenant's share shrank",
+            Self::Grow => "because its tenant's share grew",
+        }
+    }
 }
 
 /// One page to one tier.

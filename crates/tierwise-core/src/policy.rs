@@ -3,7 +3,7 @@
 use crate::migrate::{Cap, MigrationPlan, MoveOutcome, Placement};
 use crate::observe::{Observation, Signals, TenantReading};
 use crate::page::PageTable;
-use crate::reason::Decision;
+use crate::share::Decision;
 use crate::tenant::TenantSpec;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Pages, TenantId, TierId, Timestamp};

@@ -15,7 +15,7 @@ use tierwise_core::page::PageTable;
 use tierwise_core::partition;
 use tierwise_core::policy::PlanContext;
 use tierwise_core::registry::BuildContext;
-use tierwise_core::stage::{Share, Shares};
+use tierwise_core::share::{Share, Shares};
 use tierwise_core::tenant::{Limit, TenantSpec};
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId, Timestamp};
 

@@ -21,7 +21,8 @@ use crate::page::PageTable;
 use crate::pfra::Pfra;
 use crate::policy::PlanContext;
 use crate::registry::BuildContext;
-use crate::stage::{Estimator, Scope, Shares};
+use crate::share::Shares;
+use crate::stage::{Estimator, Scope};
 use crate::units::{Bytes, Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 
 /// The estimator.
@@ -226,8 +227,7 @@ mod tests {
     use crate::baseline::testing::Machine;
     use crate::config::Document;
     use crate::observe::{HintFault as Fault, TenantReading};
-    use crate::reason::Rule;
-    use crate::stage::Share;
+    use crate::share::{Rule, Share};
 
     struct Scanned {
         machine: Machine,

@@ -10,9 +10,8 @@ use crate::config::{ConfigError, Section};
 use crate::estimate::slowdown::{AccessReport, Classifier, LatencyFit, RatioOnly, Slowdown};
 use crate::observe::{Counters, Observation, Signals};
 use crate::policy::PlanContext;
-use crate::reason::Rule;
 use crate::registry::BuildContext;
-use crate::stage::{Share, Shares};
+use crate::share::{Rule, Share, Shares};
 use crate::topology::Topology;
 use crate::units::{Pages, TenantId, TierId, Timestamp};
 

@@ -3,8 +3,7 @@
 use crate::config::{ConfigError, Section};
 use crate::migrate::Cap;
 use crate::policy::PlanContext;
-use crate::reason::Rule;
-use crate::stage::Share;
+use crate::share::{Rule, Share};
 use crate::tenant::{DEFAULT_WEIGHT, Limit, TenantSpec, auto_floors};
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Bytes, Pages, TenantId, TierId};

@@ -21,9 +21,9 @@ use crate::config::{ConfigError, Section};
 use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
-use crate::reason::Rule;
 use crate::registry::BuildContext;
-use crate::stage::{Estimator, Partitioner, Shares};
+use crate::share::{Rule, Shares};
+use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
 /// Pages that change hands at once: with so many the division is as fair as with single pages, to a part in a hundred of a

@@ -8,7 +8,8 @@ use crate::config::{ConfigError, Section};
 use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
-use crate::stage::{Estimator, Partitioner, Shares};
+use crate::share::Shares;
+use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
 /// Writes no shares, and runs on such a machine only.

@@ -38,7 +38,8 @@ use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::registry::BuildContext;
-use crate::stage::{Estimator, Partitioner, Shares};
+use crate::share::Shares;
+use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
 /// Listing 1: ranks the members and lets outliers borrow. Leaves them in the order of their ranks, lowest first.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::policy::PlanContext;
-use crate::stage::{Estimator, Partitioner, Shares};
+use crate::share::Shares;
+use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
 /// Writes no shares.

@@ -25,7 +25,7 @@ use crate::migrate::MoveOutcome;
 use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::policy::PlanContext;
-use crate::reason::Rule;
+use crate::share::Rule;
 use crate::stage::{Estimator, Ticker};
 use crate::units::{PageId, Pages, TenantId, Timestamp};
 

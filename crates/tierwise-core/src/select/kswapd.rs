@@ -3,8 +3,9 @@
 
 use super::pressure::{Need, Pressure};
 use super::turn::Turn;
-use crate::reason::Cause;
-use crate::stage::{Scope, Share};
+use crate::migrate::Cause;
+use crate::share::Share;
+use crate::stage::Scope;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{PageId, Pages, TenantId, TierId};
 

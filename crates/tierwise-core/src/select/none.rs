@@ -2,7 +2,8 @@
 
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
-use crate::stage::{Estimator, Selector, Shares, Tick};
+use crate::share::Shares;
+use crate::stage::{Estimator, Selector, Tick};
 
 /// Moves nothing.
 #[derive(Debug, Clone, Copy, Default)]

@@ -17,12 +17,12 @@
 use std::ops::Range;
 
 use crate::config::{ConfigError, Section};
-use crate::migrate::{ChargeTo, MigrationPlan, Move};
+use crate::migrate::{Cause, ChargeTo, MigrationPlan, Move};
 use crate::page::PageTable;
 use crate::policy::PlanContext;
-use crate::reason::Cause;
 use crate::registry::BuildContext;
-use crate::stage::{Estimator, Selector, Shares, Tick};
+use crate::share::Shares;
+use crate::stage::{Estimator, Selector, Tick};
 use crate::units::{Hotness, PageId, TenantId, TierId};
 
 /// When hot pages are sought.

@@ -19,7 +19,8 @@ use super::promotion::{OnNoVictim, Promotion};
 use crate::config::{ConfigError, Section};
 use crate::migrate::MigrationPlan;
 use crate::policy::PlanContext;
-use crate::stage::{Estimator, Selector, Shares, Tick};
+use crate::share::Shares;
+use crate::stage::{Estimator, Selector, Tick};
 use crate::units::Pages;
 
 /// Promotes all that is promotable.

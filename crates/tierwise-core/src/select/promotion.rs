@@ -5,10 +5,10 @@ use super::books::Books;
 use super::kswapd::{Kswapd, Victims};
 use super::regulated::RateLimitedPromotion;
 use super::turn::Turn;
-use crate::migrate::MigrationPlan;
+use crate::migrate::{Cause, MigrationPlan};
 use crate::policy::PlanContext;
-use crate::reason::Cause;
-use crate::stage::{Estimator, Shares};
+use crate::share::Shares;
+use crate::stage::Estimator;
 use crate::units::{Pages, TierId};
 
 /// What becomes of a candidate for which nobody makes way.

@@ -21,10 +21,10 @@ use super::books::Books;
 use super::pressure::{Need, Pressure};
 use super::turn::Turn;
 use crate::config::{ConfigError, Section};
-use crate::migrate::MigrationPlan;
+use crate::migrate::{Cause, MigrationPlan};
 use crate::policy::PlanContext;
-use crate::reason::Cause;
-use crate::stage::{Estimator, Scope, Selector, Shares, Tick};
+use crate::share::Shares;
+use crate::stage::{Estimator, Scope, Selector, Tick};
 use crate::units::{PageId, Pages, TenantId, TierId};
 
 /// The selector.
@@ -170,9 +170,8 @@ mod tests {
     use crate::config::Document;
     use crate::estimate::Histogram;
     use crate::observe::{Sample, TenantReading};
-    use crate::reason::Rule;
     use crate::registry::BuildContext;
-    use crate::stage::Share;
+    use crate::share::{Rule, Share};
     use crate::units::Timestamp;
 
     /// Pages with samples are hot, pages without are cold but for the first look.

@@ -1,10 +1,10 @@
 //! What every part of a selection needs, in one hand.
 
 use super::books::Books;
-use crate::migrate::{ChargeTo, MigrationPlan, Move};
+use crate::migrate::{Cause, ChargeTo, MigrationPlan, Move};
 use crate::policy::PlanContext;
-use crate::reason::Cause;
-use crate::stage::{Estimator, Shares};
+use crate::share::Shares;
+use crate::stage::Estimator;
 use crate::topology::WatermarkLevel;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId};
 

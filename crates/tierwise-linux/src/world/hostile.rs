@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::observe::Observation;
 use tierwise_core::recipe::Recipe;
-use tierwise_core::stage::Share;
+use tierwise_core::share::Share;
 use tierwise_core::tenant::{Limit, TenantSpec};
 use tierwise_core::units::{Bytes, Pages, TierId};
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use tierwise_core::engine::Engine;
-use tierwise_core::migrate::{FailReason, MoveOutcome};
+use tierwise_core::migrate::{Cause, FailReason, MoveOutcome};
 use tierwise_core::observe::Observation;
-use tierwise_core::reason::{Cause, Decision};
-use tierwise_core::stage::Share;
+use tierwise_core::share::{Decision, Share};
 use tierwise_core::topology::Topology;
 use tierwise_core::units::{PageId, Pages, Timestamp};
 use tierwise_core::world::World;

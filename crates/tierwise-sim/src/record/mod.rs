@@ -12,8 +12,7 @@ mod names;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tierwise_core::migrate::FailReason;
-use tierwise_core::reason::Cause;
+use tierwise_core::migrate::{Cause, FailReason};
 
 pub use collect::Recorder;
 pub use names::{cause_name, numbers, outcome_name, rule_name};

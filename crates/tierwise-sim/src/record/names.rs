@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tierwise_core::migrate::FailReason;
-use tierwise_core::reason::{Cause, Rule};
+use tierwise_core::migrate::{Cause, FailReason};
+use tierwise_core::share::Rule;
 use tierwise_core::units::Pages;
 
 const CAUSES: [(Cause, &str); 9] = [
@@ -128,7 +128,7 @@ pub(super) mod outcome {
 pub(super) mod cause {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use tierwise_core::reason::Cause;
+    use tierwise_core::migrate::Cause;
 
     pub fn serialize<S: Serializer>(cause: &Option<Cause>, to: S) -> Result<S::Ok, S::Error> {
         cause.map(super::cause_name).serialize(to)

@@ -11,8 +11,8 @@ mod summary;
 use std::time::Duration;
 
 use tierwise_core::engine::{Engine, EngineConfig};
-use tierwise_core::reason::Decision;
 use tierwise_core::recipe::{Bound, Recipe};
+use tierwise_core::share::Decision;
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_core::world::World;
 use tierwise_driver::{Driver, Observer};

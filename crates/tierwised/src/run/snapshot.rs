@@ -2,7 +2,7 @@
 
 use tierwise_core::metrics::{MoveCounters, TierActivity};
 use tierwise_core::migrate::FailReason;
-use tierwise_core::reason::Decision;
+use tierwise_core::share::Decision;
 use tierwise_core::tenant::Limit;
 use tierwise_core::units::{Pages, TenantId, TierId};
 use tierwise_linux::fault::Scope;

@@ -6,7 +6,7 @@ use super::Claim;
 use crate::learn::{Learning, Objective};
 use crate::policy::PlanContext;
 use crate::profile::Profile;
-use crate::reason::Rule;
+use crate::share::Rule;
 use crate::stage::Ticker;
 use crate::units::{Bytes, Pages, TenantId, TierId, Timestamp};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::reward;
 use crate::learn::{Agent, AgentState, Experience};
 use crate::observe::TenantReading;
-use crate::reason::Rule;
+use crate::share::Rule;
 use crate::units::Pages;
 
 /// What was seen of a tenant in an interval.

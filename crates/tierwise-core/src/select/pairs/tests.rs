@@ -5,8 +5,7 @@ use crate::config::Document;
 use crate::estimate::None as NoEstimate;
 use crate::observe::TenantReading;
 use crate::page::{Attributes, PageKind};
-use crate::reason::Rule;
-use crate::stage::Share;
+use crate::share::{Rule, Share};
 use crate::topology::{Tier, Topology, Watermarks};
 use crate::units::{Bandwidth, Bytes, Pages, Timestamp};
 

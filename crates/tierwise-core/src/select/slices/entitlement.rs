@@ -4,7 +4,7 @@
 //! away, as much as is lacking and not free, and from all that hold too much in proportion. Where memory is free nobody
 //! gives any, so that a program that grows between two partitions keeps what it allocated.
 
-use crate::stage::Share;
+use crate::share::Share;
 use crate::units::Pages;
 
 /// One tenant, in base pages of the fastest tier.

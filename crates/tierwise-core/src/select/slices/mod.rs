@@ -48,12 +48,12 @@ use super::books::Books;
 use super::pressure::{Need, Pressure};
 use super::turn::Turn;
 use crate::config::{ConfigError, Section};
-use crate::migrate::MigrationPlan;
+use crate::migrate::{Cause, MigrationPlan};
 use crate::partition::largest_step;
 use crate::policy::PlanContext;
-use crate::reason::Cause;
 use crate::registry::BuildContext;
-use crate::stage::{Estimator, Selector, Share, Shares, Tick, Ticker};
+use crate::share::{Share, Shares};
+use crate::stage::{Estimator, Selector, Tick, Ticker};
 use crate::tenant::Class;
 use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 

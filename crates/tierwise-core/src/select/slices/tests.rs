@@ -3,7 +3,7 @@ use crate::baseline::testing::Machine;
 use crate::config::Document;
 use crate::estimate::TenantHistogram;
 use crate::observe::{Sample, TenantReading};
-use crate::reason::Rule;
+use crate::share::Rule;
 use crate::tenant::TenantSpec;
 use crate::units::TenantId;
 

@@ -1,9 +1,9 @@
-//! Why a tenant has what it has, and why a page moved: each with the numbers of the rule that decided.
+//! The share of each tenant in each tier, and the rule that decided it, with its numbers.
 //!
-//! A partitioner writes a [`Decision`] when a share changes. A selector writes a [`Cause`] on each move.
+//! A partitioner writes [`Shares`]. A share that changes becomes a [`Decision`] with its [`Rule`].
 //!
 //! ```
-//! use tierwise_core::reason::Rule;
+//! use tierwise_core::share::Rule;
 //! use tierwise_core::units::Pages;
 //!
 //! let rule = Rule::Throttled { usage: Pages(110), floor: Pages(100), rate: 0.683 };
@@ -17,8 +17,133 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::stage::Share;
+use crate::migrate::Cap;
 use crate::units::{Pages, TenantId, TierId, Timestamp};
+
+/// What a tenant is entitled to in one tier.
+///
+/// The floor of a partition is computed anew all the time, and a program may have grown since. So it is an
+/// entitlement and no limit: beyond it a tenant may hold what is free and nobody else is entitled to. Only
+/// the operator's cap is a limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// Base pages that others' needs do not take away while others hold more than their floors.
+    pub floor: Pages,
+    /// The most base pages that it may hold, as the operator wrote; [`Share::UNCAPPED`] for no limit.
+    pub cap: Pages,
+    /// It has a partition as large as its floor: it does not compete for more, and its pages change places
+    /// with its own only.
+    pub partitioned: bool,
+    /// At which part of its rate promotion into the tier goes on, 0 to 1.
+    pub promotion: f64,
+}
+
+impl Share {
+    /// No cap.
+    pub const UNCAPPED: Pages = Pages(u64::MAX);
+    /// Nothing protected, nothing forbidden.
+    pub const FREE: Self =
+        Self { floor: Pages(0), cap: Self::UNCAPPED, partitioned: false, promotion: 1.0 };
+
+    /// A partition of so many pages.
+    pub const fn partition(pages: Pages) -> Self {
+        Self { floor: pages, partitioned: true, ..Self::FREE }
+    }
+
+    /// Whether it competes with nobody: it has a partition, or its floor is all that it may hold.
+    pub fn is_partition(&self) -> bool {
+        self.partitioned || self.floor >= self.cap
+    }
+
+    /// The most that it is entitled to.
+    pub fn entitled(&self) -> Pages {
+        if self.partitioned { self.floor.min(self.cap) } else { self.cap }
+    }
+
+    /// Whether the difference is worth telling: by an eighth of a page count or of the rate.
+    fn differs(&self, other: &Self) -> bool {
+        let far = |a: Pages, b: Pages| a.0.abs_diff(b.0) > b.0 / 8;
+        far(self.floor, other.floor)
+            || far(self.cap, other.cap)
+            || (self.promotion - other.promotion).abs() > 0.125
+    }
+}
+
+/// A share as it was last told, and the kind of the rule that set it.
+type Told = (Share, std::mem::Discriminant<Rule>);
+
+/// What each tenant is entitled to in each tier, and what changed it last.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Shares {
+    /// By tenant, then by tier; empty when nobody partitions.
+    by_tenant: Vec<Vec<Share>>,
+    /// By tenant and tier: what was last told of.
+    told: Vec<Vec<Option<Told>>>,
+    decisions: Vec<Decision>,
+}
+
+impl Shares {
+    /// True if nobody partitions.
+    pub fn is_empty(&self) -> bool {
+        self.by_tenant.is_empty()
+    }
+
+    /// How many tenants have shares.
+    pub fn tenants(&self) -> impl Iterator<Item = TenantId> + use<> {
+        (0..self.by_tenant.len()).map(|i| TenantId(i as u16))
+    }
+
+    /// A tenant's share of a tier; [`Share::FREE`] if none was set.
+    pub fn of(&self, tenant: TenantId, tier: TierId) -> Share {
+        let share = self.by_tenant.get(tenant.index()).and_then(|t| t.get(tier.index()));
+        share.copied().unwrap_or(Share::FREE)
+    }
+
+    /// Sets a share. If it is news, the reason is kept for [`Shares::decisions`].
+    pub fn set(&mut self, at: Timestamp, tenant: TenantId, tier: TierId, share: Share, rule: Rule) {
+        *slot(&mut self.by_tenant, tenant, tier, Share::FREE) = share;
+        let told = slot(&mut self.told, tenant, tier, None);
+        let kind = std::mem::discriminant(&rule);
+        if told.is_none_or(|(old, by)| by != kind || share.differs(&old)) {
+            *told = Some((share, kind));
+            self.decisions.push(Decision { at, tenant, tier, share, rule });
+        }
+    }
+
+    /// What changed since [`Shares::forget_decisions`].
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    /// Forgets what was decided; what holds stays.
+    pub fn forget_decisions(&mut self) {
+        self.decisions.clear();
+    }
+
+    /// Writes the finite caps. A world keeps them when it allocates, so what a partition is entitled to is
+    /// not among them: a program that grows would be kept out of memory that is free.
+    pub fn caps(&self, out: &mut Vec<Cap>) {
+        out.clear();
+        for tenant in self.tenants() {
+            for (tier, share) in self.by_tenant[tenant.index()].iter().enumerate() {
+                if share.cap != Share::UNCAPPED {
+                    out.push(Cap { tenant, tier: TierId(tier as u8), pages: share.cap });
+                }
+            }
+        }
+    }
+}
+
+fn slot<T: Clone>(table: &mut Vec<Vec<T>>, tenant: TenantId, tier: TierId, empty: T) -> &mut T {
+    if table.len() <= tenant.index() {
+        table.resize(tenant.index() + 1, Vec::new());
+    }
+    let row = &mut table[tenant.index()];
+    if row.len() <= tier.index() {
+        row.resize(tier.index() + 1, empty);
+    }
+    &mut row[tier.index()]
+}
 
 /// A share changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -245,47 +370,6 @@ impl fmt::Display for Rule {
                 "it {}, and has {credits:.0} credits left",
                 if outlier { "suffers and borrows" } else { "does not suffer and lends" }
             ),
-        }
-    }
-}
-
-/// Why a page was to move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Cause {
-    /// The policy's own rule, of which nothing more is known.
-    #[default]
-    Policy,
-    /// It was hot enough for the faster tier.
-    Hot,
-    /// It was cold and the tier ran short (kswapd).
-    Pressure,
-    /// It made room for a hotter page.
-    MakeRoom,
-    /// Its tenant holds its share and has hotter pages.
-    AtShare,
-    /// Its tenant came near its cap.
-    NearCap,
-    /// Its tenant held its cap or more.
-    AtCap,
-    /// Its tenant's share shrank.
-    Shrink,
-    /// Its tenant's share grew.
-    Grow,
-}
-
-impl Cause {
-    /// In words, to follow "it was promoted" or "it was demoted".
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Policy => "by the policy's own rule",
-            Self::Hot => "because it was hot enough for the faster tier",
-            Self::Pressure => "because it was cold and the tier ran short",
-            Self::MakeRoom => "to make room for a hotter page",
-            Self::AtShare => "because its tenant holds its share and has hotter pages",
-            Self::NearCap => "because its tenant came near its cap",
-            Self::AtCap => "because its tenant reached its cap",
-            Self::Shrink => "because its tenant's share shrank",
-            Self::Grow => "because its tenant's share grew",
         }
     }
 }

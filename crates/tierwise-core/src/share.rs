@@ -69,6 +69,18 @@ impl Share {
     }
 }
 
+/// Distance below a cap at which background demotion starts, as a divisor of the cap; demotion stops
+/// at twice the distance. The paper writes "approaches" (Equilibria, section IV-D). These are the
+/// distances of a tier's low and high watermark at a `watermark_scale_factor` of 80 ten-thousandths,
+/// enough for a second's allocations of a tenant that fills its cap in two minutes.
+const CAP_MARGIN: u64 = 128;
+
+/// Usage at which background demotion below a cap starts, and usage at which it stops.
+pub(crate) fn cap_marks(cap: Pages) -> (Pages, Pages) {
+    let margin = Pages(cap.0.div_ceil(CAP_MARGIN));
+    (cap.saturating_sub(margin), cap.saturating_sub(margin + margin))
+}
+
 /// A share as it was last told, and the kind of the rule that set it.
 type Told = (Share, std::mem::Discriminant<Rule>);
 

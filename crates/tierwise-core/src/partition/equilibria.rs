@@ -31,7 +31,7 @@ use crate::migrate::{Cap, MoveOutcome};
 use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::policy::PlanContext;
-use crate::share::{Rule, Share, Shares};
+use crate::share::{Rule, Share, Shares, cap_marks};
 use crate::stage::{Estimator, Partitioner};
 use crate::tenant::TenantSpec;
 use crate::topology::{Topology, WatermarkLevel};
@@ -81,7 +81,7 @@ impl Equilibria {
         let usage = ctx.usage(tenant, tier);
         // kswapd keeps the tier between low and high; below the promo mark it is at work.
         let full = ctx.shortfall(tier, WatermarkLevel::Promo) > Pages(0);
-        let near_cap = cap != Share::UNCAPPED && usage >= crate::select::cap_marks(cap).0;
+        let near_cap = cap != Share::UNCAPPED && usage >= cap_marks(cap).0;
         let rate = if full || near_cap { promotion_rate(usage, floor) } else { 1.0 };
         let (promotion, thrashing) = self.thrash.promotion(tenant);
         let share = Share { floor, cap, promotion: rate * promotion, ..Share::FREE };

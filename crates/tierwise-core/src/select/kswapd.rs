@@ -4,22 +4,10 @@
 use super::pressure::{Need, Pressure};
 use super::turn::Turn;
 use crate::migrate::Cause;
-use crate::share::Share;
+use crate::share::{Share, cap_marks};
 use crate::stage::Scope;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{PageId, Pages, TenantId, TierId};
-
-/// The part of a cap at which background demotion begins below it; it goes on to twice as far. The paper
-/// says "approaches" (Equilibria, section IV-D): these are the distances of a tier's low and high watermark
-/// at a `watermark_scale_factor` of 80 ten-thousandths, enough for a second's allocations of a tenant that
-/// fills its cap in two minutes.
-const CAP_MARGIN: u64 = 128;
-
-/// Where background demotion begins below a cap, and where it ends.
-pub(crate) fn cap_marks(cap: Pages) -> (Pages, Pages) {
-    let margin = Pages(cap.0.div_ceil(CAP_MARGIN));
-    (cap.saturating_sub(margin), cap.saturating_sub(margin + margin))
-}
 
 /// The kernel's background reclaim, one to a tier: it wakes when free pages fall below the low watermark
 /// and demotes until they reach the high one (MULTI-CLOCK, section III-C; `balance_pgdat`).

@@ -14,7 +14,6 @@ mod threshold;
 mod turn;
 
 pub use exchange::Exchange;
-pub(crate) use kswapd::cap_marks;
 pub use kswapd::{Kswapd, Victims};
 pub use none::None;
 pub use pairs::Pairs;

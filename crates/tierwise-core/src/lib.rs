@@ -35,6 +35,7 @@ pub mod select;
 pub mod share;
 pub mod stage;
 pub mod tenant;
+pub mod ticker;
 pub mod topology;
 pub mod units;
 pub mod world;

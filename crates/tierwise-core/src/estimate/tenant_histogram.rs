@@ -43,7 +43,8 @@ use crate::migrate::MoveOutcome;
 use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::policy::PlanContext;
-use crate::stage::{Estimator, Scope, Ticker};
+use crate::stage::{Estimator, Scope};
+use crate::ticker::Ticker;
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 

@@ -26,7 +26,8 @@ use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::share::Rule;
-use crate::stage::{Estimator, Ticker};
+use crate::stage::Estimator;
+use crate::ticker::Ticker;
 use crate::units::{PageId, Pages, TenantId, Timestamp};
 
 /// Slots: 192 KiB, for 16 Ki sampled promotions. With one page in [`SAMPLE`] sampled, a period of 5 s holds

@@ -7,7 +7,7 @@ use crate::learn::{Learning, Objective};
 use crate::policy::PlanContext;
 use crate::profile::Profile;
 use crate::share::Rule;
-use crate::stage::Ticker;
+use crate::ticker::Ticker;
 use crate::units::{Bytes, Pages, TenantId, TierId, Timestamp};
 
 /// Steps of the annealing are the tier over this: 1 GB of the paper's 32.

@@ -67,8 +67,9 @@ use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::registry::BuildContext;
 use crate::share::{Rule, Share, Shares};
-use crate::stage::{Estimator, Partitioner, Ticker};
+use crate::stage::{Estimator, Partitioner};
 use crate::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
+use crate::ticker::Ticker;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Bandwidth, Bytes, Pages, TenantId, TierId, Timestamp};
 

@@ -53,8 +53,9 @@ use crate::partition::largest_step;
 use crate::policy::PlanContext;
 use crate::registry::BuildContext;
 use crate::share::{Share, Shares};
-use crate::stage::{Estimator, Selector, Tick, Ticker};
+use crate::stage::{Estimator, Selector, Tick};
 use crate::tenant::Class;
+use crate::ticker::Ticker;
 use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 
 /// Whose shares are filled with pages that were not accessed, and whether best-effort tenants' are.

@@ -1,13 +1,12 @@
 //! Where results go: stdout, and files that are whole or not there.
 
 use std::fmt;
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tempfile::NamedTempFile;
+use tierwise_trace::unnamed::UnnamedFile;
 
 use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
@@ -27,7 +26,7 @@ pub struct NewFile {
 
 #[derive(Debug)]
 enum Target {
-    Beside(NamedTempFile),
+    Beside(UnnamedFile),
     /// A device or a pipe, which a rename would replace.
     Direct(File),
 }
@@ -56,11 +55,9 @@ impl NewFile {
                 return Err(Failure::User(problem));
             }
             // What any new file gets: the umask takes its part.
-            let permissions = Permissions::from_mode(0o666);
-            let builder = tempfile::Builder::new().permissions(permissions).tempfile_in(directory);
-            let file = builder.map_err(refuse)?;
+            let file = UnnamedFile::create(directory, 0o666).map_err(refuse)?;
             if let Some(there) = there {
-                file.as_file().set_permissions(there.permissions()).map_err(refuse)?;
+                file.file().set_permissions(there.permissions()).map_err(refuse)?;
             }
             Target::Beside(file)
         };
@@ -72,11 +69,9 @@ impl NewFile {
         let fail = |error: io::Error| Failure::Internal(not_written(&self.path, &error));
         match self.target {
             Target::Direct(mut file) => file.flush().map_err(fail),
-            Target::Beside(mut file) => {
-                file.flush().map_err(fail)?;
-                file.as_file().sync_all().map_err(fail)?;
-                file.persist(&self.path).map_err(|error| fail(error.error))?;
-                Ok(())
+            Target::Beside(file) => {
+                file.file().sync_all().map_err(fail)?;
+                file.replace(&self.path).map_err(fail)
             }
         }
     }
@@ -86,7 +81,7 @@ impl NewFile {
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.target {
-            Target::Beside(file) => file.write(bytes),
+            Target::Beside(file) => file.file().write(bytes),
             Target::Direct(file) => file.write(bytes),
         };
         // A writer that repeats an interrupted call goes by the kind alone.
@@ -95,7 +90,7 @@ impl Write for NewFile {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.target {
-            Target::Beside(file) => file.flush(),
+            Target::Beside(file) => file.file().flush(),
             Target::Direct(file) => file.flush(),
         }
     }
@@ -138,4 +133,21 @@ pub fn width() -> u16 {
     }
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     said.filter(|&columns| columns > 0).unwrap_or(PLAIN_WIDTH)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn kill_leaves_nothing_beside_the_file() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut file = NewFile::create(&directory.path().join("t.html")).unwrap();
+        file.write_all(b"half").unwrap();
+        // As a signal that ends the process: no destructor runs.
+        std::mem::forget(file);
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    }
 }

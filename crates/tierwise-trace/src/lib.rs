@@ -18,6 +18,7 @@ pub mod reader;
 pub mod record;
 pub mod sequence;
 pub mod summary;
+pub mod unnamed;
 pub mod writer;
 
 pub use model::{

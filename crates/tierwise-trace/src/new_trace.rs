@@ -5,9 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use tempfile::{Builder, NamedTempFile};
-
 use crate::TraceError;
+use crate::unnamed::UnnamedFile;
 use crate::writer::io_error;
 
 /// Names under which a part is kept beside a file that was not replaced: the first that is free.
@@ -25,7 +24,7 @@ enum Place {
     /// Nothing was there: readers can follow it under its name while it grows.
     New(File),
     /// It gets its name once it is whole.
-    Beside { file: NamedTempFile, replaces: bool },
+    Beside { file: UnnamedFile, replaces: bool },
 }
 
 impl NewTrace {
@@ -54,7 +53,7 @@ impl NewTrace {
         }
         let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
         // What any new file gets: the umask takes its part.
-        let file = temporary(directory.unwrap_or(Path::new(".")), 0o666);
+        let file = UnnamedFile::create(directory.unwrap_or(Path::new(".")), 0o666);
         let file = file.map_err(|source| io_error(path, source))?;
         Ok(Self { path: path.to_owned(), place: Place::Beside { file, replaces: false } })
     }
@@ -73,9 +72,9 @@ impl NewTrace {
         // A link stays a link, and what it leads to is replaced.
         let path = fs::canonicalize(path).map_err(failed)?;
         let directory = path.parent().unwrap_or(Path::new("/"));
-        let file = temporary(directory, 0o600).map_err(failed)?;
+        let file = UnnamedFile::create(directory, 0o600).map_err(failed)?;
         let permissions = fs::Permissions::from_mode(there.mode() & 0o7777);
-        file.as_file().set_permissions(permissions).map_err(failed)?;
+        file.file().set_permissions(permissions).map_err(failed)?;
         Ok(Self { path, place: Place::Beside { file, replaces: true } })
     }
 
@@ -86,7 +85,7 @@ impl NewTrace {
     pub fn file(&self) -> Result<File, TraceError> {
         let file = match &self.place {
             Place::New(file) => file,
-            Place::Beside { file, .. } => file.as_file(),
+            Place::Beside { file, .. } => file.file(),
         };
         file.try_clone().map_err(|source| io_error(&self.path, source))
     }
@@ -99,12 +98,10 @@ impl NewTrace {
         let failed = |source| io_error(&self.path, source);
         match self.place {
             Place::New(file) => file.sync_all().map_err(failed),
-            Place::Beside { file, replaces } => {
-                file.as_file().sync_all().map_err(failed)?;
+            Place::Beside { mut file, replaces } => {
+                file.file().sync_all().map_err(failed)?;
                 let path = &self.path;
-                let named =
-                    if replaces { file.persist(path) } else { file.persist_noclobber(path) };
-                named.map(drop).map_err(|e| failed(e.error))
+                if replaces { file.replace(path) } else { file.name(path) }.map_err(failed)
             }
         }
     }
@@ -122,10 +119,10 @@ impl NewTrace {
         for number in 0..MAX_PARTS {
             let mut name = self.path.clone().into_os_string();
             name.push(if number == 0 { ".part".into() } else { format!(".part{number}") });
-            match file.persist_noclobber(&name) {
-                Ok(_) => return Ok(name.into()),
-                Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
-                Err(e) => return Err(failed(e.error)),
+            match file.name(Path::new(&name)) {
+                Ok(()) => return Ok(name.into()),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(failed(e)),
             }
         }
         let problem = format!("{MAX_PARTS} parts of earlier traces are beside it; remove them");
@@ -160,10 +157,6 @@ fn what_is_at(path: &Path) -> Result<Option<fs::Metadata>, TraceError> {
         },
         other => other.map(Some).map_err(|source| io_error(path, source)),
     }
-}
-
-fn temporary(directory: &Path, mode: u32) -> io::Result<NamedTempFile> {
-    Builder::new().permissions(fs::Permissions::from_mode(mode)).tempfile_in(directory)
 }
 
 fn kind(there: &fs::Metadata) -> &'static str {
@@ -245,6 +238,18 @@ mod tests {
     fn missing_directory_is_named() {
         let refused = NewTrace::create(Path::new("/no/such/t.twt"), false).unwrap_err();
         assert_eq!(refused.to_string(), "/no/such/t.twt: there is no directory /no/such");
+    }
+
+    #[test]
+    fn kill_leaves_nothing_beside_the_trace() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = directory.path().join("t.twt");
+        // As a signal that ends the process: no destructor runs.
+        std::mem::forget(NewTrace::beside(&path, false).unwrap());
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+        fs::write(&path, "old").unwrap();
+        std::mem::forget(NewTrace::create(&path, true).unwrap());
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
     }
 
     #[test]

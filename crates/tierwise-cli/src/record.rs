@@ -104,10 +104,7 @@ impl Record {
                 "warning: the trace is without {}; it holds what the first process did, and the \
                  programs that it executed. To record another, give it as COMMAND, without a wrapper \
                  such as timeout or a shell before it",
-                match summary.children {
-                    1 => "1 forked process".to_owned(),
-                    more => format!("{more} forked processes"),
-                }
+                counted(summary.children, "forked process")
             ));
         }
         if !summary.status.success() {

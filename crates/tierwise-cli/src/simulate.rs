@@ -15,6 +15,7 @@ use crate::bare_trace::TraceMachine;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::output::NewFile;
+use crate::output::counted;
 use crate::progress::Progress;
 use crate::run_file;
 
@@ -213,9 +214,9 @@ fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> Outcome {
 fn tell_left_out(record: &RunRecord) {
     if record.moves_left_out > 0 {
         crate::output::tell(format_args!(
-            "{} moves are only counted in the record: it keeps the first {MOVES_OF_A_PAGE} of a page and \
+            "only counted in the record: {}; it keeps the first {MOVES_OF_A_PAGE} of a page and \
              {MOVES_IN_ALL} in all",
-            record.moves_left_out
+            counted(record.moves_left_out, "move")
         ));
     }
 }
@@ -223,11 +224,11 @@ fn tell_left_out(record: &RunRecord) {
 /// The end of the run, in a line on stderr: stdout belongs to the points.
 fn conclude(result: &PolicyResult) {
     crate::output::tell(format_args!(
-        "{}: slowdown {:.3} x, {:.1} % of misses served fast, {} pages promoted, {} demoted",
+        "{}: slowdown {:.3} x, {:.1} % of misses served fast, {} promoted, {} demoted",
         result.policy,
         result.slowdown,
         result.fast_access_ratio * 100.0,
-        result.promotions,
+        counted(result.promotions, "page"),
         result.demotions
     ));
     for tenant in &result.tenants {

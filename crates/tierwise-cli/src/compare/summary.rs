@@ -9,6 +9,7 @@ use super::table::{is_failed, new_table, write_table};
 use super::verdict::best;
 use crate::failure::Outcome;
 use crate::output;
+use crate::output::counted;
 
 /// Prints it, in as many tables beside each other as the terminal needs.
 pub fn print(compared: &[Compared]) -> Outcome {
@@ -89,9 +90,9 @@ pub fn ranking(compared: &[Compared]) -> Vec<String> {
     let mut lines = Vec::new();
     if let [(mean, policy), rest @ ..] = means.as_slice() {
         let mut line = format!(
-            "Over {} scenarios {} served best: slowdown {mean:.3} x in the geometric mean, first \
+            "Over {} {} served best: slowdown {mean:.3} x in the geometric mean, first \
              in {}",
-            compared.len(),
+            counted(compared.len() as u64, "scenario"),
             first.outputs[*policy].result.policy,
             wins(*policy),
         );

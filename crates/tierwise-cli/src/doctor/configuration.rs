@@ -9,6 +9,7 @@ use tierwised::judgement;
 
 use super::check::{Check, Stops};
 use crate::live::words;
+use crate::output::counted;
 
 const NAME: &str = "configuration";
 
@@ -26,10 +27,7 @@ pub fn read(file: Option<&Path>) -> (Vec<Check>, Option<Config>) {
     };
     match Config::read(file) {
         Ok(config) => {
-            let tenants = match config.tenants.len() {
-                1 => "1 tenant".to_owned(),
-                count => format!("{count} tenants"),
-            };
+            let tenants = counted(config.tenants.len() as u64, "tenant");
             let found = format!("{}: policy {}, {tenants}", file.display(), config.policy);
             (vec![Check::ok(NAME, found)], Some(config))
         }

@@ -7,6 +7,7 @@ use tierwise_sim::record::{
 };
 
 use super::story::{ShareChange, change, direction, tier};
+use crate::output::counted;
 
 /// What happened to a page.
 #[derive(Debug, Serialize)]
@@ -156,7 +157,7 @@ impl Case<'_> {
             times(count("demotion"))
         );
         if failed > 0 {
-            line += &format!("; {} planned for it failed", plural(failed, "move"));
+            line += &format!("; {} planned for it failed", counted(failed as u64, "move"));
         }
         line + "."
     }
@@ -245,8 +246,4 @@ fn times(count: usize) -> String {
         1 => "once".to_owned(),
         n => format!("{n} times"),
     }
-}
-
-fn plural(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -8,6 +8,7 @@ use super::page::PageStory;
 use super::story::{Holding, ShareChange, Story};
 use crate::compare::{grouped, new_table, write_table};
 use crate::failure::Outcome;
+use crate::output::counted;
 
 /// Rows of a list that are printed: half from its beginning, half from its end. `--json` has all.
 const ROWS: usize = 40;
@@ -169,7 +170,11 @@ fn history(out: &mut impl Write, page: &PageStory) -> Outcome {
         }
     }
     if left_out > 0 {
-        writeln!(out, "  ({left_out} events in the middle are left out; --json has all)")?;
+        writeln!(
+            out,
+            "  (in the middle, left out: {}; --json has all)",
+            counted(left_out as u64, "event")
+        )?;
     }
     for line in &page.verdict {
         writeln!(out, "{line}")?;

@@ -7,15 +7,16 @@ use super::print::{against, size};
 use crate::compare::{grouped, new_table, write_table};
 use crate::failure::Outcome;
 use crate::live::words;
+use crate::output::counted;
 
 /// Prints it.
 pub fn print(out: &mut impl Write, story: &LiveStory) -> Outcome {
     writeln!(
         out,
-        "{} under {}, {} processes; tierwised {}{}",
+        "{} under {}, {}; tierwised {}{}",
         story.tenant,
         story.policy,
-        story.processes,
+        counted(story.processes.into(), "process"),
         words::mode(story.mode),
         if story.mode_reason.is_empty() {
             String::new()
@@ -81,11 +82,7 @@ fn moves(out: &mut impl Write, story: &LiveStory) -> Outcome {
     }
     write_table(out, &table, None)?;
     if story.thrash_events > 0 {
-        writeln!(
-            out,
-            "{} blocks were demoted soon after their promotion.",
-            grouped(story.thrash_events)
-        )?;
+        writeln!(out, "Demoted soon after promotion: {}.", counted(story.thrash_events, "block"))?;
     }
     Ok(())
 }
@@ -108,7 +105,7 @@ mod tests {
             "That is because its P99 is above its SLO.",
             "     3700.0 s  shop in DRAM: floor 40 GiB",
             "promotion into DRAM    3,000  done",
-            "4 blocks were demoted soon",
+            "Demoted soon after promotion: 4 blocks.",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

@@ -8,6 +8,7 @@ use tierwised::view::{Failed, Mode, Snapshot};
 use crate::compare::{grouped, new_table, write_table};
 use crate::failure::Outcome;
 use crate::live::{rates, words};
+use crate::output::counted;
 
 /// Decisions and notices shown, the newest: as many as are read at a glance. `--json` has all.
 const LINES: usize = 8;
@@ -94,9 +95,9 @@ fn moved(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
     };
     Ok(writeln!(
         out,
-        "Moved: {}; {} blocks promoted{}, {} demoted{}; {} migrated by the kernel or another program.\n",
+        "Moved: {}; {} promoted{}, {} demoted{}; {} migrated by the kernel or another program.\n",
         words::size(counters.moved_bytes),
-        grouped(counters.promote_success),
+        counted(counters.promote_success, "block"),
         failed(&counters.promote_fail),
         grouped(counters.demote_success),
         failed(&counters.demote_fail),

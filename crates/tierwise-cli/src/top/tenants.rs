@@ -8,7 +8,9 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wr
 use tierwised::view::TenantView;
 
 use super::app::App;
+use crate::compare::grouped;
 use crate::live::{rates, words};
+use crate::output::counted;
 
 /// Draws the table.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
@@ -50,7 +52,11 @@ fn row<'a>(app: &App, tenant: &TenantView) -> Row<'a> {
 /// Draws the picked tenant's reasons over what is there.
 pub fn reasons(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let Some(tenant) = app.now.tenants.get(app.picked) else { return };
-    let mut lines = vec![Line::from(format!("{}, {} processes", tenant.class, tenant.processes))];
+    let mut lines = vec![Line::from(format!(
+        "{}, {}",
+        tenant.class,
+        counted(tenant.processes.into(), "process")
+    ))];
     if words::misses_slo(tenant) {
         lines.push(Line::from("It misses its SLO.").fg(Color::Red));
     }
@@ -58,9 +64,11 @@ pub fn reasons(frame: &mut Frame<'_>, area: Rect, app: &App) {
         lines.push(Line::from(format!("It has its share because {}.", tenant.because)));
     }
     let (promoted, demoted) = rates::counts(tenant);
-    let thrash = tenant.thrash_events;
     lines.push(Line::from(format!(
-        "{promoted} blocks promoted, {demoted} demoted, {thrash} demoted soon after their promotion"
+        "{} promoted, {} demoted, {} demoted soon after their promotion",
+        counted(promoted, "block"),
+        grouped(demoted),
+        grouped(tenant.thrash_events)
     )));
     lines.push(Line::default());
     let own = app.now.decisions.iter().rev().filter(|d| d.tenant == tenant.name);

@@ -13,7 +13,6 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::record::DEFAULT_WINDOW_INSTRUCTIONS;
 use tierwise_trace::writer::WriterOptions;
 
-use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
 use crate::output::counted;
 
@@ -72,7 +71,7 @@ impl Export {
         };
         let mut reader = TraceReader::open(&self.trace)?;
         let rows = export(&self.output, &mut reader, table, format, self.force)?;
-        crate::output::tell(format_args!("{}: {} rows", self.output.display(), grouped(rows)));
+        crate::output::tell(format_args!("{}: {}", self.output.display(), counted(rows, "row")));
         Ok(())
     }
 }

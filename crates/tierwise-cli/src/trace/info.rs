@@ -14,6 +14,7 @@ use tierwise_trace::{Header, WindowSource};
 use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::output::counted;
 
 /// Say what traces hold: command, host, windows, pages, misses and phases.
 #[derive(Debug, Args)]
@@ -143,9 +144,16 @@ pub fn print(o: &Overview) -> Outcome {
     line("recorded on", o.header.host.clone())?;
     line(
         "windows",
-        format!("{} of {} instructions", o.windows, grouped(o.header.window_instructions)),
+        format!(
+            "{} of {}",
+            grouped(o.windows),
+            counted(o.header.window_instructions, "instruction")
+        ),
     )?;
-    line("instructions", format!("{} on {} threads", grouped(o.instructions), o.threads))?;
+    line(
+        "instructions",
+        format!("{} on {}", grouped(o.instructions), counted(o.threads as u64, "thread")),
+    )?;
     if o.operations > 0 {
         line("operations", grouped(o.operations))?;
     }

@@ -18,6 +18,10 @@ pub enum Failure {
     User(String),
     /// The system or Tierwise itself failed; exit code 1.
     Internal(String),
+    /// The trace is whole, and the program that was recorded failed; exit code 3.
+    Program(String),
+    /// The trace ends before its program did; exit code 4.
+    Cut(String),
     /// Nobody reads the output any more (`tierwise ... | head`): an end like any other.
     ClosedPipe,
 }
@@ -30,9 +34,16 @@ impl Failure {
 
     /// Puts a name before the message: which of several things failed.
     pub fn of(self, what: &str) -> Self {
+        self.reworded(|message| format!("{what}: {message}"))
+    }
+
+    /// The same failure in other words.
+    pub fn reworded(self, words: impl FnOnce(String) -> String) -> Self {
         match self {
-            Self::User(message) => Self::User(format!("{what}: {message}")),
-            Self::Internal(message) => Self::Internal(format!("{what}: {message}")),
+            Self::User(message) => Self::User(words(message)),
+            Self::Internal(message) => Self::Internal(words(message)),
+            Self::Program(message) => Self::Program(words(message)),
+            Self::Cut(message) => Self::Cut(words(message)),
             Self::ClosedPipe => Self::ClosedPipe,
         }
     }
@@ -42,6 +53,8 @@ impl Failure {
         let (message, code) = match self {
             Self::User(message) => (message, 2),
             Self::Internal(message) => (message, 1),
+            Self::Program(message) => (message, 3),
+            Self::Cut(message) => (message, 4),
             Self::ClosedPipe => return ExitCode::SUCCESS,
         };
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));

@@ -1,5 +1,6 @@
 //! `tierwise record`: a program becomes a trace.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -21,9 +22,11 @@ use crate::trace::llc;
 /// shell script that ends with exec does, that one is recorded too; forked processes are not, and
 /// their number is reported.
 ///
-/// The exit code is 0 when a trace was written, also when the program failed or a signal stopped the
-/// recording: notes on standard error name that. It is 1 when the recording failed; what was recorded
-/// until then is kept. It is 2 for a mistake in the command.
+/// Exit codes: 0 the trace is whole: the program ended with 0, or it was stopped at
+/// --max-instructions; 1 the recording failed, and what was recorded before is kept; 2 the command is
+/// wrong; 3 the trace is whole, and the program ended with another code than 0; 4 the trace is cut: a
+/// signal ended the program, its end was not seen, or it ended before its first window. A signal to
+/// the recording (Ctrl-C, SIGTERM, SIGHUP) goes to the program; what the program does then decides.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise record -o sort.twt -- sort big-file.txt\n  \
                         tierwise record -o db.twt --llc 16MiB/16 -- python3 load.py")]
@@ -75,11 +78,11 @@ impl Record {
         });
         bar.finish_and_clear();
         let summary = recorded?;
-        self.conclude(&summary);
-        Ok(())
+        self.describe(&summary);
+        verdict(&summary)
     }
 
-    fn conclude(&self, summary: &RecordSummary) {
+    fn describe(&self, summary: &RecordSummary) {
         crate::output::tell(format_args!(
             "{}: {}, {}, {}, {}",
             self.output.display(),
@@ -88,11 +91,6 @@ impl Record {
             counted(summary.totals.pages, "page"),
             Bytes(summary.bytes)
         ));
-        if summary.totals.windows == 0 {
-            crate::output::tell(format_args!(
-                "warning: the trace holds no window, so that nothing can be simulated with it"
-            ));
-        }
         for program in &summary.followed {
             crate::output::tell(format_args!(
                 "note: followed the program to {}",
@@ -102,21 +100,44 @@ impl Record {
         if summary.children > 0 {
             crate::output::tell(format_args!(
                 "warning: the trace is without {}; it holds what the first process did, and the \
-                 programs that it executed. To record another, give it as COMMAND, without a wrapper \
-                 such as timeout or a shell before it",
+                 programs that it executed. To record a forked program, give it as COMMAND itself, \
+                 without what forks it: timeout, sudo or a shell before it, or an option to run \
+                 in the background",
                 counted(summary.children, "forked process")
             ));
         }
-        if !summary.status.success() {
-            crate::output::tell(format_args!("note: the program ended with {}", summary.status));
-        }
-        if !summary.complete {
-            crate::output::tell(format_args!(
-                "note: the program did not report its end; what it did after its last full window \
-                 is not in the trace"
-            ));
-        }
     }
+}
+
+/// Whether the trace holds the whole program, and whether that succeeded.
+fn verdict(summary: &RecordSummary) -> Outcome {
+    let status = summary.status;
+    if summary.totals.windows == 0 {
+        return Err(Failure::Cut(format!(
+            "the trace holds no window, so that nothing can be simulated with it: the program \
+             ended with {status} before its first window was whole"
+        )));
+    }
+    if summary.stopped {
+        return Ok(());
+    }
+    if !summary.complete {
+        return Err(Failure::Cut(format!(
+            "the trace is cut: the program ended with {status}, and what it did after its last \
+             window is not in the trace"
+        )));
+    }
+    if status.signal().is_some() {
+        return Err(Failure::Cut(format!(
+            "the trace is cut where the program ended with {status}"
+        )));
+    }
+    if !status.success() {
+        return Err(Failure::Program(format!(
+            "the trace is whole, and the program ended with {status}"
+        )));
+    }
+    Ok(())
 }
 
 impl From<RecordError> for Failure {
@@ -128,6 +149,48 @@ impl From<RecordError> for Failure {
             | RecordError::GaveUp
             | RecordError::Kept { .. } => Self::Internal(error.to_string()),
             _ => Self::user(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    /// How a wait status reports an exit code; a signal is its own number (`wait(2)`).
+    const fn code(code: i32) -> i32 {
+        code << 8
+    }
+
+    fn judged(status: i32, windows: u64, complete: bool, stopped: bool) -> Outcome {
+        let mut summary = RecordSummary {
+            totals: Default::default(),
+            bytes: 1,
+            status: ExitStatus::from_raw(status),
+            complete,
+            stopped,
+            followed: Vec::new(),
+            children: 0,
+            refused_marks: Vec::new(),
+        };
+        summary.totals.windows = windows;
+        verdict(&summary)
+    }
+
+    #[test]
+    fn cut_recordings_differ_from_whole_ones() {
+        assert!(matches!(judged(code(0), 1, true, false), Ok(())));
+        // The recorder ends the program with SIGTERM at --max-instructions.
+        assert!(matches!(judged(15, 1, false, true), Ok(())));
+        assert!(matches!(judged(code(1), 1, true, false), Err(Failure::Program(_))));
+        for cut in [judged(2, 1, true, false), judged(9, 1, false, false)] {
+            assert!(matches!(cut, Err(Failure::Cut(_))), "{cut:?}");
+        }
+        for status in [code(0), code(127), 11] {
+            let empty = judged(status, 0, true, false);
+            assert!(matches!(empty, Err(Failure::Cut(_))), "{empty:?}");
         }
     }
 }

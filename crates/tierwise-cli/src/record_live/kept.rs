@@ -60,11 +60,7 @@ impl Recording {
                 counted(windows, "window")
             )
         };
-        Err(match error {
-            Failure::User(error) => Failure::User(and_kept(error)),
-            Failure::Internal(error) => Failure::Internal(and_kept(error)),
-            Failure::ClosedPipe => Failure::ClosedPipe,
-        })
+        Err(error.reworded(and_kept))
     }
 }
 

@@ -86,7 +86,10 @@ impl Top {
 /// A failure that is shown on the screen instead of ending the command: the daemon may come back.
 fn words(failure: Failure) -> String {
     match failure {
-        Failure::User(message) | Failure::Internal(message) => message,
+        Failure::User(message)
+        | Failure::Internal(message)
+        | Failure::Program(message)
+        | Failure::Cut(message) => message,
         Failure::ClosedPipe => "the connection was closed".into(),
     }
 }

@@ -94,6 +94,8 @@ pub struct RecordSummary {
     /// True when the program told of its end. When it was killed, what it did after its last full
     /// window is not in the trace.
     pub complete: bool,
+    /// True when the recorder stopped the program, at [`RecordOptions::max_instructions`].
+    pub stopped: bool,
     /// The programs that took the place of the first one by `execve`, in order. They are in the trace:
     /// the pages of each end with it.
     pub followed: Vec<PathBuf>,

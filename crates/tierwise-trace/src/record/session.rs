@@ -134,11 +134,11 @@ impl Run<'_> {
         let status = child.wait().map_err(RecordError::system("waiting for the program"))?;
         signals.finish();
         let refused_marks = marks.finish();
-        let Copied { complete, followed, children, .. } = copied?;
+        let Copied { complete, stop: stopped, followed, children } = copied?;
         if !complete && status.code() == Some(RECORDER_FAILED) {
             return Err(RecordError::GaveUp);
         }
-        Ok(Ended { status, complete, followed, children, refused_marks })
+        Ok(Ended { status, complete, stopped, followed, children, refused_marks })
     }
 
     fn spawn(
@@ -233,6 +233,7 @@ impl Run<'_> {
 struct Ended {
     status: ExitStatus,
     complete: bool,
+    stopped: bool,
     followed: Vec<PathBuf>,
     children: u64,
     refused_marks: Vec<String>,
@@ -240,8 +241,17 @@ struct Ended {
 
 impl Ended {
     fn summary(self, totals: Totals, bytes: u64) -> RecordSummary {
-        let Self { status, complete, followed, children, refused_marks } = self;
-        RecordSummary { totals, bytes, status, complete, followed, children, refused_marks }
+        let Self { status, complete, stopped, followed, children, refused_marks } = self;
+        RecordSummary {
+            totals,
+            bytes,
+            status,
+            complete,
+            stopped,
+            followed,
+            children,
+            refused_marks,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::scenario::Scenario;
 use tierwise_trace::format::MAGIC;
+use tierwise_trace::model::unreadable;
 
 use crate::bare_trace::{self, TraceMachine};
 use crate::failure::Failure;
@@ -151,10 +152,7 @@ fn rest_of_text(
     })
 }
 
-fn cannot_read(path: &Path, error: &io::Error) -> Failure {
-    let file = path.display();
-    Failure::User(match error.kind() {
-        io::ErrorKind::IsADirectory => format!("{file}: is a directory; name a file in it"),
-        _ => format!("{file}: {error}"),
-    })
+/// The refusal of a file that cannot be opened or read.
+pub fn cannot_read(path: &Path, error: &io::Error) -> Failure {
+    Failure::User(format!("{}: {}", path.display(), unreadable(path, error)))
 }

@@ -1,12 +1,13 @@
 //! Files of recorded runs: JSON, compressed with zstd if the name ends in `.zst`.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use tierwise_sim::record::{RunRecord, VERSION};
 
 use crate::failure::{Failure, Outcome};
+use crate::input::cannot_read;
 use crate::output::NewFile;
 
 /// zstd's own default: a record shrinks to a tenth at the speed at which it is made.
@@ -37,9 +38,10 @@ fn json(record: &RunRecord, out: &mut dyn Write) -> Outcome {
 /// Reads a record.
 pub fn read(path: &Path) -> Result<RunRecord, Failure> {
     let refuse = |why: &dyn std::fmt::Display| Failure::User(format!("{}: {why}", path.display()));
-    let mut file = BufReader::new(File::open(path).map_err(|e| refuse(&e))?);
+    let unread = |error: io::Error| cannot_read(path, &error);
+    let mut file = BufReader::new(File::open(path).map_err(unread)?);
     let mut start = Vec::new();
-    file.by_ref().take(4).read_to_end(&mut start).map_err(|e| refuse(&e))?;
+    file.by_ref().take(4).read_to_end(&mut start).map_err(unread)?;
     let packed = start == MAGIC;
     let whole = start.as_slice().chain(file);
     let parsed: Result<RunRecord, _> = if packed {

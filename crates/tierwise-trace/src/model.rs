@@ -122,7 +122,7 @@ impl Window {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file could not be opened, read or written.
-    #[error("{path}: {}", plain(path, source))]
+    #[error("{path}: {}", unreadable(path, source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -151,8 +151,8 @@ pub enum TraceError {
     },
 }
 
-/// Why a file cannot be opened, where the system's own words leave the remedy open.
-fn plain(path: &Path, error: &std::io::Error) -> String {
+/// Why a file cannot be opened or read, where the system's own words leave the remedy open.
+pub fn unreadable(path: &Path, error: &std::io::Error) -> String {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     match (error.kind(), parent) {
         (std::io::ErrorKind::IsADirectory, _) => "is a directory; name a file in it".to_owned(),

@@ -1,7 +1,7 @@
 //! `tierwise trace export` and `import`: other tools' forms.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, stdin};
+use std::io::{self, BufRead, BufReader, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -14,6 +14,7 @@ use tierwise_trace::record::DEFAULT_WINDOW_INSTRUCTIONS;
 use tierwise_trace::writer::WriterOptions;
 
 use crate::failure::{Failure, Outcome};
+use crate::input::cannot_read;
 use crate::output::counted;
 
 /// Write a table of a trace for other tools, as CSV or Parquet.
@@ -132,7 +133,7 @@ impl Import {
         let input: Box<dyn BufRead> = if self.from.as_os_str() == "-" {
             Box::new(BufReader::new(stdin()))
         } else {
-            let refuse = |error| Failure::User(format!("{}: {error}", self.from.display()));
+            let refuse = |error: io::Error| cannot_read(&self.from, &error);
             Box::new(BufReader::new(File::open(&self.from).map_err(refuse)?))
         };
         let totals = import(input, &self.from, &self.to, &options)

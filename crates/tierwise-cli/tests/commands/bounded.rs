@@ -139,3 +139,22 @@ fn trace_without_windows_is_refused() {
         assert!(said.contains("its trace holds no window"), "{said}");
     }
 }
+
+#[test]
+fn every_input_refuses_a_directory_alike() {
+    let directory = Folder::new();
+    let directory = directory.name("");
+    let out = directory.name("out");
+    for command in [
+        &["compare", &directory][..],
+        &["explain", "--tenant", "a", &directory],
+        &["profile", &directory],
+        &["scenario", "check", &directory],
+        &["trace", "stat", &directory],
+        &["trace", "info", &directory],
+        &["trace", "import", &directory, &out],
+    ] {
+        let said = refused(command);
+        assert_eq!(said, format!("{directory}: is a directory; name a file in it"), "{command:?}");
+    }
+}

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cache::{Cache, GeometryError};
 use crate::format::Totals;
+use crate::model::unreadable;
 use crate::writer::{TraceWriter, WriterOptions, beside};
 use crate::{
     Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window,
@@ -54,7 +55,7 @@ pub enum ImportError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The input could not be read.
-    #[error("{input}: {source}")]
+    #[error("{input}: {}", unreadable(input, source))]
     Read {
         /// The input.
         input: PathBuf,

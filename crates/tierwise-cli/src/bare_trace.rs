@@ -12,6 +12,7 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::{PageAccess, Window, WindowSource};
 
 use crate::failure::{Failure, Outcome};
+use crate::output::counted;
 
 /// Recorded windows taken together, as in the scenarios of the shipped traces: policies look once a second
 /// and cannot see finer ones.
@@ -169,6 +170,11 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<Workload, Failure
             return Err(too_long(path, reader.totals().windows));
         }
     }
+    let totals = reader.totals();
+    // Recordings of accesses alone, as those of lackey may be, count no instruction.
+    if totals.instructions == 0 && totals.pages == 0 {
+        return Err(nothing_ran(path, totals.windows));
+    }
     let dilation = (LASTS_NS / alone_ns.max(1.0)).ceil().clamp(1.0, 1e6) as u32;
     Ok(Workload {
         measure_from: run.then(|| "run".to_owned()),
@@ -185,6 +191,15 @@ fn least_ns(window: &Window, fast_ns: f64) -> f64 {
         |access: &PageAccess| f64::from(access.load_misses) + f64::from(access.store_misses);
     let misses: f64 = window.accesses.iter().map(missed).sum();
     window.instructions as f64 * Machine::DEFAULT_INSTRUCTION_NS + misses * fast_ns
+}
+
+fn nothing_ran(path: &Path, windows: u64) -> Failure {
+    Failure::User(format!(
+        "{}: the trace holds {} and neither an instruction nor a page: the program that was recorded ended before it \
+         ran; record one that runs",
+        path.display(),
+        counted(windows, "window")
+    ))
 }
 
 fn too_long(path: &Path, windows: u64) -> Failure {

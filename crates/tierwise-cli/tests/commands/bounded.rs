@@ -129,14 +129,20 @@ fn a_trace_takes_no_more_memory_and_virtual_time_than_its_size_allows() {
 }
 
 #[test]
-fn trace_without_windows_is_refused() {
+fn trace_without_instructions_is_refused() {
     let directory = Folder::new();
     let path = directory.path("empty.twt");
-    write(&path, &[]);
     let name = path.to_str().unwrap();
-    for command in [&["compare"][..], &["advise"], &["simulate", "--policy", "static"]] {
-        let said = refused(&[command, &[name]].concat());
-        assert!(said.contains("its trace holds no window"), "{said}");
+    let idle = Window { marks: vec!["run".into()], ..Window::default() };
+    for (windows, held) in [(&[][..], "0 windows"), (&[idle], "1 window")] {
+        write(&path, windows);
+        for command in [&["compare"][..], &["advise"], &["simulate", "--policy", "static"]] {
+            let said = refused(&[command, &[name]].concat());
+            let expected =
+                format!("{name}: the trace holds {held} and neither an instruction nor a page");
+            assert!(said.starts_with(&expected), "{said}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }
 

@@ -80,7 +80,16 @@ fn found(path: &Path) -> Result<Found, Failure> {
     // A pipe can be read once: the first bytes are kept.
     read(MAGIC.len() as u64).map_err(|error| cannot_read(path, &error))?;
     if bytes == MAGIC {
-        return Ok(Found::Trace);
+        let there = file.metadata().map_err(|error| cannot_read(path, &error))?;
+        if there.is_file() {
+            return Ok(Found::Trace);
+        }
+        // Opened again, it would wait for another writer for ever.
+        return Err(Failure::User(format!(
+            "{}: the trace comes through a pipe or a device, and it is read more than once here; \
+             write it to a file first",
+            path.display()
+        )));
     }
     let what = "is neither a trace (.twt) nor a scenario (TOML)";
     Ok(Found::Text(rest_of_text(path, file, bytes, what)?))

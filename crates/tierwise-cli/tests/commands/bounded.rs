@@ -147,6 +147,21 @@ fn trace_without_instructions_is_refused() {
 }
 
 #[test]
+fn trace_from_a_pipe_is_refused() {
+    let directory = Folder::new();
+    let (path, pipe) = (directory.path("a.twt"), directory.name("pipe"));
+    write(&path, &[]);
+    let trace = std::fs::read(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::thread::scope(|scope| {
+        // The command may leave before it has read everything.
+        scope.spawn(|| drop(std::fs::write(&pipe, &trace)));
+        let said = refused(&["compare", &pipe]);
+        assert!(said.contains("write it to a file first"), "{said}");
+    });
+}
+
+#[test]
 fn every_input_refuses_a_directory_alike() {
     let directory = Folder::new();
     let directory = directory.name("");

@@ -17,5 +17,17 @@ pub enum SimError {
     Scenario(String),
     /// A checker found the simulator wrong: a bug of Tierwise, never the user's mistake.
     #[error("the simulator broke its own rules (please report this): {0}")]
-    Violation(#[from] crate::host::Violation),
+    Violation(#[from] Violation),
+}
+
+/// An invariant that does not hold: the simulator itself is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("at {now_ns} ns, seed {seed}: {what}")]
+pub struct Violation {
+    /// Virtual time.
+    pub now_ns: u64,
+    /// The seed to run again with.
+    pub seed: u64,
+    /// What should hold and does not.
+    pub what: String,
 }

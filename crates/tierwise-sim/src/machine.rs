@@ -8,6 +8,7 @@ use tierwise_core::units::{Bandwidth, Bytes};
 
 use crate::hardware::{Hardware, Mode};
 use crate::latency::loaded_ns;
+use crate::units::LINE;
 
 /// One memory tier.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,9 +48,6 @@ pub struct Machine {
     /// node. Half of the managed node, or as the ratio says, is fast memory too.
     pub hardware: Option<Hardware>,
 }
-
-/// Bytes of a cache line on every machine here.
-pub const LINE: f64 = 64.0;
 
 /// A published pair of tiers; sizes are the scenario's.
 #[derive(Debug)]

@@ -8,7 +8,6 @@
 use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{PageAccess, Window};
 
-use crate::hardware::node::Slow;
 use crate::requests::tenant::Served;
 use crate::service::RunningService;
 use crate::windows::Windows;
@@ -49,6 +48,15 @@ impl Misses {
     pub fn total(self) -> u64 {
         self.loads + self.stores
     }
+}
+
+/// Misses of one pass over a program's window that slow memory serves.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Slow {
+    /// Loads.
+    pub loads: f64,
+    /// Stores.
+    pub stores: f64,
 }
 
 /// What a program has done since it was last asked, or ever.
@@ -160,18 +168,11 @@ pub struct Program {
     pub threads: f64,
     /// Set if this is a service, which answers requests instead of running through windows.
     pub service: Option<Box<RunningService>>,
-    /// Accesses to a row's page after which software sees it as accessed: 1, or for a granule [`median_touch`].
+    /// Accesses to a row's page after which software sees it as accessed: 1, or for a granule
+    /// [`crate::granule::median_touch`].
     pub reporting_touches: f64,
     /// Seed of the phases.
     phase_seed: u64,
-}
-
-/// Touches of a granule of `pages` pages after which half of its pages were touched, if each falls on any of them alike:
-/// `n` touches leave `(1 - 1 / pages)^n` of them alone. A granule is looked at (reference bits, hint faults) as its median
-/// page: its first touch would make all of it look accessed, and policies that move what looks so would
-/// move as many times more than they move of single pages.
-pub fn median_touch(pages: f64) -> f64 {
-    if pages <= 1.0 { 1.0 } else { (0.5f64.ln() / (1.0 - 1.0 / pages).ln()).max(1.0) }
 }
 
 impl Program {

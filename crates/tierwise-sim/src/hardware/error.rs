@@ -5,7 +5,7 @@
 
 use super::spread::LINES;
 use super::{FlatMemory, HardwareError, PageModel, Ratio, Served};
-use crate::monitor::mix;
+use crate::hash::mix;
 
 /// A memory's misses by both models, as shares of the accesses.
 #[derive(Debug, Clone, Copy, PartialEq)]

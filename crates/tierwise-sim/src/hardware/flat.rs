@@ -197,7 +197,7 @@ mod tests {
         let mut missed = 0;
         let reads = 1_000_000;
         for _ in 0..reads {
-            x = crate::monitor::mix(x);
+            x = crate::hash::mix(x);
             missed += u64::from(memory.read(x % (2 * lines)) == Served::Slow);
         }
         // Four standard deviations of a fair coin.

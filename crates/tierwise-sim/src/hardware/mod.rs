@@ -37,7 +37,7 @@ pub use ratio::Ratio;
 pub use traffic::{Channels, Traffic};
 pub use two_level::TwoLevel;
 
-use crate::machine::LINE;
+use crate::units::LINE;
 
 /// Which memory answered a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

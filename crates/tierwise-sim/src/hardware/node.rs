@@ -14,19 +14,10 @@ use tierwise_core::units::{PageId, TenantId};
 use super::page_model::LINES_PER_PAGE;
 use super::{Colouring, Hardware, Mode, PageModel, expect};
 use crate::error::SimError;
+use crate::hash::mix;
 use crate::machine::Machine;
 use crate::memory::Memory;
-use crate::monitor::mix;
-use crate::program::{NONE, Program};
-
-/// Misses of one pass over a program's window that slow memory serves.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Slow {
-    /// Loads.
-    pub loads: f64,
-    /// Stores.
-    pub stores: f64,
-}
+use crate::program::{NONE, Program, Slow};
 
 /// How a program's pages come to their frames.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 
 use tierwise_trace::Window;
 
-use crate::monitor::mix;
+use crate::hash::mix;
 
 /// One line access: the page's lines are numbered `64 * page` and up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -126,7 +126,7 @@ mod tests {
         let mut memory = TwoLevel::new(lines, 4 * lines, 6, 2).unwrap();
         let mut x = 7;
         let mut step = || {
-            x = crate::monitor::mix(x);
+            x = crate::hash::mix(x);
             x % (4 * lines)
         };
         (0..100_000).for_each(|_| {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Host;
 use crate::error::SimError;
 use crate::latency::SATURATION;
-use crate::machine::LINE;
 use crate::program::{Program, State};
+use crate::units::LINE;
 
 /// Rounds in which utilisation and progress find each other. Each halves the distance; after six it is
 /// below two percent of the change within one step, and the next step goes on from there.

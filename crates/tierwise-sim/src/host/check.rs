@@ -3,19 +3,7 @@
 use tierwise_core::units::Pages;
 
 use super::Host;
-use crate::error::SimError;
-
-/// An invariant that does not hold: the simulator itself is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("at {now_ns} ns, seed {seed}: {what}")]
-pub struct Violation {
-    /// Virtual time.
-    pub now_ns: u64,
-    /// The seed to run again with.
-    pub seed: u64,
-    /// What should hold and does not.
-    pub what: String,
-}
+use crate::error::{SimError, Violation};
 
 impl Host {
     /// No page in two tiers, usage within capacity, counts conserved, time monotonic.

@@ -19,8 +19,6 @@ use tierwise_core::topology::Topology;
 use tierwise_core::units::{TierId, Timestamp};
 use tierwise_core::world::World;
 
-pub use check::Violation;
-
 use crate::costs::Costs;
 use crate::error::SimError;
 use crate::ledger::Ledger;

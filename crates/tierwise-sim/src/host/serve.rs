@@ -5,9 +5,9 @@ use tierwise_core::units::{PageId, TierId, Timestamp};
 
 use super::Host;
 use crate::latency::SATURATION;
-use crate::machine::LINE;
 use crate::program::Program;
 use crate::requests::tier::TierCosts;
+use crate::units::LINE;
 
 impl Host {
     /// Lets a service's requests start up to now.

@@ -12,6 +12,7 @@ use tierwise_core::observe::{Observation, PageCount, Signals};
 use tierwise_core::units::PageId;
 use tierwise_trace::{Allocation, PageKind};
 
+use crate::hash::mix;
 use crate::memory::Memory;
 use crate::program::Program;
 
@@ -157,12 +158,4 @@ fn count(program: &Program, from: f64, to: f64, observation: &mut Observation) {
             observation.counts.push(PageCount { page, accesses, misses });
         }
     }
-}
-
-/// splitmix64's finaliser.
-pub(crate) fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

@@ -12,7 +12,7 @@ use tierwise_core::bits::PageBits;
 use tierwise_core::observe::{DamonAttrs, Observation, Region};
 use tierwise_core::units::PageId;
 
-use super::mix;
+use crate::hash::mix;
 use crate::program::Program;
 
 /// Regions and the accesses since the last aggregation.

@@ -2,7 +2,7 @@
 
 use super::alias::AliasTable;
 use super::mix::Popularity;
-use crate::monitor::mix as scramble;
+use crate::hash::mix as scramble;
 
 /// Ranks of a zipfian whose records are placed one by one; the rest is spread evenly. A unit holds hundreds
 /// of records beyond the millionth, so their sum differs little from unit to unit.

@@ -41,7 +41,7 @@ use super::mix::{Group, Mix, Popularity};
 use super::queue::{Ahead, Waiting};
 use super::server::Servers;
 use super::tier::{TIERS, TierCosts, Touch, Touches};
-use crate::monitor::mix as scramble;
+use crate::hash::mix as scramble;
 
 /// A service as it is described.
 #[derive(Debug, Clone, PartialEq)]

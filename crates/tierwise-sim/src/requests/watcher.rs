@@ -6,9 +6,9 @@ use tierwise_core::bits::PageBits;
 use tierwise_core::units::PageId;
 
 use super::tier::{Touch, Touches};
-use crate::program::median_touch;
+use crate::granule::median_touch;
 
-/// The touch of a poisoned unit at which its median page traps ([`crate::program::median_touch`]).
+/// The touch of a poisoned unit at which its median page traps ([`crate::granule::median_touch`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// The unit.

@@ -15,10 +15,11 @@ use super::RunOptions;
 use super::profile::read_profile;
 use crate::bound::Bounds;
 use crate::error::SimError;
+use crate::granule::median_touch;
 use crate::hardware::node::Node;
 use crate::host::{Host, Schedule};
 use crate::machine::Machine;
-use crate::program::{Program, median_touch};
+use crate::program::Program;
 use crate::requests::mix::Mix;
 use crate::requests::spec::ServiceSpec;
 use crate::requests::tenant::Service;
@@ -206,7 +207,7 @@ impl Prepared {
                 stop: w.stop.map(|s| s.as_nanos() as u64),
                 memory_level_parallelism: w.memory_level_parallelism,
             };
-            let phase_seed = crate::monitor::mix(options.seed ^ (i as u64) << 48);
+            let phase_seed = crate::hash::mix(options.seed ^ (i as u64) << 48);
             let mut program = Program::new(self.windows(i)?, tiers, phase_seed);
             program.threads = f64::from(w.threads);
             let pages = f64::from(1u32 << machine.granule_order);

@@ -1,0 +1,4 @@
+//! Sizes that every part of the model shares.
+
+/// Bytes of a cache line on every machine here.
+pub const LINE: f64 = 64.0;

@@ -163,9 +163,8 @@ fn trace_from_a_pipe_is_refused() {
 
 #[test]
 fn every_input_refuses_a_directory_alike() {
-    let directory = Folder::new();
-    let directory = directory.name("");
-    let out = directory.name("out");
+    let parent = Folder::new();
+    let (directory, out) = (parent.name(""), parent.name("out"));
     for command in [
         &["compare", &directory][..],
         &["explain", "--tenant", "a", &directory],

@@ -155,7 +155,7 @@ def somebody_else_uses_damon(guest: Guest) -> None:
     with guest.part() as part:
         damon = part.damon(other.pid)
         daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
-        guest.wait_until(lambda: "only observes: no source of accesses" in daemon.said(), WITHIN_S, daemon.said)
+        guest.wait_until(lambda: "only observes: no access monitoring source" in daemon.said(), WITHIN_S, daemon.said)
         time.sleep(A_WHILE_S)
         assert daemon.running(), daemon.said()
         assert damon.running(), f"the other user's DAMON was stopped; tierwised said: {daemon.said()}"

@@ -110,7 +110,7 @@ def a_nodes_memory_goes_offline(guest: Guest) -> None:
     """
     stairs = guest.stairs(guest.cgroup("shop"), mib=64, hot_mib=64, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
-    guest.wait_until(lambda: "has begun" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "has started" in daemon.said(), WITHIN_S, daemon.said)
     _take_offline(guest, 1)
     guest.wait_until(lambda: "base pages now" in daemon.said(), WITHIN_S, daemon.said)
     time.sleep(4)

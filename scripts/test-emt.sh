@@ -49,7 +49,7 @@ if [ -e "$libasan" ]; then
     # Python keeps memory to its end on purpose; and programs of the tests that fork run with the library too.
     PYTHONPATH=$scratch/asan-site LD_PRELOAD=$libasan ASAN_OPTIONS=detect_leaks=0 \
         "$venv/bin/pytest" -q -p no:cacheprovider python/emt/tests/test_tables.py python/emt/tests/test_signals.py \
-        python/emt/tests/test_bad_luck.py python/emt/tests/test_harm.py python/emt/tests/test_inherited.py \
+        python/emt/tests/test_bad_luck.py python/emt/tests/test_harm.py \
         python/emt/tests/test_descriptors.py python/emt/tests/test_contents.py -k "not results and not multiprocessing and not ten_million and not a_huge_dict and not marking_finds"
 else
     echo "test-emt: no libasan beside $(command -v cc): apt-get install libasan8; the tests under it were left out" >&2

@@ -22,8 +22,9 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 
 /// What a tenant is entitled to in one tier.
 ///
-/// The floor of a partition is computed anew all the time, and a program may have grown since. So it is an
-/// entitlement and no limit: beyond it a tenant may hold what is free and nobody else is entitled to. Only
+/// The floor of a partition is computed again and again, and a workload may have grown since. So it is
+/// an entitlement, not a limit: beyond it a tenant may hold free memory to which no other tenant is
+/// entitled. Only
 /// the operator's cap is a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
@@ -50,7 +51,7 @@ impl Share {
         Self { floor: pages, partitioned: true, ..Self::FREE }
     }
 
-    /// Whether it competes with nobody: it has a partition, or its floor is all that it may hold.
+    /// Whether it competes with no other tenant: it has a partition, or its floor is all that it may hold.
     pub fn is_partition(&self) -> bool {
         self.partitioned || self.floor >= self.cap
     }
@@ -87,7 +88,7 @@ type Told = (Share, std::mem::Discriminant<Rule>);
 /// What each tenant is entitled to in each tier, and what changed it last.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shares {
-    /// By tenant, then by tier; empty when nobody partitions.
+    /// By tenant, then by tier; empty without a partitioner.
     by_tenant: Vec<Vec<Share>>,
     /// By tenant and tier: what was last told of.
     told: Vec<Vec<Option<Told>>>,
@@ -95,7 +96,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// True if nobody partitions.
+    /// True without a partitioner.
     pub fn is_empty(&self) -> bool {
         self.by_tenant.is_empty()
     }

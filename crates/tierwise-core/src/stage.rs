@@ -194,7 +194,8 @@ pub struct Staged {
     shares: Shares,
     caps: Vec<Cap>,
     known_tenants: usize,
-    /// The estimator goes by bits, and nobody read any since it last looked: it would find every page idle.
+    /// The estimator reads bits, and no bits were collected since its last update: it would find every
+    /// page idle.
     bits_unread: bool,
     /// It is due, and waits for bits.
     waits_for_bits: bool,

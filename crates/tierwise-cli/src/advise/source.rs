@@ -16,7 +16,7 @@ pub struct SearchedMachine {
     /// Its preset: dram-cxl, dram-cxl-252, dram-slow-140 or dram-optane [default: dram-cxl].
     #[arg(long, value_name = "PRESET", value_parser = bare_trace::preset)]
     machine: Option<String>,
-    // `compare` and `simulate` take these: whoever gives them here is told why not.
+    // `compare` and `simulate` take these, so that a user may try them here: the refusal says why.
     #[arg(long, hide = true)]
     fast_share: Option<String>,
     #[arg(long, hide = true)]

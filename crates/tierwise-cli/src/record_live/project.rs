@@ -36,8 +36,9 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Makes the window of a collection: `report` by DAMON, among the pages `resident` now. A page that is new is born and
-    /// counts as accessed once at least, because it was touched to be there; one that is gone is unmapped.
+    /// Makes the window of a collection: DAMON's `report`, among the pages `resident` now. A new page is
+    /// allocated and counts as accessed at least once, because a touch made it resident; a page that is
+    /// no longer resident is unmapped.
     pub fn window(
         &mut self,
         report: &AccessReport,

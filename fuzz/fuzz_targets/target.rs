@@ -1,4 +1,5 @@
-//! One binary for all targets: `TIERWISE_FUZZ_TARGET` names the row of the table in `tierwise-fuzz`.
+//! One binary for all targets: `TIERWISE_FUZZ_TARGET` names the row of the table in
+//! `tierwise-fuzz`.
 #![no_main]
 
 use std::sync::LazyLock;

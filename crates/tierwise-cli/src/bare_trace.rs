@@ -14,21 +14,24 @@ use tierwise_trace::{PageAccess, Window, WindowSource};
 use crate::failure::{Failure, Outcome};
 use crate::output::counted;
 
-/// Recorded windows taken together, as in the scenarios of the shipped traces: policies look once a second
-/// and cannot see finer ones.
+/// Recorded windows taken together, as in the scenarios of the shipped traces: policies look once a
+/// second and cannot see finer ones.
 const MERGE: u32 = 8;
 
-/// Virtual nanoseconds that a trace shall take with everything fast: as many looks as a policy needs to settle, and
-/// as many again.
+/// Virtual nanoseconds that a trace shall take with everything fast: as many looks as a policy
+/// needs to settle, and as many again.
 const LASTS_NS: f64 = 60e9;
 
-/// The most that it may take: a day. Recordings are of minutes, and a trace of a few bytes can claim years.
+/// The most that it may take: a day. Recordings are of minutes, and a trace of a few bytes can
+/// claim years.
 const MAX_NS: f64 = 86_400e9;
 
-/// What is fast where nothing is said: a third of the memory, as in the scenarios of the shipped traces.
+/// What is fast where nothing is said: a third of the memory, as in the scenarios of the shipped
+/// traces.
 const FAST_SHARE: f64 = 0.3333;
 
-/// The largest share: with twice of what is resident everything fits, and a larger number is meant in per cent.
+/// The largest share: with twice of what is resident everything fits, and a larger number is meant
+/// in per cent.
 const MAX_SHARE: f64 = 2.0;
 
 /// The machine that a bare trace runs on.
@@ -155,7 +158,8 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
     })
 }
 
-/// A trace from its mark "run" to its mark "end", where it has them, stretched to a minute at least.
+/// A trace from its mark "run" to its mark "end", where it has them, stretched to a minute at
+/// least.
 fn workload(name: String, path: &Path, fast_ns: f64) -> Result<Workload, Failure> {
     let mut reader = TraceReader::open(path)?;
     let (mut alone_ns, mut run, mut end) = (0.0, false, false);
@@ -185,7 +189,8 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<Workload, Failure
     })
 }
 
-/// What a window takes at least: its instructions, and its misses in fast memory one after the other.
+/// What a window takes at least: its instructions, and its misses in fast memory one after the
+/// other.
 fn least_ns(window: &Window, fast_ns: f64) -> f64 {
     let missed =
         |access: &PageAccess| f64::from(access.load_misses) + f64::from(access.store_misses);

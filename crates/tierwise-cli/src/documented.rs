@@ -1,5 +1,5 @@
-//! Whatever the documents and the help show of this command is understood by it: every argument, every value. What is
-//! cheap is run besides, by `tests/documented`.
+//! Whatever the documents and the help show of this command is understood by it: every argument,
+//! every value. What is cheap is run besides, by `tests/documented`.
 
 #[path = "../tests/documented/blocks.rs"]
 #[allow(dead_code, reason = "the suite that runs commands uses the rest")]

@@ -65,7 +65,8 @@ impl Failure {
     }
 }
 
-/// A message with its control characters escaped: a file's name may have any, and a terminal obeys them.
+/// A message with its control characters escaped: a file's name may have any, and a terminal obeys
+/// them.
 fn printable(message: &str) -> String {
     let mut line = String::with_capacity(message.len());
     for letter in message.chars() {
@@ -95,7 +96,8 @@ impl From<SimError> for Failure {
     }
 }
 
-/// Errors of writing to stdout are as the system has them. Those of files name the file: see [`crate::output`].
+/// Errors of writing to stdout are as the system has them. Those of files name the file: see
+/// [`crate::output`].
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

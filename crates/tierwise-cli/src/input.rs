@@ -19,8 +19,8 @@ use tierwise_trace::model::unreadable;
 use crate::bare_trace::{self, TraceMachine};
 use crate::failure::Failure;
 
-/// Bytes of the largest text that is read: the longest shipped scenario has a thousandth of it, so that a larger file
-/// is something else.
+/// Bytes of the largest text that is read: the longest shipped scenario has a thousandth of it, so
+/// that a larger file is something else.
 const MAX_TEXT: u64 = 4 << 20;
 
 /// What a file that may be a scenario or a trace turned out to be.
@@ -97,7 +97,8 @@ fn found(path: &Path) -> Result<Found, Failure> {
 
 /// Reads a recipe file, and checks that a policy can be made of it on this machine.
 pub fn recipe(path: &Path, machine: &Scenario) -> Result<Recipe, Failure> {
-    // Parameters are checked before any work is done; that tiers have their final sizes is not needed.
+    // Parameters are checked before any work is done; that tiers have their final sizes is not
+    // needed.
     recipe_on(path, &machine.resolve(Bytes(1 << 30)))
 }
 
@@ -109,8 +110,8 @@ pub fn recipe_on(path: &Path, machine: &Machine) -> Result<Recipe, Failure> {
     Ok(recipe)
 }
 
-/// What a recipe's policy needs to see on a machine. Recipes that learn are made with a learner that does not: what
-/// they watch is the same.
+/// What a recipe's policy needs to see on a machine. Recipes that learn are made with a learner
+/// that does not: what they watch is the same.
 pub fn signals(recipe: &Recipe, topology: &Topology) -> Result<Signals, Failure> {
     let learning: Arc<dyn Learning> = Arc::new(Null);
     let ctx = BuildContext { topology, seed: 0, learning: Some(&learning) };
@@ -140,7 +141,8 @@ fn text(path: &Path) -> Result<String, Failure> {
     rest_of_text(path, file, Vec::new(), "is no recipe (TOML)")
 }
 
-/// The text of a file of which `bytes` were read already; `otherwise` says what a file is not that has no text.
+/// The text of a file of which `bytes` were read already; `otherwise` says what a file is not that
+/// has no text.
 fn rest_of_text(
     path: &Path,
     file: File,

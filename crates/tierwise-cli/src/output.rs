@@ -124,8 +124,8 @@ pub fn json(value: &impl Serialize) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// Columns where stdout is no terminal and nothing says how wide it is: what a log or a review shows beside each other,
-/// and what the widest shipped table of figures takes.
+/// Columns where stdout is no terminal and nothing says how wide it is: what a log or a review
+/// shows beside each other, and what the widest shipped table of figures takes.
 const PLAIN_WIDTH: u16 = 120;
 
 /// Columns that tables may take: the terminal's; elsewhere `COLUMNS`, as shells set it.

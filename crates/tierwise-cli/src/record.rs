@@ -18,15 +18,16 @@ use crate::trace::llc;
 /// Run a program and record which pages it touches, window by window.
 ///
 /// The program runs unmodified under QEMU's user-mode emulation, some tens of times slower than
-/// alone. Its phases can be named while it runs: see --marks. When the program executes another, as a
-/// shell script that ends with exec does, that one is recorded too; forked processes are not, and
+/// alone. Its phases can be named while it runs: see --marks. When the program executes another, as
+/// a shell script that ends with exec does, that one is recorded too; forked processes are not, and
 /// their number is reported.
 ///
 /// Exit codes: 0 the trace is whole: the program ended with 0, or it was stopped at
-/// --max-instructions; 1 the recording failed, and what was recorded before is kept; 2 the command is
-/// wrong; 3 the trace is whole, and the program ended with another code than 0; 4 the trace is cut: a
-/// signal ended the program, its end was not seen, or it ended before its first window. A signal to
-/// the recording (Ctrl-C, SIGTERM, SIGHUP) goes to the program; what the program does then decides.
+/// --max-instructions; 1 the recording failed, and what was recorded before is kept; 2 the command
+/// is wrong; 3 the trace is whole, and the program ended with another code than 0; 4 the trace is
+/// cut: a signal ended the program, its end was not seen, or it ended before its first window. A
+/// signal to the recording (Ctrl-C, SIGTERM, SIGHUP) goes to the program; what the program does
+/// then decides.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise record -o sort.twt -- sort big-file.txt\n  \
                         tierwise record -o db.twt --llc 16MiB/16 -- python3 load.py")]

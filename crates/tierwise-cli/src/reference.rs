@@ -1,5 +1,5 @@
-//! `tierwise reference`: the help of every command as one Markdown page. `docs/cli.md` is its output,
-//! and a test fails when that file is stale.
+//! `tierwise reference`: the help of every command as one Markdown page. `docs/cli.md` is its
+//! output, and a test fails when that file is stale.
 
 use std::fmt::Write as _;
 use std::io::Write;

@@ -55,8 +55,8 @@ pub struct Simulate {
     /// Where to write them; stdout by default.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write down what was decided and moved, and why, for `tierwise explain`: JSON, compressed if the
-    /// name ends in .zst.
+    /// Write down what was decided and moved, and why, for `tierwise explain`: JSON, compressed if
+    /// the name ends in .zst.
     #[arg(long, value_name = "FILE")]
     record_run: Option<PathBuf>,
     /// Check the simulator's own rules after every step; several times slower.

@@ -1,8 +1,8 @@
 //! What a look at every page costs: nanoseconds a page scanned, one core.
 //!
 //! A tenth of the pages is referenced in each interval, and every page is scanned. "update" is the
-//! estimator's scan alone, "tick" all that the engine does in an interval. The tables are larger than any
-//! cache.
+//! estimator's scan alone, "tick" all that the engine does in an interval. The tables are larger
+//! than any cache.
 //!
 //! `cargo bench -p tierwise-core --bench tick -- look/clock` runs one of them.
 

@@ -1,6 +1,7 @@
-//! How much processor time a decision of a lender of dedicated memory takes, and how much memory its engine holds:
-//! `memstrata_decision [TENANTS] [RECIPE]` prints one JSON object. Each tenant has 4 GiB in pages of 2 MiB, as hypervisors have;
-//! every tenth is an outlier. Ten decisions are made and carried out, one after the other.
+//! How much processor time a decision of a lender of dedicated memory takes, and how much memory
+//! its engine holds: `memstrata_decision [TENANTS] [RECIPE]` prints one JSON object. Each tenant
+//! has 4 GiB in pages of 2 MiB, as hypervisors have; every tenth is an outlier. Ten decisions are
+//! made and carried out, one after the other.
 
 #![allow(clippy::disallowed_methods, reason = "it measures the engine from outside")]
 
@@ -59,8 +60,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Carries the last plan out as a world without failures does, and says how many moves it had: demoted pages take the colours
-/// that promoted ones left.
+/// Carries the last plan out as a world without failures does, and says how many moves it had:
+/// demoted pages take the colours that promoted ones left.
 fn execute(engine: &mut Engine, now: Timestamp, news: &mut Observation) -> usize {
     let mut outcomes = Vec::new();
     let mut left = std::collections::VecDeque::new();
@@ -138,7 +139,8 @@ fn reading(tenant: u16) -> TenantReading {
     }
 }
 
-/// Time that this thread has run on a processor, however many others want it (`Documentation/scheduler/sched-stats.rst`).
+/// Time that this thread has run on a processor, however many others want it
+/// (`Documentation/scheduler/sched-stats.rst`).
 fn processor_time() -> Result<Duration, Box<dyn std::error::Error>> {
     // The kernel adds up at its ticks, and whenever a thread lets others go first.
     std::thread::yield_now();

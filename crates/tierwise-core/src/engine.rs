@@ -1,5 +1,5 @@
-//! The engine: a state machine that observations and outcomes go into and plans come out of. It does
-//! no I/O and reads no clock; the driver gives it the time.
+//! The engine: a state machine that observations and outcomes go into and plans come out of. It
+//! does no I/O and reads no clock; the driver gives it the time.
 //!
 //! ```
 //! use tierwise_core::engine::{Engine, EngineConfig};
@@ -176,7 +176,8 @@ impl Engine {
     /// Replaces what is said of the tenants; it holds from the next plan on.
     ///
     /// # Errors
-    /// Floors that do not fit into their tier together, or a cap below its floor. Nothing is changed then.
+    /// Floors that do not fit into their tier together, or a cap below its floor. Nothing is
+    /// changed then.
     pub fn set_tenants(&mut self, specs: Vec<TenantSpec>) -> Result<(), TenantError> {
         tenant::check(&specs, &self.topology)?;
         self.specs = specs;
@@ -219,8 +220,8 @@ impl Engine {
         }
     }
 
-    /// A birth of a page that is there already, or in a tier that is not, contradicts the table: what is
-    /// known stays.
+    /// A birth of a page that is there already, or in a tier that is not, contradicts the table:
+    /// what is known stays.
     fn handle_allocations(&mut self, obs: &Observation) {
         let tiers = self.topology.tiers.len();
         for allocated in obs.allocated.iter().filter(|b| b.attributes.tier.index() < tiers) {
@@ -232,7 +233,8 @@ impl Engine {
         }
     }
 
-    /// A page that the kernel moved is to a policy what one is that it moved itself; it is not counted as a move.
+    /// A page that the kernel moved is to a policy what one is that it moved itself; it is not
+    /// counted as a move.
     fn handle_external_migrations(&mut self, now: Timestamp, obs: &Observation) {
         self.outcomes.clear();
         for &ExternalMigration { page, tier } in &obs.external_migrations {
@@ -326,8 +328,9 @@ impl Engine {
         something.then_some(&self.plan)
     }
 
-    /// Takes in what came of the last plan, one outcome a move. A success that the table contradicts
-    /// (the page is not known, or did not lie where it is said to have come from) is stale and ignored.
+    /// Takes in what came of the last plan, one outcome a move. A success that the table
+    /// contradicts (the page is not known, or did not lie where it is said to have come from) is
+    /// stale and ignored.
     pub fn handle_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome]) {
         self.outcomes.clear();
         for outcome in outcomes.iter().chain(&self.cut) {
@@ -367,8 +370,8 @@ impl Engine {
         self.policy.next_wake()
     }
 
-    /// Where new pages should go now, and what the policy wants to see: what a world must know before
-    /// the first plan.
+    /// Where new pages should go now, and what the policy wants to see: what a world must know
+    /// before the first plan.
     pub fn initial_plan(&self) -> MigrationPlan {
         MigrationPlan {
             signals: self.policy.signals(),

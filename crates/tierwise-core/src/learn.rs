@@ -1,9 +1,9 @@
-//! What partitioners need of a learner, which is not part of the pure core: an agent that acts and is
-//! rewarded, and a search that anneals. The crate `tierwise-learn` has both; whoever makes an engine hands
-//! them in ([`crate::engine::EngineConfig::learning`]).
+//! What partitioners need of a learner, which is not part of the pure core: an agent that acts and
+//! is rewarded, and a search that anneals. The crate `tierwise-learn` has both; whoever makes an
+//! engine hands them in ([`crate::engine::EngineConfig::learning`]).
 //!
-//! Both are seeded, and neither reads a clock: the same calls give the same answers. [`Null`] is the learner
-//! that learns nothing, against which others are measured.
+//! Both are seeded, and neither reads a clock: the same calls give the same answers. [`Null`] is
+//! the learner that learns nothing, against which others are measured.
 //!
 //! ```
 //! use tierwise_core::learn::{AgentState, Learning, Null};
@@ -50,7 +50,8 @@ pub trait Agent: Send {
     fn experience(&self) -> u64;
 }
 
-/// The smallest of several performances, to be maximised over vectors of whole numbers with a fixed sum (MTAT, equation 3).
+/// The smallest of several performances, to be maximised over vectors of whole numbers with a fixed
+/// sum (MTAT, equation 3).
 pub trait Objective: Sync {
     /// How well the one at a place does with so many units. Finite.
     fn performance(&self, place: usize, units: u64) -> f64;
@@ -86,8 +87,8 @@ pub trait Learning: Send + Sync {
     fn anneal(&self, objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64>;
 }
 
-/// Learns nothing: its agents never act, and its search stays where it starts. A recipe that learns is, with
-/// it, the same recipe without learning.
+/// Learns nothing: its agents never act, and its search stays where it starts. A recipe that learns
+/// is, with it, the same recipe without learning.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Null;
 

@@ -1,15 +1,15 @@
 //! Tierwise's engine: decides whose pages live in which memory tier.
 //!
-//! The core is pure: no I/O, no clock, no thread, no unseeded randomness. A world (a simulated machine or
-//! this Linux host) reports an [`observe::Observation`]; the [`engine::Engine`] answers with a
-//! [`migrate::MigrationPlan`]; the world carries it out and reports what came of each move.
+//! The core is pure: no I/O, no clock, no thread, no unseeded randomness. A world (a simulated
+//! machine or this Linux host) reports an [`observe::Observation`]; the [`engine::Engine`] answers
+//! with a [`migrate::MigrationPlan`]; the world carries it out and reports what came of each move.
 //!
 //! ```text
 //! observe -> estimate -> partition -> select -> migrate -> (outcomes come back as observations)
 //! ```
 //!
-//! A policy is a recipe of stages ([`stage::Staged`]) or a whole of its own ([`policy::Policy`]); the tables
-//! of both are in [`recipe`]. To add an algorithm, write its file and its row.
+//! A policy is a recipe of stages ([`stage::Staged`]) or a whole of its own ([`policy::Policy`]);
+//! the tables of both are in [`recipe`]. To add an algorithm, write its file and its row.
 
 pub mod baseline;
 pub mod bits;

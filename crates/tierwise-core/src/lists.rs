@@ -179,8 +179,8 @@ impl PageLists {
         self.push_head(list, page, 0);
     }
 
-    /// Moves all pages of the list that are older than this one to the recent end, in their order, so
-    /// that it becomes the oldest: as if each had been rotated, at the cost of one.
+    /// Moves all pages of the list that are older than this one to the recent end, in their order,
+    /// so that it becomes the oldest: as if each had been rotated, at the cost of one.
     pub fn make_tail(&mut self, list: ListId, page: PageId) {
         let newest_moved = self.links[page.index()].older;
         if newest_moved == NONE {

@@ -42,7 +42,8 @@ pub struct LruVec {
 }
 
 impl LruVec {
-    /// The `lruvec` that a page belongs to by what the table says of it; `None` if there is no such page.
+    /// The `lruvec` that a page belongs to by what the table says of it; `None` if there is no such
+    /// page.
     pub fn of(page: PageId, pages: &PageTable) -> Option<Self> {
         let tier = pages.tier(page)?;
         Some(Self { tenant: pages.tenant(page), tier, kind: pages.kind(page) })
@@ -68,8 +69,8 @@ pub enum End {
     Tail,
 }
 
-/// Pages that a plan in the making names already. Put back at the next observation, when the plan has
-/// been carried out or dropped.
+/// Pages that a plan in the making names already. Put back at the next observation, when the plan
+/// has been carried out or dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Isolation(Vec<PageId>);
 
@@ -126,8 +127,8 @@ impl LruLists {
     }
 
     /// Takes in births (inactive and unreferenced: MULTI-CLOCK, Figure 4, transition 5) and ends
-    /// (transition 4), and lets pages that the last plan named be named again. Births of pages that are
-    /// on a list, and ends of pages that are on none, are stale and ignored.
+    /// (transition 4), and lets pages that the last plan named be named again. Births of pages that
+    /// are on a list, and ends of pages that are on none, are stale and ignored.
     pub fn on_observation(&mut self, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
         if !obs.bits_unread {
@@ -232,8 +233,8 @@ impl LruLists {
         self.isolated.take(page, pages)
     }
 
-    /// Names pages of a list, the newest first, until their base pages reach `limit`; returns how many
-    /// base pages were named.
+    /// Names pages of a list, the newest first, until their base pages reach `limit`; returns how
+    /// many base pages were named.
     pub fn take_newest(
         &mut self,
         vec: LruVec,
@@ -254,8 +255,8 @@ impl LruLists {
         taken
     }
 
-    /// Names pages of a list, the oldest first, until their base pages reach `limit`; returns how many
-    /// base pages were named.
+    /// Names pages of a list, the oldest first, until their base pages reach `limit`; returns how
+    /// many base pages were named.
     pub fn take_oldest(
         &mut self,
         vec: LruVec,

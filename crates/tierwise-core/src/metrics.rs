@@ -27,7 +27,8 @@ impl MoveCounters {
     }
 }
 
-/// What a tenant holds in one tier, and what its pages went through there (Equilibria, section IV-C).
+/// What a tenant holds in one tier, and what its pages went through there (Equilibria, section
+/// IV-C).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TierActivity {
     /// Base pages held, as last reported.
@@ -65,8 +66,8 @@ pub struct Metrics {
     pub promote: MoveCounters,
     /// Towards a slower tier.
     pub demote: MoveCounters,
-    /// Promotions tried of pages that carry [`Flag::Demoted`]: they went down before they were to come up
-    /// again (TPP's `pgpromote_candidate_demoted`, ASPLOS 2023, section 5.5).
+    /// Promotions tried of pages that carry [`Flag::Demoted`]: they went down before they were to
+    /// come up again (TPP's `pgpromote_candidate_demoted`, ASPLOS 2023, section 5.5).
     pub promote_demoted: u64,
     /// Plans made, empty ones left out.
     pub plans: u64,
@@ -108,7 +109,8 @@ impl Metrics {
 
     /// Counts one outcome, for the machine and for the page's tenant.
     pub(crate) fn count(&mut self, outcome: &MoveOutcome, pages: &PageTable) {
-        // A page that is gone has no tier to compare with: a move to the fastest tier was a promotion.
+        // A page that is gone has no tier to compare with: a move to the fastest tier was a
+        // promotion.
         let promotion =
             outcome.from.map_or(outcome.to == TierId::FASTEST, |from| outcome.to < from);
         let frames = pages.frames(outcome.page);

@@ -1,8 +1,8 @@
 //! Moves as data: what a policy wants moved, what the budget lets through, what came of it.
 //!
-//! A policy fills a [`MigrationPlan`]. The [`Planner`] cuts it to the [`Budget`], in the order in which
-//! the policy listed the moves. The world carries it out and answers with one [`MoveOutcome`] a move.
-//! A move that failed is an outcome, never an error.
+//! A policy fills a [`MigrationPlan`]. The [`Planner`] cuts it to the [`Budget`], in the order in
+//! which the policy listed the moves. The world carries it out and answers with one [`MoveOutcome`]
+//! a move. A move that failed is an outcome, never an error.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp}
 /// Who waits for a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChargeTo {
-    /// A kernel thread (kswapd, kpromoted) or the daemon: the application goes on, and only stalls if
-    /// it touches the page while it is unmapped.
+    /// A kernel thread (kswapd, kpromoted) or the daemon: the application goes on, and only stalls
+    /// if it touches the page while it is unmapped.
     Background,
     /// The thread that faulted: migration on the hint fault path, or direct reclaim.
     FaultingThread,
@@ -101,9 +101,9 @@ pub struct Placement {
     /// Fastest tier first (the kernel's default on a machine whose processors are beside the fast
     /// tier), or slowest first.
     pub fastest_first: bool,
-    /// Free pages that an allocation leaves in each tier before it falls back to the next. The kernel's
-    /// allocator leaves [`WatermarkLevel::Low`] (`get_page_from_freelist`, `ALLOC_WMARK_LOW`) as long as
-    /// another node has room, then [`WatermarkLevel::Min`].
+    /// Free pages that an allocation leaves in each tier before it falls back to the next. The
+    /// kernel's allocator leaves [`WatermarkLevel::Low`] (`get_page_from_freelist`,
+    /// `ALLOC_WMARK_LOW`) as long as another node has room, then [`WatermarkLevel::Min`].
     pub leave_free: WatermarkLevel,
 }
 

@@ -1,5 +1,5 @@
-//! What a world reports: data only, no behaviour. The world fills an [`Observation`] whose buffers are
-//! reused; the engine reads it.
+//! What a world reports: data only, no behaviour. The world fills an [`Observation`] whose buffers
+//! are reused; the engine reads it.
 //!
 //! Which of these a world can report at all is its [`Capabilities`]; which of them a policy wants,
 //! and pays for, is its [`Signals`].
@@ -28,8 +28,8 @@ impl Allocated {
     }
 }
 
-/// A page that lies elsewhere than the engine's plans put it: the kernel moved it, or a move came to something
-/// else than was reported.
+/// A page that lies elsewhere than the engine's plans put it: the kernel moved it, or a move came
+/// to something else than was reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExternalMigration {
     /// The page.
@@ -38,8 +38,8 @@ pub struct ExternalMigration {
     pub tier: TierId,
 }
 
-/// A hint fault: the first access to a page after it was poisoned (`PROT_NONE`), on the application's
-/// own path.
+/// A hint fault: the first access to a page after it was poisoned (`PROT_NONE`), on the
+/// application's own path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HintFault {
     /// The page.
@@ -63,8 +63,8 @@ pub struct Sample {
     pub write: bool,
 }
 
-/// A DAMON region: pages `first..first + pages` and in how many of the aggregation interval's samples
-/// its sampled page had been accessed.
+/// A DAMON region: pages `first..first + pages` and in how many of the aggregation interval's
+/// samples its sampled page had been accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     /// First page.
@@ -77,8 +77,8 @@ pub struct Region {
     pub age: u32,
 }
 
-/// A page that lies, from now on, in a page frame of this colour: it shares its place in a fast memory that the processor
-/// manages with the other pages of the colour ([`crate::colour`]).
+/// A page that lies, from now on, in a page frame of this colour: it shares its place in a fast
+/// memory that the processor manages with the other pages of the colour ([`crate::colour`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coloured {
     /// The page.
@@ -105,17 +105,19 @@ pub struct TierReading {
     pub free: Pages,
     /// Share of the peak bandwidth in use since the last observation, 0 to 1.
     pub utilisation: f64,
-    /// Pages in use by nobody who is managed: the kernel, and processes of no tenant. What tenants share is the rest of
-    /// the tier. Zero where everybody is a tenant.
+    /// Pages in use by nobody who is managed: the kernel, and processes of no tenant. What tenants
+    /// share is the rest of the tier. Zero where everybody is a tenant.
     pub unmanaged: Pages,
 }
 
-/// What the processor counted on a tenant's cores since the last observation (Memstrata, section 4.2).
+/// What the processor counted on a tenant's cores since the last observation (Memstrata, section
+/// 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counters {
     /// Demand loads that missed the L3 cache: mean time until memory answered, in nanoseconds.
     pub l3_miss_ns: f64,
-    /// Demand loads that missed the L2 cache: mean time until the L3 cache or memory answered, in nanoseconds.
+    /// Demand loads that missed the L2 cache: mean time until the L3 cache or memory answered, in
+    /// nanoseconds.
     pub l2_miss_ns: f64,
     /// Loads that missed the data TLB: mean time of the page walk, in nanoseconds.
     pub dtlb_miss_ns: f64,
@@ -128,8 +130,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Two times as one: latencies are weighted by the events whose means they are, those of the L3 cache's misses by the memory
-    /// requests, of which they are most.
+    /// Two times as one: latencies are weighted by the events whose means they are, those of the L3
+    /// cache's misses by the memory requests, of which they are most.
     #[must_use]
     pub fn and(&self, later: &Self) -> Self {
         let mean = |x: f64, y: f64, wx: f64, wy: f64| {
@@ -163,7 +165,8 @@ pub struct TenantReading {
     pub busy: Duration,
     /// Processors that it may use (`cpuset.cpus`, `cpu.max`); zero where the world does not know.
     pub cpus: f64,
-    /// 99th percentile latency of its requests in the last whole interval of the world's, where it reports one.
+    /// 99th percentile latency of its requests in the last whole interval of the world's, where it
+    /// reports one.
     pub p99: Option<Duration>,
     /// What the processor counted on its cores, where the world reads that.
     pub counters: Option<Counters>,
@@ -199,13 +202,15 @@ pub struct Observation {
     pub freed: Vec<PageId>,
     /// Pages found in another tier than where the engine's moves left them.
     pub external_migrations: Vec<ExternalMigration>,
-    /// Pages that came to lie in a page frame of another colour, where the processor manages a tier.
+    /// Pages that came to lie in a page frame of another colour, where the processor manages a
+    /// tier.
     pub coloured: Vec<Coloured>,
     /// Pages with the reference bit set since the last observation.
     pub referenced: PageBits,
     /// Pages with the dirty bit set since the last observation.
     pub written: PageBits,
-    /// Nobody read the bits since the last observation: that `referenced` and `written` are empty says nothing of any page.
+    /// Nobody read the bits since the last observation: that `referenced` and `written` are empty
+    /// says nothing of any page.
     pub bits_unread: bool,
     /// Pages accessed through system calls, once for each call (MULTI-CLOCK's supervised accesses).
     pub supervised: Vec<PageId>,
@@ -213,8 +218,9 @@ pub struct Observation {
     pub hint_faults: Vec<HintFault>,
     /// Hardware samples, or what stands for them.
     pub samples: Vec<Sample>,
-    /// A sample says that a page was used in a tick of a clock, and not that a load missed: ticks differ by chance where the pages
-    /// are used alike, and what is used more often than there are ticks is all alike.
+    /// A sample says that a page was used in a tick of a clock, and not that a load missed: ticks
+    /// differ by chance where the pages are used alike, and what is used more often than there are
+    /// ticks is all alike.
     pub samples_are_ticks: bool,
     /// DAMON's regions, if an aggregation interval ended; all of them, ascending.
     pub regions: Vec<Region>,
@@ -284,8 +290,8 @@ pub struct Signals {
     pub reference_bits: bool,
     /// Dirty bits.
     pub dirty_bits: bool,
-    /// Hint faults of the pages that plans poison. The world reports them within a fault's time, not
-    /// at the next tick.
+    /// Hint faults of the pages that plans poison. The world reports them within a fault's time,
+    /// not at the next tick.
     pub hint_faults: bool,
     /// One hardware sample in so many last-level misses; zero for none.
     pub sample_period: u32,
@@ -374,7 +380,8 @@ impl Capabilities {
         two_level: true,
     };
 
-    /// Everything about pages, on a machine where software alone decides where they lie: the simulator's ordinary ones.
+    /// Everything about pages, on a machine where software alone decides where they lie: the
+    /// simulator's ordinary ones.
     pub const PAGES: Self =
         Self { counters: false, flat_memory: false, two_level: false, ..Self::ALL };
 }

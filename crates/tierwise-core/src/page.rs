@@ -1,8 +1,8 @@
 //! The engine's table of pages: what is known of each, in four bytes.
 //!
-//! A page's word holds its tenant, tier, kind, size and the flags that the kernel keeps in `struct page`
-//! and in the page table entry. With the eight bytes of its list links ([`crate::lists`]) a page costs
-//! the engine twelve bytes, 0.3 % of the 4 KiB it stands for.
+//! A page's word holds its tenant, tier, kind, size and the flags that the kernel keeps in
+//! `struct page` and in the page table entry. With the eight bytes of its list links
+//! ([`crate::lists`]) a page costs the engine twelve bytes, 0.3 % of the 4 KiB it stands for.
 //!
 //! ```
 //! use tierwise_core::page::{Attributes, PageKind, PageTable};
@@ -72,8 +72,8 @@ pub enum Flag {
     Promote = 1 << 28,
     /// Demoted at least once since birth (TPP's `PG_demoted`, section 5.4).
     Demoted = 1 << 29,
-    /// Named as a candidate in the plan being made, and so not to be named again (the kernel isolates
-    /// such pages from their list).
+    /// Named as a candidate in the plan being made, and so not to be named again (the kernel
+    /// isolates such pages from their list).
     Isolated = 1 << 31,
 }
 
@@ -184,8 +184,8 @@ impl PageTable {
         1 << self.order(page)
     }
 
-    /// The colour of the page frame where a page lies: set as long as it is in a tier that the processor manages, and of
-    /// no meaning in another. `None` where no world told of one.
+    /// The colour of the page frame where a page lies: set as long as it is in a tier that the
+    /// processor manages, and of no meaning in another. `None` where no world told of one.
     pub fn colour(&self, page: PageId) -> Option<u32> {
         self.colours.get(page.index()).copied().filter(|&colour| colour != UNCOLOURED)
     }
@@ -233,13 +233,14 @@ impl PageTable {
         set
     }
 
-    /// Runs CLOCK's hand over a run of entries: [`Flag::Referenced`] becomes "accessed since the hand
-    /// last came by", and the reference bits are cleared. Counted as [`PageTable::take_referenced`].
+    /// Runs CLOCK's hand over a run of entries: [`Flag::Referenced`] becomes "accessed since the
+    /// hand last came by", and the reference bits are cleared. Counted as
+    /// [`PageTable::take_referenced`].
     pub fn sweep(&mut self, entries: std::ops::Range<usize>) {
         const REFERENCED: u32 = Flag::Referenced as u32;
         let end = entries.end.min(self.words.len());
-        // Counters as wide as an entry, and no branch, so that the compiler can take several entries at
-        // once; a page of memory at a time, so that the counters cannot overflow.
+        // Counters as wide as an entry, and no branch, so that the compiler can take several
+        // entries at once; a page of memory at a time, so that the counters cannot overflow.
         for part in self.words[entries.start.min(end)..end].chunks_mut(1024) {
             let (mut scanned, mut cleared) = (0u32, 0u32);
             for word in part {
@@ -254,8 +255,8 @@ impl PageTable {
         }
     }
 
-    /// Reads and clears the dirty bit; part of the same look as [`PageTable::take_referenced`], so not
-    /// counted again.
+    /// Reads and clears the dirty bit; part of the same look as [`PageTable::take_referenced`], so
+    /// not counted again.
     pub fn take_written(&mut self, page: PageId) -> bool {
         let Some(word) = self.words.get_mut(page.index()) else { return false };
         let set = *word & WRITTEN != 0;

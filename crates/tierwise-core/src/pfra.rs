@@ -1,8 +1,8 @@
-//! The page frame reclaim algorithm (PFRA) over the LRU lists of [`crate::lru`]: how a page climbs and
-//! sinks, what the periodic scan does, and how candidates for demotion are found.
+//! The page frame reclaim algorithm (PFRA) over the LRU lists of [`crate::lru`]: how a page climbs
+//! and sinks, what the periodic scan does, and how candidates for demotion are found.
 //!
-//! The states and the numbered transitions are those of MULTI-CLOCK (HPCA 2022), Figure 4, whose white
-//! vertices are the kernel's own two lists. `PG_referenced` is [`Flag::Referenced`].
+//! The states and the numbered transitions are those of MULTI-CLOCK (HPCA 2022), Figure 4, whose
+//! white vertices are the kernel's own two lists. `PG_referenced` is [`Flag::Referenced`].
 //!
 //! | | from | to | when |
 //! |---|---|---|---|
@@ -38,8 +38,8 @@ use crate::page::{Flag, PageTable};
 use crate::stage::Scope;
 use crate::units::{Bytes, PageId, Pages, TierId};
 
-/// The kernel's reclaim begins by looking at a list's 4096th part and, pass by pass, doubles it to the
-/// whole (`DEF_PRIORITY`, `include/linux/mmzone.h`).
+/// The kernel's reclaim begins by looking at a list's 4096th part and, pass by pass, doubles it to
+/// the whole (`DEF_PRIORITY`, `include/linux/mmzone.h`).
 const DEF_PRIORITY: u32 = 12;
 
 /// Fewest pages looked at a time (`SWAP_CLUSTER_MAX`, `include/linux/swap.h`).
@@ -48,8 +48,8 @@ const SWAP_CLUSTER_MAX: u64 = 32;
 /// What a look at a page found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It belongs at the recent end of this list: it was accessed, or it had been and has its second
-    /// chance.
+    /// It belongs at the recent end of this list: it was accessed, or it had been and has its
+    /// second chance.
     To(LruList),
     /// Neither accessed nor marked: what becomes of it depends on why it was looked at.
     Cold,
@@ -61,14 +61,14 @@ pub struct Pfra {
     /// Whether tiers other than the fastest have a promote list. Without it this is the kernel's
     /// two-list algorithm.
     pub promote_lists: bool,
-    /// Accesses that an interval counts for more if the page was written in it (MULTI-CLOCK, section
-    /// VII). Zero: reads and writes are alike and dirty bits are not looked at.
+    /// Accesses that an interval counts for more if the page was written in it (MULTI-CLOCK,
+    /// section VII). Zero: reads and writes are alike and dirty bits are not looked at.
     pub dirty_weight: u32,
 }
 
 /// The largest ratio of active to inactive pages in a tier of this size: `sqrt(10 n)` with n in GB
-/// (MULTI-CLOCK, section III-C; `inactive_is_low`, `mm/vmscan.c`), rounded down and at least 1, as the
-/// kernel does.
+/// (MULTI-CLOCK, section III-C; `inactive_is_low`, `mm/vmscan.c`), rounded down and at least 1, as
+/// the kernel does.
 pub fn inactive_ratio(tier: Bytes) -> u64 {
     (10 * (tier.0 >> 30)).isqrt().max(1)
 }
@@ -79,9 +79,9 @@ impl Pfra {
     /// With the promote list.
     pub const MULTI_CLOCK: Self = Self { promote_lists: true, dirty_weight: 0 };
 
-    /// The page's step upwards for one access that was learned of: `mark_page_accessed()` with section
-    /// IV's extension, or a reference bit found by a scan. Sets the flag; returns the list that the page
-    /// belongs to now.
+    /// The page's step upwards for one access that was learned of: `mark_page_accessed()` with
+    /// section IV's extension, or a reference bit found by a scan. Sets the flag; returns the list
+    /// that the page belongs to now.
     #[inline]
     pub fn step_up(self, page: PageId, on: LruList, pages: &mut PageTable) -> LruList {
         let promotes = self.promote_lists && pages.tier(page) != Some(TierId::FASTEST);
@@ -155,9 +155,9 @@ impl Pfra {
         u32::from(referenced || written) + if written { self.dirty_weight } else { 0 }
     }
 
-    /// The periodic scan of one `lruvec`: up to `count` pages from the old end of each list, once each.
-    /// Pages that were accessed climb; active pages that were not are deactivated if the inactive list
-    /// is short (section III-C); the others go round. Returns how many pages climbed.
+    /// The periodic scan of one `lruvec`: up to `count` pages from the old end of each list, once
+    /// each. Pages that were accessed climb; active pages that were not are deactivated if the
+    /// inactive list is short (section III-C); the others go round. Returns how many pages climbed.
     pub fn scan(
         self,
         lru: &mut LruLists,
@@ -166,8 +166,8 @@ impl Pfra {
         ratio: u64,
         pages: &mut PageTable,
     ) -> u64 {
-        // What a list gains at its head during the scan lies behind the pages counted here, and from
-        // the top down nothing is met a second time further up.
+        // What a list gains at its head during the scan lies behind the pages counted here, and
+        // from the top down nothing is met a second time further up.
         let counts = LruList::ALL.map(|list| lru.len(vec, list).min(count));
         let mut climbed = 0;
         for list in LruList::ALL.into_iter().rev() {
@@ -192,13 +192,13 @@ impl Pfra {
         climbed
     }
 
-    /// Finds pages to demote, as kswapd does: the active lists are shrunk where the inactive ones are
-    /// short, then growing parts of the inactive lists are looked at in turn, until the base pages named
-    /// reach `limit`.
+    /// Finds pages to demote, as kswapd does: the active lists are shrunk where the inactive ones
+    /// are short, then growing parts of the inactive lists are looked at in turn, until the base
+    /// pages named reach `limit`.
     ///
-    /// Between two observations each list is gone through once, however often this is called: kswapd goes
-    /// on because time passes between its passes and hot pages are referenced again; here a second look
-    /// would find every page cold.
+    /// Between two observations each list is gone through once, however often this is called:
+    /// kswapd goes on because time passes between its passes and hot pages are referenced again;
+    /// here a second look would find every page cold.
     ///
     /// `ratio` is the tier's [`inactive_ratio`].
     pub fn reclaim(
@@ -213,8 +213,8 @@ impl Pfra {
         let mut left = limit;
         for vec in lru.vecs_in(scope) {
             if lru.begin_lap(vec) {
-                // What is deactivated now joins behind the lap: it has until the next observation to be
-                // accessed again, which is what the inactive list is for.
+                // What is deactivated now joins behind the lap: it has until the next observation
+                // to be accessed again, which is what the inactive list is for.
                 *lru.lap_mut(vec) = lru.len(vec, LruList::Inactive);
                 self.shrink_active(lru, vec, lru.len(vec, LruList::Active), ratio, pages);
             }
@@ -230,8 +230,8 @@ impl Pfra {
         }
     }
 
-    /// `shrink_active_list`: deactivates up to `count` of the oldest active pages that were not accessed,
-    /// as long as the inactive list is short (9).
+    /// `shrink_active_list`: deactivates up to `count` of the oldest active pages that were not
+    /// accessed, as long as the inactive list is short (9).
     fn shrink_active(
         self,
         lru: &mut LruLists,
@@ -253,8 +253,9 @@ impl Pfra {
         }
     }
 
-    /// `shrink_inactive_list`: looks at up to `count` more of the oldest inactive pages and names those that
-    /// were not accessed (3), until their base pages reach `limit`. Returns the base pages named.
+    /// `shrink_inactive_list`: looks at up to `count` more of the oldest inactive pages and names
+    /// those that were not accessed (3), until their base pages reach `limit`. Returns the base
+    /// pages named.
     fn shrink_inactive(
         self,
         lru: &mut LruLists,
@@ -286,7 +287,8 @@ impl Pfra {
     }
 }
 
-/// `inactive_is_low`: whether active pages outnumber inactive ones by more than `ratio`, in base pages.
+/// `inactive_is_low`: whether active pages outnumber inactive ones by more than `ratio`, in base
+/// pages.
 #[inline]
 pub fn inactive_is_low(lru: &LruLists, vec: LruVec, ratio: u64) -> bool {
     let inactive = lru.frames(vec, LruList::Inactive).0;

@@ -59,12 +59,12 @@ pub trait Policy: Send {
         Placement::default()
     }
 
-    /// Takes in what the world saw. Pages of `obs.allocated` are in the table already; pages of `obs.freed`
-    /// still are, for the last time.
+    /// Takes in what the world saw. Pages of `obs.allocated` are in the table already; pages of
+    /// `obs.freed` still are, for the last time.
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable);
 
-    /// Takes in what came of the last plan's moves; the table shows the new tiers already. Moves that
-    /// the budget cut come back as [`crate::migrate::FailReason::Budget`].
+    /// Takes in what came of the last plan's moves; the table shows the new tiers already. Moves
+    /// that the budget cut come back as [`crate::migrate::FailReason::Budget`].
     fn on_outcomes(&mut self, _now: Timestamp, _outcomes: &[MoveOutcome], _pages: &mut PageTable) {}
 
     /// When it next has something to do by itself. `None`: only when something is observed.
@@ -80,8 +80,8 @@ pub trait Policy: Send {
         &[]
     }
 
-    /// Pages of a tenant that were demoted soon after their promotion, since the beginning (Equilibria,
-    /// section IV-F), if the policy counts them.
+    /// Pages of a tenant that were demoted soon after their promotion, since the beginning
+    /// (Equilibria, section IV-F), if the policy counts them.
     fn thrash_events(&self, _tenant: TenantId) -> u64 {
         0
     }

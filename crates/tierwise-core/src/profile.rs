@@ -1,4 +1,5 @@
-//! Offline profiles: a tenant's throughput against the fast memory it holds (MTAT, sections 3.2.2 and 4).
+//! Offline profiles: a tenant's throughput against the fast memory it holds (MTAT, sections 3.2.2
+//! and 4).
 //!
 //! ```
 //! use tierwise_core::profile::Profile;

@@ -202,15 +202,16 @@ impl Recipe {
         Ok(Box::new(Staged::new(estimator, partitioner, selector, placement)))
     }
 
-    /// Whether a world with these capabilities shows all that this recipe needs to see; a bound needs nothing. A recipe that
-    /// is wrong in another way is said to run, so that whoever runs it hears what is wrong.
+    /// Whether a world with these capabilities shows all that this recipe needs to see; a bound
+    /// needs nothing. A recipe that is wrong in another way is said to run, so that whoever runs it
+    /// hears what is wrong.
     pub fn runs_on(&self, topology: &Topology, has: &Capabilities) -> bool {
         let policy = self.build(&BuildContext::new(topology, 0));
         self.bound.is_some() || policy.map_or(true, |p| p.signals().missing_from(has).is_none())
     }
 
-    /// The first shipped recipe that a world with these capabilities can run, looking from the end of the
-    /// table, where the strongest stand.
+    /// The first shipped recipe that a world with these capabilities can run, looking from the end
+    /// of the table, where the strongest stand.
     pub(crate) fn nearest_runnable(topology: &Topology, has: &Capabilities) -> String {
         let all: Vec<Self> = Self::shipped().filter(|r| r.bound.is_none()).collect();
         let runs = |recipe: &&Self| {

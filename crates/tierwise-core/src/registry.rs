@@ -1,6 +1,7 @@
 //! The rows of the algorithms' tables, and the inputs from which a row builds a stage or a policy.
 //!
-//! Each algorithm imports this file. [`crate::recipe`] imports the tables, and no algorithm imports it.
+//! Each algorithm imports this file. [`crate::recipe`] imports the tables, and no algorithm imports
+//! it.
 
 use std::sync::Arc;
 

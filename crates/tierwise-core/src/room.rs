@@ -1,6 +1,7 @@
 //! Free memory as a plan in the making will leave it.
 //!
-//! A policy that plans several moves at once must count the pages that its earlier moves take and free.
+//! A policy that plans several moves at once must count the pages that its earlier moves take and
+//! free.
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,7 +37,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// Starts from what was last reported, fastest tier first. Tiers that were not reported are full.
+    /// Starts from what was last reported, fastest tier first. Tiers that were not reported are
+    /// full.
     pub fn new(free: &[Pages]) -> Self {
         let mut room = Self { free: [Pages(0); Topology::MAX_TIERS] };
         room.free.iter_mut().zip(free).for_each(|(mine, &reported)| *mine = reported);

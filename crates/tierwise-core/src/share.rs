@@ -22,18 +22,18 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 
 /// What a tenant is entitled to in one tier.
 ///
-/// The floor of a partition is computed again and again, and a workload may have grown since. So it is
-/// an entitlement, not a limit: beyond it a tenant may hold free memory to which no other tenant is
-/// entitled. Only
-/// the operator's cap is a limit.
+/// The floor of a partition is computed again and again, and a workload may have grown since. So it
+/// is an entitlement, not a limit: beyond it a tenant may hold free memory to which no other tenant
+/// is entitled. Only the operator's cap is a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     /// Base pages that others' needs do not take away while others hold more than their floors.
     pub floor: Pages,
-    /// The most base pages that it may hold, as the operator wrote; [`Share::UNCAPPED`] for no limit.
+    /// The most base pages that it may hold, as the operator wrote; [`Share::UNCAPPED`] for no
+    /// limit.
     pub cap: Pages,
-    /// It has a partition as large as its floor: it does not compete for more, and its pages change places
-    /// with its own only.
+    /// It has a partition as large as its floor: it does not compete for more, and its pages change
+    /// places with its own only.
     pub partitioned: bool,
     /// At which part of its rate promotion into the tier goes on, 0 to 1.
     pub promotion: f64,
@@ -51,7 +51,8 @@ impl Share {
         Self { floor: pages, partitioned: true, ..Self::FREE }
     }
 
-    /// Whether it competes with no other tenant: it has a partition, or its floor is all that it may hold.
+    /// Whether it competes with no other tenant: it has a partition, or its floor is all that it
+    /// may hold.
     pub fn is_partition(&self) -> bool {
         self.partitioned || self.floor >= self.cap
     }
@@ -70,10 +71,11 @@ impl Share {
     }
 }
 
-/// Distance below a cap at which background demotion starts, as a divisor of the cap; demotion stops
-/// at twice the distance. The paper writes "approaches" (Equilibria, section IV-D). These are the
-/// distances of a tier's low and high watermark at a `watermark_scale_factor` of 80 ten-thousandths,
-/// enough for a second's allocations of a tenant that fills its cap in two minutes.
+/// Distance below a cap at which background demotion starts, as a divisor of the cap; demotion
+/// stops at twice the distance. The paper writes "approaches" (Equilibria, section IV-D). These are
+/// the distances of a tier's low and high watermark at a `watermark_scale_factor` of 80
+/// ten-thousandths, enough for a second's allocations of a tenant that fills its cap in two
+/// minutes.
 const CAP_MARGIN: u64 = 128;
 
 /// Usage at which background demotion below a cap starts, and usage at which it stops.
@@ -133,8 +135,9 @@ impl Shares {
         self.decisions.clear();
     }
 
-    /// Writes the finite caps. A world keeps them when it allocates, so what a partition is entitled to is
-    /// not among them: a program that grows would be kept out of memory that is free.
+    /// Writes the finite caps. A world keeps them when it allocates, so what a partition is
+    /// entitled to is not among them: a program that grows would be kept out of memory that is
+    /// free.
     pub fn caps(&self, out: &mut Vec<Cap>) {
         out.clear();
         for tenant in self.tenants() {
@@ -254,7 +257,8 @@ pub enum Rule {
         /// Share of its accesses that must be served fast, 0 to 1.
         access_ratio: f64,
     },
-    /// A service that has answered nothing since the last decision: it keeps what it has, at first everything.
+    /// A service that has answered nothing since the last decision: it keeps what it has, at first
+    /// everything.
     Unheard {
         /// Its limit.
         slo: Duration,

@@ -1,7 +1,7 @@
 //! A policy made of three stages: how hot is a page, who gets how much, which pages move.
 //!
-//! The stages meet in one place, [`Staged::plan`], which reads as the algorithm: look, share, select.
-//! Any estimator works with any partitioner and any selector.
+//! The stages meet in one place, [`Staged::plan`], which reads as the algorithm: look, share,
+//! select. Any estimator works with any partitioner and any selector.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ impl Scope {
 
 /// Knows how hot pages are.
 ///
-/// It owns its lists or histograms. It may use up reference bits (in [`Estimator::update`] only) and set
-/// flags on pages; it never moves one.
+/// It owns its lists or histograms. It may use up reference bits (in [`Estimator::update`] only)
+/// and set flags on pages; it never moves one.
 pub trait Estimator: Send {
     /// What it needs to see.
     fn signals(&self) -> Signals;
@@ -51,8 +51,8 @@ pub trait Estimator: Send {
     /// The periodic look: scan, age, cool. Called when [`Estimator::interval`] has passed.
     fn update(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>);
 
-    /// Adds pages to poison, so that their next access is a hint fault. Called in every plan, after the
-    /// shares were decided.
+    /// Adds pages to poison, so that their next access is a hint fault. Called in every plan, after
+    /// the shares were decided.
     fn poison(&mut self, _ctx: &PlanContext<'_>, _shares: &Shares, _out: &mut Vec<PageRange>) {}
 
     /// Whether it has candidates that cannot wait for the next look.
@@ -70,8 +70,8 @@ pub trait Estimator: Send {
         ChargeTo::Background
     }
 
-    /// Adds to `out` the pages of `scope` that deserve a faster tier, hottest first, until their base
-    /// pages reach `limit`. A page is never named twice in one look.
+    /// Adds to `out` the pages of `scope` that deserve a faster tier, hottest first, until their
+    /// base pages reach `limit`. A page is never named twice in one look.
     fn promotable(
         &mut self,
         scope: Scope,
@@ -80,9 +80,9 @@ pub trait Estimator: Send {
         out: &mut Vec<PageId>,
     );
 
-    /// Adds to `out` the pages of `scope` that can go to a slower tier, coldest first, until their base
-    /// pages reach `limit`. Called only under memory pressure or to make room, so it may look at
-    /// reference bits of the pages it considers (as the kernel's `shrink_inactive_list` does).
+    /// Adds to `out` the pages of `scope` that can go to a slower tier, coldest first, until their
+    /// base pages reach `limit`. Called only under memory pressure or to make room, so it may look
+    /// at reference bits of the pages it considers (as the kernel's `shrink_inactive_list` does).
     fn demotable(
         &mut self,
         scope: Scope,
@@ -91,8 +91,8 @@ pub trait Estimator: Send {
         out: &mut Vec<PageId>,
     );
 
-    /// Adds to `out` the coldest pages of `scope` until their base pages reach `limit`, hot or not: for a
-    /// tenant that holds more than it may while another lacks what it is entitled to.
+    /// Adds to `out` the coldest pages of `scope` until their base pages reach `limit`, hot or not:
+    /// for a tenant that holds more than it may while another lacks what it is entitled to.
     fn coldest(
         &mut self,
         scope: Scope,
@@ -111,9 +111,9 @@ pub trait Estimator: Send {
         Pages(0)
     }
 
-    /// A tenant's pages from the hottest to the coldest, in classes of like hotness, where the estimator
-    /// counts accesses. Adds to `out` the base pages of each class and the accesses of one such page, on
-    /// one scale for all tenants.
+    /// A tenant's pages from the hottest to the coldest, in classes of like hotness, where the
+    /// estimator counts accesses. Adds to `out` the base pages of each class and the accesses of
+    /// one such page, on one scale for all tenants.
     fn curve(&self, _tenant: TenantId, _out: &mut Vec<(Pages, f64)>) {}
 }
 
@@ -127,7 +127,8 @@ pub trait Partitioner: Send {
     /// How often it decides; `None` if it never does by itself.
     fn interval(&self) -> Option<Duration>;
 
-    /// Takes in the tenants' readings. Pages that are gone are still in the table, for the last time.
+    /// Takes in the tenants' readings. Pages that are gone are still in the table, for the last
+    /// time.
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &PageTable);
 
     /// Takes in what came of the moves.
@@ -158,8 +159,8 @@ pub trait Partitioner: Send {
 pub struct Tick {
     /// The time.
     pub now: Timestamp,
-    /// The estimator looked just now, or has candidates that cannot wait: a selector that promotes once an
-    /// interval does so only then; making room under pressure it does at any time.
+    /// The estimator looked just now, or has candidates that cannot wait: a selector that promotes
+    /// once an interval does so only then; making room under pressure it does at any time.
     pub updated: bool,
     /// The partitioner decided just now.
     pub partitioned: bool,
@@ -194,8 +195,8 @@ pub struct Staged {
     shares: Shares,
     caps: Vec<Cap>,
     known_tenants: usize,
-    /// The estimator reads bits, and no bits were collected since its last update: it would find every
-    /// page idle.
+    /// The estimator reads bits, and no bits were collected since its last update: it would find
+    /// every page idle.
     bits_unread: bool,
     /// It is due, and waits for bits.
     waits_for_bits: bool,

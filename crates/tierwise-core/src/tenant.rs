@@ -1,9 +1,10 @@
-//! What the operator says of a tenant: how its success is judged, and what of each tier it is entitled to.
+//! What the operator says of a tenant: how its success is judged, and what of each tier it is
+//! entitled to.
 //!
-//! - *floor* (Equilibria's lower protection, section IV-B): memory of a tier that others' needs do not take
-//!   away from the tenant. *cap* (upper bound): the most that it may hold there.
-//! - Each is written as bytes, as a share of what the tenant has resident, or, a floor, as `auto`: the
-//!   tenant's part of the tier by weight, as the machine's ratio has it.
+//! - *floor* (Equilibria's lower protection, section IV-B): memory of a tier that others' needs do
+//!   not take away from the tenant. *cap* (upper bound): the most that it may hold there.
+//! - Each is written as bytes, as a share of what the tenant has resident, or, a floor, as `auto`:
+//!   the tenant's part of the tier by weight, as the machine's ratio has it.
 //!
 //! ```
 //! use tierwise_core::tenant::{Limit, auto_floors};
@@ -74,8 +75,8 @@ impl Limit {
 }
 
 impl Limit {
-    /// Whether this is less than another of the same kind. Bytes and shares cannot be compared before the
-    /// tenant's size is known.
+    /// Whether this is less than another of the same kind. Bytes and shares cannot be compared
+    /// before the tenant's size is known.
     fn is_below(self, other: Self) -> bool {
         match (self, other) {
             (Self::Bytes(a), Self::Bytes(b)) => a < b,
@@ -145,12 +146,13 @@ impl TenantSpec {
     }
 }
 
-/// The floors of tenants that leave them to the machine: the part of a tenant's memory that the tier is of
-/// all memory (`tier / machine`), times its weight over the tenants' mean weight (each counted with its
-/// memory), but never more than it has. `tenants` gives resident pages and weight of each; `floors` is replaced.
+/// The floors of tenants that leave them to the machine: the part of a tenant's memory that the
+/// tier is of all memory (`tier / machine`), times its weight over the tenants' mean weight (each
+/// counted with its memory), but never more than it has. `tenants` gives resident pages and weight
+/// of each; `floors` is replaced.
 ///
-/// Together they are at most the ratio's part of all resident memory, so they fit into the tier whenever
-/// the memory fits into the machine.
+/// Together they are at most the ratio's part of all resident memory, so they fit into the tier
+/// whenever the memory fits into the machine.
 pub fn auto_floors(tenants: &[(Pages, u32)], tier: Pages, machine: Pages, floors: &mut Vec<Pages>) {
     floors.clear();
     let resident: f64 = tenants.iter().map(|(pages, _)| pages.0 as f64).sum();

@@ -7,8 +7,8 @@ use crate::units::Timestamp;
 
 /// A simulated machine or this Linux host.
 ///
-/// The driver calls `observe`, `migrate` and `wait_until` in turn, from one thread. Nothing above a world
-/// knows which one it is.
+/// The driver calls `observe`, `migrate` and `wait_until` in turn, from one thread. Nothing above a
+/// world knows which one it is.
 pub trait World {
     /// What can go wrong with the world itself. A move that fails is not an error but an outcome.
     type Error: std::error::Error + Send + Sync + 'static;
@@ -22,16 +22,17 @@ pub trait World {
     /// The time; never goes back.
     fn now(&self) -> Timestamp;
 
-    /// Fills `out` with everything seen since the last call. `out` comes as the last call left it; the
-    /// world clears it first and reuses its buffers. After a wait that a hint fault cut short, reference
-    /// bits, samples and counts may be left for the next observation: nobody was about to read them.
+    /// Fills `out` with everything seen since the last call. `out` comes as the last call left it;
+    /// the world clears it first and reuses its buffers. After a wait that a hint fault cut short,
+    /// reference bits, samples and counts may be left for the next observation: nobody was about to
+    /// read them.
     ///
     /// # Errors
     /// The world can no longer be observed.
     fn observe(&mut self, out: &mut Observation) -> Result<(), Self::Error>;
 
-    /// Carries out a plan: poisons, moves in order, and adopts the plan's watch and placement. Adds one
-    /// outcome for each move to `out`, in the order of the moves.
+    /// Carries out a plan: poisons, moves in order, and adopts the plan's watch and placement. Adds
+    /// one outcome for each move to `out`, in the order of the moves.
     ///
     /// # Errors
     /// The world can no longer be acted on.

@@ -9,7 +9,8 @@ use tierwise_core::lru::LruList::{Active, Inactive};
 use tierwise_core::page::PageKind;
 use tierwise_core::units::PageId;
 
-/// The upper tier holds 0..140, which leaves the low watermark free and no more; 1000..1010 lie below.
+/// The upper tier holds 0..140, which leaves the low watermark free and no more; 1000..1010 lie
+/// below.
 fn full_upper_tier(name: &str, changes: &[(&str, &str)]) -> Machine {
     let mut machine = Machine::new(recipe(name, changes), &[160, 160]);
     machine.allocated(0, 140, base_page(0, PageKind::Anon));

@@ -1,6 +1,6 @@
-//! The policies that live on hint faults and samples, end to end through the engine: on a machine that
-//! poisons and faults they move the hot set up, within the memory they have; and whatever they are told,
-//! their plans fit, keep the min watermarks and are the same for the same inputs.
+//! The policies that live on hint faults and samples, end to end through the engine: on a machine
+//! that poisons and faults they move the hot set up, within the memory they have; and whatever they
+//! are told, their plans fit, keep the min watermarks and are the same for the same inputs.
 
 // Helpers outside a test function unwrap, too.
 #![allow(clippy::unwrap_used)]
@@ -42,8 +42,8 @@ fn engine(recipe: &Recipe, topology: &Topology) -> Engine {
     Engine::new(&config, topology.clone(), &Capabilities::ALL, 1).unwrap()
 }
 
-/// Carried out in order, and if every move succeeds, no move takes a tier below its min watermark and
-/// no page is named twice.
+/// Carried out in order, and if every move succeeds, no move takes a tier below its min watermark
+/// and no page is named twice.
 fn assert_fits(plan: &[Move], free: &[u64], engine: &Engine) {
     let (pages, topology) = (engine.pages(), engine.topology());
     let mut free = free.to_vec();
@@ -138,7 +138,8 @@ impl Machine {
     }
 }
 
-/// 1600 fast pages, of which cold ones fill 1300 and 300 are free; a hot set of 600 in 6000 slow pages.
+/// 1600 fast pages, of which cold ones fill 1300 and 300 are free; a hot set of 600 in 6000 slow
+/// pages.
 fn hot_set_below(recipe: &Recipe) -> Machine {
     let mut machine = Machine::new(recipe, &[1600, 6400]);
     machine.allocated(0, 1300, 0);
@@ -173,9 +174,11 @@ fn what_looking_costs_is_as_published() {
         hot_set_below(&recipe).engine.metrics().clone()
     };
     let (autonuma, cpm) = (costs("autonuma"), costs("autotiering-cpm"));
-    // The whole hot set is promoted, and fast pages are not poisoned: 600 faults a page or two each.
+    // The whole hot set is promoted, and fast pages are not poisoned: 600 faults a page or two
+    // each.
     assert!((600..2400).contains(&autonuma.hint_faults), "{autonuma:?}");
-    // All pages are poisoned and nothing comes up: the hot set faults with every scan of the minute.
+    // All pages are poisoned and nothing comes up: the hot set faults with every scan of the
+    // minute.
     assert!(cpm.hint_faults > 10_000, "{cpm:?}");
     let memtis = costs("memtis");
     assert_eq!((memtis.hint_faults, memtis.poisoned, memtis.samples), (0, 0, 600 * 600));

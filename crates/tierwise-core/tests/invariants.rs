@@ -1,5 +1,5 @@
-//! Whatever is observed and whatever comes of the moves: every present page of the LRU estimators is on
-//! exactly one list, plans fit the machine, and the same inputs give the same plans.
+//! Whatever is observed and whatever comes of the moves: every present page of the LRU estimators
+//! is on exactly one list, plans fit the machine, and the same inputs give the same plans.
 
 mod common;
 

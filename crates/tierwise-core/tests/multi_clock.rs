@@ -1,5 +1,5 @@
-//! MULTI-CLOCK (HPCA 2022): the thirteen transitions of Figure 4, one by one, and sections III-B, III-C
-//! and VII.
+//! MULTI-CLOCK (HPCA 2022): the thirteen transitions of Figure 4, one by one, and sections III-B,
+//! III-C and VII.
 
 mod common;
 
@@ -165,7 +165,8 @@ fn transition_13_run_promotes_all_it_selects() {
     assert_eq!(machine.state(7), Some((0, Active, false)));
 }
 
-/// An upper tier that is full of pages accessed in every interval, and one candidate below it (1000).
+/// An upper tier that is full of pages accessed in every interval, and one candidate below it
+/// (1000).
 fn full_of_hot_pages() -> Machine {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
     machine.allocated(0, 160, base_page(0, PageKind::Anon));
@@ -321,7 +322,8 @@ fn bounds_excluding_the_interval_are_refused() {
     }
 }
 
-/// A live machine reads bits when a kernel thread has got round to it, which may be less often than the lists are due.
+/// A live machine reads bits when a kernel thread has got round to it, which may be less often than
+/// the lists are due.
 #[test]
 fn scan_waits_for_unread_bits() {
     let mut machine = one_page(PageKind::Anon);

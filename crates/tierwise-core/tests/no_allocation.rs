@@ -1,5 +1,5 @@
-//! The steady state allocates nothing: after a warm-up every tick of every staged recipe works in the
-//! memory that it has. And a page costs the engine twelve bytes.
+//! The steady state allocates nothing: after a warm-up every tick of every staged recipe works in
+//! the memory that it has. And a page costs the engine twelve bytes.
 
 mod common;
 #[path = "common/counting.rs"]

@@ -1,4 +1,5 @@
-//! Who says that a tenant suffers: a model that fits the machine, or else the ratio alone, by its name; and what is refused.
+//! Who says that a tenant suffers: a model that fits the machine, or else the ratio alone, by its
+//! name; and what is refused.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -58,7 +59,8 @@ fn engine(recipe: Recipe, learning: Option<Arc<dyn Learning>>) -> Result<Engine,
         .map_err(|e| e.to_string())
 }
 
-/// Two tenants of 400 base pages, a quarter of them dedicated, of which the second waits for slow memory half of the time.
+/// Two tenants of 400 base pages, a quarter of them dedicated, of which the second waits for slow
+/// memory half of the time.
 fn observation() -> Observation {
     let mut observation =
         Observation { tiers: vec![TierReading::default(); 2], ..Observation::default() };

@@ -1,4 +1,5 @@
-//! The only loop: observe, decide, migrate, wait. It is the same for a simulated machine and a live host.
+//! The only loop: observe, decide, migrate, wait. It is the same for a simulated machine and a live
+//! host.
 
 use tierwise_core::engine::Engine;
 use tierwise_core::migrate::MoveOutcome;
@@ -10,8 +11,8 @@ pub trait Observer<W> {
     /// The world was observed.
     fn observed(&mut self, _world: &W, _observation: &Observation) {}
 
-    /// A plan ([`Engine::plan`]) was carried out, with one outcome a move. The engine has not heard of them
-    /// yet; what the budget cut is in [`Engine::cut`].
+    /// A plan ([`Engine::plan`]) was carried out, with one outcome a move. The engine has not heard
+    /// of them yet; what the budget cut is in [`Engine::cut`].
     fn migrated(&mut self, _world: &W, _engine: &Engine, _outcomes: &[MoveOutcome]) {}
 }
 

@@ -92,7 +92,8 @@ fn apply(bytes: &mut Vec<u8>, mutation: &Mutation) {
     }
 }
 
-/// The largest range around `at` in which all bytes satisfy `belongs`; empty at a byte that does not.
+/// The largest range around `at` in which all bytes satisfy `belongs`; empty at a byte that does
+/// not.
 fn around(bytes: &[u8], at: usize, belongs: impl Fn(u8) -> bool) -> (usize, usize) {
     let before = bytes[..at].iter().rev().take_while(|&&b| belongs(b)).count();
     let after = bytes[at..].iter().take_while(|&&b| belongs(b)).count();

@@ -1,7 +1,9 @@
-//! What a decision for a thousand tenants costs: the plan of a second, partition and selection, one core.
+//! What a decision for a thousand tenants costs: the plan of a second, partition and selection, one
+//! core.
 //!
-//! Every tenth tenant is latency-critical, all have 256 pages, half of them in fast memory, and a hundredth of
-//! all pages is sampled between two decisions, others each time. Moves are answered as done.
+//! Every tenth tenant is latency-critical, all have 256 pages, half of them in fast memory, and a
+//! hundredth of all pages is sampled between two decisions, others each time. Moves are answered as
+//! done.
 //!
 //! `cargo bench -p tierwise-learn --bench decision -- mtat` measures one of them.
 

@@ -1,5 +1,6 @@
-//! Prints how long annealing takes, and what it gains: `cargo run --release -p tierwise-learn --example
-//! annealing_speed`. The goal is 50 ms for 16 tenants.
+//! Prints how long annealing takes, and what it gains:
+//! `cargo run --release -p tierwise-learn --example annealing_speed`. The goal is 50 ms for 16
+//! tenants.
 
 use std::time::Instant;
 
@@ -20,7 +21,8 @@ impl Objective for Smallest {
     }
 }
 
-/// 33 points a gigabyte apart, as in section 4 of MTAT; the more a tenant has to gain, the higher `i`.
+/// 33 points a gigabyte apart, as in section 4 of MTAT; the more a tenant has to gain, the higher
+/// `i`.
 fn profile(i: usize) -> Option<Profile> {
     let gain = 0.2 + 0.1 * (i % 8) as f64;
     let point = |gb: u64| (Bytes(gb << 30), 1.0 - gain * (1.0 - (gb as f64 / 32.0).sqrt()));

@@ -4,11 +4,12 @@ use tierwise_core::learn::{Agent, AgentState, Experience};
 
 use crate::sac::{STATE, Sac, SacConfig, SacError, Transition};
 
-/// An agent that learns as it acts: each experience is stored, and whenever 50 new ones are in, it is trained
-/// (section 4).
+/// An agent that learns as it acts: each experience is stored, and whenever 50 new ones are in, it
+/// is trained (section 4).
 ///
-/// A new agent explores: its actions are drawn from its policy. One that begins as a trained model takes the
-/// middle of its policy, as exploring would cost its tenant the SLO that the model was trained for.
+/// A new agent explores: its actions are drawn from its policy. One that begins as a trained model
+/// takes the middle of its policy, as exploring would cost its tenant the SLO that the model was
+/// trained for.
 ///
 /// ```
 /// use tierwise_core::learn::{Agent, AgentState};
@@ -81,8 +82,8 @@ impl Agent for SacAgent {
         });
     }
 
-    /// The file of a trained model does not say how many experiences it was trained on. With one this is the
-    /// largest number, so that nobody waits for a trained agent to have learned enough.
+    /// The file of a trained model does not say how many experiences it was trained on. With one
+    /// this is the largest number, so that nobody waits for a trained agent to have learned enough.
     fn experience(&self) -> u64 {
         if self.trained { u64::MAX } else { self.learned }
     }

@@ -1,8 +1,10 @@
-//! MTAT's division of fast memory among best-effort tenants: simulated annealing (section 3.2.2, algorithm 2).
+//! MTAT's division of fast memory among best-effort tenants: simulated annealing (section 3.2.2,
+//! algorithm 2).
 //!
-//! Two tenants are drawn, and a step of memory is moved from one to the other. What is better is kept; what is
-//! worse by `d` is kept with probability `exp(-d / T)`, so that the search leaves local optima. The temperature
-//! `T` decays by a factor at each iteration, and the best division seen is the answer.
+//! Two tenants are drawn, and a step of memory is moved from one to the other. What is better is
+//! kept; what is worse by `d` is kept with probability `exp(-d / T)`, so that the search leaves
+//! local optima. The temperature `T` decays by a factor at each iteration, and the best division
+//! seen is the answer.
 //!
 //! ```
 //! use tierwise_core::learn::Objective;
@@ -23,27 +25,30 @@
 //! assert_eq!(anneal(&Smallest, &[40, 40], 1), [20, 60]);
 //! ```
 //!
-//! The crate argmin has simulated annealing too. It does not fit: it accepts what is worse with probability
-//! `1 / (1 + exp(d / T))` (`SimulatedAnnealing::next_iter`), half of algorithm 2's at high temperatures, with
-//! no way to choose another; and it owns a clone of its problem, while an [`Objective`] is borrowed.
+//! The crate argmin has simulated annealing too. It does not fit: it accepts what is worse with
+//! probability `1 / (1 + exp(d / T))` (`SimulatedAnnealing::next_iter`), half of algorithm 2's at
+//! high temperatures, with no way to choose another; and it owns a clone of its problem, while an
+//! [`Objective`] is borrowed.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tierwise_core::learn::Objective;
 
-/// T at the start, in units of normalised performance: a step that costs a tenth of the smallest performance is
-/// taken with probability 0.37. The paper determined its own by experiment and does not print it.
+/// T at the start, in units of normalised performance: a step that costs a tenth of the smallest
+/// performance is taken with probability 0.37. The paper determined its own by experiment and does
+/// not print it.
 const FIRST_TEMPERATURE: f64 = 0.1;
 
 /// T at the end: a step that costs a thousandth is taken with probability 0.00005.
 const LAST_TEMPERATURE: f64 = 1e-4;
 
-/// Iterations a tenant. An even part is eight steps or more, and of the pairs drawn, one in as many as there
-/// are tenants concerns the worst-off one: a thousand let it cross the range some ten times.
+/// Iterations a tenant. An even part is eight steps or more, and of the pairs drawn, one in as many
+/// as there are tenants concerns the worst-off one: a thousand let it cross the range some ten
+/// times.
 const ITERATIONS: u64 = 1000;
 
-/// Most iterations of one search: at the 110 ns that one takes (`examples/annealing_speed.rs`), 7 ms. Beyond 64 tenants
-/// there are fewer for each, and the answer is further from the best.
+/// Most iterations of one search: at the 110 ns that one takes (`examples/annealing_speed.rs`), 7
+/// ms. Beyond 64 tenants there are fewer for each, and the answer is further from the best.
 const MAX: u64 = 64_000;
 
 /// The smallest of several numbers, of which some change: a tree of the smaller of two.
@@ -77,7 +82,8 @@ impl Tournament {
     }
 }
 
-/// The best division that algorithm 2 finds from `start`, keeping the sum. Equal seeds find equal divisions.
+/// The best division that algorithm 2 finds from `start`, keeping the sum. Equal seeds find equal
+/// divisions.
 pub fn anneal(objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {
     let tenants = start.len();
     let mut best = start.to_vec();

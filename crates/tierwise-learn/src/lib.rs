@@ -1,8 +1,9 @@
 //! Learners that decide how much fast memory a tenant gets.
 //!
-//! The core decides and does not learn: it asks a [`Learning`] for agents and for searches. This crate is one,
-//! after MTAT (Kim et al., Middleware 2025): [`sac`] is the reinforcement learner of its partition policy
-//! maker, [`SacAgent`] one tenant's agent over it, and [`anneal`] its search for a fair division.
+//! The core decides and does not learn: it asks a [`Learning`] for agents and for searches. This
+//! crate is one, after MTAT (Kim et al., Middleware 2025): [`sac`] is the reinforcement learner of
+//! its partition policy maker, [`SacAgent`] one tenant's agent over it, and [`anneal`] its search
+//! for a fair division.
 //!
 //! ```
 //! use tierwise_core::engine::{Engine, EngineConfig};
@@ -28,11 +29,13 @@ pub use annealing::anneal;
 use forest::Forest;
 use sac::SacConfig;
 
-/// The trained model that ships (models/README.md): the name that recipes call it by, and the file of [`sac::Sac::save`].
+/// The trained model that ships (models/README.md): the name that recipes call it by, and the file
+/// of [`sac::Sac::save`].
 const SHIPPED: (&str, &[u8]) =
     ("mtat-actor", include_bytes!("../../../models/mtat-actor.safetensors"));
 
-/// The slowdown classifier that ships (models/README.md): the name that recipes call it by, and its file.
+/// The slowdown classifier that ships (models/README.md): the name that recipes call it by, and its
+/// file.
 const SLOWDOWN: (&str, &[u8]) =
     ("memstrata-slowdown-5", include_bytes!("../../../models/memstrata/slowdown-5.onnx"));
 
@@ -68,8 +71,9 @@ impl Learning for Learners {
     }
 }
 
-/// Who learns for recipes that do: agents by Soft Actor-Critic, a model being "mtat-actor", which ships, or the path of a
-/// file that [`sac::Sac::save`] wrote, and divisions by simulated annealing.
+/// Who learns for recipes that do: agents by Soft Actor-Critic, a model being "mtat-actor", which
+/// ships, or the path of a file that [`sac::Sac::save`] wrote, and divisions by simulated
+/// annealing.
 pub fn learning() -> Arc<dyn Learning> {
     Arc::new(Learners)
 }

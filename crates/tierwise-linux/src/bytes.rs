@@ -1,5 +1,5 @@
-//! Text of the kernel's that somebody else has a part in: bytes, because names of processes, files and groups may be
-//! any.
+//! Text of the kernel's that somebody else has a part in: bytes, because names of processes, files
+//! and groups may be any.
 //!
 //! What is parsed stays bytes. Only what people read becomes text, and only by [`shown`].
 
@@ -10,7 +10,8 @@ use std::str::{self, FromStr};
 
 use bstr::ByteSlice;
 
-/// Bytes of a name that are shown: longer than any path that people make, and a line of a log all the same.
+/// Bytes of a name that are shown: longer than any path that people make, and a line of a log all
+/// the same.
 const MAX_LEN: usize = 512;
 
 /// A name as people may see it: what is not printable is escaped, and what is too long is cut.
@@ -72,7 +73,8 @@ impl fmt::Debug for Shown<'_> {
 /// Bytes of a peer's answer that are shown: a line of a terminal, which is enough to recognise it.
 const MAX_QUOTED: usize = 120;
 
-/// What a peer sent, in quotes: escaped as by [`shown`], and cut where it would fill more than a line.
+/// What a peer sent, in quotes: escaped as by [`shown`], and cut where it would fill more than a
+/// line.
 ///
 /// ```
 /// use tierwise_linux::bytes::quoted;

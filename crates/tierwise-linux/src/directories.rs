@@ -1,4 +1,5 @@
-//! Walks over folders without allocating once its buffers have grown: control groups are walked each second.
+//! Walks over folders without allocating once its buffers have grown: control groups are walked
+//! each second.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,7 +14,8 @@ use crate::error::{LinuxError, Result, says_gone};
 use crate::fault::Faults;
 use crate::file::open_deep;
 
-/// Bytes of directory entries read at once: a control group has some hundred files with names of twenty letters. One entry takes at most 280.
+/// Bytes of directory entries read at once: a control group has some hundred files with names of
+/// twenty letters. One entry takes at most 280.
 const ENTRIES: usize = 8192;
 
 /// Whether to go into a folder.
@@ -29,8 +31,8 @@ pub enum Visit {
 #[derive(Debug, Default)]
 pub struct Directories {
     entries: Vec<u8>,
-    /// Folders that are still to be visited, the last first: each its name, and [`LENGTH`] bytes that say how much of the path at hand is the one
-    /// above it.
+    /// Folders that are still to be visited, the last first: each its name, and [`LENGTH`] bytes
+    /// that say how much of the path at hand is the one above it.
     pending: Vec<u8>,
     path: Vec<u8>,
     faults: Faults,
@@ -40,8 +42,8 @@ pub struct Directories {
 const LENGTH: usize = 2 * size_of::<u32>();
 
 impl Directories {
-    /// Visits a folder and those below it as far as `visit` says so, each before those in it, in no other order. What is gone by the time it is
-    /// entered is passed over, the first folder too.
+    /// Visits a folder and those below it as far as `visit` says so, each before those in it, in no
+    /// other order. What is gone by the time it is entered is passed over, the first folder too.
     ///
     /// ```
     /// use tierwise_linux::directories::{Directories, Visit};
@@ -58,7 +60,8 @@ impl Directories {
     /// assert_eq!(report, ["", "web", "web/blue"].map(std::path::PathBuf::from));
     /// ```
     ///
-    /// A folder that cannot be listed is passed over, and is a fault of its own ([`Directories::faults`]).
+    /// A folder that cannot be listed is passed over, and is a fault of its own
+    /// ([`Directories::faults`]).
     ///
     /// # Errors
     /// The machine lacks what it takes to list folders, or `visit` fails.
@@ -98,7 +101,8 @@ impl Directories {
         }
     }
 
-    /// Goes to the next folder. The one above it is still the beginning of the path, because a folder is visited right before those in it.
+    /// Goes to the next folder. The one above it is still the beginning of the path, because a
+    /// folder is visited right before those in it.
     fn next(&mut self) -> bool {
         let Some((names, lengths)) = self.pending.split_last_chunk::<LENGTH>() else {
             return false;

@@ -1,5 +1,5 @@
-//! What can go wrong between Tierwise and the kernel: always with the path or the process, and the kernel's
-//! answer in words.
+//! What can go wrong between Tierwise and the kernel: always with the path or the process, and the
+//! kernel's answer in words.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,14 +71,15 @@ impl LinuxError {
         Self::File { path: path.to_owned(), what: what.into(), source }
     }
 
-    /// Whether the file or the process was not there (any more): for whoever follows things that come and go,
-    /// that is news and not a failure.
+    /// Whether the file or the process was not there (any more): for whoever follows things that
+    /// come and go, that is news and not a failure.
     pub fn is_gone(&self) -> bool {
         let (Self::File { source, .. } | Self::Process { source, .. }) = self else { return false };
         says_gone(source)
     }
 
-    /// Whether it is the machine that lacks something, whatever was being read: descriptors, memory, or what [`LinuxError::Missing`] says.
+    /// Whether it is the machine that lacks something, whatever was being read: descriptors,
+    /// memory, or what [`LinuxError::Missing`] says.
     pub fn is_of_machine(&self) -> bool {
         match self {
             Self::File { source, .. } | Self::Process { source, .. } => {

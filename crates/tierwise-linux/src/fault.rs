@@ -1,10 +1,13 @@
 //! What concerns one of many, and what concerns the machine: told apart here and nowhere else.
 //!
-//! - A failure to read one process, control group, guest or endpoint is a [`Fault`]: data, beside what was read of the others.
-//! - A failure for want of descriptors or memory, or of something that belongs to nobody, is the machine's, whoever's file was being read. Surveys
-//!   return it as their error; a world says it, keeps what it knows, moves nothing, and tries again.
-//! - Nothing ends the daemon once it runs: the error of [`crate::world::LiveWorld`] is a type without values. What keeps it from starting is
-//!   that the machine's tiers, its configuration or its state cannot be read then.
+//! - A failure to read one process, control group, guest or endpoint is a [`Fault`]: data, beside
+//!   what was read of the others.
+//! - A failure for want of descriptors or memory, or of something that belongs to nobody, is the
+//!   machine's, whoever's file was being read. Surveys return it as their error; a world says it,
+//!   keeps what it knows, moves nothing, and tries again.
+//! - Nothing ends the daemon once it runs: the error of [`crate::world::LiveWorld`] is a type
+//!   without values. What keeps it from starting is that the machine's tiers, its configuration or
+//!   its state cannot be read then.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +15,8 @@ use tierwise_core::units::TenantId;
 
 use crate::error::{LinuxError, Result};
 
-/// Most faults that are kept of one survey: what one tenant breaks on purpose must not fill memory. The rest is counted.
+/// Most faults that are kept of one survey: what one tenant breaks on purpose must not fill memory.
+/// The rest is counted.
 const KEPT: usize = 64;
 
 /// Whom a fault concerns.
@@ -55,7 +59,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Reading something of this scope failed. Where the machine lacks something it is the machine's fault.
+    /// Reading something of this scope failed. Where the machine lacks something it is the
+    /// machine's fault.
     pub fn new(scope: Scope, error: &LinuxError) -> Self {
         let scope = if error.is_of_machine() { Scope::Machine } else { scope };
         Self { scope, tenant: None, problem: error.to_string() }

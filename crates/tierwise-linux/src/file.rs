@@ -18,15 +18,16 @@ use crate::error::{LinuxError, Result, says_gone};
 /// A file of one value is shorter: the longest is an identity of 36 letters.
 const MAX_VALUE: usize = 128;
 
-/// Most bytes that are read of a file as a whole: a machine with a thousand processors and eight nodes has some megabytes of `zoneinfo`,
-/// the longest that is read so.
+/// Most bytes that are read of a file as a whole: a machine with a thousand processors and eight
+/// nodes has some megabytes of `zoneinfo`, the longest that is read so.
 const MAX_LEN: usize = 16 << 20;
 
-/// Longest path of a control group that is followed, in bytes. A tenant may nest groups without end,
-/// and the work to open a file grows with its depth: this one takes seventeen steps.
+/// Longest path of a control group that is followed, in bytes. A tenant may nest groups without
+/// end, and the work to open a file grows with its depth: this one takes seventeen steps.
 pub(crate) const MAX_PATH: usize = 64 << 10;
 
-/// Opens a file to read it. One that is no file of the kernel's, such as a pipe that nobody writes to, must not keep the daemon waiting.
+/// Opens a file to read it. One that is no file of the kernel's, such as a pipe that nobody writes
+/// to, must not keep the daemon waiting.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     #[cfg(test)]
     injected::answer(path)?;
@@ -34,8 +35,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_deep(path.as_os_str().as_bytes(), flags).map(File::from)
 }
 
-/// Opens a path of up to [`MAX_PATH`] bytes, where the kernel takes `PATH_MAX` at once: directory by
-/// directory, each from the one before.
+/// Opens a path of up to [`MAX_PATH`] bytes, where the kernel takes `PATH_MAX` at once: directory
+/// by directory, each from the one before.
 pub(crate) fn open_deep(path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     // The limit includes the byte that ends the path.
     const AT_ONCE: usize = libc::PATH_MAX as usize - 1;
@@ -147,7 +148,8 @@ pub fn holds(path: &Path, word: &str) -> Result<bool> {
     with_value(path, |found| Ok(found == word.as_bytes()))
 }
 
-/// A value is read without allocating; what is longer than any value is read to its end all the same, to be named.
+/// A value is read without allocating; what is longer than any value is read to its end all the
+/// same, to be named.
 fn with_value<T>(path: &Path, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
     let mut start = [0; MAX_VALUE];
     let mut file = open(path).map_err(|e| LinuxError::file(path, "read", e))?;
@@ -206,7 +208,8 @@ fn each_range(path: &Path, text: &[u8], mut take: impl FnMut(RangeInclusive<u32>
         let (first, last) = part.split_once_str(b"-").unwrap_or((part, part));
         let first: u32 = parsed(first).ok_or_else(bad)?;
         let last: u32 = parsed(last).ok_or_else(bad)?;
-        // A list of more than this is a damaged file, not a machine (MAX_NUMNODES is 1024, NR_CPUS 8192).
+        // A list of more than this is a damaged file, not a machine (MAX_NUMNODES is 1024, NR_CPUS
+        // 8192).
         if first < least || last < first || last > 65_535 {
             return Err(bad());
         }

@@ -1,4 +1,5 @@
-//! Every parser of text that a tenant can influence, as a function of bytes: what the fuzz targets call.
+//! Every parser of text that a tenant can influence, as a function of bytes: what the fuzz targets
+//! call.
 //!
 //! Each parses, and asserts what holds whatever the bytes are.
 

@@ -1,7 +1,8 @@
-//! This Linux host as a world: its memory tiers, its tenants, ways of looking at their pages and of moving them.
+//! This Linux host as a world: its memory tiers, its tenants, ways of looking at their pages and of
+//! moving them.
 //!
-//! Everything is found from [`roots::Roots`], so tests run on a tree of their own; what only a real kernel can show is
-//! tested in the lab.
+//! Everything is found from [`roots::Roots`], so tests run on a tree of their own; what only a real
+//! kernel can show is tested in the lab.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,7 +1,8 @@
-//! A POSIX message queue through which a scheduler tells of tenants that start and end, as Memstrata's does (Zhong et al.,
-//! OSDI 2024, section 5).
+//! A POSIX message queue through which a scheduler tells of tenants that start and end, as
+//! Memstrata's does (Zhong et al., OSDI 2024, section 5).
 //!
-//! A message is a line of text: `add NAME PID` before a virtual machine takes part, `remove NAME` before it is shut down.
+//! A message is a line of text: `add NAME PID` before a virtual machine takes part, `remove NAME`
+//! before it is shut down.
 //!
 //! ```
 //! use tierwise_linux::mqueue::Message;
@@ -90,11 +91,12 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens a queue of this name ("/tierwise"), to which only this user may write. What a reader that was killed left is
-    /// taken over, with the messages that wait in it.
+    /// Opens a queue of this name ("/tierwise"), to which only this user may write. What a reader
+    /// that was killed left is taken over, with the messages that wait in it.
     ///
     /// # Errors
-    /// The name is none ([`is_name`]), somebody else reads the queue or may write to it, or the kernel refuses.
+    /// The name is none ([`is_name`]), somebody else reads the queue or may write to it, or the
+    /// kernel refuses.
     pub fn open(name: &str) -> Result<Self> {
         let made = CString::new(name).ok().filter(|_| is_name(name));
         let Some(c_name) = made else {
@@ -177,8 +179,9 @@ fn path(name: &CStr) -> PathBuf {
 
 fn open(name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_CREAT | libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    // SAFETY: the name ends in a zero byte, and all zeros are a valid attribute structure, of which the kernel reads the two
-    // fields that are set. On Linux a queue's descriptor is a file's, and this one is nobody else's.
+    // SAFETY: the name ends in a zero byte, and all zeros are a valid attribute structure, of which
+    // the kernel reads the two fields that are set. On Linux a queue's descriptor is a file's, and
+    // this one is nobody else's.
     #[allow(unsafe_code)]
     unsafe {
         let mut attributes: libc::mq_attr = std::mem::zeroed();
@@ -194,7 +197,8 @@ fn open(name: &CStr) -> io::Result<OwnedFd> {
 
 /// The most bytes that a message of a queue may have, if it is one.
 fn longest(queue: &OwnedFd) -> Option<i64> {
-    // SAFETY: all zeros are a valid attribute structure, which the kernel writes to before the call returns.
+    // SAFETY: all zeros are a valid attribute structure, which the kernel writes to before the call
+    // returns.
     #[allow(unsafe_code)]
     unsafe {
         let mut attributes: libc::mq_attr = std::mem::zeroed();

@@ -1,5 +1,5 @@
-//! Where the kernel's file systems are mounted. Everything that this crate reads or writes is found from here, so
-//! that tests use a tree of their own and never the machine's.
+//! Where the kernel's file systems are mounted. Everything that this crate reads or writes is found
+//! from here, so that tests use a tree of their own and never the machine's.
 
 use std::path::PathBuf;
 

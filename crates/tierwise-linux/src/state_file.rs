@@ -1,7 +1,9 @@
-//! Files that outlive the process: what was taken from the kernel is in them, so that a successor gives it back.
+//! Files that outlive the process: what was taken from the kernel is in them, so that a successor
+//! gives it back.
 //!
-//! A file is written beside, on the disk, and renamed, so that a power loss leaves the old one or the new one. What is read
-//! may still be anything: a file that cannot be used is kept aside as `NAME.damaged` and said, and never stops a start.
+//! A file is written beside, on the disk, and renamed, so that a power loss leaves the old one or
+//! the new one. What is read may still be anything: a file that cannot be used is kept aside as
+//! `NAME.damaged` and said, and never stops a start.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -66,7 +68,8 @@ pub fn boot_id(roots: &Roots) -> Result<String> {
     file::value(&roots.proc.join("sys/kernel/random/boot_id"), "an identity of this boot")
 }
 
-/// Reads a JSON object that names its boot in the member `boot_member`. The boot is compared before anything else in it counts.
+/// Reads a JSON object that names its boot in the member `boot_member`. The boot is compared before
+/// anything else in it counts.
 ///
 /// # Errors
 /// The file is there and may not be read.
@@ -160,7 +163,8 @@ fn unfit(error: &serde_json::Error) -> String {
     shown(error.to_string().as_bytes()).to_string()
 }
 
-/// Replaces a file. It is on the disk under its name when this returns, or the old one is still there.
+/// Replaces a file. It is on the disk under its name when this returns, or the old one is still
+/// there.
 ///
 /// # Errors
 /// The directory is not there, is full, or may not be written.
@@ -175,7 +179,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     replace().map_err(|e| LinuxError::file(path, "write", e))
 }
 
-/// Removes a file. That it is gone is on the disk when this returns; that it was not there is no failure.
+/// Removes a file. That it is gone is on the disk when this returns; that it was not there is no
+/// failure.
 ///
 /// # Errors
 /// It is there and cannot be removed.
@@ -197,11 +202,12 @@ fn sync_name(path: &Path) -> io::Result<()> {
     File::open(directory(path)).and_then(|directory| directory.sync_all())
 }
 
-/// Makes a directory that only this user may use, if it is not there. One that is there must be as safe: who may write to it
-/// may replace what is in it.
+/// Makes a directory that only this user may use, if it is not there. One that is there must be as
+/// safe: who may write to it may replace what is in it.
 ///
 /// # Errors
-/// It cannot be made, is no directory, belongs to somebody who is neither root nor this user, or others may write to it.
+/// It cannot be made, is no directory, belongs to somebody who is neither root nor this user, or
+/// others may write to it.
 pub fn private_directory(path: &Path) -> Result<()> {
     // The mode counts from the moment of creation: a change afterwards leaves a gap.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);

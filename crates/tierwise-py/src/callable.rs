@@ -16,7 +16,8 @@ pub fn tuple(state: AgentState) -> State {
     (state.usage_ratio, state.access_ratio, state.load)
 }
 
-/// An action within what is allowed; one beyond its ends is taken as the end (MTAT, algorithm 1, line 5).
+/// An action within what is allowed; one beyond its ends is taken as the end (MTAT, algorithm 1,
+/// line 5).
 ///
 /// # Errors
 /// It is no finite number.

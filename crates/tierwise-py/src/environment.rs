@@ -1,8 +1,8 @@
 //! A run that stops at every decision and asks: what Gymnasium's `reset` and `step` need.
 //!
-//! The run goes on in a thread of its own, which never takes Python's lock. Its agent sends each decision
-//! and waits for the action ([`crate::remote`], [`crate::running`]). When the environment is closed, the agent finds its channel
-//! closed and leaves the run.
+//! The run goes on in a thread of its own, which never takes Python's lock. Its agent sends each
+//! decision and waits for the action ([`crate::remote`], [`crate::running`]). When the environment
+//! is closed, the agent finds its channel closed and leaves the run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use crate::switch::Switch;
 /// How soon Ctrl-C is noticed while a decision is awaited.
 const SIGNALS: Duration = Duration::from_millis(100);
 
-/// A run may last this many times the episode, so that the last action of an episode has an outcome, and a
-/// service that nobody asks anything still ends.
+/// A run may last this many times the episode, so that the last action of an episode has an
+/// outcome, and a service that nobody asks anything still ends.
 const RUNS_ON: u32 = 2;
 
 /// A scenario under a recipe whose learner is whoever calls [`Environment::step`].
@@ -86,8 +86,8 @@ impl Environment {
         Ok(tuple(first.ok_or_else(none)?.state))
     }
 
-    /// Acts, and goes to the next decision: what is seen, and what the action was worth, or `None` if no
-    /// request told. `None` instead of both if the run is over.
+    /// Acts, and goes to the next decision: what is seen, and what the action was worth, or `None`
+    /// if no request told. `None` instead of both if the run is over.
     fn step(&mut self, py: Python<'_>, act: f64) -> PyResult<Option<(State, Option<f64>)>> {
         let act = action(act)?;
         let running = self.running.as_ref().filter(|running| running.is_here());

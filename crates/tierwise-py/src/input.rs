@@ -13,8 +13,8 @@ use crate::error::{refuse, unreadable};
 /// What is changed in a scenario file before it is read.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
-    /// A JSON object: keys are paths such as `machine.fast` or `workload.redis.weight` (a workload by its
-    /// name), values what stands there.
+    /// A JSON object: keys are paths such as `machine.fast` or `workload.redis.weight` (a workload
+    /// by its name), values what stands there.
     pub overrides: Option<&'a str>,
     /// The load of every service, in shares of its maximum.
     pub load: Option<f64>,

@@ -1,12 +1,13 @@
 //! Tierwise for Python: the module `_tierwise`, which the package in `python/` wraps.
 //!
-//! Bindings only. What runs is the engine on the simulated host; what Python adds is who decides: nobody
-//! ([`simulation::Simulation`]), a function that is called at every decision
+//! Bindings only. What runs is the engine on the simulated host; what Python adds is who decides:
+//! nobody ([`simulation::Simulation`]), a function that is called at every decision
 //! ([`simulation::Simulation`] with an agent), or a loop that asks for the next decision itself
-//! ([`environment::Environment`], for Gymnasium). [`sac::Sac`] is the learner that ships with Tierwise.
+//! ([`environment::Environment`], for Gymnasium). [`sac::Sac`] is the learner that ships with
+//! Tierwise.
 //!
-//! Python's lock is released while a simulation runs. Text (JSON) crosses the border where structure does;
-//! the package turns it into dictionaries.
+//! Python's lock is released while a simulation runs. Text (JSON) crosses the border where
+//! structure does; the package turns it into dictionaries.
 
 mod callable;
 mod environment;

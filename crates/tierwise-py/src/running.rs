@@ -16,8 +16,8 @@ use crate::switch::Switch;
 /// What a run's thread leaves: nothing if it was stopped.
 type Outcome = Option<Result<(), SimError>>;
 
-/// A run under way. Dropping it closes the channels, which ends the run, and then waits for its thread:
-/// fields are dropped in their order.
+/// A run under way. Dropping it closes the channels, which ends the run, and then waits for its
+/// thread: fields are dropped in their order.
 pub struct Running {
     /// What there is to decide. Closed when the run is over.
     pub decisions: Receiver<Decision>,
@@ -36,8 +36,8 @@ impl Running {
         let thread = thread::spawn(move || {
             let _back = back;
             let options = RunOptions { seed, ..RunOptions::default() };
-            // Stages are made before the first round: a recipe that has not asked for an agent by then
-            // decides by itself, and there is nothing to wait for.
+            // Stages are made before the first round: a recipe that has not asked for an agent by
+            // then decides by itself, and there is nothing to wait for.
             let mut progress = |_| {
                 if !remote.was_asked() {
                     stop::now();
@@ -71,8 +71,8 @@ impl Running {
     }
 }
 
-/// Puts the learner that ships back in its place, also if the run panicked: as long as the switch has the
-/// remote one, its channel is open.
+/// Puts the learner that ships back in its place, also if the run panicked: as long as the switch
+/// has the remote one, its channel is open.
 struct Back(Arc<Switch>);
 
 impl Drop for Back {

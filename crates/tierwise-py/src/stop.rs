@@ -1,7 +1,8 @@
 //! Ends a simulation from within.
 //!
-//! A run has no way out but its end: an agent answers with an action, and progress is only told. Unwinding
-//! leaves it anyway, and drops the engine and the host on the way as any other return would.
+//! A run has no way out but its end: an agent answers with an action, and progress is only told.
+//! Unwinding leaves it anyway, and drops the engine and the host on the way as any other return
+//! would.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

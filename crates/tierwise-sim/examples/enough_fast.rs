@@ -1,7 +1,8 @@
-//! Slowdown of every recipe against `static` on recorded programs, with fast memory enough for all of them, worst first.
+//! Slowdown of every recipe against `static` on recorded programs, with fast memory enough for all
+//! of them, worst first.
 //!
-//! `enough_fast SHARE LOOPS TRACE...`: each trace so many times over, on a machine whose fast memory is this share of
-//! what is resident (1.1: a tenth more).
+//! `enough_fast SHARE LOOPS TRACE...`: each trace so many times over, on a machine whose fast
+//! memory is this share of what is resident (1.1: a tenth more).
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! How many line accesses a second the line models take on one core, and how far the page-level approximation is from
-//! them: `line_rate` prints one JSON object a line.
+//! How many line accesses a second the line models take on one core, and how far the page-level
+//! approximation is from them: `line_rate` prints one JSON object a line.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! Simulates a machine with a terabyte of memory in 4 KiB pages, all of it in use, and says what that took.
+//! Simulates a machine with a terabyte of memory in 4 KiB pages, all of it in use, and says what
+//! that took.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,8 @@
-//! Replays a recorded trace access by access with one policy, on one core, and says how fast that went.
+//! Replays a recorded trace access by access with one policy, on one core, and says how fast that
+//! went.
 //!
-//! `replay_rate TRACE ACCESSES SEQUENCE_OUT` writes the same sequence of pages (32-bit little-endian numbers) for
-//! other simulators to replay.
+//! `replay_rate TRACE ACCESSES SEQUENCE_OUT` writes the same sequence of pages (32-bit
+//! little-endian numbers) for other simulators to replay.
 
 use std::io::Write;
 use std::time::Instant;

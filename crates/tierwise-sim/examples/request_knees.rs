@@ -1,7 +1,8 @@
-//! Latency over load for MTAT's four services, and the most load with a share of their memory fast: its figure 1.
+//! Latency over load for MTAT's four services, and the most load with a share of their memory fast:
+//! its figure 1.
 //!
-//! `request_knees TRACES [SECONDS]`: TRACES is the folder of the recordings; each load runs for SECONDS of virtual
-//! time (a sixth of it for Memcached).
+//! `request_knees TRACES [SECONDS]`: TRACES is the folder of the recordings; each load runs for
+//! SECONDS of virtual time (a sixth of it for Memcached).
 
 use std::time::Duration;
 

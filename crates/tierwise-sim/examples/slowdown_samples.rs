@@ -1,5 +1,6 @@
-//! What a slowdown classifier learns from: `slowdown_samples SCENARIOS > samples.csv` runs every scenario of a folder with
-//! several shares of dedicated memory in Flat Memory Mode and prints a line for each ten seconds of each run.
+//! What a slowdown classifier learns from: `slowdown_samples SCENARIOS > samples.csv` runs every
+//! scenario of a folder with several shares of dedicated memory in Flat Memory Mode and prints a
+//! line for each ten seconds of each run.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,8 @@ use tierwise_sim::hardware::{Colouring, setting};
 use tierwise_sim::run::{Prepared, RunOptions, Sample, samples};
 use tierwise_sim::scenario::Scenario;
 
-/// Shares of dedicated memory: from everything managed to two thirds, at which Memstrata's figure 12 ends.
+/// Shares of dedicated memory: from everything managed to two thirds, at which Memstrata's figure
+/// 12 ends.
 const DEDICATED: [f64; 5] = [0.0, 1.0 / 6.0, 1.0 / 3.0, 0.5, 2.0 / 3.0];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

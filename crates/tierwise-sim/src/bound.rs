@@ -1,11 +1,12 @@
 //! Bounds on the time that a window can take: everything fast, and the oracle.
 //!
-//! The oracle keeps, in each window, the pages fast whose misses gain most from it, moves them for free and
-//! shares nothing with anybody: each program has the whole fast tier and idle latencies. For tiers
-//! 0, 1, ... n with cumulative capacities C_k the time saved against everything in the slowest tier is at
-//! most the sum over k of what the best C_k base pages gain by lying in tier k or faster rather than in k+1:
-//! each placement puts at most C_k base pages there. With two tiers the bound is attained by the hottest
-//! pages that fit, up to the share of one page; with more it is never below any placement's gain.
+//! The oracle keeps, in each window, the pages fast whose misses gain most from it, moves them for
+//! free and shares nothing with anybody: each program has the whole fast tier and idle latencies.
+//! For tiers 0, 1, ... n with cumulative capacities C_k the time saved against everything in the
+//! slowest tier is at most the sum over k of what the best C_k base pages gain by lying in tier k
+//! or faster rather than in k+1: each placement puts at most C_k base pages there. With two tiers
+//! the bound is attained by the hottest pages that fit, up to the share of one page; with more it
+//! is never below any placement's gain.
 //!
 //! ```
 //! use tierwise_sim::bound::{Bounds, WindowBound};
@@ -60,7 +61,8 @@ fn cost((load, store): (f64, f64), row: &PageAccess) -> f64 {
 impl Bounds {
     /// The bounds' parameters on a machine.
     pub fn of(machine: &Machine, memory_level_parallelism: f64) -> Self {
-        // Hardware places lines, and a page's hot lines may all be fast: there the bound is everything fast.
+        // Hardware places lines, and a page's hot lines may all be fast: there the bound is
+        // everything fast.
         let all = machine.hardware.is_some();
         let pages = |t: &TierModel| t.capacity.in_pages(machine.page_size).0;
         Self {
@@ -108,8 +110,8 @@ impl Bounds {
     }
 }
 
-/// The rows with the greatest gain a base page that fit into `capacity`, with the share of each that fits
-/// (all of it, but for the last).
+/// The rows with the greatest gain a base page that fit into `capacity`, with the share of each
+/// that fits (all of it, but for the last).
 fn best(
     window: &Window,
     capacity: u64,

@@ -1,8 +1,8 @@
 //! What the kernel's work costs, in nanoseconds of processor time, and who pays.
 //!
-//! Where a figure was measured, it was with `docs/calibration/kernel_costs.c` on Linux 6.18 on a Xeon
-//! (Sapphire Rapids) at 2.1 GHz, as a KVM guest: best of nine rounds over 64 MiB. A migration is made of
-//! those parts: unmap with a TLB shootdown, allocate and map, copy.
+//! Where a figure was measured, it was with `docs/calibration/kernel_costs.c` on Linux 6.18 on a
+//! Xeon (Sapphire Rapids) at 2.1 GHz, as a KVM guest: best of nine rounds over 64 MiB. A migration
+//! is made of those parts: unmap with a TLB shootdown, allocate and map, copy.
 
 use tierwise_core::config::{ConfigError, Section};
 
@@ -13,11 +13,11 @@ pub struct Costs {
     /// `PAGEMAP_SCAN` that reads an entry and protects it again.
     pub scan_pte_ns: f64,
     /// The application's page walk after a reference bit was cleared: four levels of page table, of
-    /// which the lowest comes from the L2 cache (14 cycles) and the others from the paging-structure
-    /// caches; 30 ns covers a walk whose last entry comes from the L3.
+    /// which the lowest comes from the L2 cache (14 cycles) and the others from the
+    /// paging-structure caches; 30 ns covers a walk whose last entry comes from the L3.
     pub clear_bit_ns: f64,
-    /// One TLB shootdown as its initiator and as its victim see it. Measured: 3,240 ns for changing one
-    /// page's protection, system call and flush included.
+    /// One TLB shootdown as its initiator and as its victim see it. Measured: 3,240 ns for changing
+    /// one page's protection, system call and flush included.
     pub shootdown_ns: f64,
     /// Pages that share one shootdown: `NR_MAX_BATCHED_MIGRATION` in `mm/migrate.c`, 512 pages.
     pub batch_pages: u32,
@@ -29,13 +29,14 @@ pub struct Costs {
     /// A hardware sample, on the application's path: 200 to 300 ns for a PEBS record (Akiyama and
     /// Hirofuchi, ROSS 2017, section 4).
     pub sample_ns: f64,
-    /// Reading one sample from the buffer, on a background core: two cache lines and a table update;
-    /// an estimate of ours.
+    /// Reading one sample from the buffer, on a background core: two cache lines and a table
+    /// update; an estimate of ours.
     pub sample_read_ns: f64,
-    /// Kernel work for each migrated page beside the copy. Measured: 1,614 ns to allocate and map a page,
-    /// 140 ns to unmap and free one.
+    /// Kernel work for each migrated page beside the copy. Measured: 1,614 ns to allocate and map a
+    /// page, 140 ns to unmap and free one.
     pub migrate_page_ns: f64,
-    /// Copy speed of one core in bytes a nanosecond. Measured: 4,096 bytes of cold memory in 500 ns.
+    /// Copy speed of one core in bytes a nanosecond. Measured: 4,096 bytes of cold memory in 500
+    /// ns.
     pub copy_bytes_per_ns: f64,
 }
 
@@ -71,8 +72,9 @@ impl Costs {
         copy_bytes_per_ns: f64::INFINITY,
     };
 
-    /// The same kernel on memory that is simulated in granules of `pages` base pages: what is done once a
-    /// page is done so often a granule. Hint faults are not: a granule has as many as pages of it are touched.
+    /// The same kernel on memory that is simulated in granules of `pages` base pages: what is done
+    /// once a page is done so often a granule. Hint faults are not: a granule has as many as pages
+    /// of it are touched.
     pub fn for_granules(self, pages: u32) -> Self {
         let times = f64::from(pages);
         Self {

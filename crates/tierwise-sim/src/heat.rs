@@ -1,4 +1,5 @@
-//! A heat map of a run: misses by groups of pages and by time, and how many of them were served fast.
+//! A heat map of a run: misses by groups of pages and by time, and how many of them were served
+//! fast.
 
 use tierwise_core::units::TierId;
 
@@ -40,8 +41,8 @@ impl Heat {
         self.told[program] = now;
     }
 
-    /// Adds the accesses of a program after the share `from` of its window and not after `to`, spread evenly
-    /// over the time since the last call and `now`, in nanoseconds.
+    /// Adds the accesses of a program after the share `from` of its window and not after `to`,
+    /// spread evenly over the time since the last call and `now`, in nanoseconds.
     pub fn add(
         &mut self,
         (index, program): (usize, &Program),

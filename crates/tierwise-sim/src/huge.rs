@@ -1,8 +1,8 @@
 //! Huge pages: maps a program's address space in 2 MiB pages where it is populated densely.
 //!
-//! The rule is that of the kernel's khugepaged at its default of `max_ptes_none` = 511 turned to the safe
-//! side: a 2 MiB range of one kind becomes one page if at least half of its base pages are ever touched, so
-//! that memory grows by no more than a factor of two.
+//! The rule is that of the kernel's khugepaged at its default of `max_ptes_none` = 511 turned to
+//! the safe side: a 2 MiB range of one kind becomes one page if at least half of its base pages are
+//! ever touched, so that memory grows by no more than a factor of two.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,13 @@ const SPAN: u64 = 1 << ORDER;
 struct Range {
     base_pages: u32,
     files: u32,
-    /// Unmapped some time: such ranges stay in base pages, because a huge page goes only as a whole.
+    /// Unmapped some time: such ranges stay in base pages, because a huge page goes only as a
+    /// whole.
     unmapped: bool,
 }
 
-/// Rewrites the windows so that dense ranges are one page each, born when the first of their base pages
-/// was. Pages are numbered anew.
+/// Rewrites the windows so that dense ranges are one page each, born when the first of their base
+/// pages was. Pages are numbered anew.
 pub fn coalesce(windows: &mut [Window]) {
     let (allocations, ranges) = survey(windows);
     let is_huge = |vpn: u64| {

@@ -174,8 +174,8 @@ impl Ledger {
         (application + self.background_ns) * 1e-9
     }
 
-    /// Time went on to `now`; `usage` gives a program's base pages by tier, `p99` the 99th percentile of a
-    /// service's worst second since it was last asked.
+    /// Time went on to `now`; `usage` gives a program's base pages by tier, `p99` the 99th
+    /// percentile of a service's worst second since it was last asked.
     pub fn time<'a>(
         &mut self,
         now: u64,

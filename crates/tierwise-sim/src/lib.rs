@@ -1,11 +1,13 @@
-//! A simulated host with tiered memory: the world in which a policy is tried before the hardware exists.
+//! A simulated host with tiered memory: the world in which a policy is tried before the hardware
+//! exists.
 //!
-//! A [`scenario::Scenario`] names a machine and programs; [`run::Prepared`] opens them; [`run::run`] drives one
-//! recipe over them in virtual time and returns what came of it. The same scenario, recipe and seed give the
-//! same result, bit for bit.
+//! A [`scenario::Scenario`] names a machine and programs; [`run::Prepared`] opens them;
+//! [`run::run`] drives one recipe over them in virtual time and returns what came of it. The same
+//! scenario, recipe and seed give the same result, bit for bit.
 //!
-//! Every figure of the model has its source beside it: [`machine`] (tiers), [`latency`] (load), [`costs`]
-//! (the kernel's work), [`monitor`] (what software sees), [`bound`] (what no policy can beat).
+//! Every figure of the model has its source beside it: [`machine`] (tiers), [`latency`] (load),
+//! [`costs`] (the kernel's work), [`monitor`] (what software sees), [`bound`] (what no policy can
+//! beat).
 
 pub mod bound;
 pub mod conform;

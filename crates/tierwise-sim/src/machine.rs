@@ -1,4 +1,5 @@
-//! The machine that is simulated: tiers with latency, bandwidth and size, and presets of published ones.
+//! The machine that is simulated: tiers with latency, bandwidth and size, and presets of published
+//! ones.
 
 use std::time::Duration;
 
@@ -43,9 +44,10 @@ pub struct Machine {
     /// log2 of the base pages that one simulated page stands for: memory is looked at and moved in
     /// granules of so many, each with the kernel's costs of all its pages.
     pub granule_order: u8,
-    /// Set if the processor manages the last tier itself ([`crate::hardware`]): then there are two tiers, whose latencies and
-    /// bandwidths are those of the fast and the slow memory, and whose capacities those of the dedicated and the managed
-    /// node. Half of the managed node, or as the ratio says, is fast memory too.
+    /// Set if the processor manages the last tier itself ([`crate::hardware`]): then there are two
+    /// tiers, whose latencies and bandwidths are those of the fast and the slow memory, and whose
+    /// capacities those of the dedicated and the managed node. Half of the managed node, or as the
+    /// ratio says, is fast memory too.
     pub hardware: Option<Hardware>,
 }
 
@@ -69,8 +71,9 @@ struct PresetTier {
     channels: u32,
 }
 
-/// Six channels of DDR4-2933 (Izraelevitz et al. 2019, section 3.1: 105.9 GB/s read by one socket); a
-/// store costs the application as much as a load, because a miss must fetch the line before it is written.
+/// Six channels of DDR4-2933 (Izraelevitz et al. 2019, section 3.1: 105.9 GB/s read by one socket);
+/// a store costs the application as much as a load, because a miss must fetch the line before it is
+/// written.
 const DDR4: PresetTier = PresetTier {
     name: "DRAM",
     load_ns: 81.0,
@@ -182,8 +185,8 @@ impl TierModel {
 }
 
 impl Machine {
-    /// 2.3 GHz, the base clock of the Xeon Gold 5218 of MULTI-CLOCK, section V-A, at one instruction a
-    /// cycle: what server code that hits its caches reaches.
+    /// 2.3 GHz, the base clock of the Xeon Gold 5218 of MULTI-CLOCK, section V-A, at one
+    /// instruction a cycle: what server code that hits its caches reaches.
     pub const DEFAULT_INSTRUCTION_NS: f64 = 1.0 / 2.3;
 
     /// The kernel's default of `vm.watermark_scale_factor`.

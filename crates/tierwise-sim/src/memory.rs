@@ -113,9 +113,10 @@ impl Memory {
         self.frames.len()
     }
 
-    /// Allocates a page as the kernel's allocator falls back through its zone list: first wherever the
-    /// placement's reserve stays untouched, then down to the min watermark, then to the last page
-    /// (`get_page_from_freelist` with `ALLOC_WMARK_LOW`, `ALLOC_WMARK_MIN`, `ALLOC_NO_WATERMARKS`).
+    /// Allocates a page as the kernel's allocator falls back through its zone list: first wherever
+    /// the placement's reserve stays untouched, then down to the min watermark, then to the last
+    /// page (`get_page_from_freelist` with `ALLOC_WMARK_LOW`, `ALLOC_WMARK_MIN`,
+    /// `ALLOC_NO_WATERMARKS`).
     ///
     /// # Errors
     /// Every tier is full.
@@ -181,7 +182,8 @@ impl Memory {
         self.caps.iter().find(its).is_some_and(|cap| held + Pages(frames) > cap.pages)
     }
 
-    /// Whether a program lies within a 128th of a cap, where demotion begins (Equilibria, section IV-D).
+    /// Whether a program lies within a 128th of a cap, where demotion begins (Equilibria, section
+    /// IV-D).
     pub fn is_near_cap(&self, program: usize) -> bool {
         let near = |cap: &Cap| {
             let held = self.usage[program][cap.tier.index()];
@@ -234,7 +236,8 @@ impl Memory {
         *bits = if on { *bits | POISONED } else { *bits & !POISONED };
     }
 
-    /// Counts everything again from the pages themselves, for the checkers: used base pages by tier.
+    /// Counts everything again from the pages themselves, for the checkers: used base pages by
+    /// tier.
     pub fn recount(&self) -> Vec<Pages> {
         let mut used = vec![Pages(0); self.capacity.len()];
         for frame in &self.frames {

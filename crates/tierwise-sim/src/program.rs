@@ -1,9 +1,10 @@
-//! A program that runs on the simulated host: where it is in its windows, and what it touches there.
+//! A program that runs on the simulated host: where it is in its windows, and what it touches
+//! there.
 //!
-//! Within a window a page's accesses are spread evenly: the k-th of n accesses happens when the share
-//! `(k + phase) / n` of the window's work is done, where the phase is a hash of the page's index, so that
-//! pages do not move in step. Everything that depends on when a page is accessed (reference bits, hint
-//! faults, samples, stalls) follows from this rule; nothing is drawn by lot.
+//! Within a window a page's accesses are spread evenly: the k-th of n accesses happens when the
+//! share `(k + phase) / n` of the window's work is done, where the phase is a hash of the page's
+//! index, so that pages do not move in step. Everything that depends on when a page is accessed
+//! (reference bits, hint faults, samples, stalls) follows from this rule; nothing is drawn by lot.
 
 use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{PageAccess, Window};
@@ -112,9 +113,9 @@ impl Work {
         }
     }
 
-    /// Adds what a service did, which takes the servers' time that it takes; `idle` is the fast tier's
-    /// latency for a load and a store. The oracle's time for it is the time with everything fast: what a
-    /// request touches is not known before it comes.
+    /// Adds what a service did, which takes the servers' time that it takes; `idle` is the fast
+    /// tier's latency for a load and a store. The oracle's time for it is the time with everything
+    /// fast: what a request touches is not known before it comes.
     pub fn add_service(&mut self, served: &Served, instructions: f64, idle: (f64, f64)) {
         let all_fast_ns = served.all_fast_ns(idle.0, idle.1);
         self.instructions += instructions;
@@ -158,7 +159,8 @@ pub struct Program {
     pub locals: Vec<Local>,
     /// Misses of the current window by the tier that would serve them now.
     pub misses: Vec<Misses>,
-    /// Of the misses in the last tier, those that slow memory serves, where the processor manages that tier.
+    /// Of the misses in the last tier, those that slow memory serves, where the processor manages
+    /// that tier.
     pub slow: Option<Slow>,
     /// Nanoseconds that the application owes to faults, stalls and flushes before it goes on.
     pub pending_stall_ns: f64,
@@ -211,7 +213,8 @@ impl Program {
             * f64::from(self.windows.dilation())
     }
 
-    /// Where software would next see a row's page accessed after the share `after` of the window is done.
+    /// Where software would next see a row's page accessed after the share `after` of the window is
+    /// done.
     pub fn next_access(&self, row: &PageAccess, after: f64) -> Option<f64> {
         let n = self.accesses(row) / self.reporting_touches;
         if n <= 0.0 {
@@ -257,8 +260,8 @@ impl Program {
         }
     }
 
-    /// Loads and stores of the current window that a memory serves: a tier's, or, where the processor manages the last
-    /// tier, the fast and the slow memory's.
+    /// Loads and stores of the current window that a memory serves: a tier's, or, where the
+    /// processor manages the last tier, the fast and the slow memory's.
     pub fn served(&self, memory: usize) -> (f64, f64) {
         let of = |m: &Misses| (m.loads as f64, m.stores as f64);
         let here = of(&self.misses[memory]);
@@ -288,7 +291,8 @@ impl Program {
         self.misses.fill(Misses::default());
     }
 
-    /// Threads that the window's instructions were spread over: its total over the busiest thread's.
+    /// Threads that the window's instructions were spread over: its total over the busiest
+    /// thread's.
     pub fn set_parallelism(&mut self) {
         let busiest = self.window.threads.iter().map(|t| t.instructions).max().unwrap_or(0);
         let recorded = if busiest == 0 {

@@ -34,7 +34,8 @@ pub struct PolicyResult {
     pub demotions: u64,
     /// Bytes moved either way.
     pub migrated_bytes: u64,
-    /// Processor seconds spent on looking and moving, the application's own and a background core's.
+    /// Processor seconds spent on looking and moving, the application's own and a background
+    /// core's.
     pub overhead_seconds: f64,
     /// Time taken over the oracle's time for the same work, less one: 0 is as good as the oracle.
     pub distance_to_oracle: f64,
@@ -83,10 +84,11 @@ pub struct TenantResult {
 pub struct LatencyResult {
     /// Requests answered.
     pub requests: u64,
-    /// Of them, those that took longer than the objective, and those that were still waiting for longer than
-    /// it at the end.
+    /// Of them, those that took longer than the objective, and those that were still waiting for
+    /// longer than it at the end.
     pub violations: u64,
-    /// Those that were still waiting for longer than the objective at the end; answered they were not.
+    /// Those that were still waiting for longer than the objective at the end; answered they were
+    /// not.
     pub overdue: u64,
     /// The objective for the 99th percentile, in milliseconds.
     pub slo_ms: f64,

@@ -1,5 +1,5 @@
-//! What is simulated: a machine, and programs that run on it for a time. Types only; the TOML form is
-//! read by [`crate::scenario_file`].
+//! What is simulated: a machine, and programs that run on it for a time. Types only; the TOML form
+//! is read by [`crate::scenario_file`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,7 +52,8 @@ pub struct Workload {
     pub dilation: u32,
     /// Each recorded page stands for this many, which share its accesses evenly. At least 1.
     pub scale: u32,
-    /// The size that the whole recorded program is mapped onto ([`crate::rescale`]); `None`: as recorded.
+    /// The size that the whole recorded program is mapped onto ([`crate::rescale`]); `None`: as
+    /// recorded.
     pub footprint: Option<Bytes>,
     /// Threads that share the program's work evenly, beside those it was recorded with. At least 1.
     pub threads: u32,
@@ -60,15 +61,18 @@ pub struct Workload {
     pub loops: u32,
     /// The mark at which the measured part begins and to which loops return; `None`: the start.
     pub measure_from: Option<String>,
-    /// The mark at which the program is taken to end (a server's shutdown, say); `None`: the last window.
+    /// The mark at which the program is taken to end (a server's shutdown, say); `None`: the last
+    /// window.
     pub measure_to: Option<String>,
     /// When it starts.
     pub start: Duration,
     /// When it is stopped, if it has not ended by then.
     pub stop: Option<Duration>,
-    /// Whether its address space is mapped with huge pages where 2 MiB of it are populated together.
+    /// Whether its address space is mapped with huge pages where 2 MiB of it are populated
+    /// together.
     pub huge_pages: bool,
-    /// Cache misses that a thread keeps in flight: a miss costs latency / this. 1 is a pointer chase.
+    /// Cache misses that a thread keeps in flight: a miss costs latency / this. 1 is a pointer
+    /// chase.
     pub memory_level_parallelism: f64,
 }
 
@@ -118,8 +122,8 @@ impl Workload {
 pub enum TierSize {
     /// So many bytes.
     Bytes(Bytes),
-    /// This share of the sum of all workloads' peak resident sets. The tier gets whole pages, at least
-    /// one.
+    /// This share of the sum of all workloads' peak resident sets. The tier gets whole pages, at
+    /// least one.
     ShareOfResident(f64),
 }
 
@@ -145,7 +149,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The machine with its tiers sized for workloads whose peak resident sets sum up to `resident`.
+    /// The machine with its tiers sized for workloads whose peak resident sets sum up to
+    /// `resident`.
     pub fn resolve(&self, resident: Bytes) -> Machine {
         let mut machine = self.machine.clone();
         let page = machine.page_size.0.max(1);

@@ -7,9 +7,9 @@ use crate::requests::latency::Summary;
 use crate::requests::tenant::{RequestTenant, Service};
 use crate::requests::watcher::Watcher;
 
-/// How long an interval of response times is: what is reported as the 99th percentile is that of the last whole
-/// one. A second holds ten thousand requests of the slowest service that was published, and a hundred
-/// of them above its 99th percentile.
+/// How long an interval of response times is: what is reported as the 99th percentile is that of
+/// the last whole one. A second holds ten thousand requests of the slowest service that was
+/// published, and a hundred of them above its 99th percentile.
 pub const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// A running service.
@@ -36,7 +36,8 @@ pub struct RunningService {
 }
 
 impl RunningService {
-    /// A service that begins at a time, on a machine with so many tiers, each of its units standing for so many pages.
+    /// A service that begins at a time, on a machine with so many tiers, each of its units standing
+    /// for so many pages.
     ///
     /// # Errors
     /// Arrivals, servers or a mix that cannot be.

@@ -1,5 +1,5 @@
-//! The windows of a program in the order in which they run: read once, scaled, mapped to huge pages, looped
-//! over the measured part.
+//! The windows of a program in the order in which they run: read once, scaled, mapped to huge
+//! pages, looped over the measured part.
 
 use std::sync::Arc;
 
@@ -207,8 +207,8 @@ impl Windows {
         Self::new(Origin::Loaded { part, next: 0, loops_left }, dilation)
     }
 
-    /// Windows of a source that is read as it runs, measured from a mark on (from the start, if empty).
-    /// All its pages are of one order.
+    /// Windows of a source that is read as it runs, measured from a mark on (from the start, if
+    /// empty). All its pages are of one order.
     pub fn stream(
         source: Box<dyn WindowSource>,
         measure_from: &str,

@@ -1,4 +1,5 @@
-//! The five validations of Equilibria's section V-B, on scenarios/equilibria, with the shipped recipe.
+//! The five validations of Equilibria's section V-B, on scenarios/equilibria, with the shipped
+//! recipe.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its scenario has failed")]
 
@@ -34,7 +35,8 @@ fn fast(output: &RunOutput) -> Vec<f64> {
     output.result.tenants.iter().map(|t| t.usage_bytes["DRAM"] as f64 * 1e-9).collect()
 }
 
-/// Within four gigabytes: what kswapd's watermarks keep free on a machine of 408 GB, and a swing of one scan.
+/// Within four gigabytes: what kswapd's watermarks keep free on a machine of 408 GB, and a swing of
+/// one scan.
 fn assert_near(output: &RunOutput, expected: [f64; 3]) {
     for (found, expected) in fast(output).into_iter().zip(expected) {
         assert!((found - expected).abs() <= 4.0, "{found} GB in fast memory, expected {expected}");

@@ -30,9 +30,9 @@ fn spec(pages: u64) -> GeneratorSpec {
     }
 }
 
-/// Uniform accesses over a footprint of which a quarter is fast: a quarter of the misses is fast, and a
-/// miss costs 73/4 + 3*202/4 ns. One thread uses two percent of either tier's bandwidth, so the loaded
-/// latency stays within half a nanosecond of the idle one.
+/// Uniform accesses over a footprint of which a quarter is fast: a quarter of the misses is fast,
+/// and a miss costs 73/4 + 3*202/4 ns. One thread uses two percent of either tier's bandwidth, so
+/// the loaded latency stays within half a nanosecond of the idle one.
 #[test]
 fn uniform_access_hits_by_memory_share() {
     let r =
@@ -43,8 +43,8 @@ fn uniform_access_hits_by_memory_share() {
     assert!((r.slowdown - expected).abs() < 0.01, "{} against {expected}", r.slowdown);
 }
 
-/// A stationary Zipf pattern whose hottest pages were touched first: static placement is perfect, the hit
-/// ratio is H(k)/H(n), and the oracle does no better.
+/// A stationary Zipf pattern whose hottest pages were touched first: static placement is perfect,
+/// the hit ratio is H(k)/H(n), and the oracle does no better.
 #[test]
 fn stationary_zipf_hits_by_harmonic_numbers() {
     let zipf = GeneratorSpec { scrambled: false, zipf_exponent: 0.99, ..spec(1000) };
@@ -58,8 +58,8 @@ fn stationary_zipf_hits_by_harmonic_numbers() {
     assert!(r.distance_to_oracle >= 0.0 && r.distance_to_oracle < 0.01, "{}", r.distance_to_oracle);
 }
 
-/// Two pages, room for one, each hot in turn: whatever moves, moves back and forth, and every window's
-/// misses are served either all fast or all slow. Static serves exactly half of them fast.
+/// Two pages, room for one, each hot in turn: whatever moves, moves back and forth, and every
+/// window's misses are served either all fast or all slow. Static serves exactly half of them fast.
 #[test]
 fn alternating_pages_are_half_fast_unmoved() {
     let turns = GeneratorSpec {
@@ -124,7 +124,8 @@ fn running_out_of_memory_is_an_outcome() {
     assert!(killed.starts_with("out of memory at"), "{killed}");
 }
 
-/// The heat map holds every miss, and a steady program looks steady whether or not its policy ever looks.
+/// The heat map holds every miss, and a steady program looks steady whether or not its policy ever
+/// looks.
 #[test]
 fn steady_workload_has_steady_heat_map() {
     let s = scenario(

@@ -1,6 +1,7 @@
-//! With fast memory enough for everything no recipe makes a program slower than `static` does, but by what its own
-//! looking costs: nothing is demoted from memory that is free, and nothing that a program allocates is kept out of it.
-//! A share that a partitioner computed is no limit; an operator's cap is.
+//! With fast memory enough for everything no recipe makes a program slower than `static` does, but
+//! by what its own looking costs: nothing is demoted from memory that is free, and nothing that a
+//! program allocates is kept out of it. A share that a partitioner computed is no limit; an
+//! operator's cap is.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -27,10 +28,12 @@ use tierwise_trace::generate::GeneratorSpec;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{WriterOptions, write_trace};
 
-/// What a policy may keep free of the fastest tier beside the kernel's watermarks: memtis' 3 %, the most of all.
+/// What a policy may keep free of the fastest tier beside the kernel's watermarks: memtis' 3 %, the
+/// most of all.
 const HEADROOM: f64 = 0.03;
 
-/// Tenants that wait for their own looking overlap in other ways: each other's bandwidth is then not quite the same.
+/// Tenants that wait for their own looking overlap in other ways: each other's bandwidth is then
+/// not quite the same.
 const OVERLAP: f64 = 1e-3;
 
 /// Base pages of a fast tier in which so many fit above everybody's headroom.
@@ -182,7 +185,8 @@ fn fitting(tenants: &[Tenant], beyond: f64, case: &str) -> Scenario {
 }
 
 proptest! {
-    // Each case runs every policy. The cases are the same on every machine; raise their number to look further.
+    // Each case runs every policy. The cases are the same on every machine; raise their number to
+    // look further.
     #![proptest_config(ProptestConfig {
         cases: 16,
         rng_seed: RngSeed::Fixed(11),
@@ -202,7 +206,8 @@ proptest! {
     }
 }
 
-/// The first windows of every recording, twice: what was mapped in the first round stays in the second.
+/// The first windows of every recording, twice: what was mapped in the first round stays in the
+/// second.
 #[test]
 fn ample_fast_memory_slows_no_recording() {
     let directory = directory("growth-recorded");

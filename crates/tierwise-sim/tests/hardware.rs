@@ -41,7 +41,8 @@ fn calm(name: &str, pages: u64) -> Workload {
     Workload { dilation: 100, ..workload(name, "zipf", spec) }
 }
 
-/// A program that accesses its pages independently, so often in a window that all are accessed nearly alike.
+/// A program that accesses its pages independently, so often in a window that all are accessed
+/// nearly alike.
 fn uniform(pages: u64) -> Workload {
     let spec = GeneratorSpec {
         footprint_pages: pages,
@@ -67,7 +68,8 @@ fn checked() -> RunOptions {
     RunOptions { seed: 3, check: true, ..RunOptions::default() }
 }
 
-/// Formula: all pages of a uniform program share their places with another one: one half of the misses.
+/// Formula: all pages of a uniform program share their places with another one: one half of the
+/// misses.
 #[test]
 fn uniform_workload_misses_half_in_both_modes() {
     let uniform = programs(vec![uniform(1000)]);
@@ -115,7 +117,8 @@ fn one_outlier() -> Scenario {
     setting::flat(&lasting(95, all), 1.0 / 3.0, Colouring::Isolated)
 }
 
-/// Base pages of the fourth program in dedicated and managed memory, at the end of each interval of ten seconds.
+/// Base pages of the fourth program in dedicated and managed memory, at the end of each interval of
+/// ten seconds.
 fn held(recipe: &str) -> Vec<[u64; 2]> {
     let prepared = Prepared::load(one_outlier()).unwrap();
     let timeline = Some(Duration::from_secs(10));
@@ -125,7 +128,8 @@ fn held(recipe: &str) -> Vec<[u64; 2]> {
     output.timeline.iter().map(|point| pages(&point.tenants[3].usage_bytes)).collect()
 }
 
-/// Worked by hand: a tenth of its 600 pages each ten seconds, in pairs, until none of its pages is left in the managed tier.
+/// Worked by hand: a tenth of its 600 pages each ten seconds, in pairs, until none of its pages is
+/// left in the managed tier.
 #[test]
 fn outlier_borrows_a_tenth_per_interval() {
     let held = held("flat-memstrata");

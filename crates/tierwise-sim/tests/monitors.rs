@@ -1,4 +1,5 @@
-//! What software sees of a program whose hot pages are known: each way of looking against the truth.
+//! What software sees of a program whose hot pages are known: each way of looking against the
+//! truth.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

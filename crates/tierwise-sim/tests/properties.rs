@@ -1,5 +1,5 @@
-//! What holds for every policy on every scenario: nothing beats the oracle, nothing is lost, the same inputs
-//! give the same result, plans stay within the budget.
+//! What holds for every policy on every scenario: nothing beats the oracle, nothing is lost, the
+//! same inputs give the same result, plans stay within the budget.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -68,8 +68,8 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
 }
 
 proptest! {
-    // Each case runs every policy twice with all checkers on. The cases are the same on every machine; raise
-    // their number to look further.
+    // Each case runs every policy twice with all checkers on. The cases are the same on every
+    // machine; raise their number to look further.
     #![proptest_config(ProptestConfig {
         cases: 12,
         rng_seed: RngSeed::Fixed(20),
@@ -86,7 +86,8 @@ proptest! {
             let once = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
             let again = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
             prop_assert_eq!(&once, &again, "{}", recipe.name());
-            // With everything fast there is nothing to choose, so that bound may lie beyond the oracle.
+            // With everything fast there is nothing to choose, so that bound may lie beyond the
+            // oracle.
             if recipe.bound() != Some(tierwise_core::recipe::Bound::AllFast) {
                 let r = &once.result;
                 prop_assert!(r.distance_to_oracle > -1e-6, "{} {}", recipe.name(), r.distance_to_oracle);

@@ -1,4 +1,5 @@
-//! MTAT's four services have their knees where they were published, and bear less with less fast memory.
+//! MTAT's four services have their knees where they were published, and bear less with less fast
+//! memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -28,7 +29,8 @@ fn mix(preset: &Preset) -> Mix {
     preset.mix(preset.units(Bytes(1 << 20)), &windows).unwrap()
 }
 
-/// Long enough for an overload of 1.5 % to outgrow the objective (which takes its 1/0.015 fold), short for a test.
+/// Long enough for an overload of 1.5 % to outgrow the objective (which takes its 1/0.015 fold),
+/// short for a test.
 fn time(preset: &Preset) -> Duration {
     Duration::from_secs_f64((preset.slo.as_secs_f64() * 200.0).min(3e6 / preset.max_per_second))
 }

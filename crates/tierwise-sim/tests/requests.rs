@@ -48,8 +48,9 @@ fn idle_service_answers_in_service_time() {
 
 #[test]
 fn mean_wait_is_pollaczek_khinchine() {
-    // M/D/1 at 80 %: W = E[S] rho / (2 (1 - rho)) = 2 E[S]. Its P50 and P99 by the exact distribution (Erlang):
-    // P(W <= t) = (1 - rho) sum_j (-1)^j (a - j rho)^j / j! e^(a - j rho), a = lambda t.
+    // M/D/1 at 80 %: W = E[S] rho / (2 (1 - rho)) = 2 E[S]. Its P50 and P99 by the exact
+    // distribution (Erlang): P(W <= t) = (1 - rho) sum_j (-1)^j (a - j rho)^j / j! e^(a - j rho), a
+    // = lambda t.
     let mut tenant =
         RequestTenant::new(&service(800_000.0, mix(1, 1000.0, 0.0, 0.0), 1), 0).unwrap();
     tenant.advance(5 * SECOND, &COSTS, &[0], &mut Unwatched);
@@ -94,7 +95,8 @@ fn misses_are_served_where_the_units_lie() {
     let mut tenant = RequestTenant::new(&service(100_000.0, mix.clone(), 2), 0).unwrap();
     let served = tenant.advance(4 * SECOND, &COSTS, &tier_of, &mut Unwatched).clone();
     let all: f64 = served.tiers.iter().map(|t| t.loads).sum();
-    // Two and a half touches of four lines: exactly ten a request, but for a half that is still due.
+    // Two and a half touches of four lines: exactly ten a request, but for a half that is still
+    // due.
     assert!((all - served.started as f64 * 10.0).abs() <= 4.0);
     let slow = served.tiers[1].loads / all;
     // A quarter of a million touches: a standard deviation of 0.0004.
@@ -228,8 +230,8 @@ fn monitoring_reports_touches_at_its_cost() {
     assert!(watcher.written.is_empty());
 }
 
-/// A unit of 256 pages is seen when half of them were touched: 256 touches at random leave a part of 1 / e alone,
-/// so 177.1 leave a half.
+/// A unit of 256 pages is seen when half of them were touched: 256 touches at random leave a part
+/// of 1 / e alone, so 177.1 leave a half.
 #[test]
 fn granule_is_reported_as_median_page() {
     let one = service(10_000.0, mix(1, 1000.0, 1.0, 8.0), 1);

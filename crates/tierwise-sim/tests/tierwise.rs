@@ -21,8 +21,8 @@ fn outcome(name: &str, policy: &str) -> RunOutput {
     run(&Prepared::load(scenario).unwrap(), &recipe, &options, &mut |_| ()).unwrap()
 }
 
-/// The scan comes at 30 s and goes at 90. Its pages are sampled as it passes and are not accessed again before it comes
-/// round: after a few seconds its neighbour has its memory back.
+/// The scan comes at 30 s and goes at 90. Its pages are sampled as it passes and are not accessed
+/// again before it comes round: after a few seconds its neighbour has its memory back.
 #[test]
 fn scan_discards_what_it_cannot_use() {
     let output = outcome("two-tenants", "tierwise");

@@ -1,7 +1,7 @@
 //! A set-associative cache with least-recently-used replacement.
 //!
-//! It answers one question: would this access have reached memory? The line number modulo the number
-//! of sets names the set; a set keeps its `ways` most recently used lines.
+//! It answers one question: would this access have reached memory? The line number modulo the
+//! number of sets names the set; a set keeps its `ways` most recently used lines.
 //!
 //! ```
 //! use tierwise_trace::cache::{Cache, parse_geometry};
@@ -23,8 +23,8 @@ use crate::CacheModel;
 /// Line size when a geometry does not name one: that of x86-64 and AArch64 servers.
 pub const LINE_BYTES: u32 = 64;
 
-/// The cache a recording models unless told otherwise: 32 MiB, 16 ways, about what one socket's tenant
-/// sees of the shared cache of a server processor.
+/// The cache a recording models unless told otherwise: 32 MiB, 16 ways, about what one socket's
+/// tenant sees of the shared cache of a server processor.
 pub const DEFAULT: CacheModel =
     CacheModel { size_bytes: 32 << 20, ways: 16, line_bytes: LINE_BYTES };
 
@@ -91,8 +91,8 @@ fn sets(model: CacheModel) -> Result<u64, GeometryError> {
 /// The cache.
 #[derive(Debug)]
 pub struct Cache {
-    /// Sets one after the other; within a set, the most recently used line first. 0 is an empty way,
-    /// a line's tag is stored plus one.
+    /// Sets one after the other; within a set, the most recently used line first. 0 is an empty
+    /// way, a line's tag is stored plus one.
     tags: Vec<u32>,
     ways: usize,
     set_mask: u64,

@@ -1,7 +1,7 @@
 //! Parts of a trace, and coarser windows.
 //!
-//! [`Cut`] and [`Merge`] are sources over sources, so they can be stacked and read without writing a
-//! file; [`writer::write_trace`](crate::writer::write_trace) makes a file of any source.
+//! [`Cut`] and [`Merge`] are sources over sources, so they can be stacked and read without writing
+//! a file; [`writer::write_trace`](crate::writer::write_trace) makes a file of any source.
 
 use std::mem;
 use std::ops::Range;
@@ -13,7 +13,8 @@ use crate::{Allocation, Header, PageAccess, ThreadShare, TraceError, Window, Win
 pub enum Selection {
     /// Windows by number, from 0.
     Windows(Range<u64>),
-    /// The phase of this name: from the window that carries the mark to the next that carries another.
+    /// The phase of this name: from the window that carries the mark to the next that carries
+    /// another.
     Phase(String),
 }
 
@@ -42,7 +43,8 @@ impl<S: WindowSource> Cut<S> {
         Self { source, selection, position: 0, state: State::Before, living: Living::default() }
     }
 
-    /// True when no later window can belong to the part. A damaged window after the part is not read.
+    /// True when no later window can belong to the part. A damaged window after the part is not
+    /// read.
     fn is_over(&self) -> bool {
         let past = matches!(&self.selection, Selection::Windows(r) if self.position >= r.end);
         past || self.state == State::After

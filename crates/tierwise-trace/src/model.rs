@@ -34,8 +34,8 @@ pub struct Header {
     pub host: String,
     /// Base page size in bytes.
     pub page_size: u32,
-    /// Guest instructions of a window. The last one, and one cut by a mark, may be shorter; windows that were
-    /// merged after the recording are longer.
+    /// Guest instructions of a window. The last one, and one cut by a mark, may be shorter; windows
+    /// that were merged after the recording are longer.
     pub window_instructions: u64,
     /// The cache in front of memory.
     pub cache: CacheModel,
@@ -101,7 +101,8 @@ pub struct Window {
     pub unmaps: Vec<u32>,
     /// Names of phases that begin with this window (for instance "run" after a load phase).
     pub marks: Vec<String>,
-    /// Application operations completed (requests, transactions); 0 where the source does not count them.
+    /// Application operations completed (requests, transactions); 0 where the source does not count
+    /// them.
     pub operations: u64,
 }
 

@@ -28,8 +28,8 @@ enum Place {
 }
 
 impl NewTrace {
-    /// Opens a file that will be at `path`. Where nothing is yet, it stands there from the start, so
-    /// that a trace can be followed while it grows.
+    /// Opens a file that will be at `path`. Where nothing is yet, it stands there from the start,
+    /// so that a trace can be followed while it grows.
     ///
     /// # Errors
     /// A file is there and `overwrite` is off; what is there is no regular file; or the directory

@@ -1,8 +1,8 @@
 //! Reads a trace, one window at a time.
 //!
 //! A trace may be damaged, or still be growing. The reader returns every window up to the first bad
-//! byte, and then an error that names it. When the file was only incomplete, asking again later goes
-//! on where it stopped: this is how a running recording is followed.
+//! byte, and then an error that names it. When the file was only incomplete, asking again later
+//! goes on where it stopped: this is how a running recording is followed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -14,8 +14,8 @@ use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
 use crate::writer::io_error;
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
 
-/// Reads a trace. Its frames may unpack to [`most_unpacked`] of the bytes read so far and no more, so
-/// that memory and time are bounded by the size of the file, whatever its bytes say.
+/// Reads a trace. Its frames may unpack to [`most_unpacked`] of the bytes read so far and no more,
+/// so that memory and time are bounded by the size of the file, whatever its bytes say.
 pub struct TraceReader<R> {
     path: PathBuf,
     input: R,
@@ -123,7 +123,8 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(())
     }
 
-    /// Reads and unpacks the frame at the offset into `raw`; returns its kind and length in the file.
+    /// Reads and unpacks the frame at the offset into `raw`; returns its kind and length in the
+    /// file.
     fn read_frame(&mut self) -> Result<(Kind, u64), TraceError> {
         let mut bytes = [0; HEAD_BYTES];
         self.read_exact(&mut bytes)?;
@@ -255,7 +256,8 @@ fn looks_like(path: &Path, start: &[u8]) -> &'static str {
     }
 }
 
-/// Stands in until the header frame has been read, which [`TraceReader::new`] does before it returns.
+/// Stands in until the header frame has been read, which [`TraceReader::new`] does before it
+/// returns.
 fn unread_header() -> Header {
     Header {
         command: Vec::new(),

@@ -121,8 +121,8 @@ impl WindowSource for Sequence<'_> {
     }
 }
 
-/// Writes a window's accesses as a sequence: pages take turns, each as evenly as its count allows, which is
-/// the order that the simulator assumes within a window.
+/// Writes a window's accesses as a sequence: pages take turns, each as evenly as its count allows,
+/// which is the order that the simulator assumes within a window.
 pub fn interleave(window: &Window, out: &mut Vec<u32>) {
     let mut turns: Vec<(u64, u32)> = Vec::new();
     for access in &window.accesses {

@@ -14,9 +14,9 @@ const DESCRIPTORS: &str = "/proc/self/fd";
 
 /// A file in the making, in the directory where it will appear.
 ///
-/// It has no name (`O_TMPFILE`), so that the kernel frees it when the process ends, also by a signal.
-/// Where a file system has no such files, as NFS, or `/proc` is not mounted, it has a hidden name,
-/// which goes when this is dropped, but stays when a signal ends the process.
+/// It has no name (`O_TMPFILE`), so that the kernel frees it when the process ends, also by a
+/// signal. Where a file system has no such files, as NFS, or `/proc` is not mounted, it has a
+/// hidden name, which goes when this is dropped, but stays when a signal ends the process.
 #[derive(Debug)]
 pub struct UnnamedFile {
     file: File,

@@ -150,7 +150,8 @@ impl<W: Write> TraceWriter<W> {
     /// Appends a window.
     ///
     /// # Errors
-    /// It breaks a rule of the data model (pages out of order, never born, or gone), or writing failed.
+    /// It breaks a rule of the data model (pages out of order, never born, or gone), or writing
+    /// failed.
     pub fn push(&mut self, window: &Window) -> Result<(), TraceError> {
         self.raw.clear();
         window_codec::encode(window, self.totals.pages, &mut self.raw)

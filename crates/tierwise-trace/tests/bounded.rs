@@ -17,8 +17,9 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::summary::summarize;
 use tierwise_trace::{Allocation, PageKind, TraceError, Window, WindowSource};
 
-/// Bytes that a reader may allocate for each byte that a file may unpack to: the costliest entry is a
-/// birth of 3 bytes, which takes 24 in a window and 56 in a summary, whose list doubles as it grows.
+/// Bytes that a reader may allocate for each byte that a file may unpack to: the costliest entry is
+/// a birth of 3 bytes, which takes 24 in a window and 56 in a summary, whose list doubles as it
+/// grows.
 const FACTOR: u64 = 64;
 
 /// Buffers that every reader has: a file's, and the copies of a header.
@@ -62,7 +63,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most bytes that this thread held at one time while it ran `work`, beyond what it held before.
+/// The most bytes that this thread held at one time while it ran `work`, beyond what it held
+/// before.
 fn peak(work: impl FnOnce()) -> u64 {
     let before = NOW.with(Cell::get);
     PEAK.with(|peak| peak.set(before));

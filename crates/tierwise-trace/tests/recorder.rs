@@ -222,7 +222,8 @@ fn recording_limit_ends_the_program() {
     assert!(trace.summary.totals.instructions < ONE_WINDOW);
 }
 
-/// Marks are written, and the program is killed, as a reader that follows the growing file sees fit.
+/// Marks are written, and the program is killed, as a reader that follows the growing file sees
+/// fit.
 #[test]
 fn marks_cut_windows_of_growing_trace() {
     let (directory, mut options) = prepare("spin");
@@ -339,7 +340,8 @@ fn behind_shell(options: &mut RecordOptions, script: &str) {
 #[test]
 fn executed_program_is_recorded_in_place() {
     let (directory, mut options) = prepare("counts");
-    // Through a script, whose interpreter the kernel finds, and env, which tries folders in vain first.
+    // Through a script, whose interpreter the kernel finds, and env, which tries folders in vain
+    // first.
     let script = executable(directory.path(), "script", b"#!/bin/sh\nexec \"$@\"\n");
     let search = format!("PATH=/no-such-folder:{}", directory.path().display());
     let script = std::path::Path::new(&script).file_name().unwrap().to_string_lossy().into_owned();

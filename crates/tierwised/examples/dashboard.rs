@@ -1,11 +1,12 @@
-//! Serves the dashboard, the API and the metrics with made-up figures that change, to work on the page without a daemon and
-//! to test it in a browser:
+//! Serves the dashboard, the API and the metrics with made-up figures that change, to work on the
+//! page without a daemon and to test it in a browser:
 //!
 //! ```text
 //! cargo run -p tierwised --example dashboard -- 127.0.0.1:9471
 //! ```
 //!
-//! A second argument is the time between two changes in milliseconds (1000); each makes the figures a second older.
+//! A second argument is the time between two changes in milliseconds (1000); each makes the figures
+//! a second older.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,8 @@ use tokio::sync::watch;
 
 const GIB: u64 = 1 << 30;
 
-/// The made-up daemon is as old as this when it begins, in seconds, so that there is something to tell.
+/// The made-up daemon is as old as this when it begins, in seconds, so that there is something to
+/// tell.
 const AGE: u64 = 4000;
 
 fn main() -> anyhow::Result<()> {

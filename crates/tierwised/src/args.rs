@@ -6,8 +6,9 @@ use clap::Parser;
 
 /// Share this host's tiered memory among its tenants.
 ///
-/// Looks which pages are hot, decides who gets how much of the fast tier, and moves pages. Stop it with SIGTERM, make it read
-/// its configuration again with SIGHUP; `tierwise status`, `top`, `explain` and `daemon` speak to it.
+/// Looks which pages are hot, decides who gets how much of the fast tier, and moves pages. Stop it
+/// with SIGTERM, make it read its configuration again with SIGHUP; `tierwise status`, `top`,
+/// `explain` and `daemon` speak to it.
 #[derive(Debug, Parser)]
 #[command(
     name = "tierwised",
@@ -17,7 +18,8 @@ use clap::Parser;
                   the command or the configuration is wrong."
 )]
 pub struct Args {
-    /// The configuration (`tierwise config example` prints one); without one, /etc/tierwise/tierwised.toml if it is there
+    /// The configuration (`tierwise config example` prints one); without one,
+    /// /etc/tierwise/tierwised.toml if it is there
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Decide and report, but move nothing and change nothing in the kernel

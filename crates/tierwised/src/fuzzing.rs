@@ -1,4 +1,5 @@
-//! Every parser of what services, clients and the daemon send to each other, as a function of bytes: what the fuzz targets call.
+//! Every parser of what services, clients and the daemon send to each other, as a function of
+//! bytes: what the fuzz targets call.
 //!
 //! Each parses, and asserts what holds whatever the bytes are.
 
@@ -33,7 +34,8 @@ pub fn control_answer(bytes: &[u8]) {
     crate::control::fuzzing::answer(bytes);
 }
 
-/// A histogram in Prometheus' text format: it is the same however the text is cut, and has at most one reading.
+/// A histogram in Prometheus' text format: it is the same however the text is cut, and has at most
+/// one reading.
 pub fn prometheus(bytes: &[u8]) {
     fuzzing::prometheus(bytes);
 }

@@ -1,6 +1,7 @@
-//! What a configuration comes to on a machine: which source of accesses runs, whether the policy can run with what it
-//! shows, and whether the tenants' floors fit. The daemon's start, `tierwise doctor` and `tierwise config check` all
-//! ask here, so that they say the same in the same words.
+//! What a configuration comes to on a machine: which source of accesses runs, whether the policy
+//! can run with what it shows, and whether the tenants' floors fit. The daemon's start,
+//! `tierwise doctor` and `tierwise config check` all ask here, so that they say the same in the
+//! same words.
 
 use std::time::Duration;
 
@@ -77,7 +78,8 @@ fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<Usabl
     })
 }
 
-/// Whether a way is to be had by the time when the daemon begins to look: it may release DAMON before.
+/// Whether a way is to be had by the time when the daemon begins to look: it may release DAMON
+/// before.
 fn probe(way: Source, config: &Config, roots: &Roots) -> Result<()> {
     way.probe(roots)?;
     let of_damon = matches!(way, Source::DamonVaddr | Source::DamonPaddr);
@@ -93,7 +95,8 @@ fn probe(way: Source, config: &Config, roots: &Roots) -> Result<()> {
     }
 }
 
-/// The engine of a configuration: it can be made if the policy runs with what is seen, and the floors fit.
+/// The engine of a configuration: it can be made if the policy runs with what is seen, and the
+/// floors fit.
 ///
 /// # Errors
 /// What does not fit.
@@ -112,7 +115,8 @@ pub fn engine(
     Engine::new(&engine, topology, sees, SEED)
 }
 
-/// Whether the configuration's policy and floors fit a machine whose pages can be seen; in words, what does or why not.
+/// Whether the configuration's policy and floors fit a machine whose pages can be seen; in words,
+/// what does or why not.
 ///
 /// # Errors
 /// The policy cannot be read, cannot run live, or the tenants do not fit.
@@ -123,8 +127,8 @@ pub fn fits(config: &Config, host: &Host) -> std::result::Result<String, String>
     Ok(format!("{name} runs on this machine, and the floors fit"))
 }
 
-/// Whether pages can be moved here: the kernel is asked where a page of this very process lies, and nothing is moved.
-/// In words, that it can.
+/// Whether pages can be moved here: the kernel is asked where a page of this very process lies, and
+/// nothing is moved. In words, that it can.
 ///
 /// # Errors
 /// The kernel cannot, or does not let this process.
@@ -167,8 +171,8 @@ pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<(
     asked
 }
 
-/// What the configuration asks for and the kernel does not do, in words: the daemon runs without it.
-/// `live`: the trees are those of the kernel that runs, so that its system calls can be tried.
+/// What the configuration asks for and the kernel does not do, in words: the daemon runs without
+/// it. `live`: the trees are those of the kernel that runs, so that its system calls can be tried.
 pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
     let moves = live.then(moves).and_then(Result::err);
     let moves = moves.map(|why| format!("move_pages does not work: {why}"));
@@ -178,7 +182,8 @@ pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
     moves.into_iter().chain(asked).collect()
 }
 
-/// Whether the configuration's policy can run on any live machine: what a live world shows does not depend on which.
+/// Whether the configuration's policy can run on any live machine: what a live world shows does not
+/// depend on which.
 ///
 /// # Errors
 /// It cannot be read, or needs to see what no live machine shows.

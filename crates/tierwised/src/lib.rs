@@ -2,7 +2,8 @@
 //!
 //! - [`args`]: the command line.
 //! - [`config`]: what the operator writes.
-//! - [`judgement`]: what that comes to on a machine; the daemon and the commands that check ask here.
+//! - [`judgement`]: what that comes to on a machine; the daemon and the commands that check ask
+//!   here.
 //! - [`run`]: one thread that looks, decides and moves.
 //! - [`view`]: what the outside may see of it, as data.
 //! - [`control`]: commands over a Unix socket, one JSON object a line; also the client's side.

@@ -29,8 +29,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("{e:#}");
-            // Floors that do not fit this machine, a policy that cannot see enough here, and a recipe file with a mistake are mistakes
-            // of the configuration as well.
+            // Floors that do not fit this machine, a policy that cannot see enough here, and a
+            // recipe file with a mistake are mistakes of the configuration as well.
             let mistake = e.is::<ConfigError>() || e.is::<EngineError>() || e.is::<RecipeError>();
             if mistake { ExitCode::from(USER_MISTAKE) } else { ExitCode::FAILURE }
         }

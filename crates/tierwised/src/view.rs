@@ -1,5 +1,6 @@
-//! What the outside may see of a running daemon, as data: made while somebody reads it, for the control socket, the API, the
-//! metrics and the dashboard alike. Sizes are in bytes, times in seconds unless a name says otherwise.
+//! What the outside may see of a running daemon, as data: made while somebody reads it, for the
+//! control socket, the API, the metrics and the dashboard alike. Sizes are in bytes, times in
+//! seconds unless a name says otherwise.
 
 use std::time::{Duration, Instant};
 
@@ -108,7 +109,8 @@ pub struct TenantView {
     pub slo_ms: Option<f64>,
     /// The 99th percentile of its requests, where it is known.
     pub p99_ms: Option<f64>,
-    /// Why its latency cannot be read where the configuration says; what its service said is quoted and cut.
+    /// Why its latency cannot be read where the configuration says; what its service said is quoted
+    /// and cut.
     #[serde(default)]
     pub latency_problem: Option<String>,
     /// Part of the last ten seconds in which some of its tasks waited for memory (PSI), in percent.
@@ -186,7 +188,8 @@ pub struct Failed {
     pub count: u64,
 }
 
-/// Readings that failed and concern the same kind of thing. Of a thing that fails again and again only the first failure is a notice.
+/// Readings that failed and concern the same kind of thing. Of a thing that fails again and again
+/// only the first failure is a notice.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FaultCount {
     /// `process`, `group`, `guest`, `machine`.

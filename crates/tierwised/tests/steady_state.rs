@@ -1,6 +1,8 @@
-//! Observing, deciding and moving allocate nothing once their buffers have grown: a daemon that allocates while memory is short makes it shorter.
+//! Observing, deciding and moving allocate nothing once their buffers have grown: a daemon that
+//! allocates while memory is short makes it shorter.
 //!
-//! A fake host with two dozen control groups, whose hot memory changes all the time; every allocation of this process is counted.
+//! A fake host with two dozen control groups, whose hot memory changes all the time; every
+//! allocation of this process is counted.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -310,7 +312,8 @@ fn engine(world: &Fast, recipe: &str) -> Engine {
     Engine::new(&config, world.topology(), &world.capabilities(), 1).unwrap()
 }
 
-/// The fewest allocations of a window of rounds, and what was moved in it: a buffer that meets its largest plan late grows once more.
+/// The fewest allocations of a window of rounds, and what was moved in it: a buffer that meets its
+/// largest plan late grows once more.
 fn allocations(recipe: &str) -> (u64, usize) {
     let tree = tempfile::tempdir().unwrap();
     let mut world = world(machine(tree.path()));

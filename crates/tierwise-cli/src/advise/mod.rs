@@ -24,20 +24,22 @@ use source::SearchedMachine;
 
 /// Say how little fast memory programs need, and under which policy.
 ///
-/// The programs run on their machine with fastest tiers of different sizes, from none to a tenth more
-/// than all they have resident. Each size is tried under each policy considered, and what served it best
-/// counts: no answer comes from a policy that loses to leaving pages where they are (`static`). First a coarse sweep, then a bisection to 1 % of the resident memory
-/// between the largest size that breaks a tenant's limit and the next that does not. A tenant's limit is a
-/// slowdown against a machine with fast memory only, or, for a service, its SLO. The knee is the point of
-/// the sweep farthest below the line from its first to its last (Kneedle, Satopää et al. 2011).
+/// The programs run on their machine with fastest tiers of different sizes, from none to a tenth
+/// more than all they have resident. Each size is tried under each policy considered, and what
+/// served it best counts: no answer comes from a policy that loses to leaving pages where they are
+/// (`static`). First a coarse sweep, then a bisection to 1 % of the resident memory between the
+/// largest size that breaks a tenant's limit and the next that does not. A tenant's limit is a
+/// slowdown against a machine with fast memory only, or, for a service, its SLO. The knee is the
+/// point of the sweep farthest below the line from its first to its last (Kneedle, Satopää et al.
+/// 2011).
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise advise scenarios/zipf.toml\n  \
                         tierwise advise scenarios/two-tenants.toml --slowdown 1.3 --slowdown store=1.1 \
                         --html advice.html\n  \
                         tierwise advise traces/redis-ycsb-d.twt --machine dram-optane --policy memtis --json")]
 pub struct Advise {
-    /// One scenario, or recorded traces, which then run together on the machine that --machine names,
-    /// each for a minute or longer.
+    /// One scenario, or recorded traces, which then run together on the machine that --machine
+    /// names, each for a minute or longer.
     #[arg(required = true, value_name = "SCENARIO|TRACE")]
     sources: Vec<PathBuf>,
     /// The policies considered beside `static` (see `tierwise policies`).

@@ -12,7 +12,8 @@ use super::{Alone, Answer, Knee};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// The search ends when the smallest size that suffices is known to this share of the resident memory.
+/// The search ends when the smallest size that suffices is known to this share of the resident
+/// memory.
 const PRECISION: f64 = 0.01;
 
 /// What came of one size.
@@ -144,8 +145,8 @@ impl Search<'_> {
     }
 }
 
-/// The point of the policy that served a size best: within the limits if any is, and then the quickest. Of equals the
-/// first, which is the one that moves nothing.
+/// The point of the policy that served a size best: within the limits if any is, and then the
+/// quickest. Of equals the first, which is the one that moves nothing.
 fn best(points: Vec<Point>) -> Option<Point> {
     let considered = points.iter().map(|point| PolicyPoint {
         policy: point.policy.clone(),
@@ -198,8 +199,8 @@ pub fn answer(points: &[Point], resident: u64) -> Option<Answer> {
     })
 }
 
-/// The point farthest below the chord from the first to the last, both axes taken from 0 to 1 (Kneedle, for
-/// a curve that falls). None if no point lies below it.
+/// The point farthest below the chord from the first to the last, both axes taken from 0 to 1
+/// (Kneedle, for a curve that falls). None if no point lies below it.
 pub fn knee(points: &[Point]) -> Option<Knee> {
     let (first, last) = (points.first()?, points.last()?);
     let width = (last.fast_bytes - first.fast_bytes) as f64;

@@ -36,7 +36,8 @@ pub use verdict::{best, verdict};
                         tierwise compare scenarios/zipf.toml --recipe my-policy.toml --json\n  \
                         tierwise compare traces/redis-ycsb-d.twt --fast-share 0.25")]
 pub struct Compare {
-    /// The scenarios: machine, programs and their times; or recorded traces, each alone on a machine.
+    /// The scenarios: machine, programs and their times; or recorded traces, each alone on a
+    /// machine.
     #[arg(required = true, value_name = "SCENARIO|TRACE")]
     scenarios: Vec<PathBuf>,
     #[command(flatten)]

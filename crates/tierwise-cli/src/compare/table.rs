@@ -68,11 +68,12 @@ pub fn write_table(out: &mut impl Write, table: &Table, marked: Option<usize>) -
     write_within(out, table, marked, output::width())
 }
 
-/// Cells with words and more letters than this are sentences: they are wrapped, where figures are not torn apart.
+/// Cells with words and more letters than this are sentences: they are wrapped, where figures are
+/// not torn apart.
 const SENTENCE: usize = 30;
 
-/// As [`write_table`], no wider than so many columns: sentences are wrapped; figures go on in a second table below, which
-/// begins with the first column again.
+/// As [`write_table`], no wider than so many columns: sentences are wrapped; figures go on in a
+/// second table below, which begins with the first column again.
 fn write_within(out: &mut impl Write, table: &Table, marked: Option<usize>, width: u16) -> Outcome {
     let room = usize::from(width);
     let widths: Vec<usize> =

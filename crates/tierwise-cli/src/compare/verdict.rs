@@ -6,8 +6,8 @@ use tierwise_sim::result::PolicyResult;
 use super::Compared;
 use super::table::is_failed;
 
-/// The policy with the smallest slowdown, by index; bounds and policies under which a program failed
-/// do not take part. The first of equals.
+/// The policy with the smallest slowdown, by index; bounds and policies under which a program
+/// failed do not take part. The first of equals.
 pub fn best(compared: &Compared) -> Option<usize> {
     ranked(compared).first().copied()
 }

@@ -15,8 +15,9 @@ use crate::output;
 
 /// Check a configuration, and print what in it differs from the defaults.
 ///
-/// It is checked by itself, and against the machine that this runs on if that has several tiers of memory, as `tierwise
-/// doctor` and the daemon's start check it; what could not be checked is said. Exit code 2 if it is wrong.
+/// It is checked by itself, and against the machine that this runs on if that has several tiers of
+/// memory, as `tierwise doctor` and the daemon's start check it; what could not be checked is said.
+/// Exit code 2 if it is wrong.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise config check\n  tierwise config check new.toml && tierwise daemon reload"
@@ -28,8 +29,8 @@ pub struct Check {
     /// Leave this machine out: the configuration is for another one.
     #[arg(long)]
     file_only: bool,
-    /// Print JSON: one object with the file, the list of what differs from the defaults, what was found on this machine,
-    /// and what could not be checked.
+    /// Print JSON: one object with the file, the list of what differs from the defaults, what was
+    /// found on this machine, and what could not be checked.
     #[arg(long)]
     json: bool,
     /// Look for the kernel's file systems under this folder: for tests on a tree of their own.

@@ -19,10 +19,10 @@ use crate::{input, output};
 
 /// Put policies to the test of isolation: do they hold a tenant's floor against bad neighbours?
 ///
-/// One or two well-behaved tenants with floors in fast memory run beside each of seven adversaries, on
-/// one small machine. A floor is held if its tenant never has less in fast memory than the floor (or than
-/// all it has, if that is less), from 10 s after its start on. Exit code 1 if one was not held
-/// and --check asks for it.
+/// One or two well-behaved tenants with floors in fast memory run beside each of seven adversaries,
+/// on one small machine. A floor is held if its tenant never has less in fast memory than the floor
+/// (or than all it has, if that is less), from 10 s after its start on. Exit code 1 if one was not
+/// held and --check asks for it.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise conform equilibria tpp\n  \
                         tierwise conform my-policy.toml --check --json\n  \

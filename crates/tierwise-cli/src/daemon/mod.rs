@@ -14,8 +14,8 @@ use crate::output;
 
 /// Tell the running daemon what to do: pause, resume, reload, another policy, other tenants.
 ///
-/// Every change holds until the daemon reads its configuration again; what is to last belongs into the
-/// configuration. What changed is printed, line by line.
+/// Every change holds until the daemon reads its configuration again; what is to last belongs into
+/// the configuration. What changed is printed, line by line.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise daemon pause\n  tierwise daemon policy multi-clock\n  \

@@ -10,8 +10,8 @@ use crate::live::Socket;
 
 /// Report a tenant's latency, for policies that keep SLOs.
 ///
-/// To be called every few seconds by the tenant or by whatever measures it, with the figures since the last
-/// report. Says nothing when all is well.
+/// To be called every few seconds by the tenant or by whatever measures it, with the figures since
+/// the last report. Says nothing when all is well.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise daemon report --tenant shop --p99 12ms --operations 48000"

@@ -27,7 +27,8 @@ pub struct Tenant {
 enum Change {
     Add(Add),
     Set(Set),
-    /// Let a tenant go: its processes are nobody's from now on, and their pages stay where they are.
+    /// Let a tenant go: its processes are nobody's from now on, and their pages stay where they
+    /// are.
     #[command(after_help = "EXAMPLE\n  tierwise daemon tenant remove shop")]
     Remove {
         /// Which.
@@ -47,7 +48,8 @@ enum Change {
 struct Add {
     /// Its name, for people and for other commands.
     name: String,
-    /// A cgroup: its path below the cgroup file system, a unit's name, or a pattern. It need not exist yet.
+    /// A cgroup: its path below the cgroup file system, a unit's name, or a pattern. It need not
+    /// exist yet.
     #[arg(long, value_name = "CGROUP")]
     cgroup: Option<String>,
     /// Processes by their numbers.
@@ -86,7 +88,8 @@ struct Entitled {
     /// Its weight among the tenants; 100 without one.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_WEIGHT)))]
     weight: Option<u32>,
-    /// Memory of the fastest tier that others' needs do not take away: 80GB, 25% of what it has resident, or auto.
+    /// Memory of the fastest tier that others' needs do not take away: 80GB, 25% of what it has
+    /// resident, or auto.
     #[arg(long, value_name = "LIMIT", value_parser = limit)]
     floor: Option<LimitText>,
     /// The most that it may hold in the fastest tier: 80GB, or 25% of what it has resident.

@@ -1,4 +1,5 @@
-//! The configuration: whether it is right, whether it fits this machine, and whether a daemon runs with it.
+//! The configuration: whether it is right, whether it fits this machine, and whether a daemon runs
+//! with it.
 
 use std::path::Path;
 
@@ -39,8 +40,8 @@ pub fn read(file: Option<&Path>) -> (Vec<Check>, Option<Config>) {
     }
 }
 
-/// Whether an engine can be made of it for this machine: floors against capacity, and what the policy needs to see. That
-/// nothing is seen here is another check's.
+/// Whether an engine can be made of it for this machine: floors against capacity, and what the
+/// policy needs to see. That nothing is seen here is another check's.
 pub fn fits(config: &Config, host: Option<&Host>) -> Option<Check> {
     const NAME: &str = "policy and floors";
     Some(match judgement::fits(config, host?) {

@@ -1,4 +1,5 @@
-//! `tierwise doctor`: what this kernel, this processor and this configuration can do. Nothing is written.
+//! `tierwise doctor`: what this kernel, this processor and this configuration can do. Nothing is
+//! written.
 
 mod check;
 mod configuration;
@@ -20,16 +21,18 @@ use check::{Check, Stops};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-/// Say what this kernel, this processor and the configuration can do, and how to get what is missing.
+/// Say what this kernel, this processor and the configuration can do, and how to get what is
+/// missing.
 ///
-/// Nothing is changed. Exit code 0 if tierwised could manage this machine's memory, 1 if it could only observe, or
-/// not even that. Ask as root: much of it is not shown to others.
+/// Nothing is changed. Exit code 0 if tierwised could manage this machine's memory, 1 if it could
+/// only observe, or not even that. Ask as root: much of it is not shown to others.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  sudo tierwise doctor\n  sudo tierwise doctor --config new.toml --json"
 )]
 pub struct Doctor {
-    /// The configuration; without one, /etc/tierwise/tierwised.toml if it is there, else the defaults.
+    /// The configuration; without one, /etc/tierwise/tierwised.toml if it is there, else the
+    /// defaults.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print JSON: one object with can and the list of checks.

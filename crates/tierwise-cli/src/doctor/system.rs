@@ -6,7 +6,8 @@ use tierwised::system::privilege::KEPT;
 use super::Ground;
 use super::check::{Check, Stops};
 
-/// The oldest kernel that the lab tests. Older ones may do; DAMON's regions are to be read since 6.2.
+/// The oldest kernel that the lab tests. Older ones may do; DAMON's regions are to be read since
+/// 6.2.
 const TESTED: (u32, u32) = (6, 12);
 
 pub fn checks(ground: &Ground) -> Vec<Check> {

@@ -1,4 +1,5 @@
-//! What is known of tenants: control groups, pressure, and whether those of the configuration are there.
+//! What is known of tenants: control groups, pressure, and whether those of the configuration are
+//! there.
 
 use std::path::{Path, PathBuf};
 

@@ -52,7 +52,8 @@ pub struct LiveMoves {
 }
 
 impl LiveHolding {
-    /// As a recorded run has it. The most it ever held is not kept by the daemon: it is what it holds now.
+    /// As a recorded run has it. The most it ever held is not kept by the daemon: it is what it
+    /// holds now.
     pub fn as_recorded(&self) -> Holding {
         let has_limits = self.floor_bytes.is_some() || self.cap_bytes.is_some();
         Holding {

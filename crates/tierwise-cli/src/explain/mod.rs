@@ -19,10 +19,11 @@ use crate::{output, run_file};
 
 /// Say why a tenant got what it got: in a recorded run, or from the running daemon.
 ///
-/// A run is recorded by `tierwise simulate --record-run FILE`. The answer has the tenant's share over
-/// time with the numbers of the rule that decided, what it holds against it, and its moves by cause
-/// and outcome; with --page, the history of one page, and why it moved or did not. Without a run, the
-/// running tierwised is asked: what the tenant holds now, the last decisions about it, and its moves.
+/// A run is recorded by `tierwise simulate --record-run FILE`. The answer has the tenant's share
+/// over time with the numbers of the rule that decided, what it holds against it, and its moves by
+/// cause and outcome; with --page, the history of one page, and why it moved or did not. Without a
+/// run, the running tierwised is asked: what the tenant holds now, the last decisions about it, and
+/// its moves.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise simulate scenarios/two-tenants.toml --policy equilibria \

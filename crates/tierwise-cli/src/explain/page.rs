@@ -41,7 +41,8 @@ pub fn tell(record: &RunRecord, tenant: usize, page: u32) -> PageStory {
     let moves: Vec<&MoveRecord> = record.moves.iter().filter(is_its).collect();
     let mut events: Vec<Event> = lives.iter().map(|life| lived(record, life)).collect();
     events.extend(moves.iter().map(|m| moved(record, m)));
-    // Births are told before a plan is made, so that a stable sort keeps them first at the same time.
+    // Births are told before a plan is made, so that a stable sort keeps them first at the same
+    // time.
     events.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
     let verdict = Case { record, tenant, lives: &lives, moves: &moves }.verdict();
     PageStory { page, events, verdict }

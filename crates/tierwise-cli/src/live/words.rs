@@ -31,7 +31,8 @@ pub fn title(snapshot: &Snapshot) -> String {
 
 /// "1h 2m 5s".
 pub fn time(seconds: f64) -> String {
-    // Whole seconds: what the daemon says is never negative, and a cast of what is not a number is 0.
+    // Whole seconds: what the daemon says is never negative, and a cast of what is not a number is
+    // 0.
     humantime::format_duration(Duration::from_secs(seconds as u64)).to_string()
 }
 

@@ -20,11 +20,12 @@ use crate::{input, output};
 
 use measure::{Profiled, measure};
 
-/// Measure each best-effort program's throughput against its fast memory, for policies that divide by it.
+/// Measure each best-effort program's throughput against its fast memory, for policies that divide
+/// by it.
 ///
-/// Each program runs alone on the scenario's machine, with its fastest tier at evenly spaced sizes from
-/// nothing to its full size, under a policy that keeps the hottest pages there. A scenario names the
-/// files with `profile = "FILE"` in its workloads.
+/// Each program runs alone on the scenario's machine, with its fastest tier at evenly spaced sizes
+/// from nothing to its full size, under a policy that keeps the hottest pages there. A scenario
+/// names the files with `profile = "FILE"` in its workloads.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise profile scenarios/zipf.toml --points 9\n  \
                         tierwise profile scenarios/two-tenants.toml --workload scan --out profiles \

@@ -22,9 +22,10 @@ use crate::output::counted;
 
 /// Record a trace of processes that run on this host, from DAMON, for `tierwise compare`.
 ///
-/// The processes run on unhindered. The trace is coarser than one of `tierwise record`: DAMON sees which regions are
-/// accessed, and not how often, nor caches, nor writes. An access of such a trace is one check by DAMON that found a page
-/// accessed, and counts as a miss. Compare policies on it by FAST HITS. Needs root and a kernel with DAMON.
+/// The processes run on unhindered. The trace is coarser than one of `tierwise record`: DAMON sees
+/// which regions are accessed, and not how often, nor caches, nor writes. An access of such a trace
+/// is one check by DAMON that found a page accessed, and counts as a miss. Compare policies on it
+/// by FAST HITS. Needs root and a kernel with DAMON.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("processes").required(true).args(["cgroup", "pid"]),
@@ -47,7 +48,8 @@ pub struct RecordLive {
     /// Time that a window covers: DAMON's aggregation interval.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// How often DAMON checks a page of each region; a window has at most INTERVAL / SAMPLING accesses of a page.
+    /// How often DAMON checks a page of each region; a window has at most INTERVAL / SAMPLING
+    /// accesses of a page.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = sampling)]
     sampling: Duration,
     /// Most regions of a process.
@@ -56,7 +58,8 @@ pub struct RecordLive {
     /// Switch the kernel's own use of DAMON (damon_stat) off meanwhile, and on again at the end.
     #[arg(long)]
     release_damon: bool,
-    /// The folder of the state files, from which `tierwise restore` gives back what a killed recording left.
+    /// The folder of the state files, from which `tierwise restore` gives back what a killed
+    /// recording left.
     #[arg(long, value_name = "DIR", default_value_os_t = Config::default().state)]
     state: PathBuf,
     /// Replace an existing trace.
@@ -64,8 +67,8 @@ pub struct RecordLive {
     force: bool,
 }
 
-/// Where a recording notes what it changed: its settings, and the threads of DAMON that it took. Not the daemon's files:
-/// both may run at the same time.
+/// Where a recording notes what it changed: its settings, and the threads of DAMON that it took.
+/// Not the daemon's files: both may run at the same time.
 pub fn state_files(directory: &Path) -> (PathBuf, PathBuf) {
     (directory.join("record-live.json"), directory.join("record-live-damon.json"))
 }

@@ -1,12 +1,14 @@
 //! From what DAMON saw to a trace's windows: no input or output here.
 //!
-//! DAMON checks one page of each region every sampling interval and counts, over an aggregation interval, how often it was
-//! found accessed (`nr_accesses`). The pages of a region are taken to be alike; that is what a region is. So a window
-//! gives every resident page of a region `nr_accesses` loads, each of which counts as a miss: DAMON sees neither caches nor
-//! what is written. An *access* of such a trace is therefore "one check found the page accessed", and never more than
+//! DAMON checks one page of each region every sampling interval and counts, over an aggregation
+//! interval, how often it was found accessed (`nr_accesses`). The pages of a region are taken to be
+//! alike; that is what a region is. So a window gives every resident page of a region `nr_accesses`
+//! loads, each of which counts as a miss: DAMON sees neither caches nor what is written. An
+//! *access* of such a trace is therefore "one check found the page accessed", and never more than
 //! [`AccessReport::max_accesses`] in a window.
 //!
-//! In the first window every page appears; what comes after it is the phase "run", which a scenario can measure alone.
+//! In the first window every page appears; what comes after it is the phase "run", which a scenario
+//! can measure alone.
 
 use std::collections::BTreeMap;
 
@@ -36,9 +38,9 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Makes the window of a collection: DAMON's `report`, among the pages `resident` now. A new page is
-    /// allocated and counts as accessed at least once, because a touch made it resident; a page that is
-    /// no longer resident is unmapped.
+    /// Makes the window of a collection: DAMON's `report`, among the pages `resident` now. A new
+    /// page is allocated and counts as accessed at least once, because a touch made it resident; a
+    /// page that is no longer resident is unmapped.
     pub fn window(
         &mut self,
         report: &AccessReport,

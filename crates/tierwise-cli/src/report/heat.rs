@@ -1,5 +1,5 @@
-//! A heat map as a small picture: pages upwards, time to the right. The colour says which tier served
-//! the misses, its strength how many there were.
+//! A heat map as a small picture: pages upwards, time to the right. The colour says which tier
+//! served the misses, its strength how many there were.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,16 +7,16 @@ use tierwise_sim::result::HeatMap;
 
 use crate::failure::Failure;
 
-/// What a reader can tell apart in a picture that fills a third of the page. It also keeps a report on
-/// hundreds of runs below five megabytes.
+/// What a reader can tell apart in a picture that fills a third of the page. It also keeps a report
+/// on hundreds of runs below five megabytes.
 const COLUMNS: usize = 120;
 const ROWS: usize = 40;
 
 /// Levels of each quantity: more cannot be told apart either, and 8 times 8 colours compress well.
 const LEVELS: usize = 8;
 
-/// Misses served by the slowest tier, and by the fastest: orange and blue, which are told apart with
-/// every kind of colour vision.
+/// Misses served by the slowest tier, and by the fastest: orange and blue, which are told apart
+/// with every kind of colour vision.
 const SLOW: [f64; 3] = [230.0, 97.0, 1.0];
 const FAST: [f64; 3] = [38.0, 120.0, 200.0];
 

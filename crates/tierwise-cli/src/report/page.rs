@@ -85,7 +85,8 @@ fn matrix(compared: &[Compared]) -> Markup {
     }
 }
 
-/// The policies as columns: best first, so that the winner is in sight on any screen; then what failed, then the bounds.
+/// The policies as columns: best first, so that the winner is in sight on any screen; then what
+/// failed, then the bounds.
 fn columns(compared: &[Compared], first: &Compared) -> Vec<usize> {
     let mut order: Vec<usize> = (0..first.outputs.len()).collect();
     let place = |&policy: &usize| {

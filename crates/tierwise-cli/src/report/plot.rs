@@ -146,8 +146,8 @@ fn colour(curve: &Curve) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// Heights of labels that want to stand at `ends` but must not touch: in order, each pushed down from
-/// the one above, then all pushed up from the bottom edge.
+/// Heights of labels that want to stand at `ends` but must not touch: in order, each pushed down
+/// from the one above, then all pushed up from the bottom edge.
 fn apart(ends: &[i32]) -> Vec<i32> {
     let mut order: Vec<usize> = (0..ends.len()).collect();
     order.sort_by_key(|&i| (ends[i], i));

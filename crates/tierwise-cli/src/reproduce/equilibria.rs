@@ -1,4 +1,5 @@
-//! Equilibria: the validations of section V-B and the stacked cases of V-C and V-D, on scenarios/equilibria.
+//! Equilibria: the validations of section V-B and the stacked cases of V-C and V-D, on
+//! scenarios/equilibria.
 
 use std::path::PathBuf;
 
@@ -10,8 +11,8 @@ use super::runs::{self, fast_gb};
 use super::sheet::{Sheet, publish};
 use crate::failure::{Failure, Outcome};
 
-/// Equilibria: the five validations (V-B) and the stacked caches, builds, web servers and benchmarks (V-C, V-D)
-/// against Linux, which is TPP.
+/// Equilibria: the five validations (V-B) and the stacked caches, builds, web servers and
+/// benchmarks (V-C, V-D) against Linux, which is TPP.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce equilibria --json")]
 pub struct Equilibria {

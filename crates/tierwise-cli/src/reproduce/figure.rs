@@ -19,7 +19,8 @@ pub struct Row {
     pub values: Vec<f64>,
 }
 
-/// A sentence of the paper as numbers: `system` against `baseline` gains between `least` and `most`.
+/// A sentence of the paper as numbers: `system` against `baseline` gains between `least` and
+/// `most`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Claim {
     /// Which it compares with.
@@ -52,7 +53,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A claim of the paper, measured on the figure's rows: the gain of multi-clock over `baseline`.
+    /// A claim of the paper, measured on the figure's rows: the gain of multi-clock over
+    /// `baseline`.
     pub fn claim(&mut self, baseline: &'static str, least: f64, most: f64, lower_is_better: bool) {
         let column = |name: &str| self.systems.iter().position(|&s| s == name);
         let (ours, theirs) = (column("multi-clock"), column(baseline));

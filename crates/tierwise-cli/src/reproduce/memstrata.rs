@@ -16,7 +16,8 @@ use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::progress::Progress;
 
-/// Memstrata (OSDI 2024): figure 5 (hardware tiering), 6 (noisy neighbour), 10 (outliers among tenants) and 14 (hotness).
+/// Memstrata (OSDI 2024): figure 5 (hardware tiering), 6 (noisy neighbour), 10 (outliers among
+/// tenants) and 14 (hotness).
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise reproduce memstrata\n  tierwise reproduce memstrata --figures 5,6 --json"
@@ -42,12 +43,13 @@ pub struct Memstrata {
 /// The paper's mixed mode: a third of each tenant's memory is dedicated (section 3.2).
 const THIRD: f64 = 1.0 / 3.0;
 
-/// TPP inside each virtual machine has as much fast memory as the hardware: one half without, two thirds with dedicated memory
-/// (figure 11; section 6).
+/// TPP inside each virtual machine has as much fast memory as the hardware: one half without, two
+/// thirds with dedicated memory (figure 11; section 6).
 const HALF: f64 = 0.5;
 
-/// How many times as long the programs of figure 14 run as they were recorded to: some ten minutes. Memstrata acts every ten
-/// seconds, and by hotness on 2 % of a tenant's memory, so that a run of a minute would end before it has done much.
+/// How many times as long the programs of figure 14 run as they were recorded to: some ten minutes.
+/// Memstrata acts every ten seconds, and by hotness on 2 % of a tenant's memory, so that a run of a
+/// minute would end before it has done much.
 const LONGER: u32 = 8;
 
 /// Fast memory's place beyond the programs': TPP's slow tier never is what is short.
@@ -82,7 +84,8 @@ impl Memstrata {
         files.iter().map(|file| Ok(setting::overlapped(input::scenario(file)?))).collect()
     }
 
-    /// Slowdowns in percent of each program by each system, which makes a scenario of the program's.
+    /// Slowdowns in percent of each program by each system, which makes a scenario of the
+    /// program's.
     fn slowdowns(&self, programs: &[Scenario], systems: &[System]) -> Result<Vec<Row>, Failure> {
         let progress = Progress::new(programs.len() * systems.len());
         let one = |scenario: &Scenario| {
@@ -190,7 +193,8 @@ impl Memstrata {
         Ok(scenario.workloads.iter().enumerate().map(row).collect())
     }
 
-    /// TPP inside each virtual machine: every tenant alone with two thirds of its memory fast (section 6).
+    /// TPP inside each virtual machine: every tenant alone with two thirds of its memory fast
+    /// (section 6).
     fn tpp(&self, mix: &Scenario) -> Result<Vec<f64>, Failure> {
         let alone = |workload: &Workload| {
             let scenario = Scenario { workloads: vec![workload.clone()], ..mix.clone() };
@@ -216,7 +220,8 @@ impl Memstrata {
     }
 }
 
-/// The program, running [`LONGER`]: what is recorded as one pass with longer windows, what is a loop with more rounds.
+/// The program, running [`LONGER`]: what is recorded as one pass with longer windows, what is a
+/// loop with more rounds.
 fn longer(mut scenario: Scenario) -> Scenario {
     for workload in &mut scenario.workloads {
         let length = if workload.loops > 1 { &mut workload.loops } else { &mut workload.dilation };

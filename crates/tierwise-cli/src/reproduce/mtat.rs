@@ -22,8 +22,8 @@ use super::sheet::{Sheet, publish};
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 
-/// MTAT (Middleware 2025): figure 1 (load over fast memory), 2 (Redis under MEMTIS), 5 and 6 (the load of figure 7),
-/// 8 (maximum load) and 9 (steady loads).
+/// MTAT (Middleware 2025): figure 1 (load over fast memory), 2 (Redis under MEMTIS), 5 and 6 (the
+/// load of figure 7), 8 (maximum load) and 9 (steady loads).
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce mtat --services redis")]
 pub struct Mtat {
@@ -49,8 +49,9 @@ pub struct Mtat {
     json: bool,
 }
 
-/// The paper's FMEM_ALL is the service with all of the fast tier to itself, the others in slow memory (section 5.1):
-/// first touch with the service first. Our bound `fmem-all` has everybody's memory fast.
+/// The paper's FMEM_ALL is the service with all of the fast tier to itself, the others in slow
+/// memory (section 5.1): first touch with the service first. Our bound `fmem-all` has everybody's
+/// memory fast.
 const FMEM_ALL: &str = "static";
 
 const POLICIES: [&str; 7] =
@@ -59,8 +60,8 @@ const POLICIES: [&str; 7] =
 /// What the load of FMEM_ALL is searched to, as a share of the published maximum.
 const FINE: f64 = 0.005;
 
-/// What the others' loads are searched to, as a share of FMEM_ALL's, once it is known that they bear less than
-/// [`NEAR`] of it: the paper's bars cannot be read any finer.
+/// What the others' loads are searched to, as a share of FMEM_ALL's, once it is known that they
+/// bear less than [`NEAR`] of it: the paper's bars cannot be read any finer.
 const COARSE: f64 = 0.02;
 
 /// The paper's claim for MTAT: tried first, and all of it.
@@ -121,7 +122,8 @@ impl Mtat {
         let mut row = vec![preset.name.to_owned(), krps(preset.max_per_second)];
         for quarters in (0..=4).rev() {
             let tier_of = mix.hottest_fast(mix.units * quarters / 4);
-            // A second holds 11,000 requests of the slowest, a million of the fastest; ten show a queue that grows.
+            // A second holds 11,000 requests of the slowest, a million of the fastest; ten show a
+            // queue that grows.
             let (time, seed) = (Duration::from_secs(10), self.seed);
             let placed = Placed { preset, mix: &mix, costs, tier_of: &tier_of, time, seed };
             row.push(krps(placed.max_load().map_err(|e| wrong(&e))?));
@@ -189,7 +191,8 @@ impl Mtat {
         sheet
     }
 
-    /// The scenarios, each with the ramp to the load that FMEM_ALL bears, and what of it each recipe does.
+    /// The scenarios, each with the ramp to the load that FMEM_ALL bears, and what of it each
+    /// recipe does.
     fn figure_8(
         &self,
         scenarios: &[Scenario],
@@ -238,8 +241,8 @@ impl Mtat {
         Ok((scenarios, sheet))
     }
 
-    /// The greatest share of the ramp's load whose 99th percentile over the whole run is within the SLO: the first of
-    /// `near` that holds, or else below them to within `fine`.
+    /// The greatest share of the ramp's load whose 99th percentile over the whole run is within the
+    /// SLO: the first of `near` that holds, or else below them to within `fine`.
     fn max_load(
         &self,
         scenario: &Scenario,
@@ -314,8 +317,8 @@ fn steady(scenario: &Scenario, load: f64) -> Scenario {
     scenario
 }
 
-/// Smallest NP (equation 3, with everything fast and nobody else there as the full performance) and the sum of
-/// throughputs, over MEMTIS's.
+/// Smallest NP (equation 3, with everything fast and nobody else there as the full performance) and
+/// the sum of throughputs, over MEMTIS's.
 fn against_memtis(first: &str, outputs: &[RunOutput]) -> Vec<Vec<String>> {
     let fairness = |o: &RunOutput| best_effort(o).map(|t| 1.0 / t.slowdown).fold(1.0, f64::min);
     let throughput = |o: &RunOutput| best_effort(o).map(|t| t.throughput).sum::<f64>();

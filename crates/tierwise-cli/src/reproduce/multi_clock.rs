@@ -1,4 +1,5 @@
-//! MULTI-CLOCK (HPCA 2022), figures 5, 6 and 7, on the recorded programs and a DRAM + Optane machine.
+//! MULTI-CLOCK (HPCA 2022), figures 5, 6 and 7, on the recorded programs and a DRAM + Optane
+//! machine.
 
 use std::path::PathBuf;
 

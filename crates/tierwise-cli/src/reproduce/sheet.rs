@@ -1,4 +1,5 @@
-//! Tables of what was measured beside what a paper says, for papers whose figures are not all of one kind.
+//! Tables of what was measured beside what a paper says, for papers whose figures are not all of
+//! one kind.
 
 use std::io::Write;
 

@@ -14,11 +14,12 @@ use tierwised::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::record_live;
 
-/// Give back what a tierwised or a recording that was killed has left: kernel settings, and DAMON's threads.
+/// Give back what a tierwised or a recording that was killed has left: kernel settings, and DAMON's
+/// threads.
 ///
-/// What changed is in a state file; settings that somebody else changed since are left alone. Refuses while the
-/// process runs that the file belongs to: that one gives everything back itself. tierwised does the same when it
-/// starts.
+/// What changed is in a state file; settings that somebody else changed since are left alone.
+/// Refuses while the process runs that the file belongs to: that one gives everything back itself.
+/// tierwised does the same when it starts.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  sudo tierwise restore")]
 pub struct Restore {
@@ -64,8 +65,8 @@ impl Restore {
     }
 }
 
-/// Turns DAMON's threads off first: the kernel's own use of DAMON cannot be switched on while they run. Nothing is touched while the
-/// owner of the state file runs.
+/// Turns DAMON's threads off first: the kernel's own use of DAMON cannot be switched on while they
+/// run. Nothing is touched while the owner of the state file runs.
 fn restore(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>, Failure> {
     // A link that leads nowhere is there as well.
     let there = |path: &Path| path.symlink_metadata().is_ok();

@@ -47,7 +47,8 @@ impl App {
         match answer {
             Ok(now) => {
                 let now = Box::new(now);
-                // The daemon makes its view once a second: the same one twice says nothing of rates.
+                // The daemon makes its view once a second: the same one twice says nothing of
+                // rates.
                 if now.uptime != self.now.uptime {
                     self.before = Some(std::mem::replace(&mut self.now, *now));
                 } else {

@@ -12,7 +12,8 @@ use super::app::App;
 use super::{tenants, tiers};
 use crate::live::{rates, words};
 
-/// Lines for decisions and notices: the last things that happened, and room for tenants on a screen of 24 lines.
+/// Lines for decisions and notices: the last things that happened, and room for tenants on a screen
+/// of 24 lines.
 const NEWS: u16 = 6;
 
 /// Draws it.
@@ -106,7 +107,8 @@ mod tests {
         lines.map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// Compares with a file below tests/golden. To write it anew: TIERWISE_BLESS=1; look at the difference.
+    /// Compares with a file below tests/golden. To write it anew: TIERWISE_BLESS=1; look at the
+    /// difference.
     fn golden(name: &str, shown: &str) {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
         if std::env::var_os("TIERWISE_BLESS").is_some() {

@@ -19,9 +19,9 @@ use crate::live::Socket;
 
 /// Show what the running daemon does, and keep showing it.
 ///
-/// Tiers, tenants with what they hold against floor, cap and share, what is moved each second, the last decisions
-/// and what it costs. Keys: q ends; p pauses or resumes, and asks before; up and down pick a tenant, enter shows why it
-/// has what it has.
+/// Tiers, tenants with what they hold against floor, cap and share, what is moved each second, the
+/// last decisions and what it costs. Keys: q ends; p pauses or resumes, and asks before; up and
+/// down pick a tenant, enter shows why it has what it has.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  sudo tierwise top\n  sudo tierwise top --interval 5s")]
 pub struct Top {

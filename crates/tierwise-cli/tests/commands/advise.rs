@@ -53,7 +53,8 @@ fn policies(advice: &Value) -> Vec<&str> {
     all.iter().map(|its| its["policy"].as_str().unwrap()).collect()
 }
 
-/// AutoTiering pays for faults on fast pages too, so that it loses to doing nothing where all is fast.
+/// AutoTiering pays for faults on fast pages too, so that it loses to doing nothing where all is
+/// fast.
 #[test]
 fn a_policys_own_harm_does_not_answer() {
     let directory = Folder::new();

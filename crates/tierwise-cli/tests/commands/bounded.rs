@@ -77,15 +77,15 @@ fn write(path: &Path, windows: &[Window]) {
     writer.finish().unwrap();
 }
 
-/// Bytes that a command may take for each byte that a trace may unpack to, as readers may (tests/bounded.rs of
-/// tierwise-trace).
+/// Bytes that a command may take for each byte that a trace may unpack to, as readers may
+/// (tests/bounded.rs of tierwise-trace).
 const FACTOR: u64 = 64;
 
 /// What the command takes for itself: its threads' stacks, the tables of a simulated machine.
 const FLOOR: u64 = 128 << 20;
 
-/// Points that `simulate` may write: the minute that a trace is stretched to, a second each, on memory that is four
-/// times as slow as the fast one.
+/// Points that `simulate` may write: the minute that a trace is stretched to, a second each, on
+/// memory that is four times as slow as the fast one.
 const MAX_POINTS: usize = 240;
 
 /// Runs a command that may take no more private memory than `bytes`.

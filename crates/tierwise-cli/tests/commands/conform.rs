@@ -2,8 +2,8 @@ use serde_json::Value;
 
 use crate::common::{Folder, keys, refused, text, tierwise};
 
-/// First touch holds a floor against whoever comes later, and never gets one back from a hoarder: what the
-/// suite finds follows from what the policy does.
+/// First touch holds a floor against whoever comes later, and never gets one back from a hoarder:
+/// what the suite finds follows from what the policy does.
 #[test]
 fn first_touch_fails_before_the_hoarder() {
     let output = tierwise(&["conform", "static", "--json", "--check"]);

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::common::{Folder, TINY, keys, refused, succeeded};
 
-/// Records a run of the tiny scenario, stretched to some seconds so that policies look at it, and returns
-/// where it is.
+/// Records a run of the tiny scenario, stretched to some seconds so that policies look at it, and
+/// returns where it is.
 fn recorded(directory: &Folder, policy: &str, name: &str) -> String {
     let scenario = directory.write("tiny.toml", &TINY.replace("dilation = 50", "dilation = 2000"));
     let file = directory.name(name);

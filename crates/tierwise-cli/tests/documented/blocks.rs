@@ -1,5 +1,5 @@
-//! What the documents show as code: fenced blocks, the commands in them, commands in running text, and the examples
-//! of the help.
+//! What the documents show as code: fenced blocks, the commands in them, commands in running text,
+//! and the examples of the help.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
-//! What the documents and the help show is true: each TOML block is a good file of its kind, and each command runs in the
-//! folder that the README presumes, or stands in a list with the reason why it is not run here. (That all of them are
-//! understood, those too, is a test of the command itself: `src/documented.rs`.)
+//! What the documents and the help show is true: each TOML block is a good file of its kind, and
+//! each command runs in the folder that the README presumes, or stands in a list with the reason
+//! why it is not run here. (That all of them are understood, those too, is a test of the command
+//! itself: `src/documented.rs`.)
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -61,7 +62,8 @@ fn reason_not_to_run(line: &str) -> Option<&'static str> {
     NOT_RUN.iter().find(|(_, starts)| begins(starts)).map(|(why, _)| *why)
 }
 
-/// The folder that the README presumes: the project's files, and those that a reader has made by then.
+/// The folder that the README presumes: the project's files, and those that a reader has made by
+/// then.
 struct Place(tempfile::TempDir);
 
 impl Place {

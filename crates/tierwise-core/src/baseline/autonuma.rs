@@ -1,19 +1,19 @@
-//! AutoNUMA tiering: NUMA balancing's memory-tiering mode (`kernel.numa_balancing = 2`), Huang Ying's
-//! series, in the kernel since 5.18 and with hot page selection since 6.1.
+//! AutoNUMA tiering: NUMA balancing's memory-tiering mode (`kernel.numa_balancing = 2`), Huang
+//! Ying's series, in the kernel since 5.18 and with hot page selection since 6.1.
 //!
 //! - The scanner poisons slow pages only ([`super::numa_scan`]).
 //! - A hint fault promotes its page, on the application's path, if the page is hot
 //!   ([`super::hot_threshold`]), or whatever its latency while the fast tier has more than
 //!   `max(free_enough, capacity / 16)` above its promo watermark (`pgdat_free_space_enough`).
-//! - The fast tier must keep its high watermark (`migrate_balanced_pgdat`); if it cannot, the page stays
-//!   and kswapd is woken.
+//! - The fast tier must keep its high watermark (`migrate_balanced_pgdat`); if it cannot, the page
+//!   stays and kswapd is woken.
 //! - kswapd demotes from the old end of the inactive lists, from the low watermark up to the promo
 //!   watermark ([`super::kswapd`]).
 //!
-//! A page is promoted to the node of the processor that touched it; processors sit beside the fastest
-//! tier, so that tier is the target on machines of any number of tiers (`should_numa_migrate_memory`).
-//! Where the kernel declines to migrate dirty file pages (`migrate_misplaced_folio`), this does not: a
-//! world without writeback would never clean them.
+//! A page is promoted to the node of the processor that touched it; processors sit beside the
+//! fastest tier, so that tier is the target on machines of any number of tiers
+//! (`should_numa_migrate_memory`). Where the kernel declines to migrate dirty file pages
+//! (`migrate_misplaced_folio`), this does not: a world without writeback would never clean them.
 
 use crate::baseline::hot_threshold::HotThreshold;
 use crate::baseline::kswapd::{Kswapd, Marks};

@@ -1,16 +1,16 @@
-//! AutoTiering-CPM: conservative promotion or migration (Kim, Choe and Ahn, "Exploring the Design Space of
-//! Page Management for Multi-Tiered Memory Systems", USENIX ATC 2021).
+//! AutoTiering-CPM: conservative promotion or migration (Kim, Choe and Ahn, "Exploring the Design
+//! Space of Page Management for Multi-Tiered Memory Systems", USENIX ATC 2021).
 //!
-//! Conventional NUMA balancing gives up when the best node for a page is full. CPM takes the next best
-//! node that has room: a page that faulted goes to the fastest tier that can take it above its high
-//! watermark (`migrate_balanced_pgdat`) and is faster than its own. Nothing is ever demoted, so once the
-//! fast tier is full its pages stay, whatever they are worth.
+//! Conventional NUMA balancing gives up when the best node for a page is full. CPM takes the next
+//! best node that has room: a page that faulted goes to the fastest tier that can take it above its
+//! high watermark (`migrate_balanced_pgdat`) and is faster than its own. Nothing is ever demoted,
+//! so once the fast tier is full its pages stay, whatever they are worth.
 //!
 //! It builds on conventional NUMA balancing, whose scanner poisons the pages of all tiers
-//! ([`super::numa_scan`]): faults on fast pages are paid for and tell it nothing. NUMA balancing's filter
-//! against pages shared between nodes (`should_numa_migrate_memory`) always lets pass here, where all
-//! processors sit beside the fastest tier. Page exchange (CPMX) is another mode of the system and not part
-//! of this one.
+//! ([`super::numa_scan`]): faults on fast pages are paid for and tell it nothing. NUMA balancing's
+//! filter against pages shared between nodes (`should_numa_migrate_memory`) always lets pass here,
+//! where all processors sit beside the fastest tier. Page exchange (CPMX) is another mode of the
+//! system and not part of this one.
 
 use crate::baseline::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};

@@ -1,27 +1,29 @@
-//! AutoTiering-OPM: opportunistic promotion or migration with progressive demotion (Kim, Choe and Ahn,
-//! USENIX ATC 2021).
+//! AutoTiering-OPM: opportunistic promotion or migration with progressive demotion (Kim, Choe and
+//! Ahn, USENIX ATC 2021).
 //!
-//! Like CPM ([`super::autotiering_cpm`]), but a full tier makes room by demoting least accessed pages
-//! (LAP). Each page has an eight-bit history, one bit a scan: did it fault since the scan before? Its
-//! number of ones is the page's access level, and each tier but the slowest keeps a LAP list a level
-//! (`lap_area`, `add_page_for_tracking`). A page joins the lists when it is first scanned; one just accessed
-//! joins at the recent end of its level's list, one just not accessed at the old end, from which victims
-//! are taken, lowest level first. New pages begin with a full history.
+//! Like CPM ([`super::autotiering_cpm`]), but a full tier makes room by demoting least accessed
+//! pages (LAP). Each page has an eight-bit history, one bit a scan: did it fault since the scan
+//! before? Its number of ones is the page's access level, and each tier but the slowest keeps a LAP
+//! list a level (`lap_area`, `add_page_for_tracking`). A page joins the lists when it is first
+//! scanned; one just accessed joins at the recent end of its level's list, one just not accessed at
+//! the old end, from which victims are taken, lowest level first. New pages begin with a full
+//! history.
 //!
-//! - *On promotion*: if no room is left in the tier a faulting page should go to, the application first
-//!   demotes that tier's least accessed pages, then promotes. Victims must have a lower level than the
-//!   page they make room for, its present access included: an exchange of equals would gain nothing.
-//! - *In the background* (`background_demotion`): a tier below its high watermark demotes least accessed
-//!   pages up to that mark, so that promotions find room; pages that faulted after each of the last eight
-//!   scans are spared. The system has the same switch, off at boot.
+//! - *On promotion*: if no room is left in the tier a faulting page should go to, the application
+//!   first demotes that tier's least accessed pages, then promotes. Victims must have a lower level
+//!   than the page they make room for, its present access included: an exchange of equals would
+//!   gain nothing.
+//! - *In the background* (`background_demotion`): a tier below its high watermark demotes least
+//!   accessed pages up to that mark, so that promotions find room; pages that faulted after each of
+//!   the last eight scans are spared. The system has the same switch, off at boot.
 //!
 //! Victims go to the fastest of the slower tiers with room above the high watermark
 //! (`find_best_demotion_node`). The history of slow pages is kept too, and moves with the page
 //! (`copy_page_info`).
 //!
-//! What this costs is a poisoned and faulting page table entry for every page of every tier in each scan,
-//! which the world charges to the application, and [`AutoTieringOpm::BYTES_PER_PAGE`]: a byte of history and
-//! eight of list links, 13 with the page table's four.
+//! What this costs is a poisoned and faulting page table entry for every page of every tier in each
+//! scan, which the world charges to the application, and [`AutoTieringOpm::BYTES_PER_PAGE`]: a byte
+//! of history and eight of list links, 13 with the page table's four.
 
 use crate::baseline::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
@@ -94,7 +96,8 @@ impl Lap {
         self.track(page, tier, pages);
     }
 
-    /// The least accessed page of a tier with a level below `below` that no move of this plan names.
+    /// The least accessed page of a tier with a level below `below` that no move of this plan
+    /// names.
     fn victim(&mut self, tier: TierId, below: u32, pages: &mut PageTable) -> Option<PageId> {
         for list in (0..below).map(|level| Self::list(tier, level)) {
             let mut at = self.lists.tail(list);
@@ -165,8 +168,8 @@ impl AutoTieringOpm {
         }
     }
 
-    /// Plans demotions of pages below a level until `tier` can take `frames` above its high watermark;
-    /// none at all if there are too few.
+    /// Plans demotions of pages below a level until `tier` can take `frames` above its high
+    /// watermark; none at all if there are too few.
     fn make_room(
         &mut self,
         tier: TierId,

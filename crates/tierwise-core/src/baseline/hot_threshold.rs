@@ -2,10 +2,11 @@
 //! the sooner a poisoned page is touched, the hotter it is.
 //!
 //! A page whose hint fault came within the threshold of its poisoning is a promotion candidate.
-//! Candidates beyond the rate limit of the current second are dropped (`numa_promotion_rate_limit`). Once
-//! an adjustment period the threshold moves so that candidates come at about the rate limit
-//! (`numa_promotion_adjust_threshold`): with `T` the configured threshold, by `2 T / 16` down if there
-//! were more than 110 % of the limit, up if fewer than 90 %, between `2 T / 16` and `2 T`.
+//! Candidates beyond the rate limit of the current second are dropped
+//! (`numa_promotion_rate_limit`). Once an adjustment period the threshold moves so that candidates
+//! come at about the rate limit (`numa_promotion_adjust_threshold`): with `T` the configured
+//! threshold, by `2 T / 16` down if there were more than 110 % of the limit, up if fewer than 90 %,
+//! between `2 T / 16` and `2 T`.
 
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
 //! kswapd with demotion enabled (`mm/vmscan.c`: `balance_pgdat`, `shrink_folio_list`,
-//! `demote_folio_list`): when a tier runs out of free pages, the old end of its inactive lists goes to a
-//! slower tier instead of to swap.
+//! `demote_folio_list`): when a tier runs out of free pages, the old end of its inactive lists goes
+//! to a slower tier instead of to swap.
 //!
-//! It is woken when free pages fall below a tier's wake mark, or when a promotion found no room, and
-//! works until they reach the stop mark. Pages go to the next slower tier that has room above its min
-//! watermark (`alloc_demote_folio` does not reclaim for them). A tier whose lists it has gone through in
-//! vain is left alone for a tenth of a second, as `balance_pgdat` waits `HZ / 10` between its attempts.
+//! It is woken when free pages fall below a tier's wake mark, or when a promotion found no room,
+//! and works until they reach the stop mark. Pages go to the next slower tier that has room above
+//! its min watermark (`alloc_demote_folio` does not reclaim for them). A tier whose lists it has
+//! gone through in vain is left alone for a tenth of a second, as `balance_pgdat` waits `HZ / 10`
+//! between its attempts.
 
 use std::time::Duration;
 
@@ -58,7 +59,8 @@ impl Kswapd {
         self.awake.iter().zip(self.rest_until).filter(|(awake, _)| **awake).map(|(_, at)| at).min()
     }
 
-    /// Plans demotions for every tier in need, the slowest first, so that the tiers above find room.
+    /// Plans demotions for every tier in need, the slowest first, so that the tiers above find
+    /// room.
     pub(super) fn run(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,5 @@
-//! Whole policies: kernel baselines that do not fit stages. One file a policy, one row in [`TABLE`].
+//! Whole policies: kernel baselines that do not fit stages. One file a policy, one row in
+//! [`TABLE`].
 
 mod autonuma;
 mod autotiering_cpm;

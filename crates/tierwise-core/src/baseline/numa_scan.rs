@@ -1,20 +1,21 @@
-//! The NUMA-balancing scanner: it makes pages inaccessible (`PROT_NONE`) piece by piece, so that the next
-//! access to each is a hint fault.
+//! The NUMA-balancing scanner: it makes pages inaccessible (`PROT_NONE`) piece by piece, so that
+//! the next access to each is a hint fault.
 //!
-//! After `kernel/sched/fair.c` (`task_numa_work`, `task_scan_min`). A scan visits the next `scan_size` of
-//! memory (`numa_balancing/scan_size_mb`, 256 MiB) that it can poison, but passes over no more than eight
-//! times as much; at the end of the address space it stops and the next scan starts from the beginning.
-//! The period is `scan_period_min` (1000 ms) divided by how many scans the resident memory takes, and
-//! never so short that more than 2560 MiB a second are scanned: up to that size all memory is scanned once
-//! in a `scan_period_min`.
+//! After `kernel/sched/fair.c` (`task_numa_work`, `task_scan_min`). A scan visits the next
+//! `scan_size` of memory (`numa_balancing/scan_size_mb`, 256 MiB) that it can poison, but passes
+//! over no more than eight times as much; at the end of the address space it stops and the next
+//! scan starts from the beginning. The period is `scan_period_min` (1000 ms) divided by how many
+//! scans the resident memory takes, and never so short that more than 2560 MiB a second are
+//! scanned: up to that size all memory is scanned once in a `scan_period_min`.
 //!
-//! The kernel scans each process by itself, when the process runs. Here one cursor goes over all pages,
-//! with the combined size of one scan for each running tenant. The kernel also stretches the period of a
-//! process whose fast-tier pages keep faulting, up to 60 s; that is left out, and cannot occur under memory
-//! tiering, where faults on slow pages do not count for it (`task_numa_fault`).
+//! The kernel scans each process by itself, when the process runs. Here one cursor goes over all
+//! pages, with the combined size of one scan for each running tenant. The kernel also stretches the
+//! period of a process whose fast-tier pages keep faulting, up to 60 s; that is left out, and
+//! cannot occur under memory tiering, where faults on slow pages do not count for it
+//! (`task_numa_fault`).
 //!
-//! A page that is poisoned already stays as it was (`change_pte_range`), and counts for the distance
-//! passed over only.
+//! A page that is poisoned already stays as it was (`change_pte_range`), and counts for the
+//! distance passed over only.
 
 use std::time::Duration;
 
@@ -108,8 +109,8 @@ impl NumaScanner {
         self.faults = faults;
     }
 
-    /// Scans if it is time. `visit` hears of each page that may be poisoned and whether it was accessed
-    /// since it last was.
+    /// Scans if it is time. `visit` hears of each page that may be poisoned and whether it was
+    /// accessed since it last was.
     pub(super) fn run(
         &mut self,
         now: Timestamp,

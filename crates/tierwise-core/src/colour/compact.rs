@@ -1,4 +1,5 @@
-//! Compaction: a tenant's pages go together into as few colours as can hold them, so that the others go back.
+//! Compaction: a tenant's pages go together into as few colours as can hold them, so that the
+//! others go back.
 
 use super::Colours;
 use crate::units::TenantId;
@@ -13,9 +14,9 @@ pub struct Relocation {
 }
 
 impl Colours {
-    /// The relocations that free the most colours of a tenant with the fewest pages moved: pages of its emptiest colours go to
-    /// the free frames of its fullest. Reserved colours are let be. Nothing is changed; see
-    /// [`Colours::relocate`].
+    /// The relocations that free the most colours of a tenant with the fewest pages moved: pages of
+    /// its emptiest colours go to the free frames of its fullest. Reserved colours are let be.
+    /// Nothing is changed; see [`Colours::relocate`].
     ///
     /// ```
     /// use tierwise_core::colour::Colours;
@@ -46,8 +47,8 @@ impl Colours {
         sources.zip(holes).map(|(from, to)| Relocation { from, to }).collect()
     }
 
-    /// Carries a relocation out, and says whether it did: it does not if the frame that it leaves holds no page, or the one
-    /// that it goes to is not a free one of the same tenant.
+    /// Carries a relocation out, and says whether it did: it does not if the frame that it leaves
+    /// holds no page, or the one that it goes to is not a free one of the same tenant.
     pub fn relocate(&mut self, step: Relocation) -> bool {
         let owner = self.owner(self.colour(step.from));
         let fits = self.is_used(step.from)

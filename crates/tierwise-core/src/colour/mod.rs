@@ -1,13 +1,14 @@
-//! Page colours: page frames that share a place in a direct-mapped fast memory go to one tenant, always together
-//! (Memstrata, section 4.1; the on-demand part: section 7).
+//! Page colours: page frames that share a place in a direct-mapped fast memory go to one tenant,
+//! always together (Memstrata, section 4.1; the on-demand part: section 7).
 //!
-//! In Flat Memory Mode the frames that are alike modulo the fast memory's size push each other's lines out. Such frames
-//! have one *colour*. As long as a colour belongs to one tenant, a tenant conflicts with nobody but itself.
+//! In Flat Memory Mode the frames that are alike modulo the fast memory's size push each other's
+//! lines out. Such frames have one *colour*. As long as a colour belongs to one tenant, a tenant
+//! conflicts with nobody but itself.
 //!
-//! A virtual machine's colours are [reserved](Colours::reserve) when it is launched. A process gets them on demand: a page
-//! takes a free frame of a colour that its tenant has, else a new colour; a colour without pages goes back. What is left
-//! of a process that freed much is many colours with few pages; [`Colours::compaction`] says which pages to move so that
-//! others can have them.
+//! A virtual machine's colours are [reserved](Colours::reserve) when it is launched. A process gets
+//! them on demand: a page takes a free frame of a colour that its tenant has, else a new colour; a
+//! colour without pages goes back. What is left of a process that freed much is many colours with
+//! few pages; [`Colours::compaction`] says which pages to move so that others can have them.
 //!
 //! ```
 //! use tierwise_core::colour::Colours;
@@ -64,8 +65,8 @@ struct Holding {
     free: Vec<u32>,
 }
 
-/// Every colour, whose it is, and which of its frames hold pages. Frames are numbered by physical address, from zero:
-/// frame `f` has colour `f` modulo the number of colours.
+/// Every colour, whose it is, and which of its frames hold pages. Frames are numbered by physical
+/// address, from zero: frame `f` has colour `f` modulo the number of colours.
 #[derive(Debug, Clone)]
 pub struct Colours {
     colours: u32,
@@ -136,8 +137,8 @@ impl Colours {
         self.unused(tenant) > 0 || !self.pool.is_empty()
     }
 
-    /// Gives a tenant colours until it holds so many, and lets it keep them even without pages: a virtual machine's at its
-    /// launch. Zero ends the reservation.
+    /// Gives a tenant colours until it holds so many, and lets it keep them even without pages: a
+    /// virtual machine's at its launch. Zero ends the reservation.
     ///
     /// # Errors
     /// There are not so many; nothing is changed then.
@@ -154,8 +155,9 @@ impl Colours {
         Ok(())
     }
 
-    /// A frame for a tenant's page: one of the free frames of its colours, else one of a new colour. `draw` chooses among the
-    /// tenant's free frames; numbers drawn by lot scatter its pages, zeros keep them in order.
+    /// A frame for a tenant's page: one of the free frames of its colours, else one of a new
+    /// colour. `draw` chooses among the tenant's free frames; numbers drawn by lot scatter its
+    /// pages, zeros keep them in order.
     ///
     /// # Errors
     /// The tenant's colours are full and none is left.
@@ -173,8 +175,8 @@ impl Colours {
         Ok(frame)
     }
 
-    /// Frees a frame. A colour that has no page any more goes back, unless it is reserved. Freeing a frame that holds no
-    /// page does nothing.
+    /// Frees a frame. A colour that has no page any more goes back, unless it is reserved. Freeing
+    /// a frame that holds no page does nothing.
     pub fn free(&mut self, frame: u32) {
         if !self.is_used(frame) {
             return;
@@ -187,8 +189,8 @@ impl Colours {
         self.restore(colour);
     }
 
-    /// Gives back a colour without pages even if it is reserved: its tenant's pages went elsewhere, and the tenant's reservation
-    /// is smaller by one from now on. A colour with pages stays.
+    /// Gives back a colour without pages even if it is reserved: its tenant's pages went elsewhere,
+    /// and the tenant's reservation is smaller by one from now on. A colour with pages stays.
     pub fn release(&mut self, colour: u32) {
         let Some(owner) = self.owner(colour) else { return };
         let holding = &mut self.holdings[owner.index()];

@@ -1,5 +1,5 @@
-//! Reading configuration: text becomes types once, and every refusal names the file, the line, the key,
-//! what was found and what is allowed.
+//! Reading configuration: text becomes types once, and every refusal names the file, the line, the
+//! key, what was found and what is allowed.
 //!
 //! ```
 //! use tierwise_core::config::Document;

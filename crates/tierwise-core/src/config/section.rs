@@ -16,8 +16,8 @@ use crate::units::Bytes;
 /// What a limit may be written as.
 const LIMIT: &str = "a size (\"16GiB\"), a share of the resident set (0.7), \"auto\", or \"none\"";
 
-/// A table being read. It remembers which keys were asked for, so that [`Section::finish`] can refuse
-/// the others.
+/// A table being read. It remembers which keys were asked for, so that [`Section::finish`] can
+/// refuse the others.
 #[derive(Debug)]
 pub struct Section<'a> {
     file: &'a str,
@@ -313,8 +313,8 @@ impl<'a> Section<'a> {
         Ok(self.bytes(key)?.unwrap_or(default))
     }
 
-    /// How much of a tier: a size, a share of the resident set (a number from 0 to 1), "auto", or "none",
-    /// which is `Some(None)`.
+    /// How much of a tier: a size, a share of the resident set (a number from 0 to 1), "auto", or
+    /// "none", which is `Some(None)`.
     ///
     /// # Errors
     /// Something else.
@@ -340,7 +340,8 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Limits by tier, fastest first: one for the fastest tier, or a list; "none" for a tier without.
+    /// Limits by tier, fastest first: one for the fastest tier, or a list; "none" for a tier
+    /// without.
     ///
     /// # Errors
     /// Something else.

@@ -24,8 +24,8 @@ const FRACTION: f64 = 10.0;
 const TIMES: [(&str, &str, f64); 4] =
     [("ns", "_ns", 1e-9), ("us", "_us", 1e-6), ("ms", "_ms", 1e-3), ("s", "_s", 1.0)];
 
-/// "; did you mean 0.33?", where one of the usual slips leads into the range: per cent for a fraction, a minus too
-/// many, a unit written out, another unit of time than the key's.
+/// "; did you mean 0.33?", where one of the usual slips leads into the range: per cent for a
+/// fraction, a minus too many, a unit written out, another unit of time than the key's.
 pub(super) fn hint(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<f64>) -> String {
     let meant = match found {
         DeValue::Integer(i) => of_number(key, i.as_str().parse().ok(), allowed),

@@ -1,5 +1,5 @@
-//! A scan interval that follows the workload: MULTI-CLOCK's section VII leaves it to future work, so
-//! the rule is ours.
+//! A scan interval that follows the workload: MULTI-CLOCK's section VII leaves it to future work,
+//! so the rule is ours.
 //!
 //! Scanning often pays when pages are being promoted and go on being accessed afterwards: then the
 //! workload has moved to other pages, and each interval less is time that they spend in the faster
@@ -13,8 +13,8 @@
 //! | none were promoted, but pages of a slower tier climb | the base interval, if it was longer |
 //! | none were promoted and none climb | double |
 //!
-//! always within the least and the most. Doubling and halving reach any interval in a few scans, and a
-//! steady state either way costs at most the shortest or the longest.
+//! always within the least and the most. Doubling and halving reach any interval in a few scans,
+//! and a steady state either way costs at most the shortest or the longest.
 //!
 //! ```
 //! use std::time::Duration;
@@ -103,8 +103,8 @@ impl AdaptiveInterval {
         }
     }
 
-    /// Notes which of the promoted pages are accessed: by their reference bits, or by the mark that a
-    /// supervised access leaves on a page which came unmarked.
+    /// Notes which of the promoted pages are accessed: by their reference bits, or by the mark that
+    /// a supervised access leaves on a page which came unmarked.
     pub fn on_observation(&mut self, obs: &Observation, pages: &PageTable) {
         self.waiting
             .retain(|&page| !obs.referenced.contains(page) && !pages.flag(page, Flag::Referenced));

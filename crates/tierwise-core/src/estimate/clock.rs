@@ -1,14 +1,14 @@
-//! CLOCK with a second chance (Corbató, 1968, "A paging experiment with the Multics system"), on which
-//! the kernel's reclaim and MULTI-CLOCK are built (MULTI-CLOCK, section II-D): one reference bit a page
-//! and a hand that goes round.
+//! CLOCK with a second chance (Corbató, 1968, "A paging experiment with the Multics system"), on
+//! which the kernel's reclaim and MULTI-CLOCK are built (MULTI-CLOCK, section II-D): one reference
+//! bit a page and a hand that goes round.
 //!
 //! The hand goes over the page table in the order of its entries, all tiers in one sweep, so that
-//! memory is read in sequence and there are no lists. What it found accessed in its last sweep is the
-//! most recently used; the rest is not ordered. Victims come from a second hand for each tier, which
-//! passes over accessed pages once and takes their chance away.
+//! memory is read in sequence and there are no lists. What it found accessed in its last sweep is
+//! the most recently used; the rest is not ordered. Victims come from a second hand for each tier,
+//! which passes over accessed pages once and takes their chance away.
 //!
-//! Parameters: `interval_ms` (1000), and `scan_pages` (1024 for each tier of the machine: what MULTI-CLOCK's
-//! section V-C gives each list of the policies that it compares).
+//! Parameters: `interval_ms` (1000), and `scan_pages` (1024 for each tier of the machine: what
+//! MULTI-CLOCK's section V-C gives each list of the policies that it compares).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -59,7 +59,8 @@ impl Clock {
         })
     }
 
-    /// The last sweep's entries, those last passed first: before the hand, then before the table's end.
+    /// The last sweep's entries, those last passed first: before the hand, then before the table's
+    /// end.
     fn swept(&self, len: usize) -> [Range<usize>; 2] {
         let before = self.hand.min(self.swept);
         [self.hand - before..self.hand, len - (self.swept - before)..len]
@@ -126,8 +127,9 @@ impl Estimator for Clock {
         }
     }
 
-    /// Second chance: accessed pages lose their mark and are passed over, the others are named. Between
-    /// two observations the hand goes round once: a second round would find nothing accessed.
+    /// Second chance: accessed pages lose their mark and are passed over, the others are named.
+    /// Between two observations the hand goes round once: a second round would find nothing
+    /// accessed.
     fn demotable(
         &mut self,
         scope: Scope,

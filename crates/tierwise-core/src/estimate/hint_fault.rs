@@ -1,13 +1,15 @@
-//! Hint faults over LRU lists, tenant by tenant: how Equilibria finds what to promote (section IV-E), which is
-//! how TPP and NUMA balancing do, but for the rate.
+//! Hint faults over LRU lists, tenant by tenant: how Equilibria finds what to promote (section
+//! IV-E), which is how TPP and NUMA balancing do, but for the rate.
 //!
-//! - Every `scan_period_ms` (1000), the next `scan_size` (2560 MiB, the most that NUMA balancing scans of a process in a second, `MAX_SCAN_WINDOW`) of each
-//!   tenant's memory outside the fastest tier is made inaccessible, so that its next access is a hint fault.
-//!   A tenant whose promotion is slowed down has as much less scanned: `p_scan` of equation 2, with what
-//!   a scan at the full rate would see as `p_base`: the scan size, or all of the tenant's slow memory. At the end of a tenant's pages its scan goes on from their beginning.
-//! - A page that faults on an inactive list is activated; one that faults while it is active is a candidate
-//!   for promotion (TPP, section 5.3), which the faulting thread carries out. A candidate that is not promoted
-//!   at once has to fault again.
+//! - Every `scan_period_ms` (1000), the next `scan_size` (2560 MiB, the most that NUMA balancing
+//!   scans of a process in a second, `MAX_SCAN_WINDOW`) of each tenant's memory outside the fastest
+//!   tier is made inaccessible, so that its next access is a hint fault. A tenant whose promotion
+//!   is slowed down has as much less scanned: `p_scan` of equation 2, with what a scan at the full
+//!   rate would see as `p_base`: the scan size, or all of the tenant's slow memory. At the end of a
+//!   tenant's pages its scan goes on from their beginning.
+//! - A page that faults on an inactive list is activated; one that faults while it is active is a
+//!   candidate for promotion (TPP, section 5.3), which the faulting thread carries out. A candidate
+//!   that is not promoted at once has to fault again.
 //! - Demotion takes the old end of the inactive lists, as the kernel's reclaim.
 
 use std::time::Duration;
@@ -149,7 +151,8 @@ impl Estimator for HintFault {
         let end = ctx.pages.len() as u32;
         let start = self.cursors.iter().copied().min().unwrap_or(0).min(end);
         self.sweep(start, end, true, ctx.pages, out);
-        // Whoever has budget left came to the end of its pages: from their beginning, up to where it began.
+        // Whoever has budget left came to the end of its pages: from their beginning, up to where
+        // it began.
         let started = self.cursors.clone();
         for (left, _) in self.left.iter_mut().zip(&started).filter(|(_, started)| **started == 0) {
             *left = 0;

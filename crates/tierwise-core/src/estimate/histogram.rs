@@ -1,37 +1,38 @@
-//! MEMTIS's page access histogram (Lee et al., SOSP 2023, section 4): sampled accesses counted page by
-//! page, pages binned by the logarithm of their count, and thresholds that follow from the histogram and
-//! the size of the fast tier. The details below the paper's level are those of the artifact
-//! (`mm/htmm_core.c`).
+//! MEMTIS's page access histogram (Lee et al., SOSP 2023, section 4): sampled accesses counted page
+//! by page, pages binned by the logarithm of their count, and thresholds that follow from the
+//! histogram and the size of the fast tier. The details below the paper's level are those of the
+//! artifact (`mm/htmm_core.c`).
 //!
-//! - *Count.* A sample adds `512 / frames` to its page's count, so that a huge page is as hot as a base
-//!   page of it would be with the same accesses. A page with count `c` is in bin `floor(log2(c + 1))`, at
-//!   most 15; each bin holds the base pages of its pages. A new page begins with a count of
-//!   `2^(T_hot + 1)`, so that it is not demoted before it could be seen; it enters the histogram with its
-//!   first sample or the next cooling.
-//! - *Adapt.* Every `adaptation_period` samples (100 000): let `B` be the lowest bin such that the pages in
-//!   it and above fit into the fast tier without its 3 % of headroom. `T_hot` rises to `B` at once, and sinks
-//!   by one at the first adaptation after a cooling if `B` is lower; it is never below `threshold_min`
-//!   (1). If the pages in `B` and above fill less than three quarters, pages one bin below are *warm*:
-//!   `T_warm = T_hot - 1`, else `T_warm = T_hot`.
-//! - *Cool.* Every `cooling_period` samples (2 000 000) all counts are halved, so that all pages sink by a
-//!   bin.
-//! - *Classify.* At `T_hot` and above pages are hot and deserve the fast tier; from `T_warm` up they may
-//!   stay in it, below they are cold and may be demoted. If hot pages wait below and the cold ones do not
-//!   make room enough, warm pages count as cold until the next adaptation.
+//! - *Count.* A sample adds `512 / frames` to its page's count, so that a huge page is as hot as a
+//!   base page of it would be with the same accesses. A page with count `c` is in bin
+//!   `floor(log2(c + 1))`, at most 15; each bin holds the base pages of its pages. A new page
+//!   begins with a count of `2^(T_hot + 1)`, so that it is not demoted before it could be seen; it
+//!   enters the histogram with its first sample or the next cooling.
+//! - *Adapt.* Every `adaptation_period` samples (100 000): let `B` be the lowest bin such that the
+//!   pages in it and above fit into the fast tier without its 3 % of headroom. `T_hot` rises to `B`
+//!   at once, and sinks by one at the first adaptation after a cooling if `B` is lower; it is never
+//!   below `threshold_min` (1). If the pages in `B` and above fill less than three quarters, pages
+//!   one bin below are *warm*: `T_warm = T_hot - 1`, else `T_warm = T_hot`.
+//! - *Cool.* Every `cooling_period` samples (2 000 000) all counts are halved, so that all pages
+//!   sink by a bin.
+//! - *Classify.* At `T_hot` and above pages are hot and deserve the fast tier; from `T_warm` up
+//!   they may stay in it, below they are cold and may be demoted. If hot pages wait below and the
+//!   cold ones do not make room enough, warm pages count as cold until the next adaptation.
 //!
 //! ```
 //! use tierwise_core::estimate::Histogram;
 //! assert_eq!([0, 1, 2, 3, 7, 512, 1 << 20].map(Histogram::bin), [0, 1, 1, 2, 3, 9, 15]);
 //! ```
 //!
-//! What is different: the artifact cools each page when it next meets it and refills an emptied histogram
-//! as it goes; here a cooling is one pass over all counts, after which the histogram is exact. One histogram
-//! serves the machine, where MEMTIS has one for each memcg. Counts of page-cache pages are kept like the
-//! others'.
+//! What is different: the artifact cools each page when it next meets it and refills an emptied
+//! histogram as it goes; here a cooling is one pass over all counts, after which the histogram is
+//! exact. One histogram serves the machine, where MEMTIS has one for each memcg. Counts of
+//! page-cache pages are kept like the others'.
 //!
-//! What is left out: splitting huge pages whose accesses are skewed, and coalescing base pages (section
-//! 4). A page of this engine is the unit of placement, and its size is the world's and fixed;
-//! there is no move that splits one. Also left out is the extra cooling when a memcg grows by a lot.
+//! What is left out: splitting huge pages whose accesses are skewed, and coalescing base pages
+//! (section 4). A page of this engine is the unit of placement, and its size is the world's and
+//! fixed; there is no move that splits one. Also left out is the extra cooling when a memcg grows
+//! by a lot.
 //!
 //! A page costs [`Histogram::BYTES_PER_PAGE`] bytes beside the page table's four.
 
@@ -149,7 +150,8 @@ impl Histogram {
         self.warm = if room_for_warm { self.hot - 1 } else { self.hot };
     }
 
-    /// What strangers hold of the fast tier is nobody's to have. The headroom is the tier's: it is kept free however little they leave.
+    /// What strangers hold of the fast tier is nobody's to have. The headroom is the tier's: it is
+    /// kept free however little they leave.
     fn take_in_capacity(&mut self, obs: &Observation) {
         if let Some(reading) = obs.tiers.get(TierId::FASTEST.index()) {
             self.capacity = less_headroom(self.fast).saturating_sub(reading.unmanaged.0);
@@ -260,8 +262,8 @@ mod tests {
     use crate::config::Document;
     use crate::observe::{Sample, TierReading};
 
-    /// A fast tier of 100 pages, 97 of them without the headroom; adapts every 10 samples, cools every
-    /// 1000.
+    /// A fast tier of 100 pages, 97 of them without the headroom; adapts every 10 samples, cools
+    /// every 1000.
     struct Sampled {
         machine: Machine,
         histogram: Histogram,
@@ -305,10 +307,10 @@ mod tests {
         }
     }
 
-    /// Worked by hand. New pages count 2^(1 + 1) = 4. 60 pages with 1 sample count 516, bin 9; 40 with 3
-    /// count 1540, bin 10; 20 with 7 count 3588, bin 11. From the top, 20 and 40 fit into 97; with the
-    /// 60 of bin 9 they would be 120. So the hot pages are those of bin 10 and above, and as 60 is less
-    /// than three quarters of 97, bin 9 is warm.
+    /// Worked by hand. New pages count 2^(1 + 1) = 4. 60 pages with 1 sample count 516, bin 9; 40
+    /// with 3 count 1540, bin 10; 20 with 7 count 3588, bin 11. From the top, 20 and 40 fit into
+    /// 97; with the 60 of bin 9 they would be 120. So the hot pages are those of bin 10 and above,
+    /// and as 60 is less than three quarters of 97, bin 9 is warm.
     #[test]
     fn thresholds_match_the_worked_example() {
         let mut sampled = Sampled::new();

@@ -1,5 +1,5 @@
-//! What the estimators over LRU lists share: the lists, the periodic scan of every tier and the search
-//! for candidates for demotion.
+//! What the estimators over LRU lists share: the lists, the periodic scan of every tier and the
+//! search for candidates for demotion.
 
 use std::time::Duration;
 
@@ -32,8 +32,9 @@ pub struct LruScan {
 impl LruScan {
     /// MULTI-CLOCK's scan interval, and its Nimble's (section V-C).
     pub const INTERVAL: Duration = Duration::from_secs(1);
-    /// MULTI-CLOCK's number of pages in a scan, and its Nimble's (section V-C). The paper does not say of
-    /// what: here, as the kernel counts (`nr_to_scan` of `shrink_list`), of each list of each `lruvec`.
+    /// MULTI-CLOCK's number of pages in a scan, and its Nimble's (section V-C). The paper does not
+    /// say of what: here, as the kernel counts (`nr_to_scan` of `shrink_list`), of each list of
+    /// each `lruvec`.
     pub const SCAN_PAGES: u64 = 1024;
 
     /// Empty lists.
@@ -77,7 +78,8 @@ impl LruScan {
         }
     }
 
-    /// Scans the lists of every tier, fastest first; returns how many pages of the slower tiers climbed.
+    /// Scans the lists of every tier, fastest first; returns how many pages of the slower tiers
+    /// climbed.
     pub fn scan(&mut self, pages: &mut PageTable) -> u64 {
         let mut climbed = 0;
         for (tier, &ratio) in self.ratios.iter().enumerate() {

@@ -1,15 +1,15 @@
-//! MULTI-CLOCK (Maruf et al., HPCA 2022): an inactive, an active and a promote list for each tier and
-//! kind of page, the fastest tier having no promote list (section III). A page must be accessed in
-//! several intervals to climb through them (Figure 4, in [`crate::pfra`]), so that the promote list
-//! holds what is accessed both recently and often.
+//! MULTI-CLOCK (Maruf et al., HPCA 2022): an inactive, an active and a promote list for each tier
+//! and kind of page, the fastest tier having no promote list (section III). A page must be accessed
+//! in several intervals to climb through them (Figure 4, in [`crate::pfra`]), so that the promote
+//! list holds what is accessed both recently and often.
 //!
-//! `kpromoted` is [`Estimator::update`] and the selector "promote-list" together: each run scans the
-//! lists and promotes all that then is in the promote lists (section III-B).
+//! `kpromoted` is [`Estimator::update`] and the selector "promote-list" together: each run scans
+//! the lists and promotes all that then is in the promote lists (section III-B).
 //!
 //! Parameters: `interval_ms` (1000) and `scan_pages` (1024 on each list), both section V-C. Two
 //! extensions that section VII proposes are off unless asked for:
-//! - `dirty_weight` (0): how many accesses more an interval counts for in which the page was written. It
-//!   needs dirty bits.
+//! - `dirty_weight` (0): how many accesses more an interval counts for in which the page was
+//!   written. It needs dirty bits.
 //! - `adaptive_interval` (false), within `min_interval_ms` (100) and `max_interval_ms` (10000): see
 //!   [`AdaptiveInterval`].
 
@@ -150,8 +150,8 @@ impl Estimator for MultiClock {
         self.lists.active(tenant)
     }
 
-    /// How many accesses the page has climbed: 0 (inactive unreferenced) to 4 (promote), and the dirty
-    /// weight if it was written in the interval of the last look.
+    /// How many accesses the page has climbed: 0 (inactive unreferenced) to 4 (promote), and the
+    /// dirty weight if it was written in the interval of the last look.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
         let climbed = match LruLists::which(page, pages) {
             LruList::Promote => 4,

@@ -1,7 +1,7 @@
-//! Nimble's page selection as MULTI-CLOCK's authors implemented it to compare with (HPCA 2022, sections
-//! II-D and III-A, and Figure 3): the kernel's inactive and active lists and nothing else. Whatever
-//! was activated most recently deserves promotion, whether it was accessed once since or often: it
-//! knows recency and not frequency.
+//! Nimble's page selection as MULTI-CLOCK's authors implemented it to compare with (HPCA 2022,
+//! sections II-D and III-A, and Figure 3): the kernel's inactive and active lists and nothing else.
+//! Whatever was activated most recently deserves promotion, whether it was accessed once since or
+//! often: it knows recency and not frequency.
 //!
 //! Parameters: `interval_ms` (1000) and `scan_pages` (1024 on each list), both section V-C.
 

@@ -1,8 +1,9 @@
-//! Pages counted and binned: MEMTIS's page access histogram as data (Lee et al., SOSP 2023, section 4;
-//! `mm/htmm_core.c` of its artifact). [`super::Histogram`] gives it its meaning.
+//! Pages counted and binned: MEMTIS's page access histogram as data (Lee et al., SOSP 2023, section
+//! 4; `mm/htmm_core.c` of its artifact). [`super::Histogram`] gives it its meaning.
 //!
-//! A page with count `c` is in bin `floor(log2(c + 1))`, at most 15 (`get_idx`); a bin holds the base pages of
-//! its pages, tier by tier. A new page has a count but is in no bin until it is first counted or cooled.
+//! A page with count `c` is in bin `floor(log2(c + 1))`, at most 15 (`get_idx`); a bin holds the
+//! base pages of its pages, tier by tier. A new page has a count but is in no bin until it is first
+//! counted or cooled.
 
 use crate::lru::Isolation;
 use crate::migrate::MoveOutcome;

@@ -1,8 +1,8 @@
-//! DAMON's counts as they are: a page is as hot as its region was accessed in the last aggregation interval (Memstrata,
-//! section 4.3, "Assigning dedicated memory").
+//! DAMON's counts as they are: a page is as hot as its region was accessed in the last aggregation
+//! interval (Memstrata, section 4.3, "Assigning dedicated memory").
 //!
-//! Parameters: `sampling_ms` (5, the kernel's default) and `aggregation_ms` (10,000: the interval of the allocator that
-//! asks). It names no candidates: a selector asks it how hot a page is.
+//! Parameters: `sampling_ms` (5, the kernel's default) and `aggregation_ms` (10,000: the interval
+//! of the allocator that asks). It names no candidates: a selector asks it how hot a page is.
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! How often the hardware samples: as often as the sampler's CPU quota allows.
 //!
-//! MEMTIS (Lee et al., SOSP 2023, section 4) starts with one sample in 200 last-level load misses and
-//! holds the CPU time of its sampling thread below 3 % by walking the period up and down between 200 and
-//! 20 000. The artifact looks every 15 s and leaves the period alone within half a percent of the quota
-//! (`mm/htmm_sampler.c`, `ksampled_soft_cpu_quota`). Its second event, one retired store in 100 000, has
-//! no counterpart here: a world samples misses, and reports with each whether it was a store.
+//! MEMTIS (Lee et al., SOSP 2023, section 4) starts with one sample in 200 last-level load misses
+//! and holds the CPU time of its sampling thread below 3 % by walking the period up and down
+//! between 200 and 20 000. The artifact looks every 15 s and leaves the period alone within half a
+//! percent of the quota (`mm/htmm_sampler.c`, `ksampled_soft_cpu_quota`). Its second event, one
+//! retired store in 100 000, has no counterpart here: a world samples misses, and reports with each
+//! whether it was a store.
 
 use std::time::Duration;
 
@@ -31,12 +32,12 @@ pub struct SamplePeriod {
 }
 
 impl SamplePeriod {
-    /// Reads `sample_period` (200), `sample_period_max` (20000), `sampler_cpu_percent` (3, zero for a
-    /// fixed period), `sample_cost_ns` (1000) and `sampler_check_ms` (15000).
+    /// Reads `sample_period` (200), `sample_period_max` (20000), `sampler_cpu_percent` (3, zero for
+    /// a fixed period), `sample_cost_ns` (1000) and `sampler_check_ms` (15000).
     ///
-    /// The cost of one sample is the walk from an address to a page and the update of its counter: about
-    /// ten dependent cache misses, hence a microsecond. A kernel measures its thread; an engine that
-    /// reads no clock must be told.
+    /// The cost of one sample is the walk from an address to a page and the update of its counter:
+    /// about ten dependent cache misses, hence a microsecond. A kernel measures its thread; an
+    /// engine that reads no clock must be told.
     ///
     /// # Errors
     /// A parameter outside what is allowed.

@@ -1,18 +1,19 @@
-//! How badly a tenant suffers from slow memory, where only the processor's counters can say (Memstrata, section 4.2).
+//! How badly a tenant suffers from slow memory, where only the processor's counters can say
+//! (Memstrata, section 4.2).
 //!
-//! Which of a tenant's misses slow memory served cannot be counted by tenant, but how long its loads took can: with a fast
-//! memory that answers in `h` and a slow one that takes `m`, a share `x` of misses gives loads of `h + x * (m - h)`, a
-//! line, which is fitted once and read backwards:
+//! Which of a tenant's misses slow memory served cannot be counted by tenant, but how long its
+//! loads took can: with a fast memory that answers in `h` and a slow one that takes `m`, a share
+//! `x` of misses gives loads of `h + x * (m - h)`, a line, which is fitted once and read backwards:
 //!
 //! ```text
 //! miss ratio     = (L3 miss latency - intercept) / slope, held between 0 and 1
 //! estimated MPKI = 1000 * miss ratio * memory requests / instructions
 //! ```
 //!
-//! Both, with the latencies and the L2 cache's misses, are smoothed (EWMA, constant 0.2) and handed to a [`Classifier`],
-//! which says whether the tenant is an *outlier*: slowed down by more than a threshold. A random forest stands behind that
-//! trait in the crate `tierwise-learn`; [`RatioOnly`] is the fallback where there is none, or none that knows
-//! this machine's counters.
+//! Both, with the latencies and the L2 cache's misses, are smoothed (EWMA, constant 0.2) and handed
+//! to a [`Classifier`], which says whether the tenant is an *outlier*: slowed down by more than a
+//! threshold. A random forest stands behind that trait in the crate `tierwise-learn`; [`RatioOnly`]
+//! is the fallback where there is none, or none that knows this machine's counters.
 //!
 //! ```
 //! use tierwise_core::estimate::slowdown::{LatencyFit, RatioOnly, Slowdown};
@@ -54,7 +55,8 @@ impl LatencyFit {
     }
 }
 
-/// What a classifier sees of a tenant: estimated MPKI, L3, L2 and data-TLB miss latency in nanoseconds, L2 MPKI.
+/// What a classifier sees of a tenant: estimated MPKI, L3, L2 and data-TLB miss latency in
+/// nanoseconds, L2 MPKI.
 pub type Features = [f32; 5];
 
 /// The names of the [`Features`], as a model's file has them.
@@ -72,16 +74,17 @@ pub trait Classifier: Send + Sync {
     fn is_outlier(&self, features: &Features) -> bool;
 }
 
-/// The fallback: an outlier is who misses in fast memory with more than a share of its requests and often enough for it to
-/// be felt. It knows nothing of how much latency a program hides.
+/// The fallback: an outlier is who misses in fast memory with more than a share of its requests and
+/// often enough for it to be felt. It knows nothing of how much latency a program hides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatioOnly {
     fit: LatencyFit,
 }
 
 impl RatioOnly {
-    /// Estimated MPKI from which on a tenant is an outlier. A thousand instructions take some 435 ns at 2.3 GHz and as much
-    /// again in memory, of which 5 % are 45 ns: a quarter of one slow access.
+    /// Estimated MPKI from which on a tenant is an outlier. A thousand instructions take some 435
+    /// ns at 2.3 GHz and as much again in memory, of which 5 % are 45 ns: a quarter of one slow
+    /// access.
     pub const MPKI: f32 = 0.25;
 
     /// With a line that is known otherwise: the two memories' latencies.
@@ -111,7 +114,8 @@ pub struct AccessReport {
     pub miss_ratio: f64,
     /// Those in a thousand instructions.
     pub mpki: f64,
-    /// Those of one interval to each page that it has in the managed tier: the average miss count of listing 1.
+    /// Those of one interval to each page that it has in the managed tier: the average miss count
+    /// of listing 1.
     pub misses_per_page: f64,
     /// Whether it is slowed down by more than the threshold.
     pub is_outlier: bool,
@@ -144,8 +148,8 @@ impl Slowdown {
         self.classifier.as_ref()
     }
 
-    /// Takes in what was counted of a tenant in an interval, while it had so many pages in the managed tier. `None` if it did
-    /// nothing yet that could be judged.
+    /// Takes in what was counted of a tenant in an interval, while it had so many pages in the
+    /// managed tier. `None` if it did nothing yet that could be judged.
     pub fn update(
         &mut self,
         tenant: usize,

@@ -1,21 +1,24 @@
-//! MTAT's access histograms (Kim et al., Middleware 2025, sections 3.3.2 and 4): sampled accesses counted page
-//! by page, and for each tenant a histogram of its pages in fast memory, one of those in slow memory, and
-//! the two together.
+//! MTAT's access histograms (Kim et al., Middleware 2025, sections 3.3.2 and 4): sampled accesses
+//! counted page by page, and for each tenant a histogram of its pages in fast memory, one of those
+//! in slow memory, and the two together.
 //!
-//! - *Count.* A sample adds one to its page's count. Bins double, from `2^0` to `2^n`: a page with count `c`
-//!   is in bin `floor(log2(c))`; pages that no sample named are below them all.
-//! - *Age.* At the partition interval (one minute, section 4) all counts are halved, so that all pages sink by a
-//!   bin. An interval in which nobody looked halves nothing: it says nothing of any page.
-//! - *List.* Each bin links its pages (section 4), the most recently binned first: what a tenant would promote or
-//!   demote is found in as many steps as there are pages in the answer, however many pages and tenants there
-//!   are. Ageing is the one pass over all counts.
+//! - *Count.* A sample adds one to its page's count. Bins double, from `2^0` to `2^n`: a page with
+//!   count `c` is in bin `floor(log2(c))`; pages that no sample named are below them all.
+//! - *Age.* At the partition interval (one minute, section 4) all counts are halved, so that all
+//!   pages sink by a bin. An interval in which nobody looked halves nothing: it says nothing of any
+//!   page.
+//! - *List.* Each bin links its pages (section 4), the most recently binned first: what a tenant
+//!   would promote or demote is found in as many steps as there are pages in the answer, however
+//!   many pages and tenants there are. Ageing is the one pass over all counts.
 //!
-//! Where samples are ticks ([`Observation::samples_are_ticks`]), counts of pages that are used alike differ by chance, and a page would change places
-//! with another to and fro. A count's square root has the same standard deviation, a half, whatever the count is (Poisson). There
-//! pages are compared by it, and a page of the fastest tier makes way only for one whose root is [`BEYOND_CHANCE`] more.
+//! Where samples are ticks ([`Observation::samples_are_ticks`]), counts of pages that are used
+//! alike differ by chance, and a page would change places with another to and fro. A count's square
+//! root has the same standard deviation, a half, whatever the count is (Poisson). There pages are
+//! compared by it, and a page of the fastest tier makes way only for one whose root is
+//! [`BEYOND_CHANCE`] more.
 //!
-//! A page that any sample named deserves promotion, those in the highest bin first; demotion begins in the
-//! lowest bin. There is no threshold between the two: that is the tenant's share.
+//! A page that any sample named deserves promotion, those in the highest bin first; demotion begins
+//! in the lowest bin. There is no threshold between the two: that is the tenant's share.
 //!
 //! ```
 //! use tierwise_core::estimate::TenantHistogram;
@@ -27,11 +30,12 @@
 //! assert_eq!(TenantHistogram::bin(512, 9), TenantHistogram::bin(1, 0));
 //! ```
 //!
-//! What the paper does not say: how a huge page's count compares with a base page's. Here bins are of samples
-//! a base page, so that a huge page with as many samples as a base page is nine bins below it, at most.
+//! What the paper does not say: how a huge page's count compares with a base page's. Here bins are
+//! of samples a base page, so that a huge page with as many samples as a base page is nine bins
+//! below it, at most.
 //!
-//! A page costs [`TenantHistogram::BYTES_PER_PAGE`] bytes beside the page table's four: eight of links and two of
-//! count, which therefore ends at 65535, in the highest bin. Fourteen in all.
+//! A page costs [`TenantHistogram::BYTES_PER_PAGE`] bytes beside the page table's four: eight of
+//! links and two of count, which therefore ends at 65535, in the highest bin. Fourteen in all.
 
 use std::time::Duration;
 
@@ -51,12 +55,13 @@ use crate::units::{Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 /// log2 of the base pages of the huge page that bins are relative to (`HPAGE_PMD_ORDER`).
 const HUGE_ORDER: u8 = 9;
 
-/// Bins: one for pages without samples, one for each power of two that a count can reach, and as many below
-/// them for the base pages of a huge page.
+/// Bins: one for pages without samples, one for each power of two that a count can reach, and as
+/// many below them for the base pages of a huge page.
 const BINS: usize = 1 + u16::BITS as usize + HUGE_ORDER as usize;
 
-/// By how much the square roots of two counts of ticks have to differ: five standard deviations of a root. The hottest of some hundred slow pages
-/// and the coldest of as many fast ones that are used alike are each two and a half from what they have in common.
+/// By how much the square roots of two counts of ticks have to differ: five standard deviations of
+/// a root. The hottest of some hundred slow pages and the coldest of as many fast ones that are
+/// used alike are each two and a half from what they have in common.
 const BEYOND_CHANCE: f64 = 2.5;
 
 /// Steps of a root: fine enough to tell 18 from 17.
@@ -82,8 +87,8 @@ impl TenantHistogram {
     /// Bytes of metadata a page, beside the page table's.
     pub const BYTES_PER_PAGE: usize = size_of::<u16>() + PageLists::BYTES_PER_PAGE;
 
-    /// Reads `ageing_interval_ms` (60000), `interval_ms` (500: how often the sampler and the age are looked after)
-    /// and the sampler's parameters.
+    /// Reads `ageing_interval_ms` (60000), `interval_ms` (500: how often the sampler and the age
+    /// are looked after) and the sampler's parameters.
     ///
     /// # Errors
     /// A parameter outside what is allowed.
@@ -299,7 +304,8 @@ impl Estimator for TenantHistogram {
         self.collect(scope, 0..BINS, false, limit, pages, out);
     }
 
-    /// The page's bin; of ticks, the root of its count, and in the fastest tier what ticks cannot tell beside.
+    /// The page's bin; of ticks, the root of its count, and in the fastest tier what ticks cannot
+    /// tell beside.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
         if !self.ticks {
             return Hotness(self.bin_of(page, pages) as u32);
@@ -309,8 +315,8 @@ impl Estimator for TenantHistogram {
         Hotness(((f64::from(self.count(page)).sqrt() + beyond) * ROOT_STEPS) as u32)
     }
 
-    /// By the unified histogram: the middle of each bin, in accesses a base page since the counts began, which
-    /// ageing halves.
+    /// By the unified histogram: the middle of each bin, in accesses a base page since the counts
+    /// began, which ageing halves.
     fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
         for bin in (0..BINS).rev() {
             let tiers = (0..Topology::MAX_TIERS).map(|tier| TierId(tier as u8));
@@ -377,8 +383,8 @@ mod tests {
         }
     }
 
-    /// Two tenants, each with pages in both tiers. Worked by hand: of tenant 0's 10 fast pages 4 have one
-    /// sample and 2 have three; of its 10 slow ones 1 has five.
+    /// Two tenants, each with pages in both tiers. Worked by hand: of tenant 0's 10 fast pages 4
+    /// have one sample and 2 have three; of its 10 slow ones 1 has five.
     fn two_tenants() -> Sampled {
         let mut sampled = Sampled::new("ageing_interval_ms = 1000");
         sampled.machine.allocated_by(0, 0..10, 0).allocated_by(0, 10..20, 1);

@@ -1,4 +1,5 @@
-//! A tenant's accesses against the pages that are fast, from the estimator's classes of like hotness.
+//! A tenant's accesses against the pages that are fast, from the estimator's classes of like
+//! hotness.
 
 use crate::stage::Estimator;
 use crate::units::{Pages, TenantId};

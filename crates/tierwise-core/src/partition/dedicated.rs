@@ -1,8 +1,8 @@
-//! What lenders of dedicated memory have in common: who takes part, what is estimated of each, and what a newcomer gets
-//! (Memstrata, section 4.3).
+//! What lenders of dedicated memory have in common: who takes part, what is estimated of each, and
+//! what a newcomer gets (Memstrata, section 4.3).
 //!
-//! A machine in mixed mode has dedicated fast memory, its first tier, beside the tier that the processor manages. A share's
-//! floor in the first tier is what its tenant is to hold of it.
+//! A machine in mixed mode has dedicated fast memory, its first tier, beside the tier that the
+//! processor manages. A share's floor in the first tier is what its tenant is to hold of it.
 
 use std::time::Duration;
 
@@ -18,8 +18,9 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 /// The forest that ships (models/README.md).
 const MODEL: &str = "memstrata-slowdown-5";
 
-/// By how much a model's idle latency may differ from this machine's before it is another machine's model: latencies of
-/// one kind of memory differ by less between servers, those of two kinds by more.
+/// By how much a model's idle latency may differ from this machine's before it is another machine's
+/// model: latencies of one kind of memory differ by less between servers, those of two kinds by
+/// more.
 const SAME_MACHINE: f64 = 0.25;
 
 /// A tenant that takes part.
@@ -48,8 +49,9 @@ pub(super) struct Dedicated {
 }
 
 impl Dedicated {
-    /// Reads the parameters `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model` and `fallback` ("ratio-only", or
-    /// "refuse"): what to do where the model cannot be run or is another machine's.
+    /// Reads the parameters `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model` and
+    /// `fallback` ("ratio-only", or "refuse"): what to do where the model cannot be run or is
+    /// another machine's.
     pub(super) fn read(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let interval = section.millis_or("interval_ms", Duration::from_secs(10), 1..=3_600_000)?;
         let step_ratio = section.number_or("step_ratio", 0.1, 0.001..=1.0)?;
@@ -89,8 +91,8 @@ impl Dedicated {
         }
     }
 
-    /// Who takes part in this decision, with what is estimated of each, newcomers evened out. Those that have ended are not
-    /// among them.
+    /// Who takes part in this decision, with what is estimated of each, newcomers evened out. Those
+    /// that have ended are not among them.
     pub(super) fn start(&mut self, ctx: &PlanContext<'_>) {
         self.members.clear();
         self.known.resize(ctx.tenants.len().max(self.known.len()), false);
@@ -167,8 +169,8 @@ fn dedicated_share(topology: &Topology) -> f64 {
     dedicated / (topology.capacity().0 as f64).max(1.0)
 }
 
-/// Gives a newcomer the system's share of dedicated memory. The others give, or take, the same number of pages each; what
-/// one cannot, the rest do.
+/// Gives a newcomer the system's share of dedicated memory. The others give, or take, the same
+/// number of pages each; what one cannot, the rest do.
 pub(super) fn welcome(members: &mut [Member], new: usize, share: f64) {
     let wanted = (members[new].pages as f64 * share) as u64;
     let gives = wanted > members[new].dedicated;

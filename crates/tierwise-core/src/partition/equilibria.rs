@@ -1,12 +1,14 @@
-//! Equilibria (section IV): a floor and a cap for every tenant and tier, promotion slowed down above the floor
-//! and for tenants that thrash. What follows for demotion is the selectors' ([`crate::select`]).
+//! Equilibria (section IV): a floor and a cap for every tenant and tier, promotion slowed down
+//! above the floor and for tenants that thrash. What follows for demotion is the selectors'
+//! ([`crate::select`]).
 //!
-//! - *Floors and caps* are the operator's ([`crate::tenant::TenantSpec`]); a tenant without a floor in the
-//!   fastest tier has the recipe's (`floors`). Explicit floors come first, `auto` ones share what they leave;
-//!   floors that do not fit are cut in proportion.
-//! - *Promotion* (equation 2, section IV-E) of a tenant above its floor while the tier is full, or near its
-//!   cap, goes on at `max((floor / usage)^4, 1/16)` of its rate. The equation is printed with min; the text
-//!   says that a sixteenth is always allowed, 96 % at an overage of 1 % and 68 % at 10 %, which is max.
+//! - *Floors and caps* are the operator's ([`crate::tenant::TenantSpec`]); a tenant without a floor
+//!   in the fastest tier has the recipe's (`floors`). Explicit floors come first, `auto` ones share
+//!   what they leave; floors that do not fit are cut in proportion.
+//! - *Promotion* (equation 2, section IV-E) of a tenant above its floor while the tier is full, or
+//!   near its cap, goes on at `max((floor / usage)^4, 1/16)` of its rate. The equation is printed
+//!   with min; the text says that a sixteenth is always allowed, 96 % at an overage of 1 % and 68 %
+//!   at 10 %, which is max.
 //! - *Thrashing* (section IV-F, [`super::thrash`]) slows it down further.
 //!
 //! ```
@@ -18,9 +20,9 @@
 //! assert_eq!(promotion_rate(Pages(4000), Pages(1000)), 1.0 / 16.0);
 //! ```
 //!
-//! Parameters: `floors` ("auto", or "none", a size, or a share of the resident set as a number), `interval_ms`
-//! (1000), `thrash_control` (true), `thrash_resident_ms` (5000), `thrash_rate` (256 base pages a second) and
-//! `steady_change` (0.05 of the tenant's memory a second).
+//! Parameters: `floors` ("auto", or "none", a size, or a share of the resident set as a number),
+//! `interval_ms` (1000), `thrash_control` (true), `thrash_resident_ms` (5000), `thrash_rate` (256
+//! base pages a second) and `steady_change` (0.05 of the tenant's memory a second).
 
 use std::time::Duration;
 

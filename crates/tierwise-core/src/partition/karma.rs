@@ -1,14 +1,15 @@
-//! Karma's credits as a lender of dedicated memory (Vuppalapati et al., OSDI 2023, algorithm 1): who lent when it did not
-//! need may borrow when it does.
+//! Karma's credits as a lender of dedicated memory (Vuppalapati et al., OSDI 2023, algorithm 1):
+//! who lent when it did not need may borrow when it does.
 //!
-//! Every tenant owns an equal part of the dedicated memory, in proportion to its pages, its *fair share*. Of it the part
-//! `guaranteed` is its own whenever it asks; the rest, and what tenants do not want of their guaranteed part, is lent.
-//! Each interval a tenant earns `1 - guaranteed` of its fair share in credits, one credit is one page. A borrower pays one
-//! for each page, a lender earns one for each page of its guaranteed part that is taken. The richest borrower is
-//! served first, and the poorest lender lends first, so that over time all get the same.
+//! Every tenant owns an equal part of the dedicated memory, in proportion to its pages, its *fair
+//! share*. Of it the part `guaranteed` is its own whenever it asks; the rest, and what tenants do
+//! not want of their guaranteed part, is lent. Each interval a tenant earns `1 - guaranteed` of its
+//! fair share in credits, one credit is one page. A borrower pays one for each page, a lender earns
+//! one for each page of its guaranteed part that is taken. The richest borrower is served first,
+//! and the poorest lender lends first, so that over time all get the same.
 //!
-//! What a tenant wants: an outlier a step more than it has, everybody else a step less. Steps are as large as
-//! Memstrata's, so the two differ in one thing only: who is served first.
+//! What a tenant wants: an outlier a step more than it has, everybody else a step less. Steps are
+//! as large as Memstrata's, so the two differ in one thing only: who is served first.
 //!
 //! Parameters: those of `memstrata`, and `guaranteed` (0.5, as in the paper's evaluation).
 
@@ -26,8 +27,8 @@ use crate::share::{Rule, Shares};
 use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
-/// Pages that change hands at once: with so many the division is as fair as with single pages, to a part in a hundred of a
-/// step, and takes no longer for more memory.
+/// Pages that change hands at once: with so many the division is as fair as with single pages, to a
+/// part in a hundred of a step, and takes no longer for more memory.
 const PARTS_OF_A_STEP: u64 = 100;
 
 /// What one tenant asks for in a round.
@@ -43,7 +44,8 @@ pub struct Ask {
     pub limits: (u64, u64),
 }
 
-/// One round of algorithm 1 over `capacity` pages, `unit` at a time: what everybody gets. Credits are updated.
+/// One round of algorithm 1 over `capacity` pages, `unit` at a time: what everybody gets. Credits
+/// are updated.
 ///
 /// ```
 /// use tierwise_core::partition::{Ask, share_by_credits};
@@ -100,8 +102,8 @@ impl Lenders {
         Self { donated, poorest }
     }
 
-    /// The poorest lender earns what was borrowed of it; what nobody lent came from the shared part, for which nobody
-    /// earns.
+    /// The poorest lender earns what was borrowed of it; what nobody lent came from the shared
+    /// part, for which nobody earns.
     fn reward(&mut self, asks: &mut [Ask], pages: u64) {
         let mut left = pages;
         while left > 0 {
@@ -173,7 +175,8 @@ fn keep(members: &[Member], asks: &[Ask], got: &mut [u64], capacity: u64) {
         got[i] += part;
         left -= part;
     }
-    // Whoever paid for more than was free gives back, the least in need first, down to what it may lose.
+    // Whoever paid for more than was free gives back, the least in need first, down to what it may
+    // lose.
     let mut over = got.iter().sum::<u64>().saturating_sub(capacity);
     for (ask, got) in asks.iter().zip(got.iter_mut()) {
         let part = got.saturating_sub(ask.limits.0).min(over);
@@ -223,8 +226,8 @@ mod tests {
         Ask { guaranteed, demand, credits, limits: (0, u64::MAX) }
     }
 
-    /// Worked by hand: 2 lends its 60 guaranteed pages, which 1 borrows and pays for; the shared 40 cost as much and
-    /// nobody earns them.
+    /// Worked by hand: 2 lends its 60 guaranteed pages, which 1 borrows and pays for; the shared 40
+    /// cost as much and nobody earns them.
     #[test]
     fn lenders_earn_what_borrowers_pay() {
         let mut asks = [ask(60, 160, 200.0), ask(60, 0, 5.0)];

@@ -1,10 +1,11 @@
-//! Memstrata's dynamic page allocator (Zhong et al., OSDI 2024, section 4.3, listing 1): dedicated pages go to the tenants
-//! that slow memory hurts.
+//! Memstrata's dynamic page allocator (Zhong et al., OSDI 2024, section 4.3, listing 1): dedicated
+//! pages go to the tenants that slow memory hurts.
 //!
-//! Every interval the tenants are ranked: outliers (slowed down by more than the classifier's threshold) above the others,
-//! and among alike ones those with more local misses to each managed page above those with fewer. Then the highest
-//! outlier borrows a tenth (`step_ratio`) of its pages from the lowest-ranked, which lends at most a tenth of its own,
-//! then from the next; then the next outlier borrows.
+//! Every interval the tenants are ranked: outliers (slowed down by more than the classifier's
+//! threshold) above the others, and among alike ones those with more local misses to each managed
+//! page above those with fewer. Then the highest outlier borrows a tenth (`step_ratio`) of its
+//! pages from the lowest-ranked, which lends at most a tenth of its own, then from the next; then
+//! the next outlier borrows.
 //!
 //! ```
 //! use tierwise_core::estimate::slowdown::AccessReport;
@@ -24,11 +25,11 @@
 //! assert_eq!(dedicated, [(2, 230), (1, 330), (0, 430)]); // in the order of their ranks
 //! ```
 //!
-//! Beyond the listing there are two limits that every machine sets: nobody lends a dedicated page that it does not have, and
-//! nobody borrows more than its managed pages.
+//! Beyond the listing there are two limits that every machine sets: nobody lends a dedicated page
+//! that it does not have, and nobody borrows more than its managed pages.
 //!
-//! Parameters: `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model` ("memstrata-slowdown-5") and `fallback`
-//! ("ratio-only", or "refuse").
+//! Parameters: `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model`
+//! ("memstrata-slowdown-5") and `fallback` ("ratio-only", or "refuse").
 
 use std::time::Duration;
 
@@ -42,7 +43,8 @@ use crate::share::Shares;
 use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
-/// Listing 1: ranks the members and lets outliers borrow. Leaves them in the order of their ranks, lowest first.
+/// Listing 1: ranks the members and lets outliers borrow. Leaves them in the order of their ranks,
+/// lowest first.
 pub fn lend(members: &mut [Member], step_ratio: f64) {
     members.sort_by(|a, b| {
         let outlier = a.seen.is_outlier.cmp(&b.seen.is_outlier);

@@ -1,22 +1,25 @@
 //! How much of a service's accesses must be served fast for its SLO to hold.
 //!
-//! A service whose servers are busy for a share `u` of the time answers promptly until `u` comes close to one, where a few
-//! nanoseconds a miss make its queue grow without limit. How busy they would be follows from their own counters: with
-//! `b` servers busy on average, `m` misses a second of which a share `r` is fast, tiers whose latencies differ by `d`, and
-//! `l` times the load,
+//! A service whose servers are busy for a share `u` of the time answers promptly until `u` comes
+//! close to one, where a few nanoseconds a miss make its queue grow without limit. How busy they
+//! would be follows from their own counters: with `b` servers busy on average, `m` misses a second
+//! of which a share `r` is fast, tiers whose latencies differ by `d`, and `l` times the load,
 //!
 //! ```text
 //! b(r', l) = l * (b - m * d * (r' - r))
 //! ```
 //!
-//! so the share that a load needs is where `b` comes to the utilisation that is safe. Two things are learned of each service:
+//! so the share that a load needs is where `b` comes to the utilisation that is safe. Two things
+//! are learned of each service:
 //!
-//! - *How late it is at which utilisation.* In a queue the 99th percentile is about `k * s / (c * (1 - u))`, with `c` servers
-//!   and `s` the time of a request (`k` is `ln 100` for Poisson arrivals and exponential times; Kingman's formula for
-//!   others). `k` is what was seen, and safe is a utilisation at which half of the SLO is met. A second's load also
-//!   differs from the mean by chance: three standard deviations of a Poisson count stay free.
-//! - *What may come next.* Memory takes seconds to move and load does not wait, so what is asked for is the need of the present
-//!   load and the largest rise within 20 s that was seen in the last five minutes. Before a minute was seen, a third more.
+//! - *How late it is at which utilisation.* In a queue the 99th percentile is about
+//!   `k * s / (c * (1 - u))`, with `c` servers and `s` the time of a request (`k` is `ln 100` for
+//!   Poisson arrivals and exponential times; Kingman's formula for others). `k` is what was seen,
+//!   and safe is a utilisation at which half of the SLO is met. A second's load also differs from
+//!   the mean by chance: three standard deviations of a Poisson count stay free.
+//! - *What may come next.* Memory takes seconds to move and load does not wait, so what is asked
+//!   for is the need of the present load and the largest rise within 20 s that was seen in the last
+//!   five minutes. Before a minute was seen, a third more.
 //!
 //! After a violation the guard has everything fast for ten seconds.
 //!
@@ -41,7 +44,8 @@ use std::time::Duration;
 
 use crate::units::Timestamp;
 
-/// The rise that is provided for before anything was learned: the largest step of MTAT's figure 7 above 60 %.
+/// The rise that is provided for before anything was learned: the largest step of MTAT's figure 7
+/// above 60 %.
 const UNKNOWN_RISE: f64 = 1.0 / 3.0;
 
 /// How long nothing is known.
@@ -62,7 +66,8 @@ const FORGETTING: f64 = 0.05;
 /// The safe utilisation of a service that does not count its requests.
 const UNCOUNTED: f64 = 0.9;
 
-/// The lowest: a service that misses its SLO with half its servers idle does not miss it for want of them.
+/// The lowest: a service that misses its SLO with half its servers idle does not miss it for want
+/// of them.
 const MIN: f64 = 0.5;
 
 /// How long the guard keeps what it took: a queue of seconds needs about as long to drain.
@@ -95,7 +100,8 @@ impl Service {
         3.0 / self.requests.max(1.0).sqrt()
     }
 
-    /// Seconds that a free server takes off the queue's wait: the time of a request over the servers.
+    /// Seconds that a free server takes off the queue's wait: the time of a request over the
+    /// servers.
     fn pace(&self) -> f64 {
         self.busy / self.requests.max(1.0) / self.servers.max(1e-9)
     }

@@ -1,11 +1,13 @@
-//! Whether a tenant's promotions pay: pages that were promoted and pages that were demoted are followed in a
-//! fixed-size table, and the samples that name them are counted. Where the ones are accessed far less often
-//! than the others, the pages should have stayed where they were: a program that reads its memory in a circle
-//! makes the page that it just left look hot, and it is the last that it will come back to. Such a tenant's
-//! promotion is halved each second, and doubled back when the pages that still move are the right ones or too few to tell.
+//! Whether a tenant's promotions pay: pages that were promoted and pages that were demoted are
+//! followed in a fixed-size table, and the samples that name them are counted. Where the ones are
+//! accessed far less often than the others, the pages should have stayed where they were: a program
+//! that reads its memory in a circle makes the page that it just left look hot, and it is the last
+//! that it will come back to. Such a tenant's promotion is halved each second, and doubled back
+//! when the pages that still move are the right ones or too few to tell.
 //!
-//! Where samples are ticks ([`Observation::samples_are_ticks`]) promotion has to bring more than chance does: pages that were exchanged because their
-//! ticks happened to differ are used alike afterwards.
+//! Where samples are ticks ([`Observation::samples_are_ticks`]) promotion has to bring more than
+//! chance does: pages that were exchanged because their ticks happened to differ are used alike
+//! afterwards.
 //!
 //! ```
 //! use tierwise_core::partition::{WORSE, pays};
@@ -26,9 +28,10 @@ use crate::units::{PageId, TenantId, Timestamp};
 /// Slots: 384 KiB. Pages that move later take the place of those that moved before.
 const SLOTS: usize = 1 << 14;
 
-/// Promotion does not pay where what was promoted is accessed less than this part as often as what was demoted. Reading in a
-/// circle shows 0.5 to 0.65 in its first rounds and less later; graph traversals, which exchanges serve well, 0.6 to 1 for seconds on
-/// end, because what they promote is accessed in bursts that are over when it is followed.
+/// Promotion does not pay where what was promoted is accessed less than this part as often as what
+/// was demoted. Reading in a circle shows 0.5 to 0.65 in its first rounds and less later; graph
+/// traversals, which exchanges serve well, 0.6 to 1 for seconds on end, because what they promote
+/// is accessed in bursts that are over when it is followed.
 pub const WORSE: f64 = 0.5;
 
 /// The same of ticks. Used alike is 1; a hot set that moves shows 3 and more on DAMON's counts.
@@ -37,23 +40,24 @@ const NO_BETTER: f64 = 1.5;
 /// With fewer samples nothing is judged: their standard deviation is a tenth of them.
 const MIN_SAMPLES: f64 = 100.0;
 
-/// What is left of the counts after each judgement, once a second: a program that loads its data and then serves requests
-/// from them is a different one within two seconds.
+/// What is left of the counts after each judgement, once a second: a program that loads its data
+/// and then serves requests from them is a different one within two seconds.
 const MEMORY: f64 = 0.5;
 
-/// How long a page is followed: an exchange that does not pay within this time is not worth its copies, and what was true
-/// before is not held against what moves now.
+/// How long a page is followed: an exchange that does not pay within this time is not worth its
+/// copies, and what was true before is not held against what moves now.
 const FOLLOW: Duration = Duration::from_secs(5);
 
-/// What a tenant of whom there is too little to tell dares more each second. A tenant whose exchanges do not pay so makes
-/// just as many as it takes to tell.
+/// What a tenant of whom there is too little to tell dares more each second. A tenant whose
+/// exchanges do not pay so makes just as many as it takes to tell.
 const DARING: f64 = 2.0;
 
 /// Halvings end here; from there it dares again.
 const MIN: f64 = 1.0 / 256.0;
 
-/// Whether promotion paid, from samples and page-seconds of promoted and of demoted pages: the ones have to be sampled more than `least`
-/// times as often as the others. `None` if there are too few to tell.
+/// Whether promotion paid, from samples and page-seconds of promoted and of demoted pages: the ones
+/// have to be sampled more than `least` times as often as the others. `None` if there are too few
+/// to tell.
 pub fn pays(promoted: (f64, f64), demoted: (f64, f64), least: f64) -> Option<bool> {
     let seen = promoted.0 + demoted.0 >= MIN_SAMPLES && promoted.1 > 0.0 && demoted.1 > 0.0;
     seen.then(|| promoted.0 / promoted.1 > least * demoted.0 / demoted.1)
@@ -205,7 +209,8 @@ mod tests {
 
     const TENANT: TenantId = TenantId(0);
 
-    /// Promotes pages 0..50, demotes 50..100, and samples each page of the two so often in each of `seconds`.
+    /// Promotes pages 0..50, demotes 50..100, and samples each page of the two so often in each of
+    /// `seconds`.
     fn after(seconds: u64, promoted: usize, demoted: usize) -> Profit {
         sampled(seconds, promoted, demoted, false)
     }

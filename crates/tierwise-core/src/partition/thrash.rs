@@ -1,7 +1,8 @@
-//! Thrashing (Equilibria, section IV-F): recently promoted pages in a fixed-size table, sampled; a page that is
-//! demoted while it is there and young is a thrash event of its tenant. Every 5 s, a tenant in its steady state whose
-//! events exceed a rate has its promotion halved, and doubled back when they no longer do. Steady is a tenant whose
-//! active pages and freed pages both change by less than a part of its memory a second.
+//! Thrashing (Equilibria, section IV-F): recently promoted pages in a fixed-size table, sampled; a
+//! page that is demoted while it is there and young is a thrash event of its tenant. Every 5 s, a
+//! tenant in its steady state whose events exceed a rate has its promotion halved, and doubled back
+//! when they no longer do. Steady is a tenant whose active pages and freed pages both change by
+//! less than a part of its memory a second.
 //!
 //! ```
 //! use tierwise_core::partition::ThrashTable;
@@ -30,8 +31,8 @@ use crate::stage::Estimator;
 use crate::ticker::Ticker;
 use crate::units::{PageId, Pages, TenantId, Timestamp};
 
-/// Slots: 192 KiB, for 16 Ki sampled promotions. With one page in [`SAMPLE`] sampled, a period of 5 s holds
-/// the promotions of 50 000 pages a second, as many as one core migrates.
+/// Slots: 192 KiB, for 16 Ki sampled promotions. With one page in [`SAMPLE`] sampled, a period of 5
+/// s holds the promotions of 50 000 pages a second, as many as one core migrates.
 const SLOTS: usize = 1 << 14;
 
 /// One page in so many is followed.
@@ -73,8 +74,8 @@ impl ThrashTable {
         }
     }
 
-    /// A page was demoted. True if it had been promoted less than `resident` ago: a thrash event, which
-    /// stands for [`SAMPLE`] pages.
+    /// A page was demoted. True if it had been promoted less than `resident` ago: a thrash event,
+    /// which stands for [`SAMPLE`] pages.
     pub fn demoted(&mut self, page: PageId, now: Timestamp, resident: Duration) -> bool {
         if !Self::samples(page) {
             return false;
@@ -144,9 +145,10 @@ pub(super) struct ThrashControl {
 }
 
 impl ThrashControl {
-    /// Reads `thrash_control` (true), `thrash_resident_ms` (5000, as long as the table can see), `thrash_rate` (256 base
-    /// pages a second: two migrations of each are a thousandth of a core) and `steady_change` (0.05 of the tenant's
-    /// memory a second). The paper prints none of the last three.
+    /// Reads `thrash_control` (true), `thrash_resident_ms` (5000, as long as the table can see),
+    /// `thrash_rate` (256 base pages a second: two migrations of each are a thousandth of a core)
+    /// and `steady_change` (0.05 of the tenant's memory a second). The paper prints none of the
+    /// last three.
     ///
     /// # Errors
     /// A parameter outside what is allowed.

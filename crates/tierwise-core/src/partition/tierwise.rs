@@ -3,25 +3,28 @@
 //! Every second, with what the estimator knows of each tenant's hotness:
 //!
 //! 1. Everybody has its floor ([`crate::tenant`]), as far as it is resident.
-//! 2. Each service with an SLO has what its requests need at the load that may come next, by its own counters and
-//!    what was learned of it ([`super::need`]). Before the first interval it has everything. A violation
-//!    hands over to the guard within the interval: everything fast for ten seconds. A service whose latency, processor time or
-//!    processors are not known has everything.
-//! 3. What is left goes, piece by piece, to where it helps most: a piece is worth what it takes off its tenant's
-//!    slowdown (its time over its time with everything fast), times the tenant's weight, so that the mean slowdown is
-//!    the least possible (alpha-fairness with alpha 2, between the most throughput and the fairest smallest share:
-//!    Mo and Walrand, IEEE/ACM Transactions on Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with
-//!    `m` misses an instruction of which a share `f` is fast, an instruction takes
-//!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not miss. What the
-//!    estimator's histogram promises for `f` counts as far as such promises to that tenant came true.
+//! 2. Each service with an SLO has what its requests need at the load that may come next, by its
+//!    own counters and what was learned of it ([`super::need`]). Before the first interval it has
+//!    everything. A violation hands over to the guard within the interval: everything fast for ten
+//!    seconds. A service whose latency, processor time or processors are not known has everything.
+//! 3. What is left goes, piece by piece, to where it helps most: a piece is worth what it takes off
+//!    its tenant's slowdown (its time over its time with everything fast), times the tenant's
+//!    weight, so that the mean slowdown is the least possible (alpha-fairness with alpha 2, between
+//!    the most throughput and the fairest smallest share: Mo and Walrand, IEEE/ACM Transactions on
+//!    Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with `m` misses an
+//!    instruction of which a share `f` is fast, an instruction takes
+//!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not
+//!    miss. What the estimator's histogram promises for `f` counts as far as such promises to that
+//!    tenant came true.
 //!
-//! A share is an entitlement: nobody's pages push out what another is entitled to. It is as large as what was resident when
-//! it was computed, and a program may have grown since. So what is free is used by whoever allocates it, and given back when
-//! another lacks what it is entitled to. What nobody has a use for is divided by weight. A limit is only the operator's cap.
+//! A share is an entitlement: nobody's pages push out what another is entitled to. It is as large
+//! as what was resident when it was computed, and a program may have grown since. So what is free
+//! is used by whoever allocates it, and given back when another lacks what it is entitled to. What
+//! nobody has a use for is divided by weight. A limit is only the operator's cap.
 //!
-//! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]), and so does one whose
-//! promotions do not pay ([`super::profit`]). Memory that a tenant has is worth a little more to it than memory that
-//! it would have to get.
+//! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]), and
+//! so does one whose promotions do not pay ([`super::profit`]). Memory that a tenant has is worth a
+//! little more to it than memory that it would have to get.
 //!
 //! The decision for each tenant carries its rule and the numbers that it was made with.
 
@@ -44,8 +47,8 @@ use crate::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Pages, TenantId, TierId, Timestamp};
 
-/// How often it decides: a second's 99th percentile is that of thousands of requests, and a second is how late the
-/// guard may be.
+/// How often it decides: a second's 99th percentile is that of thousands of requests, and a second
+/// is how late the guard may be.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How much of the difference is learned in an interval: half of it in three seconds.
@@ -57,19 +60,20 @@ const BELIEF: f64 = 0.02;
 /// A share of the accesses that is too small to be held to.
 const MIN_PROMISE: f64 = 0.05;
 
-/// Misses an instruction of a tenant whose instructions no world counts: the median of the thirty programs in traces/
-/// (`tierwise trace stat`: 2.1 to 32.3 a thousand). All such tenants are then told apart by their histograms alone.
+/// Misses an instruction of a tenant whose instructions no world counts: the median of the thirty
+/// programs in traces/ (`tierwise trace stat`: 2.1 to 32.3 a thousand). All such tenants are then
+/// told apart by their histograms alone.
 const USUAL_MISSES: f64 = 0.00375;
 
-/// What a piece that a tenant has is worth beside one that it would have to get: memory that goes to and fro between
-/// tenants that need it alike serves nobody while it is copied.
+/// What a piece that a tenant has is worth beside one that it would have to get: memory that goes
+/// to and fro between tenants that need it alike serves nobody while it is copied.
 const HAVING: f64 = 1.25;
 
 /// Pieces that the fast tier is divided into when nothing makes them smaller.
 const PIECES: u64 = 256;
 
-/// Nanoseconds of an instruction that does not miss, for the speed that fast memory brings: one a cycle at 2.3 GHz. It is
-/// the tenants' order that follows from it, not a promise.
+/// Nanoseconds of an instruction that does not miss, for the speed that fast memory brings: one a
+/// cycle at 2.3 GHz. It is the tenants' order that follows from it, not a promise.
 const INSTRUCTION_NS: f64 = 1.0 / 2.3;
 
 /// What is known of one tenant.
@@ -86,7 +90,8 @@ struct Tenant {
     cpus: f64,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
-    /// What of the fast accesses that its curve promised came true, 0 to 1; `None` before anything was seen.
+    /// What of the fast accesses that its curve promised came true, 0 to 1; `None` before anything
+    /// was seen.
     kept: Option<f64>,
     share: Pages,
     /// Its share by the last decision.
@@ -101,9 +106,10 @@ impl Tenant {
         if self.instructions > 0.0 { self.misses / self.instructions } else { USUAL_MISSES }
     }
 
-    /// Compares what the curve promises of the memory held with what the tenant's counters say. A scan's pages are
-    /// sampled as it passes and are not accessed again for as long as it takes to come round: what is hot is not
-    /// what will be. A tenant that holds next to nothing cannot show what it would make of more: it is believed again bit by bit.
+    /// Compares what the curve promises of the memory held with what the tenant's counters say. A
+    /// scan's pages are sampled as it passes and are not accessed again for as long as it takes to
+    /// come round: what is hot is not what will be. A tenant that holds next to nothing cannot show
+    /// what it would make of more: it is believed again bit by bit.
     fn hold_to_promise(&mut self, held: Pages) {
         let promised = self.curve.served(held);
         let seen = if promised < MIN_PROMISE || self.misses <= 0.0 {
@@ -159,7 +165,8 @@ pub struct Tierwise {
 }
 
 impl Tierwise {
-    /// Reads `floors` ("none"), the floor of tenants that have none of their own, and [`ThrashControl`]'s parameters.
+    /// Reads `floors` ("none"), the floor of tenants that have none of their own, and
+    /// [`ThrashControl`]'s parameters.
     ///
     /// # Errors
     /// Neither a word, a size, nor a share.

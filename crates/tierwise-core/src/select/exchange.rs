@@ -1,14 +1,14 @@
-//! Nimble's exchange as MULTI-CLOCK describes it (HPCA 2022, sections II-D and III-A): at each scan a
-//! fixed number of the lower tier's most recently used pages against as many of the upper tier's least
-//! recently used. As long as the upper tier has free pages above its low watermark they are used first,
-//! and then each demotion stands right before the promotion that it makes way for. Tiers under pressure
-//! demote by themselves, as in the kernel.
+//! Nimble's exchange as MULTI-CLOCK describes it (HPCA 2022, sections II-D and III-A): at each scan
+//! a fixed number of the lower tier's most recently used pages against as many of the upper tier's
+//! least recently used. As long as the upper tier has free pages above its low watermark they are
+//! used first, and then each demotion stands right before the promotion that it makes way for.
+//! Tiers under pressure demote by themselves, as in the kernel.
 //!
-//! Where nothing of the upper tier can go, because all of it was accessed, nothing is promoted into it
-//! beyond its low watermark: an exchange has two sides.
+//! Where nothing of the upper tier can go, because all of it was accessed, nothing is promoted into
+//! it beyond its low watermark: an exchange has two sides.
 //!
-//! If a partitioner sets shares, each tenant exchanges by itself: at the rate of its share, up to its cap,
-//! against pages of whoever holds more than its floor.
+//! If a partitioner sets shares, each tenant exchanges by itself: at the rate of its share, up to
+//! its cap, against pages of whoever holds more than its floor.
 //!
 //! Parameter: `pages` (1024) base pages promoted into each tier at a scan. The paper says "a fixed
 //! number" without naming it; this is its number of pages in a scan (section V-C).

@@ -1,5 +1,5 @@
-//! Demotion: kswapd, which works under memory pressure and near the tenants' caps, and the victims that
-//! make way for promotions.
+//! Demotion: kswapd, which works under memory pressure and near the tenants' caps, and the victims
+//! that make way for promotions.
 
 use super::pressure::{Need, Pressure};
 use super::turn::Turn;
@@ -9,8 +9,9 @@ use crate::stage::Scope;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{PageId, Pages, TenantId, TierId};
 
-/// The kernel's background reclaim, one to a tier: it wakes when free pages fall below the low watermark
-/// and demotes until they reach the high one (MULTI-CLOCK, section III-C; `balance_pgdat`).
+/// The kernel's background reclaim, one to a tier: it wakes when free pages fall below the low
+/// watermark and demotes until they reach the high one (MULTI-CLOCK, section III-C;
+/// `balance_pgdat`).
 #[derive(Debug, Clone, Default)]
 pub struct Kswapd {
     awake: [bool; Topology::MAX_TIERS],
@@ -21,8 +22,8 @@ pub struct Kswapd {
 }
 
 impl Kswapd {
-    /// Demotes where there is pressure, slowest tier first, so that a tier has made its room when the
-    /// next faster one needs it. From the slowest tier nothing is demoted.
+    /// Demotes where there is pressure, slowest tier first, so that a tier has made its room when
+    /// the next faster one needs it. From the slowest tier nothing is demoted.
     pub(super) fn balance(&mut self, turn: &mut Turn<'_, '_>) {
         for tier in turn.ctx.topology.ids().rev() {
             let Some(lower) = turn.ctx.topology.slower(tier) else { continue };
@@ -81,8 +82,9 @@ impl Kswapd {
         }
     }
 
-    /// Base pages that can be demoted to a tier: none until it has more room than a page last found too
-    /// little. Looking for pages that have nowhere to go costs a scan of the lists and frees nothing.
+    /// Base pages that can be demoted to a tier: none until it has more room than a page last found
+    /// too little. Looking for pages that have nowhere to go costs a scan of the lists and frees
+    /// nothing.
     fn takes(&self, lower: TierId, turn: &Turn<'_, '_>) -> Pages {
         let takes = turn.takes(lower);
         if takes > self.refused[lower.index()] { takes } else { Pages(0) }
@@ -109,8 +111,8 @@ pub struct Victims {
 }
 
 impl Victims {
-    /// Asks for enough of `upper` that `incoming` pages (of one tenant, if shares are by tenant) would
-    /// leave its low watermark free and the tenant below its cap.
+    /// Asks for enough of `upper` that `incoming` pages (of one tenant, if shares are by tenant)
+    /// would leave its low watermark free and the tenant below its cap.
     pub(super) fn find(
         &mut self,
         upper: TierId,
@@ -138,9 +140,9 @@ impl Victims {
         }
     }
 
-    /// Demotes from `upper` to the next tier until `frames` more of the tenant's would leave its low
-    /// watermark free and the tenant within its cap, or there are no more victims or no room for them.
-    /// True if both will hold.
+    /// Demotes from `upper` to the next tier until `frames` more of the tenant's would leave its
+    /// low watermark free and the tenant within its cap, or there are no more victims or no room
+    /// for them. True if both will hold.
     pub(super) fn make_way(
         &mut self,
         upper: TierId,

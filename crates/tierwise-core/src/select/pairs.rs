@@ -1,18 +1,23 @@
-//! Exchanges of dedicated against managed pages, conflicting pages always together (Memstrata, section 4.3).
+//! Exchanges of dedicated against managed pages, conflicting pages always together (Memstrata,
+//! section 4.3).
 //!
-//! A tenant that is to hold more dedicated pages (the floor of its share of the first tier) gives up as many managed ones,
-//! and one that is to hold fewer takes those. The pages of one colour go together: were one of them left behind, its
-//! neighbour's place would go to another tenant and the two would conflict. So a *group*, all pages of a tenant in one
-//! colour, is promoted, and as many dedicated pages of lenders are demoted into the room that it leaves.
+//! A tenant that is to hold more dedicated pages (the floor of its share of the first tier) gives
+//! up as many managed ones, and one that is to hold fewer takes those. The pages of one colour go
+//! together: were one of them left behind, its neighbour's place would go to another tenant and the
+//! two would conflict. So a *group*, all pages of a tenant in one colour, is promoted, and as many
+//! dedicated pages of lenders are demoted into the room that it leaves.
 //!
-//! The promotions of a group stand before its demotions: the fast tier keeps some pages free (its watermarks), which are
-//! the spare pages of the exchange. Nobody's size changes: a page changes its tier, never its tenant.
+//! The promotions of a group stand before its demotions: the fast tier keeps some pages free (its
+//! watermarks), which are the spare pages of the exchange. Nobody's size changes: a page changes
+//! its tier, never its tenant.
 //!
-//! Which groups and which dedicated pages, chance says, as in the paper. With `placement = "hotness"` a tenant's hot managed
-//! pages are then exchanged against its cold dedicated ones, a small part of its memory each time (section 4.3, "Assigning
-//! dedicated memory"); that needs an estimator that knows how hot pages are.
+//! Which groups and which dedicated pages, chance says, as in the paper. With
+//! `placement = "hotness"` a tenant's hot managed pages are then exchanged against its cold
+//! dedicated ones, a small part of its memory each time (section 4.3, "Assigning dedicated
+//! memory"); that needs an estimator that knows how hot pages are.
 //!
-//! Parameters: `placement` ("random" or "hotness"), `hot` (20), `cold` (0) and `step_ratio` (0.02), which only "hotness" has.
+//! Parameters: `placement` ("random" or "hotness"), `hot` (20), `cold` (0) and `step_ratio` (0.02),
+//! which only "hotness" has.
 
 use std::ops::Range;
 
@@ -88,8 +93,9 @@ impl Pairs {
         ((x ^ (x >> 31)) % below.max(1) as u64) as usize
     }
 
-    /// Who takes part: those that run and hold more or less than they are to, and with hotness all that run. Most tenants
-    /// neither lend nor borrow, and their pages need not be looked at further.
+    /// Who takes part: those that run and hold more or less than they are to, and with hotness all
+    /// that run. Most tenants neither lend nor borrow, and their pages need not be looked at
+    /// further.
     fn enlist(&mut self, ctx: &PlanContext<'_>, shares: &Shares) {
         self.sides.resize_with(ctx.tenants.len().max(self.sides.len()), Side::default);
         for side in &mut self.sides {
@@ -126,7 +132,8 @@ impl Pairs {
         }
     }
 
-    /// Between tenants: those below their floors get groups promoted, those above lose as many pages.
+    /// Between tenants: those below their floors get groups promoted, those above lose as many
+    /// pages.
     fn between(&mut self, ctx: &PlanContext<'_>, plan: &mut MigrationPlan) {
         let mut lenders: Vec<(usize, u64)> = Vec::new();
         let mut borrowers = Vec::new();
@@ -146,7 +153,8 @@ impl Pairs {
             while lacks > 0 && !groups.is_empty() {
                 let group = groups.take(self.draw(groups.len()));
                 let mut wanted = size(group, ctx.pages);
-                // The whole group or nothing of it; the last step may go one group's rest beyond what is lacking.
+                // The whole group or nothing of it; the last step may go one group's rest beyond
+                // what is lacking.
                 if wanted > lent {
                     break;
                 }

@@ -1,9 +1,9 @@
 //! Whose pages go when a tier runs short: Equilibria's regulated demotion (section IV-D).
 //!
-//! Each tenant above its floor gives pages in proportion to how far it is above it (equation 1); one below
-//! its floor gives none while others exceed theirs. When nobody exceeds a floor and the tier still runs
-//! short, the floors do not fit, and all give in proportion to what they hold, as the kernel breaks
-//! `memory.low` when nothing else is left.
+//! Each tenant above its floor gives pages in proportion to how far it is above it (equation 1);
+//! one below its floor gives none while others exceed theirs. When nobody exceeds a floor and the
+//! tier still runs short, the floors do not fit, and all give in proportion to what they hold, as
+//! the kernel breaks `memory.low` when nothing else is left.
 //!
 //! ```
 //! use tierwise_core::select::demotion_scan;
@@ -19,8 +19,9 @@ use super::turn::Turn;
 use crate::stage::Scope;
 use crate::units::{PageId, Pages, TenantId, TierId};
 
-/// Equation 1 of Equilibria: how many pages of an LRU list of `n_lru` pages are considered for demotion, if
-/// its tenant holds `n_cgroup` in the tier and `n_protection` of them are protected. Base pages.
+/// Equation 1 of Equilibria: how many pages of an LRU list of `n_lru` pages are considered for
+/// demotion, if its tenant holds `n_cgroup` in the tier and `n_protection` of them are protected.
+/// Base pages.
 pub fn demotion_scan(n_lru: Pages, n_cgroup: Pages, n_protection: Pages) -> Pages {
     let over = n_cgroup.saturating_sub(n_protection);
     if n_cgroup == Pages(0) {

@@ -1,5 +1,5 @@
-//! Promotion as the kernel's memory management has it: candidates tenant by tenant, victims that make way for them, and
-//! kswapd beside it.
+//! Promotion as the kernel's memory management has it: candidates tenant by tenant, victims that
+//! make way for them, and kswapd beside it.
 
 use super::books::Books;
 use super::kswapd::{Kswapd, Victims};
@@ -44,7 +44,8 @@ impl Promotion {
         }
     }
 
-    /// Balances every tier, then promotes from those that `from` says, given whether they were under pressure.
+    /// Balances every tier, then promotes from those that `from` says, given whether they were
+    /// under pressure.
     pub(super) fn select(
         &mut self,
         from: impl Fn(bool) -> bool,

@@ -1,5 +1,5 @@
-//! Promotion candidates tenant by tenant, at the rate that each tenant's share allows (Equilibria, section
-//! IV-E: promotion scanning is slowed down, never stopped).
+//! Promotion candidates tenant by tenant, at the rate that each tenant's share allows (Equilibria,
+//! section IV-E: promotion scanning is slowed down, never stopped).
 
 use super::turn::Turn;
 use crate::policy::PlanContext;
@@ -18,8 +18,8 @@ pub(super) struct RateLimitedPromotion {
 }
 
 impl RateLimitedPromotion {
-    /// The tenants in the order in which they promote: latency-critical ones first. One `None` for all
-    /// together when nobody partitions.
+    /// The tenants in the order in which they promote: latency-critical ones first. One `None` for
+    /// all together when nobody partitions.
     pub(super) fn order(&mut self, turn: &Turn<'_, '_>) -> usize {
         let ctx = &turn.ctx;
         self.order.clear();
@@ -36,8 +36,8 @@ impl RateLimitedPromotion {
         self.order.len()
     }
 
-    /// Finds the candidates of the `i`-th in the order, at most `limit`; returns who it is and the base
-    /// pages found.
+    /// Finds the candidates of the `i`-th in the order, at most `limit`; returns who it is and the
+    /// base pages found.
     pub(super) fn find(
         &mut self,
         i: usize,
@@ -56,8 +56,8 @@ impl RateLimitedPromotion {
         (tenant, turn.frames(&self.found))
     }
 
-    /// Keeps the first part of the candidates. What the rate allows beyond whole pages is kept for the
-    /// next time, so that a rate of a sixteenth lets every sixteenth single candidate through.
+    /// Keeps the first part of the candidates. What the rate allows beyond whole pages is kept for
+    /// the next time, so that a rate of a sixteenth lets every sixteenth single candidate through.
     fn set_throttle(&mut self, tenant: TenantId, rate: f64, ctx: &PlanContext<'_>) {
         if rate >= 1.0 || self.found.is_empty() {
             return;

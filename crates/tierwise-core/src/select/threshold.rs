@@ -1,21 +1,22 @@
-//! MEMTIS's migration threads (`kmigrated`; SOSP 2023, section 4; `mm/htmm_migrater.c`): what the estimator
-//! calls hot goes to the fastest tier, and what it calls cold leaves to keep headroom there.
+//! MEMTIS's migration threads (`kmigrated`; SOSP 2023, section 4; `mm/htmm_migrater.c`): what the
+//! estimator calls hot goes to the fastest tier, and what it calls cold leaves to keep headroom
+//! there.
 //!
 //! At each of the estimator's looks, for the fastest tier with capacity `C`:
 //!
-//! - if hot pages wait in slower tiers, cold pages are demoted until the waiting pages and 3 % of `C` are
-//!   free (`need_toptier_demotion`);
+//! - if hot pages wait in slower tiers, cold pages are demoted until the waiting pages and 3 % of
+//!   `C` are free (`need_toptier_demotion`);
 //! - if none wait, demotion begins when less than 2 % of `C` is free, and goes on to 3 %;
 //! - hot pages are promoted, hottest first, as long as 3 % stay free (`promotion_available`).
 //!
-//! Between two looks only demotion under pressure is done. All moves are in the background. The artifact
-//! also clamps the two marks to between 50 MB and 1.5 GB; on a machine of any size they are shares here, but
-//! never below the tier's min watermark. Tiers between the fastest and the slowest keep their headroom in
-//! the same way.
+//! Between two looks only demotion under pressure is done. All moves are in the background. The
+//! artifact also clamps the two marks to between 50 MB and 1.5 GB; on a machine of any size they
+//! are shares here, but never below the tier's min watermark. Tiers between the fastest and the
+//! slowest keep their headroom in the same way.
 //!
-//! If a partitioner sets shares, each tenant's promotions stop at its cap in the fastest tier, a tenant
-//! beyond its cap demotes down to it, and room is made by whoever holds more than its floor. A partition is
-//! such a cap as long as there is no memory free that nobody else is entitled to.
+//! If a partitioner sets shares, each tenant's promotions stop at its cap in the fastest tier, a
+//! tenant beyond its cap demotes down to it, and room is made by whoever holds more than its floor.
+//! A partition is such a cap as long as there is no memory free that nobody else is entitled to.
 
 use super::books::Books;
 use super::pressure::{Need, Pressure};
@@ -64,8 +65,8 @@ impl Threshold {
         Pages((tier.capacity.0 as f64 * share).ceil() as u64).max(tier.watermarks.min)
     }
 
-    /// Demotes up to `limit` cold base pages of a tier: of one tenant, or of whoever holds more than its
-    /// floor.
+    /// Demotes up to `limit` cold base pages of a tier: of one tenant, or of whoever holds more
+    /// than its floor.
     fn demote(&mut self, scope: Scope, limit: Pages, cause: Cause, turn: &mut Turn<'_, '_>) {
         self.cold.clear();
         if limit == Pages(0) {

@@ -41,8 +41,9 @@ impl<'a, 'b> Turn<'a, 'b> {
         pages.iter().map(|&page| Pages(self.ctx.pages.frames(page))).sum()
     }
 
-    /// Adds a move if its target will have the room. A migration's allocation may go down to the min
-    /// watermark, as any that does not come from reclaim itself (`__alloc_pages`, `ALLOC_WMARK_MIN`).
+    /// Adds a move if its target will have the room. A migration's allocation may go down to the
+    /// min watermark, as any that does not come from reclaim itself (`__alloc_pages`,
+    /// `ALLOC_WMARK_MIN`).
     pub(super) fn move_to(&mut self, page: PageId, to: TierId, cause: Cause) -> bool {
         let frames = self.frames(&[page]);
         let Some(from) = self.ctx.pages.tier(page) else { return false };
@@ -66,8 +67,8 @@ impl<'a, 'b> Turn<'a, 'b> {
         to.is_some_and(|to| self.move_to(page, to, cause))
     }
 
-    /// The most that promotion may bring a tenant to: to its cap; of a partition, to what it is entitled to, and beyond
-    /// that into what is free above `keep` pages and no other tenant lacks.
+    /// The most that promotion may bring a tenant to: to its cap; of a partition, to what it is
+    /// entitled to, and beyond that into what is free above `keep` pages and no other tenant lacks.
     pub(super) fn limit(&self, tenant: TenantId, tier: TierId, keep: Pages) -> Pages {
         let share = self.shares.of(tenant, tier);
         if !share.partitioned {

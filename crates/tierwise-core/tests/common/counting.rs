@@ -7,15 +7,15 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// `const` and without a destructor, so that touching it allocates nothing and is allowed at any
-    /// time.
+    /// `const` and without a destructor, so that touching it allocates nothing and is allowed at
+    /// any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
 struct Counting;
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract; the
-// counter neither allocates nor panics.
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract;
+// the counter neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

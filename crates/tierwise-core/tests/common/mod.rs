@@ -1,5 +1,5 @@
-//! A machine small enough to work out by hand: it carries plans out at once and in order, and a move
-//! fails when its page is locked or its target is full.
+//! A machine small enough to work out by hand: it carries plans out at once and in order, and a
+//! move fails when its page is locked or its target is full.
 
 // Each test file compiles this module for itself and uses a part of it.
 #![allow(dead_code)]
@@ -20,7 +20,8 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp};
 
-/// Tiers of these capacities in base pages, each with watermarks one, two, three and four sixteenths.
+/// Tiers of these capacities in base pages, each with watermarks one, two, three and four
+/// sixteenths.
 pub fn topology(capacities: &[u64]) -> Topology {
     let tier = |(i, &capacity): (usize, &u64)| Tier {
         name: format!("tier {i}"),

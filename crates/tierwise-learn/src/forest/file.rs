@@ -1,12 +1,13 @@
-//! Reads a forest out of ONNX's protobuf. The messages are the part of `onnx.proto` that it needs; the numbers in the tags
-//! are the schema's.
+//! Reads a forest out of ONNX's protobuf. The messages are the part of `onnx.proto` that it needs;
+//! the numbers in the tags are the schema's.
 
 use prost::Message;
 use tierwise_core::estimate::slowdown::{FEATURES, LatencyFit};
 
 use super::{Forest, LEAF, Node, feature_names};
 
-/// Nodes of a forest that is still read: a hundred trees of a thousand samples have fewer than a million.
+/// Nodes of a forest that is still read: a hundred trees of a thousand samples have fewer than a
+/// million.
 const MAX_NODES: usize = 1 << 24;
 
 /// A file that is no usable forest.
@@ -176,7 +177,8 @@ fn branch(to: i64, from: usize, root: usize, count: usize) -> Result<u32, String
         .ok_or_else(|| format!("node {from} branches to no later node of its tree"))
 }
 
-/// Gives the leaves their weights: those of the second class, which are what the probability is made of.
+/// Gives the leaves their weights: those of the second class, which are what the probability is
+/// made of.
 fn weigh(
     ensemble: &Ensemble<'_>,
     nodes: &mut [Node],
@@ -188,7 +190,8 @@ fn weigh(
     if [ids.len(), classes.len(), weights.len()].iter().any(|&length| length != of.len()) {
         return Err("its lists of leaves differ in length; export it with skl2onnx".to_owned());
     }
-    // A classifier of two classes may state one of them only: then it is the second, under either number.
+    // A classifier of two classes may state one of them only: then it is the second, under either
+    // number.
     let only = classes.iter().all(|&class| class == classes[0]);
     for (((&tree, &id), &class), &weight) in of.iter().zip(ids).zip(classes).zip(weights) {
         if class != 1 && !only {

@@ -1,11 +1,14 @@
-//! Random forests out of ONNX files: the slowdown classifier of Memstrata (Zhong et al., OSDI 2024, section 4.2).
+//! Random forests out of ONNX files: the slowdown classifier of Memstrata (Zhong et al., OSDI 2024,
+//! section 4.2).
 //!
-//! A file as scikit-learn's forests are exported (skl2onnx, without a ZipMap) holds one node `TreeEnsembleClassifier` of the
-//! domain `ai.onnx.ml`: all trees' nodes in lists side by side. It is run here, in a few lines: of the runtimes for
-//! Rust one is a shared library that has to be fetched, and one runs this operator three hundred times slower.
+//! A file as scikit-learn's forests are exported (skl2onnx, without a ZipMap) holds one node
+//! `TreeEnsembleClassifier` of the domain `ai.onnx.ml`: all trees' nodes in lists side by side. It
+//! is run here, in a few lines: of the runtimes for Rust one is a shared library that has to be
+//! fetched, and one runs this operator three hundred times slower.
 //!
-//! A tree's inner node sends a row to its true branch if the feature is not above the value. A leaf adds its weight to the
-//! probability of the second class; the forest says yes if the sum is above one half.
+//! A tree's inner node sends a row to its true branch if the feature is not above the value. A leaf
+//! adds its weight to the probability of the second class; the forest says yes if the sum is above
+//! one half.
 
 mod file;
 
@@ -23,7 +26,8 @@ struct Node {
     feature: u8,
     /// What it is compared with; of a leaf, the probability that it adds.
     value: f32,
-    /// Where a row goes whose feature is not above the value, and where the others go; [`LEAF`] of a leaf.
+    /// Where a row goes whose feature is not above the value, and where the others go; [`LEAF`] of
+    /// a leaf.
     branches: [u32; 2],
 }
 
@@ -53,7 +57,8 @@ impl Forest {
 
     fn walk(&self, root: u32, features: &Features) -> f32 {
         let mut node = &self.nodes[root as usize];
-        // Branches lead to later nodes only (checked when the file was read), so this comes to an end.
+        // Branches lead to later nodes only (checked when the file was read), so this comes to an
+        // end.
         while node.branches[0] != LEAF {
             // A feature that is no number is not above anything: ONNX takes the false branch.
             let is_below = features[usize::from(node.feature)] <= node.value;

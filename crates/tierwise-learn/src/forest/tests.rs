@@ -5,7 +5,8 @@ use super::*;
 const SHIPPED: &[u8] = include_bytes!("../../../../models/memstrata/slowdown-5.onnx");
 const MANIFEST: &str = include_str!("../../../../models/memstrata/slowdown-5.json");
 
-/// The numbers of the manifest's list of this name, row by row: what scikit-learn said of some samples.
+/// The numbers of the manifest's list of this name, row by row: what scikit-learn said of some
+/// samples.
 fn examples() -> Vec<Vec<f32>> {
     let from = MANIFEST.find("\"examples\"").unwrap();
     let numbers = MANIFEST[from..].split(|c: char| !(c.is_ascii_digit() || ".-+e".contains(c)));

@@ -5,14 +5,15 @@ use super::SacError;
 /// Numbers in a state: MTAT's usage ratio, access ratio and access count (section 3.2.1).
 pub const STATE: usize = 3;
 
-/// Widest hidden layer taken: four times the 256 Haarnoja et al. use for robots with dozens of inputs. The
-/// time of a training step grows with its square, so a larger number is a slip.
+/// Widest hidden layer taken: four times the 256 Haarnoja et al. use for robots with dozens of
+/// inputs. The time of a training step grows with its square, so a larger number is a slip.
 const WIDEST: usize = 1024;
 
 /// Settings of a [`super::Sac`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SacConfig {
-    /// Numbers in a state; only [`STATE`] is taken, as it is the length of [`super::Transition::state`].
+    /// Numbers in a state; only [`STATE`] is taken, as it is the length of
+    /// [`super::Transition::state`].
     pub state: usize,
     /// Neurons in each of a network's two hidden layers.
     pub hidden: usize,
@@ -43,9 +44,9 @@ impl Default for SacConfig {
         Self {
             // MTAT, section 3.2.1.
             state: STATE,
-            // Haarnoja et al. (table 1) use 256 for states of up to hundreds of numbers. Three numbers and
-            // one action need less: 64 is the width Stable-Baselines3 gives PPO's networks for small tasks,
-            // and a sixteenth of the arithmetic.
+            // Haarnoja et al. (table 1) use 256 for states of up to hundreds of numbers. Three
+            // numbers and one action need less: 64 is the width Stable-Baselines3 gives PPO's
+            // networks for small tasks, and a sixteenth of the arithmetic.
             hidden: 64,
             // Haarnoja et al., table 1; Stable-Baselines3's default.
             discount: 0.99,
@@ -53,16 +54,16 @@ impl Default for SacConfig {
             tau: 0.005,
             // Haarnoja et al., table 1; Stable-Baselines3's default.
             learning_rate: 3e-4,
-            // MTAT does not tell its size. Haarnoja et al. use 256; with 50 new transitions per training, 64
-            // passes over as many fresh ones at a quarter of the time.
+            // MTAT does not tell its size. Haarnoja et al. use 256; with 50 new transitions per
+            // training, 64 passes over as many fresh ones at a quarter of the time.
             batch: 64,
-            // The papers' 1 000 000 would hold 11 days of one decision per second, and with them loads long
-            // gone. 100 000 is the last 28 hours, a full daily cycle, in 3.6 MB.
+            // The papers' 1 000 000 would hold 11 days of one decision per second, and with them
+            // loads long gone. 100 000 is the last 28 hours, a full daily cycle, in 3.6 MB.
             replay_capacity: 100_000,
             // Minus the number of actions: Haarnoja et al., table 1; Stable-Baselines3's "auto".
             target_entropy: -1.0,
-            // Rewards lie in -1..=1 (MTAT, eq. 2), so Stable-Baselines3's 1.0 would drown them until it has
-            // been learned down; its documentation names 0.1 ("auto_0.1") for that.
+            // Rewards lie in -1..=1 (MTAT, eq. 2), so Stable-Baselines3's 1.0 would drown them
+            // until it has been learned down; its documentation names 0.1 ("auto_0.1") for that.
             initial_temperature: 0.1,
             // MTAT, section 4: a training whenever 50 new transitions are in.
             train_every: 50,

@@ -59,7 +59,8 @@ pub enum SacError {
         /// [`super::SacConfig::batch`].
         batch: usize,
     },
-    /// A loss or its gradient is not finite. The network it belongs to was not stepped and keeps its weights.
+    /// A loss or its gradient is not finite. The network it belongs to was not stepped and keeps
+    /// its weights.
     #[error(
         "the {loss} loss or its gradient became {value}; that network was not stepped; lower \
          `learning_rate` or start from saved weights"

@@ -49,8 +49,8 @@ impl Networks {
     }
 }
 
-/// Adam with the constants of Kingma and Ba (2015), which PyTorch and Stable-Baselines3 keep; without
-/// weight decay AdamW is Adam.
+/// Adam with the constants of Kingma and Ba (2015), which PyTorch and Stable-Baselines3 keep;
+/// without weight decay AdamW is Adam.
 fn adam(variables: Vec<Var>, learning_rate: f64) -> Result<AdamW, SacError> {
     let params =
         ParamsAdamW { lr: learning_rate, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
@@ -93,8 +93,9 @@ impl Sac {
         })
     }
 
-    /// A sampled action in -1..=1, for exploring. A state with a number that is not finite (or is beyond
-    /// 1000 in size) is counted as [refused](Self::refused) and answered with 0, "change nothing".
+    /// A sampled action in -1..=1, for exploring. A state with a number that is not finite (or is
+    /// beyond 1000 in size) is counted as [refused](Self::refused) and answered with 0, "change
+    /// nothing".
     pub fn act(&mut self, state: [f32; STATE]) -> f32 {
         if !usable(&state) {
             self.refused += 1;
@@ -108,8 +109,8 @@ impl Sac {
         (mean + log_std.exp() * noise).tanh()
     }
 
-    /// The action in -1..=1 at the middle of the actor's Gaussian, for use and evaluation: equal states
-    /// get equal answers. A state that cannot be used is answered with 0, "change nothing".
+    /// The action in -1..=1 at the middle of the actor's Gaussian, for use and evaluation: equal
+    /// states get equal answers. A state that cannot be used is answered with 0, "change nothing".
     pub fn act_mean(&self, state: [f32; STATE]) -> f32 {
         if !usable(&state) {
             return 0.0;
@@ -117,11 +118,12 @@ impl Sac {
         gaussian_of(&self.actor, state).map_or(0.0, |(mean, _)| mean.tanh())
     }
 
-    /// Remembers a transition. True if a training was due ([`SacConfig::train_every`]) and was done.
+    /// Remembers a transition. True if a training was due ([`SacConfig::train_every`]) and was
+    /// done.
     ///
-    /// A transition with a number that is not finite, or with a state or reward beyond 1000 in size, is
-    /// left out and counted as [refused](Self::refused); an action out of -1..=1 is clipped. A step that
-    /// fails ends the training and is counted as [failed](Self::failed).
+    /// A transition with a number that is not finite, or with a state or reward beyond 1000 in
+    /// size, is left out and counted as [refused](Self::refused); an action out of -1..=1 is
+    /// clipped. A step that fails ends the training and is counted as [failed](Self::failed).
     pub fn store(&mut self, t: Transition) -> bool {
         if !self.replay.push(t) {
             self.refused += 1;
@@ -142,12 +144,13 @@ impl Sac {
         true
     }
 
-    /// One step on one mini-batch: the critics to the soft Bellman target, the actor to the critics, the
-    /// temperature to the target entropy, and the target critics after the critics.
+    /// One step on one mini-batch: the critics to the soft Bellman target, the actor to the
+    /// critics, the temperature to the target entropy, and the target critics after the critics.
     ///
     /// # Errors
-    /// [`SacError::TooFew`] if fewer transitions than a mini-batch are stored; [`SacError::Diverged`] if
-    /// a loss is not finite, in which case the network it belongs to keeps its weights.
+    /// [`SacError::TooFew`] if fewer transitions than a mini-batch are stored;
+    /// [`SacError::Diverged`] if a loss is not finite, in which case the network it belongs to
+    /// keeps its weights.
     pub fn train_once(&mut self) -> Result<Losses, SacError> {
         if self.len() < self.config.batch {
             return Err(SacError::TooFew { stored: self.len(), batch: self.config.batch });

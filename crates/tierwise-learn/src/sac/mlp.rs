@@ -22,8 +22,8 @@ pub(super) fn shapes(inputs: usize, hidden: usize, outputs: usize) -> [[usize; 2
 impl Mlp {
     /// A trainable network with fresh weights and the variables an optimiser works on.
     ///
-    /// Weights and biases are uniform within 1/sqrt(inputs), PyTorch's start for linear layers, which
-    /// Stable-Baselines3 leaves as it is.
+    /// Weights and biases are uniform within 1/sqrt(inputs), PyTorch's start for linear layers,
+    /// which Stable-Baselines3 leaves as it is.
     pub(super) fn fresh(
         shapes: [[usize; 2]; LAYERS],
         rng: &mut ChaCha8Rng,

@@ -1,22 +1,22 @@
 //! Soft Actor-Critic: learns from tried actions and their rewards which action to take.
 //!
-//! The learner sees a *state* (three numbers), takes an *action* (one number in -1..=1), and is told the
-//! *reward* and the next state. Five small networks are at work:
+//! The learner sees a *state* (three numbers), takes an *action* (one number in -1..=1), and is
+//! told the *reward* and the next state. Five small networks are at work:
 //!
 //! - the **actor** gives a Gaussian over actions, squashed into -1..=1 by `tanh`;
-//! - two **critics** estimate Q, the discounted reward an action leads to; the smaller of the two is
-//!   believed, because a single critic's estimate drifts upwards;
+//! - two **critics** estimate Q, the discounted reward an action leads to; the smaller of the two
+//!   is believed, because a single critic's estimate drifts upwards;
 //! - two **target critics** follow the critics slowly and keep the regression target still.
 //!
-//! Besides reward the actor is paid for randomness (entropy), weighted by a *temperature*; the temperature
-//! is learned too, so that exploration fades as the actor grows sure. The algorithm is of Haarnoja et al.,
-//! "Soft Actor-Critic Algorithms and Applications" (2018, arXiv:1812.05905), section 5 and algorithm 1;
-//! MTAT uses it to size a latency-critical tenant's share of fast memory (section 3.2.1, algorithm 1), with
-//! a training whenever 50 new transitions are in (section 4).
+//! Besides reward the actor is paid for randomness (entropy), weighted by a *temperature*; the
+//! temperature is learned too, so that exploration fades as the actor grows sure. The algorithm is
+//! of Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (2018, arXiv:1812.05905),
+//! section 5 and algorithm 1; MTAT uses it to size a latency-critical tenant's share of fast memory
+//! (section 3.2.1, algorithm 1), with a training whenever 50 new transitions are in (section 4).
 //!
-//! All randomness comes from the seed: on one machine, equal seeds and equal transitions give equal weights
-//! bit for bit. Between machines with different vector instructions (AVX2, AVX-512, NEON) sums may round
-//! differently.
+//! All randomness comes from the seed: on one machine, equal seeds and equal transitions give equal
+//! weights bit for bit. Between machines with different vector instructions (AVX2, AVX-512, NEON)
+//! sums may round differently.
 //!
 //! ```
 //! use tierwise_learn::sac::{Sac, SacConfig, Transition};

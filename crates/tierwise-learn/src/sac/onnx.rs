@@ -1,7 +1,7 @@
 //! The deterministic actor as an [ONNX](https://onnx.ai/onnx/repo-docs/IR.html) file.
 //!
-//! The messages below are the part of ONNX's protobuf schema (`onnx.proto`) the actor needs; the numbers
-//! in the tags are the schema's field numbers.
+//! The messages below are the part of ONNX's protobuf schema (`onnx.proto`) the actor needs; the
+//! numbers in the tags are the schema's field numbers.
 
 use std::path::Path;
 
@@ -187,8 +187,8 @@ fn graph(parts: &[(Tensor, Tensor)]) -> candle_core::Result<Graph> {
 }
 
 impl Sac {
-    /// The deterministic actor ([`Sac::act_mean`]) as an ONNX file: input `state` (float32, `[N, 3]`),
-    /// output `action` (float32, `[N, 1]`, in -1..=1).
+    /// The deterministic actor ([`Sac::act_mean`]) as an ONNX file: input `state` (float32,
+    /// `[N, 3]`), output `action` (float32, `[N, 1]`, in -1..=1).
     ///
     /// # Errors
     /// [`SacError::Io`] if the file cannot be written.

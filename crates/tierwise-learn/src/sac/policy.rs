@@ -1,7 +1,7 @@
 //! The actor: a Gaussian over actions, squashed by tanh.
 //!
-//! With the Gaussian's sample u = mean + std * noise and the action a = tanh(u), the density of a is the
-//! Gaussian's divided by the slope of tanh (Haarnoja et al., appendix C):
+//! With the Gaussian's sample u = mean + std * noise and the action a = tanh(u), the density of a
+//! is the Gaussian's divided by the slope of tanh (Haarnoja et al., appendix C):
 //!
 //! ```text
 //! log pi(a|s) = log N(u; mean, std) - log(1 - tanh(u)^2)

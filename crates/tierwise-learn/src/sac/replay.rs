@@ -7,9 +7,9 @@ use rand_chacha::ChaCha8Rng;
 use super::STATE;
 use super::mlp::column;
 
-/// Largest state number or reward taken. Networks want inputs of about one (MTAT's are ratios, and rewards
-/// in -1..=1, eq. 2); a thousand times that is a forgotten scaling, and its square must stay far from f32's
-/// largest number.
+/// Largest state number or reward taken. Networks want inputs of about one (MTAT's are ratios, and
+/// rewards in -1..=1, eq. 2); a thousand times that is a forgotten scaling, and its square must
+/// stay far from f32's largest number.
 const LARGEST: f32 = 1000.0;
 
 /// What one decision led to.
@@ -28,8 +28,8 @@ pub struct Transition {
 }
 
 impl Transition {
-    /// This transition fit for learning: the action clipped into -1..=1 (MTAT, algorithm 1, line 5). None
-    /// if a number is not finite or larger than [`LARGEST`].
+    /// This transition fit for learning: the action clipped into -1..=1 (MTAT, algorithm 1, line
+    /// 5). None if a number is not finite or larger than [`LARGEST`].
     fn checked(mut self) -> Option<Self> {
         let usable = self.action.is_finite() && usable(&self.state) && usable(&self.next);
         self.action = self.action.clamp(-1.0, 1.0);

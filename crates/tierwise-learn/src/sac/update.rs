@@ -12,8 +12,8 @@ use super::{Sac, SacError};
 /// The losses of one training step, before the step was taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Losses {
-    /// Half the squared error of each critic against the soft Bellman target, both added, mean over the
-    /// mini-batch.
+    /// Half the squared error of each critic against the soft Bellman target, both added, mean over
+    /// the mini-batch.
     pub critic: f32,
     /// `temperature * log density - Q`, mean over the mini-batch; falls as the actor improves.
     pub actor: f32,
@@ -23,8 +23,8 @@ pub struct Losses {
     pub entropy: f32,
 }
 
-/// Takes an optimiser's step down a loss, unless the loss or a gradient is not finite: one such number
-/// would stay in the optimiser's moments, and so in the weights, for good.
+/// Takes an optimiser's step down a loss, unless the loss or a gradient is not finite: one such
+/// number would stay in the optimiser's moments, and so in the weights, for good.
 fn descend<'a>(
     optimiser: &mut AdamW,
     mut weights: impl Iterator<Item = &'a Tensor>,
@@ -75,8 +75,8 @@ impl Sac {
         descend(&mut self.critic_optimiser, self.critics.weights(), &loss, "critic")
     }
 
-    /// Actor: temperature * log density - Q, through the sampled action (eq. 7 and 9). Gives the loss and
-    /// the mean log density.
+    /// Actor: temperature * log density - Q, through the sampled action (eq. 7 and 9). Gives the
+    /// loss and the mean log density.
     fn step_actor(&mut self, batch: &Batch, temperature: f64) -> Result<(f32, f32), SacError> {
         let noise = self.noise()?;
         let (mean, log_std) = gaussian(&self.actor, &batch.states)?;
@@ -87,9 +87,9 @@ impl Sac {
         Ok((loss, number(&log_density.mean_all()?)?))
     }
 
-    /// Temperature: up while the actor's entropy is below the target, down while it is above (eq. 18). As
-    /// in Haarnoja et al.'s published implementation it is the logarithm that is learned, so the
-    /// temperature stays above 0.
+    /// Temperature: up while the actor's entropy is below the target, down while it is above (eq.
+    /// 18). As in Haarnoja et al.'s published implementation it is the logarithm that is learned,
+    /// so the temperature stays above 0.
     fn step_temperature(&mut self, log_density: f32) -> Result<f32, SacError> {
         let excess = f64::from(log_density) + self.config.target_entropy;
         let loss = self.log_temperature.affine(-excess, 0.0)?.sum_all()?;

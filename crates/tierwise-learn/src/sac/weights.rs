@@ -1,9 +1,10 @@
 //! Weights in and out, as [safetensors](https://huggingface.co/docs/safetensors).
 //!
 //! Tensors carry the names `NETWORK.LAYER.weight` (`[outputs, inputs]`, PyTorch's order) and
-//! `NETWORK.LAYER.bias`, for the networks `actor`, `critic_1`, `critic_2`, `target_1` and `target_2`, and
-//! `log_temperature`. The replay buffer and the optimisers' moments are not saved: a loaded learner acts as
-//! the saved one did and goes on learning from the transitions it is given.
+//! `NETWORK.LAYER.bias`, for the networks `actor`, `critic_1`, `critic_2`, `target_1` and
+//! `target_2`, and `log_temperature`. The replay buffer and the optimisers' moments are not saved:
+//! a loaded learner acts as the saved one did and goes on learning from the transitions it is
+//! given.
 
 use std::collections::HashMap;
 use std::fs;
@@ -66,9 +67,10 @@ impl Sac {
     /// A learner with the weights of [`Self::save`]; `seed` is for the noise to come.
     ///
     /// # Errors
-    /// [`SacError::Config`] if a setting is out of range; [`SacError::Io`] if the file cannot be read;
-    /// [`SacError::Format`] if it is no safetensors; [`SacError::Tensor`] if a tensor is missing, unknown,
-    /// of another type or shape than `config` asks for, or holds a number that is not finite.
+    /// [`SacError::Config`] if a setting is out of range; [`SacError::Io`] if the file cannot be
+    /// read; [`SacError::Format`] if it is no safetensors; [`SacError::Tensor`] if a tensor is
+    /// missing, unknown, of another type or shape than `config` asks for, or holds a number that is
+    /// not finite.
     pub fn load(path: impl AsRef<Path>, config: &SacConfig, seed: u64) -> Result<Self, SacError> {
         let path = path.as_ref();
         let bytes = fs::read(path).map_err(|source| SacError::Io { path: path.into(), source })?;
@@ -93,7 +95,8 @@ impl Sac {
     }
 }
 
-/// Writes a file under another name in the same folder, then renames it: a reader never sees half a file.
+/// Writes a file under another name in the same folder, then renames it: a reader never sees half a
+/// file.
 pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> Result<(), SacError> {
     let fail = |source| SacError::Io { path: path.into(), source };
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());

@@ -7,7 +7,8 @@ use bstr::ByteSlice;
 use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 
-/// `cpu.max`: quota and period in microseconds, `max 100000` for no quota. In processors; `None` for no quota.
+/// `cpu.max`: quota and period in microseconds, `max 100000` for no quota. In processors; `None`
+/// for no quota.
 ///
 /// # Errors
 /// Something else is written there.

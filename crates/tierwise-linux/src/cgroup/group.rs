@@ -26,7 +26,8 @@ pub struct Buffers {
     pub faults: Faults,
 }
 
-/// A control group. It may vanish at any time: errors of what is gone answer [`LinuxError::is_gone`].
+/// A control group. It may vanish at any time: errors of what is gone answer
+/// [`LinuxError::is_gone`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
     /// Its folder.
@@ -44,11 +45,13 @@ impl Group {
         self.path.join("cgroup.procs").exists()
     }
 
-    /// Adds the processes in it and in the groups below it, ascending, each once. Those of a process namespace that this one does not see
-    /// (listed as 0) are left out. What cannot be read of it or of a group below it is a fault of its own, in the buffers.
+    /// Adds the processes in it and in the groups below it, ascending, each once. Those of a
+    /// process namespace that this one does not see (listed as 0) are left out. What cannot be read
+    /// of it or of a group below it is a fault of its own, in the buffers.
     ///
     /// # Errors
-    /// The group is gone, or the machine lacks what it takes to read it. Groups below it may vanish meanwhile.
+    /// The group is gone, or the machine lacks what it takes to read it. Groups below it may vanish
+    /// meanwhile.
     pub fn processes(&self, buffers: &mut Buffers, out: &mut Vec<i32>) -> Result<()> {
         let Buffers { reader, directories, faults } = buffers;
         let walked = directories.walk(&self.path, |directory| {
@@ -66,11 +69,12 @@ impl Group {
         walked
     }
 
-    /// Adds its movable memory by node, of all groups below it too: [`numa_stat`] says which rows count.
+    /// Adds its movable memory by node, of all groups below it too: [`numa_stat`] says which rows
+    /// count.
     ///
     /// # Errors
-    /// The group is gone or the memory controller is not enabled for it ([`LinuxError::is_gone`] for both), or the file
-    /// is not what it should be.
+    /// The group is gone or the memory controller is not enabled for it ([`LinuxError::is_gone`]
+    /// for both), or the file is not what it should be.
     pub fn usage(&self, reader: &mut Reader, out: &mut Vec<(u32, Bytes)>) -> Result<()> {
         reader.bytes(&self.path, format_args!("memory.numa_stat"))?;
         let (path, text) = reader.last();
@@ -113,7 +117,8 @@ impl Group {
         Events::parse(&path, file::bytes(&path)?)
     }
 
-    /// Time that its tasks waited for memory; `None` where the kernel does not measure it (booted with `psi=0`).
+    /// Time that its tasks waited for memory; `None` where the kernel does not measure it (booted
+    /// with `psi=0`).
     ///
     /// # Errors
     /// The file is not what it should be.
@@ -132,7 +137,8 @@ impl Group {
         Pressure::parse(path, text).map(Some)
     }
 
-    /// Processor time since it was made, of all groups below it too. Every group has it, with or without the controller.
+    /// Processor time since it was made, of all groups below it too. Every group has it, with or
+    /// without the controller.
     ///
     /// # Errors
     /// The group is gone, or the file is not what it should be.
@@ -142,8 +148,8 @@ impl Group {
         stat::cpu_usage(path, text)
     }
 
-    /// Processors that it may use: its effective cpuset, and the tightest quota of its own and of the groups above it up to
-    /// `root`. `None` where neither controller says anything.
+    /// Processors that it may use: its effective cpuset, and the tightest quota of its own and of
+    /// the groups above it up to `root`. `None` where neither controller says anything.
     ///
     /// # Errors
     /// A file is not what it should be.
@@ -171,7 +177,8 @@ impl Group {
     }
 }
 
-/// Adds the processes of one folder. Returns what is wrong with the first line that holds something else than a number.
+/// Adds the processes of one folder. Returns what is wrong with the first line that holds something
+/// else than a number.
 fn own_processes(
     directory: &Path,
     reader: &mut Reader,

@@ -12,8 +12,8 @@ use crate::roots::Roots;
 /// The controllers of the root group, as `cgroup.controllers` lists them.
 ///
 /// # Errors
-/// cgroup v2 is not mounted where it should be (it is v1, or both of which v1 has the memory controller), or the memory
-/// controller is switched off; what to do about it is said.
+/// cgroup v2 is not mounted where it should be (it is v1, or both of which v1 has the memory
+/// controller), or the memory controller is switched off; what to do about it is said.
 pub fn check(roots: &Roots) -> Result<Vec<String>> {
     let Some(text) = file::text_if_there(&roots.cgroup.join("cgroup.controllers"))? else {
         return Err(not_v2(roots));

@@ -6,10 +6,11 @@
 //! ...
 //! ```
 //!
-//! Rows overlap (`shmem` is part of `file`, pages of the swap cache are in `file` and in `anon`), and some count events
-//! and not bytes (`workingset_*`, `pgdemote_*`). What is added up here are the five LRU lists, `inactive_anon`,
-//! `active_anon`, `inactive_file`, `active_file` and `unevictable`: every page that can be moved between tiers is on
-//! exactly one of them, MGLRU or not. Kernel stacks, page tables and slab cannot be moved and do not count.
+//! Rows overlap (`shmem` is part of `file`, pages of the swap cache are in `file` and in `anon`),
+//! and some count events and not bytes (`workingset_*`, `pgdemote_*`). What is added up here are
+//! the five LRU lists, `inactive_anon`, `active_anon`, `inactive_file`, `active_file` and
+//! `unevictable`: every page that can be moved between tiers is on exactly one of them, MGLRU or
+//! not. Kernel stacks, page tables and slab cannot be moved and do not count.
 //!
 //! ```
 //! use std::path::Path;

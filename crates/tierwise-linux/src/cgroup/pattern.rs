@@ -8,13 +8,13 @@
 //! | `redis.service`, `web.slice` | the unit of that name, wherever systemd put it; two of them are refused |
 //! | `app-*.scope` | every unit whose name fits |
 //!
-//! Who may make groups below a directory may give them any name. A search by name or wildcard therefore never enters what was
-//! delegated: the groups below `user@UID.service`, those below a directory that systemd has marked as
-//! delegated (`Delegate=` of a container runtime's scope, whose root may be the host's), and those below
-//! a directory that anyone but the owner of the mount point may write to. The delegated directory itself
-//! may match: its own name was given above it. A path is the operator's explicit word: it names its
-//! group wherever that is, and so does the part of a pattern before its first wildcard, below which the
-//! search starts.
+//! Who may make groups below a directory may give them any name. A search by name or wildcard
+//! therefore never enters what was delegated: the groups below `user@UID.service`, those below a
+//! directory that systemd has marked as delegated (`Delegate=` of a container runtime's scope,
+//! whose root may be the host's), and those below a directory that anyone but the owner of the
+//! mount point may write to. The delegated directory itself may match: its own name was given above
+//! it. A path is the operator's explicit word: it names its group wherever that is, and so does the
+//! part of a pattern before its first wildcard, below which the search starts.
 //!
 //! A backslash is an ordinary character, because systemd writes `\x2d` into names.
 
@@ -39,7 +39,8 @@ const MOUNT: &str = "/sys/fs/cgroup/";
 /// Characters that make a glob of a path.
 const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
-/// Most groups that an error names: an administrator compares a few, and a tenant may make thousands.
+/// Most groups that an error names: an administrator compares a few, and a tenant may make
+/// thousands.
 const MAX_SAID: usize = 8;
 
 /// A pattern of group paths.
@@ -56,9 +57,9 @@ pub struct Pattern {
     single: bool,
 }
 
-/// Extended attributes by which systemd marks a delegated directory (`systemd.resource-control(5)`).
-/// Only a process with `CAP_SYS_ADMIN` can remove the first; old versions of systemd set it alone, and
-/// a daemon without that capability reads the second alone.
+/// Extended attributes by which systemd marks a delegated directory
+/// (`systemd.resource-control(5)`). Only a process with `CAP_SYS_ADMIN` can remove the first; old
+/// versions of systemd set it alone, and a daemon without that capability reads the second alone.
 const DELEGATED: [&CStr; 2] = [c"trusted.delegate", c"user.delegate"];
 
 /// How a delegated directory is recognised.
@@ -158,12 +159,12 @@ impl Pattern {
         &self.written
     }
 
-    /// Replaces `out` by the groups that fit and exist now, in the order of their paths. A group below one that fits is part of it and not
-    /// listed.
+    /// Replaces `out` by the groups that fit and exist now, in the order of their paths. A group
+    /// below one that fits is part of it and not listed.
     ///
     /// # Errors
-    /// A folder of the cgroup file system cannot be listed, or several groups have the name of one unit
-    /// ([`LinuxError::Ambiguous`]); `out` is empty then.
+    /// A folder of the cgroup file system cannot be listed, or several groups have the name of one
+    /// unit ([`LinuxError::Ambiguous`]); `out` is empty then.
     pub fn groups(&self, roots: &Roots, buffers: &mut Buffers, out: &mut Vec<Group>) -> Result<()> {
         let found = match fs::symlink_metadata(&roots.cgroup) {
             Ok(mount) => {

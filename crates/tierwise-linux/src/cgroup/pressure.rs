@@ -1,4 +1,5 @@
-//! Pressure stall information: the share of time in which tasks waited for memory (`Documentation/accounting/psi.rst`).
+//! Pressure stall information: the share of time in which tasks waited for memory
+//! (`Documentation/accounting/psi.rst`).
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Files of `key value` lines ("flat keyed" in `Documentation/admin-guide/cgroup-v2.rst`): `memory.stat`,
-//! `memory.events`, `cpu.stat`.
+//! Files of `key value` lines ("flat keyed" in `Documentation/admin-guide/cgroup-v2.rst`):
+//! `memory.stat`, `memory.events`, `cpu.stat`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub fn flat<'a>(path: &Path, text: &'a [u8], mut take: impl FnMut(&'a [u8], u64)
     Ok(())
 }
 
-/// Counters of `memory.stat`, since the group was made. `None` is what this kernel does not count; the ones of tiering
-/// are there since Linux 6.12, `pgdemote_proactive` came later.
+/// Counters of `memory.stat`, since the group was made. `None` is what this kernel does not count;
+/// the ones of tiering are there since Linux 6.12, `pgdemote_proactive` came later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Pages promoted by NUMA balancing.

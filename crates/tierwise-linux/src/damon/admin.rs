@@ -1,13 +1,18 @@
-//! The place where kdamonds are made, `/sys/kernel/mm/damon/admin/kdamonds`, shared with whoever else uses DAMON.
+//! The place where kdamonds are made, `/sys/kernel/mm/damon/admin/kdamonds`, shared with whoever
+//! else uses DAMON.
 //!
-//! Writing `nr_kdamonds` throws every kdamond's settings away and makes that many empty ones; the kernel refuses it
-//! (`EBUSY`) while any runs (`damon_sysfs_kdamonds_add_dirs`, mm/damon/sysfs.c). So:
+//! Writing `nr_kdamonds` throws every kdamond's settings away and makes that many empty ones; the
+//! kernel refuses it (`EBUSY`) while any runs (`damon_sysfs_kdamonds_add_dirs`, mm/damon/sysfs.c).
+//! So:
 //!
-//! - a place is *empty* when it is off and has no context: nobody has written anything into it, and it may be taken;
-//! - a place that is on, or has a context, and is not in our record, is somebody else's and stays as it is;
+//! - a place is *empty* when it is off and has no context: nobody has written anything into it, and
+//!   it may be taken;
+//! - a place that is on, or has a context, and is not in our record, is somebody else's and stays
+//!   as it is;
 //! - `nr_kdamonds` is written only when every place is empty, so that nothing of anybody's is lost.
 //!
-//! Once ours run, another program can only use places that are empty, so `Admin` makes a few more than it takes.
+//! Once ours run, another program can only use places that are empty, so `Admin` makes a few more
+//! than it takes.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +26,8 @@ use crate::process::{Process, Reader};
 use crate::roots::Roots;
 use crate::state_file::Found;
 
-/// Places left empty for others (damo uses one or two): a place is a few hundred bytes of kernel memory.
+/// Places left empty for others (damo uses one or two): a place is a few hundred bytes of kernel
+/// memory.
 const SPARE: u32 = 2;
 
 /// DAMON's administration folder, and what of it is ours.
@@ -63,8 +69,8 @@ impl Admin {
         }
     }
 
-    /// Opens the folder. With a path, what is taken is recorded there, and what a record there says was left behind
-    /// by a process that was killed is turned off first.
+    /// Opens the folder. With a path, what is taken is recorded there, and what a record there says
+    /// was left behind by a process that was killed is turned off first.
     ///
     /// # Errors
     /// There is no DAMON, or a kdamond that is ours cannot be turned off.
@@ -139,8 +145,9 @@ impl Admin {
         Ok(chosen.into_iter().map(|index| Kdamond::at(&self.kdamonds, index)).collect())
     }
 
-    /// Writes down which threads ours are. To be called right after they were turned on: one that runs and whose
-    /// thread was not noted cannot be told from somebody else's after `kill -9`, and is left alone.
+    /// Writes down which threads ours are. To be called right after they were turned on: one that
+    /// runs and whose thread was not noted cannot be told from somebody else's after `kill -9`, and
+    /// is left alone.
     ///
     /// # Errors
     /// DAMON's files are gone, or the record cannot be written.
@@ -153,8 +160,8 @@ impl Admin {
         self.save()
     }
 
-    /// Turns kdamonds off and empties their places; the folder itself too if we had made all places and nobody else
-    /// uses one by now.
+    /// Turns kdamonds off and empties their places; the folder itself too if we had made all places
+    /// and nobody else uses one by now.
     ///
     /// # Errors
     /// The first failure, after everything was tried.
@@ -211,8 +218,8 @@ fn kdamonds(roots: &Roots) -> PathBuf {
     roots.sys.join("kernel/mm/damon/admin/kdamonds")
 }
 
-/// Turns off what a killed process left: places whose thread is the one recorded, or that were recorded before they were
-/// turned on and are off still.
+/// Turns off what a killed process left: places whose thread is the one recorded, or that were
+/// recorded before they were turned on and are off still.
 ///
 /// # Errors
 /// A kdamond that is ours cannot be turned off.
@@ -244,7 +251,8 @@ pub enum Left {
     OtherBoot,
     /// These places were its own: they are off, unless somebody else has them by now.
     Places(Vec<u32>),
-    /// The record could not be used, and DAMON does not show who turned a kdamond on: this says what is known.
+    /// The record could not be used, and DAMON does not show who turned a kdamond on: this says
+    /// what is known.
     Unknown(String),
 }
 

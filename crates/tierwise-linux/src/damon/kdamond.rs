@@ -43,8 +43,9 @@ pub struct Monitoring {
     pub schemes: Vec<Scheme>,
 }
 
-/// How often the kernel looks for new mappings: every ten aggregation intervals. Its default is a minute, in which a
-/// process that has just started would not be seen; more often than its regions can adapt is of no use.
+/// How often the kernel looks for new mappings: every ten aggregation intervals. Its default is a
+/// minute, in which a process that has just started would not be seen; more often than its regions
+/// can adapt is of no use.
 const UPDATE_AGGREGATIONS: u32 = 10;
 
 /// A kdamond that is ours. Dropping it turns it off and leaves its place empty, as it was found.
@@ -110,8 +111,8 @@ impl Kdamond {
         Ok(stat.map_or(Duration::ZERO, |s| s.cpu_time()))
     }
 
-    /// Turns it off if it runs, and writes everything anew. A target can only be changed so: a commit would keep the
-    /// regions of the old one.
+    /// Turns it off if it runs, and writes everything anew. A target can only be changed so: a
+    /// commit would keep the regions of the old one.
     ///
     /// # Errors
     /// The kernel lacks the operations or an action, or a file is missing.
@@ -144,8 +145,8 @@ impl Kdamond {
     /// Turns it on.
     ///
     /// # Errors
-    /// `EBUSY` after all patience: the module `damon_stat` holds DAMON for itself, or another such user does.
-    /// `EINVAL`: the process is gone.
+    /// `EBUSY` after all patience: the module `damon_stat` holds DAMON for itself, or another such
+    /// user does. `EINVAL`: the process is gone.
     pub fn on(&self, roots: &Roots) -> Result<()> {
         let answer = patience::write(&self.state, "on");
         if patience::was_busy(&answer) { Err(held(roots)) } else { answer }
@@ -195,9 +196,11 @@ impl Kdamond {
         if answer.is_err() && !self.is_on()? { Ok(()) } else { answer }
     }
 
-    /// Reads the first scheme's regions into `out`, ascending; false, and none, if it does not run any more.
+    /// Reads the first scheme's regions into `out`, ascending; false, and none, if it does not run
+    /// any more.
     ///
-    /// The kernel answers at the end of the aggregation interval, so that this waits for as long as one.
+    /// The kernel answers at the end of the aggregation interval, so that this waits for as long as
+    /// one.
     ///
     /// # Errors
     /// The kernel refuses, or its files are not as documented.
@@ -220,7 +223,8 @@ impl Kdamond {
         patience::write(&self.state, "update_schemes_stats")
     }
 
-    /// What a scheme had done by the last [`Kdamond::update_stats`], since the kdamond was turned on.
+    /// What a scheme had done by the last [`Kdamond::update_stats`], since the kdamond was turned
+    /// on.
     ///
     /// # Errors
     /// There is no such scheme.
@@ -265,7 +269,8 @@ fn write_attrs(context: &Path, attrs: &DamonAttrs) -> Result<()> {
     patience::write(&intervals.join("aggr_us"), &microseconds(attrs.aggregation))?;
     let update = attrs.aggregation.saturating_mul(UPDATE_AGGREGATIONS);
     patience::write(&intervals.join("update_us"), &microseconds(update))?;
-    // The kernel refuses fewer than three regions (damon_set_attrs), which a vaddr target starts with.
+    // The kernel refuses fewer than three regions (damon_set_attrs), which a vaddr target starts
+    // with.
     let min = attrs.min_regions.max(3);
     patience::write(&attributes.join("nr_regions/min"), &min.to_string())?;
     patience::write(&attributes.join("nr_regions/max"), &attrs.max_regions.max(min).to_string())
@@ -291,8 +296,9 @@ fn write_target(context: &Path, target: &Target) -> Result<()> {
     }
 }
 
-/// The switch of the kernel's module `damon_stat`, if it is on: then it holds DAMON for itself (newer kernels may be
-/// built with it on), and no kdamond can be turned on until N is written there.
+/// The switch of the kernel's module `damon_stat`, if it is on: then it holds DAMON for itself
+/// (newer kernels may be built with it on), and no kdamond can be turned on until N is written
+/// there.
 pub fn damon_stat(roots: &Roots) -> Option<PathBuf> {
     let switch = roots.sys.join("module/damon_stat/parameters/enabled");
     let text = file::text_if_there(&switch).ok().flatten()?;

@@ -1,5 +1,6 @@
-//! Which operations this kernel's DAMON was built with, found without touching DAMON: `avail_operations` only exists in a
-//! context, and a probe must not make one. The kernel's symbols (`/proc/kallsyms`) name the functions that were built in.
+//! Which operations this kernel's DAMON was built with, found without touching DAMON:
+//! `avail_operations` only exists in a context, and a probe must not make one. The kernel's symbols
+//! (`/proc/kallsyms`) name the functions that were built in.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -7,8 +8,8 @@ use std::io::{BufRead, BufReader};
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
-/// Refuses if the kernel's symbols name DAMON, but none of these operations ("vaddr", "paddr"). Where symbols cannot be
-/// read nothing is known, and configuring a kdamond tells.
+/// Refuses if the kernel's symbols name DAMON, but none of these operations ("vaddr", "paddr").
+/// Where symbols cannot be read nothing is known, and configuring a kdamond tells.
 ///
 /// # Errors
 /// The operations are missing; with the option that builds them in.

@@ -1,5 +1,6 @@
-//! Waits for DAMON's sysfs lock. The kernel tries the lock (`mutex_trylock(&damon_sysfs_lock)`, mm/damon/sysfs.c) and
-//! answers `EBUSY` while another command, ours or somebody else's, is being carried out.
+//! Waits for DAMON's sysfs lock. The kernel tries the lock (`mutex_trylock(&damon_sysfs_lock)`,
+//! mm/damon/sysfs.c) and answers `EBUSY` while another command, ours or somebody else's, is being
+//! carried out.
 
 use std::path::Path;
 use std::thread;
@@ -8,10 +9,11 @@ use std::time::Duration;
 use crate::error::{LinuxError, Result};
 use crate::file;
 
-/// Between two tries: the kernel's default sampling interval, at whose end a kdamond handles commands.
+/// Between two tries: the kernel's default sampling interval, at whose end a kdamond handles
+/// commands.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Two seconds in all: twice the longest aggregation interval that is of use (a second), for which another program's
-/// `update_schemes_tried_regions` may hold the lock.
+/// Two seconds in all: twice the longest aggregation interval that is of use (a second), for which
+/// another program's `update_schemes_tried_regions` may hold the lock.
 const TRIES: u32 = 400;
 
 fn is_busy(error: &LinuxError) -> bool {
@@ -51,7 +53,8 @@ pub(super) fn number<T: std::str::FromStr>(path: &Path) -> Result<T> {
     patiently(|| file::value(path, "a number"))
 }
 
-/// Whether the kdamond ended while it was asked (`damon_call`): its process has, and it says so before it is off.
+/// Whether the kdamond ended while it was asked (`damon_call`): its process has, and it says so
+/// before it is off.
 pub(super) fn was_cancelled<T>(answer: &Result<T>) -> bool {
     answer.as_ref().err().is_some_and(|e| is(e, libc::ECANCELED))
 }

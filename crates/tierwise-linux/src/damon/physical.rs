@@ -1,5 +1,5 @@
-//! Physical addresses of a node: its memory blocks (`/sys/devices/system/node/node<N>/memory<M>`, each
-//! `/sys/devices/system/memory/block_size_bytes` long).
+//! Physical addresses of a node: its memory blocks (`/sys/devices/system/node/node<N>/memory<M>`,
+//! each `/sys/devices/system/memory/block_size_bytes` long).
 
 use std::fs;
 
@@ -7,12 +7,12 @@ use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
 
-/// The node's ranges of physical memory, start and end in bytes, ascending, neighbours joined. Holes inside a block are
-/// the kernel's to skip.
+/// The node's ranges of physical memory, start and end in bytes, ascending, neighbours joined.
+/// Holes inside a block are the kernel's to skip.
 ///
 /// # Errors
-/// The node is not there, its memory cannot be told by blocks (`CONFIG_MEMORY_HOTPLUG` is off), or the block size is
-/// not a hexadecimal number.
+/// The node is not there, its memory cannot be told by blocks (`CONFIG_MEMORY_HOTPLUG` is off), or
+/// the block size is not a hexadecimal number.
 pub fn ranges(roots: &Roots, node: u32) -> Result<Vec<(u64, u64)>> {
     let size_path = roots.sys.join("devices/system/memory/block_size_bytes");
     let text = file::text(&size_path)?;

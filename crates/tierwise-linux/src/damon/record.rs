@@ -1,4 +1,5 @@
-//! What of DAMON is ours, written down before it is used, so that a start after `kill -9` turns it off.
+//! What of DAMON is ours, written down before it is used, so that a start after `kill -9` turns it
+//! off.
 
 use std::path::Path;
 

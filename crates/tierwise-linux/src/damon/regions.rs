@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::error::Result;
 use crate::process::Reader;
 
-/// A DAMON region on this host, in bytes: virtual addresses of a process (`vaddr`) or physical ones (`paddr`).
+/// A DAMON region on this host, in bytes: virtual addresses of a process (`vaddr`) or physical ones
+/// (`paddr`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostRegion {
     /// First address.
@@ -20,8 +21,9 @@ pub struct HostRegion {
 
 /// Reads every region below `tried_regions` into `out`, ascending by address.
 ///
-/// The kernel numbers them from 0 without gaps, so the first number that is missing ends the list. A region that
-/// vanishes while it is read (another program gave the order to clear them) is left out.
+/// The kernel numbers them from 0 without gaps, so the first number that is missing ends the list.
+/// A region that vanishes while it is read (another program gave the order to clear them) is left
+/// out.
 ///
 /// ```
 /// use tierwise_linux::damon::regions::{HostRegion, read};

@@ -14,8 +14,8 @@ use tierwise_core::units::Bytes;
 pub enum Action {
     /// Nothing but counting and reporting them.
     Stat,
-    /// Moves them to a node, hottest first. Of virtual addresses only since Linux 6.17; 6.12 accepts the scheme and
-    /// moves nothing.
+    /// Moves them to a node, hottest first. Of virtual addresses only since Linux 6.17; 6.12
+    /// accepts the scheme and moves nothing.
     MigrateHot {
         /// NUMA node.
         node: u32,
@@ -83,8 +83,8 @@ impl Default for Quota {
 /// Which pages of a region: those that no filter rejects. Physical addresses only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// Only those charged to a memory cgroup itself, not its children: its path from the cgroup mount, as in
-    /// "/system.slice/redis.service".
+    /// Only those charged to a memory cgroup itself, not its children: its path from the cgroup
+    /// mount, as in "/system.slice/redis.service".
     Memcg(String),
     /// Only those of files.
     Files,
@@ -161,7 +161,8 @@ impl Scheme {
     }
 
     fn write_filters(&self, directory: &Path) -> Result<()> {
-        // Since Linux 6.15 filters that pages are asked for have a folder of their own, and the old one is going.
+        // Since Linux 6.15 filters that pages are asked for have a folder of their own, and the old
+        // one is going.
         let newer = directory.join("ops_filters");
         let filters = if newer.is_dir() { newer } else { directory.join("filters") };
         patience::write(&filters.join("nr_filters"), &self.filters.len().to_string())?;

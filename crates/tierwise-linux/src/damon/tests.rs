@@ -197,7 +197,8 @@ fn stopped_kdamond_has_no_regions() {
     let cpu = taken[0].cpu_time(&fake.roots, &mut Reader::default()).unwrap();
     assert_eq!(cpu, Duration::from_millis(1500));
     let mut out = vec![HostRegion { start: 0, end: 1, nr_accesses: 0, age: 0 }];
-    // The plain file now holds the command instead of "on", as if the process had ended during the command.
+    // The plain file now holds the command instead of "on", as if the process had ended during the
+    // command.
     assert!(!taken[0].regions(&mut Reader::default(), &mut out).unwrap());
     assert!(out.is_empty());
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tierwise_core::units::Timestamp;
 
-/// Tokens accumulate for at most this long, as in the engine's own budget: after an idle time no burst takes the memory
-/// bandwidth for longer than an application notices.
+/// Tokens accumulate for at most this long, as in the engine's own budget: after an idle time no
+/// burst takes the memory bandwidth for longer than an application notices.
 const BURST: Duration = Duration::from_secs(1);
 
 /// Tokens that come at a rate; unlimited without one. What is overdrawn is paid back first.
@@ -29,7 +29,8 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// So many tokens a second, in a bucket that holds at least `least` (the largest single thing ever spent).
+    /// So many tokens a second, in a bucket that holds at least `least` (the largest single thing
+    /// ever spent).
     pub fn new(per_second: Option<u64>, least: u64) -> Self {
         let burst = u128::from(per_second.unwrap_or(0)) * BURST.as_nanos() / 1_000_000_000;
         let burst = u64::try_from(burst).unwrap_or(u64::MAX).max(least);

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tierwise_core::units::Timestamp;
 
-/// After the first failure. kswapd, which would make room, is woken by the failure and needs about this long for a batch
-/// (its own waits are `HZ/10`, mm/vmscan.c).
+/// After the first failure. kswapd, which would make room, is woken by the failure and needs about
+/// this long for a batch (its own waits are `HZ/10`, mm/vmscan.c).
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest wait. Free memory is read more often than this by the engine, but its plan may be older than the room.
+/// The longest wait. Free memory is read more often than this by the engine, but its plan may be
+/// older than the room.
 const MAX_LEN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy)]

@@ -25,7 +25,8 @@ impl Batch {
     pub fn push(&mut self, index: u32, request: &Request) {
         self.requests.push(index);
         self.addresses.push(request.address as usize);
-        // No kernel has more nodes than an int can count; one that is out of range is refused by it.
+        // No kernel has more nodes than an int can count; one that is out of range is refused by
+        // it.
         self.nodes.push(i32::try_from(request.node).unwrap_or(i32::MAX));
     }
 

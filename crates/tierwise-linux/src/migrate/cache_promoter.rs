@@ -1,9 +1,11 @@
-//! Promotion of page cache by the kernel: DAMON watches the slow nodes' physical memory, and moves up what of it is a control group's
-//! page cache and is accessed again and again ([`super::damos`]).
+//! Promotion of page cache by the kernel: DAMON watches the slow nodes' physical memory, and moves
+//! up what of it is a control group's page cache and is accessed again and again
+//! ([`super::damos`]).
 //!
-//! What no process maps has no address that move_pages(2) could be told. DAMON sees that it was read by a mark that reading clears
-//! (`folio_test_idle`), which reading does not do under MGLRU (`folio_mark_accessed`, mm/swap.c, 6.1 to 7.3 at least). The kernel takes up to an aggregation interval to
-//! answer anything about DAMON, so this has a thread of its own.
+//! What no process maps has no address that move_pages(2) could be told. DAMON sees that it was
+//! read by a mark that reading clears (`folio_test_idle`), which reading does not do under MGLRU
+//! (`folio_mark_accessed`, mm/swap.c, 6.1 to 7.3 at least). The kernel takes up to an aggregation
+//! interval to answer anything about DAMON, so this has a thread of its own.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -41,7 +43,8 @@ pub struct Order {
     pub from: Vec<u32>,
     /// The fast node.
     pub to: u32,
-    /// Control groups, by their paths from the cgroup mount, and bytes a second. Without any, DAMON is given back.
+    /// Control groups, by their paths from the cgroup mount, and bytes a second. Without any, DAMON
+    /// is given back.
     pub groups: Vec<(String, u64)>,
 }
 
@@ -68,7 +71,8 @@ pub fn probe(roots: &Roots) -> Result<()> {
     }
 }
 
-/// Where the record of DAMON's thread is kept: another than the look's, because both are there at the same time.
+/// Where the record of DAMON's thread is kept: another than the look's, because both are there at
+/// the same time.
 pub fn cache_record(state: &Path) -> PathBuf {
     state.join("damon-page-cache.json")
 }
@@ -218,7 +222,8 @@ impl Work {
             return self.stop();
         }
         let goes_on = match &mut self.at_work {
-            // A group that is gone makes the kernel refuse all of it: those that are there begin anew.
+            // A group that is gone makes the kernel refuse all of it: those that are there begin
+            // anew.
             Some(work) => work.fits(&order) && work.adapt(&order).is_ok(),
             None => false,
         };

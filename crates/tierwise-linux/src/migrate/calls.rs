@@ -1,4 +1,5 @@
-//! What a mover asks of the kernel, behind a trait, so that tests can bring a kernel that is full, slow or lies.
+//! What a mover asks of the kernel, behind a trait, so that tests can bring a kernel that is full,
+//! slow or lies.
 
 use std::time::{Duration, Instant};
 
@@ -28,8 +29,8 @@ pub trait Calls {
     /// # Errors
     /// The call as a whole failed.
     fn nodes(&mut self, pid: i32, addresses: &[usize], status: &mut [i32]) -> Result<()>;
-    /// Moves pages to nodes; `shared` also those that other processes map. `status` as for [`Calls::nodes`], but it may be
-    /// left as it was, and may say what did not happen.
+    /// Moves pages to nodes; `shared` also those that other processes map. `status` as for
+    /// [`Calls::nodes`], but it may be left as it was, and may say what did not happen.
     ///
     /// # Errors
     /// The call as a whole failed; some pages may have moved.

@@ -1,6 +1,6 @@
-//! DAMON moves by itself: `migrate_hot` and `migrate_cold` schemes over nodes' physical memory, for one cgroup, within a quota.
-//! Cheaper than moving page by page where the whole of a region goes, because nothing crosses into user space; blind to
-//! what the engine knows of single pages.
+//! DAMON moves by itself: `migrate_hot` and `migrate_cold` schemes over nodes' physical memory, for
+//! one cgroup, within a quota. Cheaper than moving page by page where the whole of a region goes,
+//! because nothing crosses into user space; blind to what the engine knows of single pages.
 
 use std::time::Duration;
 
@@ -99,7 +99,8 @@ impl Damos {
     /// Turns rules on.
     ///
     /// # Errors
-    /// There are not enough kdamonds, the kernel lacks an action, or a node's memory is not known. Nothing stays on then.
+    /// There are not enough kdamonds, the kernel lacks an action, or a node's memory is not known.
+    /// Nothing stays on then.
     pub fn start(
         roots: &Roots,
         admin: &mut Admin,
@@ -175,7 +176,8 @@ impl Damos {
         Ok(Bytes(moved))
     }
 
-    /// Gives rules other rates while they run, all at one time: the kernel takes up to an aggregation interval to answer.
+    /// Gives rules other rates while they run, all at one time: the kernel takes up to an
+    /// aggregation interval to answer.
     ///
     /// # Errors
     /// A kdamond does not run any more, or a control group is gone; there is no such rule.

@@ -1,5 +1,6 @@
-//! The multi-generational LRU's generations of a memory cgroup, and eviction of the oldest, through debugfs
-//! (`Documentation/admin-guide/mm/multigen_lru.rst`). Eviction demotes where the kernel demotes ([`super::reclaim`]).
+//! The multi-generational LRU's generations of a memory cgroup, and eviction of the oldest, through
+//! debugfs (`Documentation/admin-guide/mm/multigen_lru.rst`). Eviction demotes where the kernel
+//! demotes ([`super::reclaim`]).
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -59,9 +60,10 @@ pub fn probe(roots: &Roots) -> Result<()> {
     }
 }
 
-/// Reads the generations of the cgroup at a path ("/system.slice") and of those below it into `out`, each cgroup's on each
-/// node oldest first; none if it is not there. Lines that are not as documented are passed over, with what follows them of that
-/// cgroup; the first of them is returned as what to say of it.
+/// Reads the generations of the cgroup at a path ("/system.slice") and of those below it into
+/// `out`, each cgroup's on each node oldest first; none if it is not there. Lines that are not as
+/// documented are passed over, with what follows them of that cgroup; the first of them is returned
+/// as what to say of it.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -117,7 +119,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Number and path of `memcg    12 /a b`. Without the memory controller there is one line, with no path.
+/// Number and path of `memcg    12 /a b`. Without the memory controller there is one line, with no
+/// path.
 fn memcg_line(line: &[u8]) -> Option<(u64, &[u8])> {
     let rest = line.trim_ascii_start().strip_prefix(b"memcg")?.trim_ascii_start();
     let (id, path) = rest.split_once_str(b" ").unwrap_or((rest, b""));
@@ -142,7 +145,8 @@ fn generation<'a>(
     Some((number, age, pages()?, pages()?))
 }
 
-/// Makes a new youngest generation of a cgroup on a node: what is accessed from now on can be told from what is not.
+/// Makes a new youngest generation of a cgroup on a node: what is accessed from now on can be told
+/// from what is not.
 ///
 /// # Errors
 /// The cgroup or the generation is gone; debugfs is closed.
@@ -163,7 +167,8 @@ pub enum Prefer {
 /// Evicts up to so many pages of the generations up to this one: they are demoted.
 ///
 /// # Errors
-/// The kernel may not demote; the cgroup or the generation is gone (it is one of the two youngest); debugfs is closed.
+/// The kernel may not demote; the cgroup or the generation is gone (it is one of the two youngest);
+/// debugfs is closed.
 pub fn evict(roots: &Roots, up_to: &Generation, prefer: Prefer, pages: u64) -> Result<()> {
     reclaim::probe(roots)?;
     let Generation { memcg, node, number, .. } = up_to;
@@ -243,7 +248,8 @@ memcg    42 /a b
         assert!(probe(&roots).unwrap_err().to_string().contains("debugfs"));
     }
 
-    /// Two groups whose names differ in what is no text are two groups; and a line that nobody understands is nobody's.
+    /// Two groups whose names differ in what is no text are two groups; and a line that nobody
+    /// understands is nobody's.
     #[test]
     fn strange_group_name_hides_no_other() {
         let text = b"memcg 1 /\xff\n node 0\n 1 2 3 4\nmemcg x /b\n node 0\n 1 2 3 4\nmemcg 3 /\xfe\n node 0\n 7 2 3 4\n";

@@ -1,18 +1,21 @@
 //! Moves pages of processes to nodes by move_pages(2), and reports one outcome for each.
 //!
-//! 1. Requests that follow each other and belong to one process go in one call, as many as [`Pace`] lets through. The process
-//!    is checked before each call, so that no page of a process that got a dead one's number is moved,
-//!    and after it: what moved in a call during which it ended is in doubt, and no success.
+//! 1. Requests that follow each other and belong to one process go in one call, as many as [`Pace`]
+//!    lets through. The process is checked before each call, so that no page of a process that got
+//!    a dead one's number is moved, and after it: what moved in a call during which it ended is in
+//!    doubt, and no success.
 //! 2. Where the pages lie is asked before: what is there already, or is gone, is not moved.
-//! 3. Where they lie is asked again afterwards, and only that decides. Return codes lie: a migration can fall back to its
-//!    source and report success, and a call that gives up early leaves status entries as they were.
-//! 4. What was busy is tried again when everything else has had its turn, [`ATTEMPTS`] times in all. A node that was full
-//!    is not asked again before [`Backoff`] says so.
-//! 5. Bytes moved and processor time used come from [`Limits`]; what they do not cover is reported as
-//!    [`FailReason::Budget`].
+//! 3. Where they lie is asked again afterwards, and only that decides. Return codes lie: a
+//!    migration can fall back to its source and report success, and a call that gives up early
+//!    leaves status entries as they were.
+//! 4. What was busy is tried again when everything else has had its turn, [`ATTEMPTS`] times in
+//!    all. A node that was full is not asked again before [`Backoff`] says so.
+//! 5. Bytes moved and processor time used come from [`Limits`]; what they do not cover is reported
+//!    as [`FailReason::Budget`].
 //!
-//! A huge page is given once, by its first address and its size: the kernel moves it whole, or splits it when the target
-//! has no huge page free. Its first base page stands for it when it is verified.
+//! A huge page is given once, by its first address and its size: the kernel moves it whole, or
+//! splits it when the target has no huge page free. Its first base page stands for it when it is
+//! verified.
 
 use std::time::Duration;
 
@@ -29,9 +32,9 @@ use crate::error::{LinuxError, Result};
 use crate::process::Process;
 use crate::process::resident::PAGE_SIZE;
 
-/// How often a busy page is tried in one run. The kernel itself retries ten times within a call (`NR_MAX_MIGRATE_PAGES_RETRY`), so
-/// what is busy after that is mostly busy for long; but a page that sat in another processor's LRU batch is free by the
-/// next call.
+/// How often a busy page is tried in one run. The kernel itself retries ten times within a call
+/// (`NR_MAX_MIGRATE_PAGES_RETRY`), so what is busy after that is mostly busy for long; but a page
+/// that sat in another processor's LRU batch is free by the next call.
 pub const ATTEMPTS: u32 = 3;
 
 /// The bucket holds at least a huge page, or a low rate could never pay for one.
@@ -68,7 +71,8 @@ pub struct Limits {
     pub cpu: Option<f64>,
     /// P99 of one call that is aimed at.
     pub call: Duration,
-    /// Also move pages that other processes map (`MPOL_MF_MOVE_ALL`): needs `CAP_SYS_NICE`, and moves them for all.
+    /// Also move pages that other processes map (`MPOL_MF_MOVE_ALL`): needs `CAP_SYS_NICE`, and
+    /// moves them for all.
     pub shared: bool,
 }
 
@@ -140,8 +144,8 @@ impl Mover {
     /// Carries out requests in their order; `out[i]` becomes what came of `requests[i]`.
     ///
     /// # Errors
-    /// The kernel refuses to move pages at all (`EPERM`, `ENODEV`, `EINVAL`, `ENOSYS`). `out` is complete even
-    /// then; what was not reached counts as cut by the budget.
+    /// The kernel refuses to move pages at all (`EPERM`, `ENODEV`, `EINVAL`, `ENOSYS`). `out` is
+    /// complete even then; what was not reached counts as cut by the budget.
     pub fn run(
         &mut self,
         calls: &mut impl Calls,
@@ -195,8 +199,9 @@ impl Mover {
         Ok(true)
     }
 
-    /// Fills the batch from `todo[at..]`: one process, not more pages than the pace and bytes than the budget allows, but
-    /// always one page if the budget has it. Returns where the next batch begins.
+    /// Fills the batch from `todo[at..]`: one process, not more pages than the pace and bytes than
+    /// the budget allows, but always one page if the budget has it. Returns where the next batch
+    /// begins.
     fn fill(&mut self, requests: &[Request], mut at: usize, affordable: i64) -> usize {
         let most = u64::from(self.pace.pages()) * PAGE_SIZE;
         let mut bytes = 0;
@@ -257,7 +262,8 @@ impl Mover {
         }
     }
 
-    /// Leaves in the batch what lies elsewhere and may be asked for now; everything else has its outcome.
+    /// Leaves in the batch what lies elsewhere and may be asked for now; everything else has its
+    /// outcome.
     fn keep_what_must_move(&mut self, calls: &mut impl Calls, out: &mut [Moved]) {
         let now = calls.now();
         let batch = &mut self.batch;
@@ -379,7 +385,8 @@ impl Mover {
         };
         match source.raw_os_error() {
             Some(libc::ESRCH) => self.all(out, FailReason::NotPresent),
-            // Without memory even for the question: the pages stay, and are not tried again in this run.
+            // Without memory even for the question: the pages stay, and are not tried again in this
+            // run.
             Some(libc::ENOMEM | libc::EBUSY | libc::EAGAIN | libc::EINTR) => {
                 self.all(out, FailReason::Busy);
             }
@@ -398,8 +405,8 @@ impl Mover {
     }
 }
 
-/// Whether a number, which is that of a thread of a process, was not given to another meanwhile. The
-/// number of the process is its own as long as one of its threads is alive.
+/// Whether a number, which is that of a thread of a process, was not given to another meanwhile.
+/// The number of the process is its own as long as one of its threads is alive.
 fn is_still(calls: &mut impl Calls, process: &Process, thread: i32) -> bool {
     calls.thread(process).is_some_and(|now| now == thread || thread == process.pid)
 }

@@ -1,11 +1,14 @@
-//! How many pages one call moves. While move_pages(2) runs it isolates pages and takes the process's mapping lock, so that a
-//! thread that faults waits. Katalyst, which moves pages of Kubernetes pods, aims at a P99 of a call of 20 ms; so does this.
+//! How many pages one call moves. While move_pages(2) runs it isolates pages and takes the
+//! process's mapping lock, so that a thread that faults waits. Katalyst, which moves pages of
+//! Kubernetes pods, aims at a P99 of a call of 20 ms; so does this.
 //!
-//! The batch doubles while full batches take less than a quarter of the target, grows by a fixed step while they take less than
-//! three quarters, holds above that, and is halved by a call beyond the target (slow start, additive increase, multiplicative
-//! decrease, as in congestion control). A quarter left over is room for the copy that meets a busy memory bus; halving on each overrun
-//! keeps overruns below one call in a hundred unless the machine is so slow that the smallest batch is too large. Large batches
-//! matter: each call first drains every processor's LRU caches, which in an emulated guest takes as long as moving fifty pages.
+//! The batch doubles while full batches take less than a quarter of the target, grows by a fixed
+//! step while they take less than three quarters, holds above that, and is halved by a call beyond
+//! the target (slow start, additive increase, multiplicative decrease, as in congestion control). A
+//! quarter left over is room for the copy that meets a busy memory bus; halving on each overrun
+//! keeps overruns below one call in a hundred unless the machine is so slow that the smallest batch
+//! is too large. Large batches matter: each call first drains every processor's LRU caches, which
+//! in an emulated guest takes as long as moving fifty pages.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,15 +27,18 @@
 
 use std::time::Duration;
 
-/// The first batch: 64 pages take about 10 ms at the slowest rate seen (6,000 pages a second, in an emulated guest).
+/// The first batch: 64 pages take about 10 ms at the slowest rate seen (6,000 pages a second, in an
+/// emulated guest).
 const FIRST: u32 = 64;
 /// The smallest: below this a call costs more to enter than to do.
 const SMALLEST: u32 = 8;
 /// The largest, 64 MiB: at the 10 GB/s of a fast machine 7 ms; more would only make buffers larger.
 const LARGEST: u32 = 16_384;
-/// Growth of a batch: an eighth of the first, so that the target is approached from below in small steps.
+/// Growth of a batch: an eighth of the first, so that the target is approached from below in small
+/// steps.
 const STEP: u32 = 8;
-/// Calls that the percentile is taken over: the fewest of which a hundredth is a whole call, rounded up to a power of two.
+/// Calls that the percentile is taken over: the fewest of which a hundredth is a whole call,
+/// rounded up to a power of two.
 const WINDOW: usize = 128;
 
 /// The size of batches, in base pages.
@@ -62,7 +68,8 @@ impl Pace {
         // A batch that was not nearly full says nothing about one that is.
         let full = pages >= self.pages / 4 * 3;
         if time > self.target {
-            // What was too much is what was moved, which may be one huge page and more than was asked for.
+            // What was too much is what was moved, which may be one huge page and more than was
+            // asked for.
             self.pages = (self.pages.min(pages.max(SMALLEST)) / 2).max(SMALLEST);
         } else if full && time < self.target / 4 {
             self.pages = (self.pages * 2).min(LARGEST);
@@ -86,7 +93,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever a page costs, and with one call in a few hundred delayed, the P99 keeps to the target.
+        /// Whatever a page costs, and with one call in a few hundred delayed, the P99 keeps to the
+        /// target.
         #[test]
         fn p99_keeps_to_the_target(cost_us in 1u32..500, delayed in 200u32..1000) {
             let target = Duration::from_millis(20);

@@ -1,7 +1,7 @@
 //! Demotion of page cache by the kernel, oldest generation first ([`super::mglru`]).
 //!
-//! What no process maps has no address that move_pages(2) could be told. `memory.reclaim` would not do: it takes from every node,
-//! and on the slowest, from which nothing can be demoted, it drops.
+//! What no process maps has no address that move_pages(2) could be told. `memory.reclaim` would not
+//! do: it takes from every node, and on the slowest, from which nothing can be demoted, it drops.
 
 use std::path::Path;
 
@@ -17,12 +17,14 @@ use crate::roots::Roots;
 /// Generations of which the kernel never evicts (`MIN_NR_GENS`).
 const KEPT: usize = 2;
 
-/// Has the kernel demote up to `most` bytes of the page cache that a control group, and those below it, have on a node.
-/// Returns how much it was told to demote. Where all of the cache is in the two youngest generations, from which the kernel does
-/// not evict, it makes a new one instead, so that what is not accessed until the next call is old by then.
+/// Has the kernel demote up to `most` bytes of the page cache that a control group, and those below
+/// it, have on a node. Returns how much it was told to demote. Where all of the cache is in the two
+/// youngest generations, from which the kernel does not evict, it makes a new one instead, so that
+/// what is not accessed until the next call is old by then.
 ///
 /// # Errors
-/// There are no generations ([`mglru::probe`]), or the kernel does not demote ([`super::reclaim::probe`]).
+/// There are no generations ([`mglru::probe`]), or the kernel does not demote
+/// ([`super::reclaim::probe`]).
 pub fn demote(roots: &Roots, group: &Path, node: u32, most: Bytes) -> Result<Bytes> {
     mglru::probe(roots)?;
     let name = Path::new("/").join(group.strip_prefix(&roots.cgroup).unwrap_or(group));
@@ -55,7 +57,8 @@ fn one(roots: &Roots, generations: &[Generation], most: u64) -> Result<u64> {
     Ok(0)
 }
 
-/// The kernel made or merged generations since they were read, or the group is gone: another call finds what is there then.
+/// The kernel made or merged generations since they were read, or the group is gone: another call
+/// finds what is there then.
 fn gone(e: LinuxError) -> Result<u64> {
     match &e {
         LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => Ok(0),

@@ -1,7 +1,9 @@
-//! Demotion of a cgroup's coldest pages by the kernel: `memory.reclaim` (`Documentation/admin-guide/cgroup-v2.rst`, Linux 5.19).
+//! Demotion of a cgroup's coldest pages by the kernel: `memory.reclaim`
+//! (`Documentation/admin-guide/cgroup-v2.rst`, Linux 5.19).
 //!
-//! Reclaim demotes to the next lower memory tier as long as there is one with room and `numa/demotion_enabled` is on;
-//! otherwise it drops page cache and swaps. That is not demotion, so it is not begun unless the switch is on.
+//! Reclaim demotes to the next lower memory tier as long as there is one with room and
+//! `numa/demotion_enabled` is on; otherwise it drops page cache and swaps. That is not demotion, so
+//! it is not begun unless the switch is on.
 
 use std::path::Path;
 

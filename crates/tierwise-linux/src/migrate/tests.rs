@@ -1,5 +1,5 @@
-//! A kernel of the tests' own: pages that are busy, pinned, vanish, or are reported as moved and are not; nodes that are full;
-//! processes that die; calls that fail as a whole.
+//! A kernel of the tests' own: pages that are busy, pinned, vanish, or are reported as moved and
+//! are not; nodes that are full; processes that die; calls that fail as a whole.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -194,7 +194,8 @@ fn placement_decides_and_not_the_return_code() {
     assert_eq!((out[6].from, out[7].from), (Some(0), None));
     let tally = mover.tally();
     assert_eq!((tally.lies, tally.bytes), (1, 2 * PAGE_SIZE));
-    // The six that lay elsewhere, then twice the three that were busy: one of them came through the last time.
+    // The six that lay elsewhere, then twice the three that were busy: one of them came through the
+    // last time.
     assert_eq!(fake.batches, [(7, 6), (7, 3), (7, 3)]);
     assert_eq!(tally.retries, 6);
 }
@@ -296,7 +297,8 @@ fn rate_is_kept_and_excess_cut() {
 fn processor_time_is_kept() {
     let mut fake = Fake::with(&vec![Nature::Plain; 2000], 1);
     fake.cost = Duration::from_micros(50);
-    // A hundredth of a processor: 10 ms in the first second, 200 pages, and the batch that overdraws.
+    // A hundredth of a processor: 10 ms in the first second, 200 pages, and the batch that
+    // overdraws.
     let mut mover = Mover::new(&Limits { cpu: Some(0.01), ..Limits::default() });
     let requests: Vec<Request> = (0..2000).map(|i| request(i, 7, 0)).collect();
     let out = run(&mut fake, &mut mover, &requests);
@@ -314,7 +316,8 @@ fn calls_stay_short_at_found_pace() {
     let out = run(&mut fake, &mut mover, &requests);
     assert!(out.iter().all(|m| m.result.is_ok()));
     assert!(mover.call_p99() <= Duration::from_millis(20));
-    // 150 pages take 15 ms, three quarters of the target: a call in the steady state moves about that many.
+    // 150 pages take 15 ms, three quarters of the target: a call in the steady state moves about
+    // that many.
     let last = fake.batches[fake.batches.len() - 2].1;
     assert!((140..=160).contains(&last), "{last}");
 }
@@ -343,7 +346,8 @@ fn nature() -> impl Strategy<Value = Nature> {
 }
 
 proptest! {
-    /// Whatever the kernel does, every request has exactly one outcome, and it is what the pages' places say.
+    /// Whatever the kernel does, every request has exactly one outcome, and it is what the pages'
+    /// places say.
     #[test]
     fn every_request_has_its_placements_outcome(
         natures in proptest::collection::vec((nature(), 0i32..3), 1..60),

@@ -1,17 +1,20 @@
-//! What the kernel's answers mean for a page: where it lies decides, and its status says why it does not lie elsewhere.
+//! What the kernel's answers mean for a page: where it lies decides, and its status says why it
+//! does not lie elsewhere.
 
 use tierwise_core::migrate::FailReason;
 
 use crate::error::LinuxError;
 
-/// What came of a page that should be on `node`, is on `placed`, and of which the kernel said `status`.
+/// What came of a page that should be on `node`, is on `placed`, and of which the kernel said
+/// `status`.
 pub(super) fn verdict(node: i32, placed: i32, status: i32) -> Result<(), FailReason> {
     if placed == node {
         Ok(())
     } else if placed < 0 {
         Err(absent(placed))
     } else if status == -libc::ENOMEM || status == node {
-        // Reported as moved and still elsewhere: the kernel fell back because the target had no room.
+        // Reported as moved and still elsewhere: the kernel fell back because the target had no
+        // room.
         Err(FailReason::TargetFull)
     } else {
         Err(FailReason::Busy)
@@ -25,7 +28,8 @@ pub(super) fn absent(status: i32) -> FailReason {
     if gone { FailReason::NotPresent } else { FailReason::Busy }
 }
 
-/// Whether a busy page may be free by the next call. One that other processes map too (`EACCES`) will not be.
+/// Whether a busy page may be free by the next call. One that other processes map too (`EACCES`)
+/// will not be.
 pub(super) fn is_worth_another_try(status: i32) -> bool {
     status != -libc::EACCES
 }

@@ -94,9 +94,10 @@ pub struct Selection {
     pub writes: SelectedSource,
 }
 
-/// Picks for each purpose the first that is there. References: DAMON on each process, because its cost is bounded, before the idle
-/// bitmap, which visits every page; DAMON on physical memory, which is coarser, where there is neither. Writes: soft-dirty bits
-/// only, because `PAGEMAP_SCAN` needs programs that take part, which is for the operator to say.
+/// Picks for each purpose the first that is there. References: DAMON on each process, because its
+/// cost is bounded, before the idle bitmap, which visits every page; DAMON on physical memory,
+/// which is coarser, where there is neither. Writes: soft-dirty bits only, because `PAGEMAP_SCAN`
+/// needs programs that take part, which is for the operator to say.
 pub fn auto(roots: &Roots) -> Selection {
     auto_by(|way| way.probe(roots))
 }

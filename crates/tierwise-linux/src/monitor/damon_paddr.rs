@@ -1,8 +1,10 @@
-//! DAMON on physical memory: one kdamond for all processes, whatever their number. It says how hot ranges of frames are, not
-//! whose they are; [`super::frames`] finds that out through `/proc/PID/pagemap`, which shows frames to `CAP_SYS_ADMIN` only.
+//! DAMON on physical memory: one kdamond for all processes, whatever their number. It says how hot
+//! ranges of frames are, not whose they are; [`super::frames`] finds that out through
+//! `/proc/PID/pagemap`, which shows frames to `CAP_SYS_ADMIN` only.
 //!
-//! The kernel's memory cgroup filters are of no use here: it asks them when it acts on a region's pages, and a filter does not
-//! change which regions there are. Where it moves pages itself they are ([`crate::migrate::damos`]).
+//! The kernel's memory cgroup filters are of no use here: it asks them when it acts on a region's
+//! pages, and a filter does not change which regions there are. Where it moves pages itself they
+//! are ([`crate::migrate::damos`]).
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! DAMON on processes' virtual addresses: one kdamond a process, a bounded number of kdamonds, in turns when there are more
-//! processes ([`super::rotation`]).
+//! DAMON on processes' virtual addresses: one kdamond a process, a bounded number of kdamonds, in
+//! turns when there are more processes ([`super::rotation`]).
 //!
-//! A kdamond that is given another process begins with coarse regions, so a turn lasts for [`TURN`] collections: long
-//! enough for regions to adapt (they are split once an aggregation interval).
+//! A kdamond that is given another process begins with coarse regions, so a turn lasts for [`TURN`]
+//! collections: long enough for regions to adapt (they are split once an aggregation interval).
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,8 +17,9 @@ use crate::error::Result;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
 
-/// Kdamonds at most. Each is a kernel thread that wakes every sampling interval; and because the kernel carries out one
-/// sysfs command at a time, collecting from all takes up to this many aggregation intervals: 1.6 s at the default.
+/// Kdamonds at most. Each is a kernel thread that wakes every sampling interval; and because the
+/// kernel carries out one sysfs command at a time, collecting from all takes up to this many
+/// aggregation intervals: 1.6 s at the default.
 pub const MAX: u32 = 16;
 
 /// Collections that a turn lasts for.
@@ -27,14 +28,15 @@ pub const TURN: u32 = 5;
 /// Whether the kernel has it and lets us in.
 ///
 /// # Errors
-/// Why not, and how to get it. Whether anybody else holds DAMON is known only once a kdamond is turned
-/// on.
+/// Why not, and how to get it. Whether anybody else holds DAMON is known only once a kdamond is
+/// turned on.
 pub fn probe(roots: &Roots) -> Result<()> {
     Admin::probe(roots)?;
     operations::probe(roots, "vaddr")
 }
 
-/// However little processor time there is, regions are summed up once in so long: a read of them waits for it.
+/// However little processor time there is, regions are summed up once in so long: a read of them
+/// waits for it.
 const MAX_AGGREGATION: Duration = Duration::from_secs(5);
 
 /// DAMON on processes.
@@ -59,7 +61,8 @@ pub struct DamonVaddr {
 }
 
 impl DamonVaddr {
-    /// Opens DAMON; with a record, turns off first what a killed process left. Kdamonds are taken when there is a process.
+    /// Opens DAMON; with a record, turns off first what a killed process left. Kdamonds are taken
+    /// when there is a process.
     ///
     /// # Errors
     /// There is no DAMON, all of it is somebody else's, or the record cannot be read.
@@ -83,7 +86,8 @@ impl DamonVaddr {
         })
     }
 
-    /// Gives every kdamond other intervals and bounds, while they run: looking less often costs less.
+    /// Gives every kdamond other intervals and bounds, while they run: looking less often costs
+    /// less.
     ///
     /// # Errors
     /// The kernel refuses a value.
@@ -134,7 +138,8 @@ impl DamonVaddr {
         let kdamond = &mut self.kdamonds[place];
         kdamond.configure(&monitoring)?;
         let answer = kdamond.on(&self.roots);
-        // DAMON looks a process up by its number alone, so whether it was still this one is asked afterwards.
+        // DAMON looks a process up by its number alone, so whether it was still this one is asked
+        // afterwards.
         let alive = process.is_alive_with(&self.roots, &mut self.reader);
         if !alive {
             kdamond.off()?;

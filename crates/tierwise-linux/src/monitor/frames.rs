@@ -1,8 +1,9 @@
-//! Whose the frames are that DAMON saw in physical memory: the page tables of the processes looked at, turned round.
+//! Whose the frames are that DAMON saw in physical memory: the page tables of the processes looked
+//! at, turned round.
 //!
-//! A frame's neighbours belong to anybody, so a process's addresses are as hot as the mean of the regions that their frames lie in, by
-//! pieces of [`PIECE`]. Reading page tables takes as long as they are large; with more than [`PAGES`] pages the processes take
-//! turns.
+//! A frame's neighbours belong to anybody, so a process's addresses are as hot as the mean of the
+//! regions that their frames lie in, by pieces of [`PIECE`]. Reading page tables takes as long as
+//! they are large; with more than [`PAGES`] pages the processes take turns.
 
 use super::walk::Walk;
 use super::{AccessReport, MonitorTarget, ProcessRegion};
@@ -13,11 +14,12 @@ use crate::process::resident::PAGE_SIZE;
 use crate::process::{Pagemap, Process};
 use crate::roots::Roots;
 
-/// Bytes of addresses whose heat is told as one: an eighth of a huge page. DAMON's regions of physical memory are
-/// megabytes, so that less would say no more.
+/// Bytes of addresses whose heat is told as one: an eighth of a huge page. DAMON's regions of
+/// physical memory are megabytes, so that less would say no more.
 pub const PIECE: u64 = 256 << 10;
 
-/// Pages looked up in one collection, and those of the process at hand: 4 GiB of memory, whose page tables take some ten milliseconds.
+/// Pages looked up in one collection, and those of the process at hand: 4 GiB of memory, whose page
+/// tables take some ten milliseconds.
 pub const PAGES: usize = 1 << 20;
 
 /// Looks frames up.
@@ -87,7 +89,8 @@ fn frames_hidden(process: Process) -> LinuxError {
     }
 }
 
-/// The pages of a process, ascending by address, as pieces with the mean heat of their frames' regions.
+/// The pages of a process, ascending by address, as pieces with the mean heat of their frames'
+/// regions.
 fn add_pieces(
     process: Process,
     pages: &[(u64, u64)],
@@ -135,7 +138,8 @@ mod tests {
 
     #[test]
     fn addresses_inherit_their_frames_heat() {
-        // 63 pages up to the end of the first piece, and one more; every third frame lies in the hot region.
+        // 63 pages up to the end of the first piece, and one more; every third frame lies in the
+        // hot region.
         let entries: Vec<u64> =
             (0..64).map(|n| entry(if n % 3 == 0 { 100 + n } else { 900 + n })).collect();
         let (_tree, mut frames, watched) = own(&entries);

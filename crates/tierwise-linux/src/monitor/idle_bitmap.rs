@@ -1,8 +1,9 @@
-//! The idle page bitmap (`Documentation/admin-guide/mm/idle_page_tracking.rst`): one bit a page frame. Writing a one clears the
-//! page's accessed bits and calls it idle; a zero read later means that it was accessed in between.
+//! The idle page bitmap (`Documentation/admin-guide/mm/idle_page_tracking.rst`): one bit a page
+//! frame. Writing a one clears the page's accessed bits and calls it idle; a zero read later means
+//! that it was accessed in between.
 //!
-//! Exact by the page, and dear: every page's frame is looked up and its word of 64 pages read and written. Frames are
-//! visited in ascending order, so that a word is read and written once.
+//! Exact by the page, and dear: every page's frame is looked up and its word of 64 pages read and
+//! written. Frames are visited in ascending order, so that a word is read and written once.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -175,7 +176,8 @@ mod tests {
         let process = watched.process;
         assert_eq!(report.sampled, [process]);
         assert_eq!(report.referenced, [ProcessRange { process, start: 0x1000, end: 0x2000 }]);
-        // Only our own pages are called idle. A plain file keeps what is written, where the kernel would add to it.
+        // Only our own pages are called idle. A plain file keeps what is written, where the kernel
+        // would add to it.
         let after = fs::read(path(&roots)).unwrap();
         assert_eq!(after, [1u64 << 3, 1 << 6].map(u64::to_ne_bytes).concat());
 

@@ -9,7 +9,8 @@
 //! | [`soft_dirty`] | single pages written | `CONFIG_MEM_SOFT_DIRTY` | this process, and a fault a page written |
 //! | [`pagemap_scan`] | single pages written | a program that takes part | that program: a fault a page |
 //!
-//! Each file has a `probe`, which says why a way is not to be had and how to get it. [`auto()`] picks from what is there.
+//! Each file has a `probe`, which says why a way is not to be had and how to get it. [`auto()`]
+//! picks from what is there.
 
 pub mod auto;
 pub mod damon_paddr;
@@ -38,7 +39,8 @@ pub use auto::{Selection, Source, auto};
 pub struct MonitorTarget {
     /// Who.
     pub process: Process,
-    /// Its resident set: where there is more to see than can be looked at, the large come more often.
+    /// Its resident set: where there is more to see than can be looked at, the large come more
+    /// often.
     pub resident: Bytes,
 }
 
@@ -78,7 +80,8 @@ pub struct AddressSample {
 /// What was seen since the last collection. Lists keep their memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessReport {
-    /// The processes that were looked at: of the others nothing is known, which is not the same as nothing accessed.
+    /// The processes that were looked at: of the others nothing is known, which is not the same as
+    /// nothing accessed.
     pub sampled: Vec<Process>,
     /// DAMON's regions, by process in the order of `sampled`, then ascending.
     pub regions: Vec<ProcessRegion>,
@@ -112,7 +115,8 @@ pub trait AccessMonitor: Debug + Send {
     /// Its name in configuration and reports.
     fn name(&self) -> &'static str;
 
-    /// Looks at these processes and no others from now on. One that is gone already is not an error.
+    /// Looks at these processes and no others from now on. One that is gone already is not an
+    /// error.
     ///
     /// # Errors
     /// The kernel refuses for another reason.
@@ -124,7 +128,8 @@ pub trait AccessMonitor: Debug + Send {
     /// The kernel refuses.
     fn collect(&mut self, report: &mut AccessReport) -> Result<()>;
 
-    /// Looks so many times less often than configured, 1 or more: what it costs is above the budget.
+    /// Looks so many times less often than configured, 1 or more: what it costs is above the
+    /// budget.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -132,7 +137,8 @@ pub trait AccessMonitor: Debug + Send {
         Ok(())
     }
 
-    /// Stops looking and gives back what was taken. Looking can begin again by [`AccessMonitor::set_targets`].
+    /// Stops looking and gives back what was taken. Looking can begin again by
+    /// [`AccessMonitor::set_targets`].
     ///
     /// # Errors
     /// Something could not be given back.

@@ -1,9 +1,11 @@
-//! Writes by `PAGEMAP_SCAN` and asynchronous write protection (Linux 6.7, `Documentation/admin-guide/mm/pagemap.rst`): finds the
-//! written pages and protects them again in one call, without a gap in which a store is missed.
+//! Writes by `PAGEMAP_SCAN` and asynchronous write protection (Linux 6.7,
+//! `Documentation/admin-guide/mm/pagemap.rst`): finds the written pages and protects them again in
+//! one call, without a gap in which a store is missed.
 //!
-//! It works only on memory that its own process has registered with userfaultfd (`UFFD_FEATURE_WP_ASYNC`). Nobody can register
-//! another process's memory, so this is for programs that take part, such as one linked with Tierwise, and for no other.
-//! `EPERM` on a process means that it does not.
+//! It works only on memory that its own process has registered with userfaultfd
+//! (`UFFD_FEATURE_WP_ASYNC`). Nobody can register another process's memory, so this is for programs
+//! that take part, such as one linked with Tierwise, and for no other. `EPERM` on a process means
+//! that it does not.
 
 use std::time::Duration;
 

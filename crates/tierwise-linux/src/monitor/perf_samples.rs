@@ -1,10 +1,12 @@
-//! Accesses sampled by the processor: Intel's PEBS (`mem-loads`) and AMD's IBS (`ibs_op`), through perf_event_open(2).
+//! Accesses sampled by the processor: Intel's PEBS (`mem-loads`) and AMD's IBS (`ibs_op`), through
+//! perf_event_open(2).
 //!
-//! One counter a processor, for all processes; samples of processes that are not watched are thrown away. A virtual machine
-//! mostly has neither. The kernel slows sampling down by itself where it would take too long
-//! (`kernel.perf_cpu_time_max_percent`).
+//! One counter a processor, for all processes; samples of processes that are not watched are thrown
+//! away. A virtual machine mostly has neither. The kernel slows sampling down by itself where it
+//! would take too long (`kernel.perf_cpu_time_max_percent`).
 //!
-//! Not tested on hardware here: what is tested is what a sample's bytes mean and what [`probe`] says.
+//! Not tested on hardware here: what is tested is what a sample's bytes mean and what [`probe`]
+//! says.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,10 +20,11 @@ use crate::file;
 use crate::process::Process;
 use crate::roots::Roots;
 
-/// Loads that take fewer cycles than this hit a cache: an L3 hit takes 40 to 70 on current servers, memory 200 and more.
+/// Loads that take fewer cycles than this hit a cache: an L3 hit takes 40 to 70 on current servers,
+/// memory 200 and more.
 const LOAD_LATENCY: u64 = 100;
-/// Bytes of each processor's ring: 6,500 samples of 40 bytes, a collection every second at a rate at which the kernel begins
-/// to throttle.
+/// Bytes of each processor's ring: 6,500 samples of 40 bytes, a collection every second at a rate
+/// at which the kernel begins to throttle.
 const RING: usize = 256 << 10;
 
 /// What the processor has.
@@ -72,7 +75,8 @@ pub fn probe(roots: &Roots) -> Result<()> {
     }
     let path = roots.proc.join("sys/kernel/perf_event_paranoid");
     let paranoid: i32 = file::value(&path, "a number from -1 to 4")?;
-    // CAP_PERFMON stands above it, and root mostly has that; where it was dropped, opening a counter says so.
+    // CAP_PERFMON stands above it, and root mostly has that; where it was dropped, opening a
+    // counter says so.
     if paranoid > 0 && !rustix::process::geteuid().is_root() {
         return Err(LinuxError::Missing {
             what: format!("{} is {paranoid}: sampling all CPUs is not allowed", path.display()),
@@ -182,8 +186,8 @@ fn open(hardware: Hardware, cpu: usize, period: u64) -> std::io::Result<Processo
     Ok(Processor { sampler: Sampled(counter.sampled(RING)?), _aux: aux })
 }
 
-/// Bytes of a sample with the four fields asked for, in the order that perf_event_open(2) lists them: process and thread
-/// (two of 4 bytes), address, data source, physical address.
+/// Bytes of a sample with the four fields asked for, in the order that perf_event_open(2) lists
+/// them: process and thread (two of 4 bytes), address, data source, physical address.
 const SAMPLE: usize = 32;
 
 /// Reads a sample; none if it has no address of a program's.

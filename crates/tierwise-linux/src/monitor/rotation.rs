@@ -1,9 +1,9 @@
 //! Who is looked at next when there are more processes than can be looked at.
 //!
-//! In every turn a process earns its part of the resident memory of all, times the places there are, but at least
-//! a sixteenth and at most one. Those that have earned the most are looked at, and pay one. So a process with half of the
-//! memory is always looked at, and the smallest has its turn within about sixteen turns, or as soon
-//! as the places can be shared out.
+//! In every turn a process earns its part of the resident memory of all, times the places there
+//! are, but at least a sixteenth and at most one. Those that have earned the most are looked at,
+//! and pay one. So a process with half of the memory is always looked at, and the smallest has its
+//! turn within about sixteen turns, or as soon as the places can be shared out.
 //!
 //! ```
 //! use tierwise_core::units::Bytes;
@@ -27,8 +27,8 @@
 use super::MonitorTarget;
 use crate::process::Process;
 
-/// What the smallest process earns in a turn: it is looked at once in sixteen turns, which at the usual few seconds a turn
-/// is within a minute, if there is a place at all.
+/// What the smallest process earns in a turn: it is looked at once in sixteen turns, which at the
+/// usual few seconds a turn is within a minute, if there is a place at all.
 const MIN: f64 = 1.0 / 16.0;
 
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +105,8 @@ mod tests {
             let mut rotation = RoundRobin::default();
             rotation.set(&watched);
             let (mut chosen, mut is_monitoring) = (Vec::new(), HashMap::new());
-            // What everybody earns is at most LEAST a process more than the places: with sixty, under five places.
+            // What everybody earns is at most LEAST a process more than the places: with sixty,
+            // under five places.
             let rounds = 16 * (sizes.len().div_ceil(places) + 16);
             for _ in 0..rounds {
                 rotation.next(places, &mut chosen);

@@ -1,7 +1,9 @@
-//! Writes by soft-dirty bits (`Documentation/admin-guide/mm/soft-dirty.rst`): writing 4 to `/proc/PID/clear_refs` clears them and
-//! write-protects the process's pages; the first store to each faults once and sets it again.
+//! Writes by soft-dirty bits (`Documentation/admin-guide/mm/soft-dirty.rst`): writing 4 to
+//! `/proc/PID/clear_refs` clears them and write-protects the process's pages; the first store to
+//! each faults once and sets it again.
 //!
-//! The process pays for these faults, and debuggers and CRIU use the same bits: nobody else may clear them meanwhile.
+//! The process pays for these faults, and debuggers and CRIU use the same bits: nobody else may
+//! clear them meanwhile.
 
 use std::time::Duration;
 
@@ -12,8 +14,9 @@ use crate::file;
 use crate::process::{Pages, Task};
 use crate::roots::Roots;
 
-/// Whether this kernel tracks writes, as far as can be said without touching a process: the file is there on every kernel
-/// with `CONFIG_PROC_PAGE_MONITOR`, but without `CONFIG_MEM_SOFT_DIRTY` no bit is ever set again.
+/// Whether this kernel tracks writes, as far as can be said without touching a process: the file is
+/// there on every kernel with `CONFIG_PROC_PAGE_MONITOR`, but without `CONFIG_MEM_SOFT_DIRTY` no
+/// bit is ever set again.
 ///
 /// # Errors
 /// Why not, and how to get it.

@@ -1,4 +1,5 @@
-//! Walks over the pages of processes: what the ways of looking that read page tables have in common.
+//! Walks over the pages of processes: what the ways of looking that read page tables have in
+//! common.
 
 use super::MonitorTarget;
 use crate::error::{LinuxError, Result};
@@ -26,8 +27,8 @@ pub(super) struct Walk {
     processes: Vec<(Process, Mounts)>,
 }
 
-/// What keeps one process from being looked at is said here and by the survey, which reads the same files; looking goes on. What keeps all from it
-/// ends looking.
+/// What keeps one process from being looked at is said here and by the survey, which reads the same
+/// files; looking goes on. What keeps all from it ends looking.
 fn one_of_many(process: Process, error: LinuxError) -> Result<()> {
     if error.is_of_machine() {
         return Err(error);
@@ -85,7 +86,8 @@ impl Walk {
         self.processes.clear();
     }
 
-    /// Calls with each process that still runs and its mappings worth tiering; processes that are gone, or cannot be read, are dropped.
+    /// Calls with each process that still runs and its mappings worth tiering; processes that are
+    /// gone, or cannot be read, are dropped.
     ///
     /// # Errors
     /// The machine lacks what it takes to look at any.

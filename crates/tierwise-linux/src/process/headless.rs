@@ -40,10 +40,11 @@ impl Headless {
             | libc::CLONE_SIGHAND
             | libc::CLONE_THREAD
             | libc::CLONE_SYSVSEM;
-        // SAFETY: a new anonymous mapping, written only within its length. The child of the fork makes system calls and writes to
-        // its copy of the mapping, and nothing else: it takes no lock that another thread of the parent may hold. The
-        // new thread's stack is the end of the mapping, which grows down and is used for nothing else. The
-        // main thread ends by the system call, so that nothing of the parent's is run at its end.
+        // SAFETY: a new anonymous mapping, written only within its length. The child of the fork
+        // makes system calls and writes to its copy of the mapping, and nothing else: it takes no
+        // lock that another thread of the parent may hold. The new thread's stack is the end of the
+        // mapping, which grows down and is used for nothing else. The main thread ends by the
+        // system call, so that nothing of the parent's is run at its end.
         #[allow(unsafe_code)]
         let (at, pid) = unsafe {
             let at = libc::mmap(ptr::null_mut(), length, protection, flags, -1, 0);

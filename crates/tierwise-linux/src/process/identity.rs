@@ -52,8 +52,8 @@ impl Process {
         Ok(task)
     }
 
-    /// Whether this very process still runs. A number that was given out again, and a process whose `stat`
-    /// cannot be read, do not count.
+    /// Whether this very process still runs. A number that was given out again, and a process whose
+    /// `stat` cannot be read, do not count.
     pub fn is_alive_with(&self, roots: &Roots, reader: &mut Reader) -> bool {
         self.task(roots, reader).is_ok()
     }

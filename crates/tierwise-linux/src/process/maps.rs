@@ -1,16 +1,20 @@
 //! A process's mappings (`/proc/PID/maps`, proc(5)), and which of them are worth tiering.
 //!
-//! Worth it is memory that belongs to the process and would otherwise stay where it was first touched: private anonymous
-//! memory, the heap, and shared memory (tmpfs, memfd, System V, shared anonymous), in which databases keep their buffers
-//! and QEMU its guests. Not worth it, or not allowed:
+//! Worth it is memory that belongs to the process and would otherwise stay where it was first
+//! touched: private anonymous memory, the heap, and shared memory (tmpfs, memfd, System V, shared
+//! anonymous), in which databases keep their buffers and QEMU its guests. Not worth it, or not
+//! allowed:
 //!
-//! - stacks of main threads: small, nearly always hot, and one of the few things that a migration can stall visibly
-//!   (other threads' stacks are anonymous mappings and cannot be told apart);
-//! - files: their pages are the page cache, which belongs to whoever touched it first, and reclaim handles it;
+//! - stacks of main threads: small, nearly always hot, and one of the few things that a migration
+//!   can stall visibly (other threads' stacks are anonymous mappings and cannot be told apart);
+//! - files: their pages are the page cache, which belongs to whoever touched it first, and reclaim
+//!   handles it;
 //! - hugetlb: a pool that the operator split over the nodes by hand;
-//! - device memory, DAX and the kernel's own pages (`[vdso]`, `[vvar]`, `[vsyscall]`): they do not move.
+//! - device memory, DAX and the kernel's own pages (`[vdso]`, `[vvar]`, `[vsyscall]`): they do not
+//!   move.
 //!
-//! Huge pages of a memfd (`MFD_HUGETLB`) look like any memfd here; the kernel answers such moves page by page.
+//! Huge pages of a memfd (`MFD_HUGETLB`) look like any memfd here; the kernel answers such moves
+//! page by page.
 
 use bstr::ByteSlice;
 
@@ -76,8 +80,8 @@ pub struct Maps {
 const EXPECTED: &str = "START-END PERMS OFFSET MAJOR:MINOR INODE [PATH] as in proc(5)";
 
 impl Maps {
-    /// Reads them into this; the list keeps its memory. A line that is not as proc(5) says is left out, and the first of them is returned as what
-    /// to say of it.
+    /// Reads them into this; the list keeps its memory. A line that is not as proc(5) says is left
+    /// out, and the first of them is returned as what to say of it.
     ///
     /// # Errors
     /// The process is not there (any more), or it is another user's.
@@ -142,7 +146,8 @@ fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 fn kind(path: &[u8], device: Device, inode: u64, shared: bool, mounts: &Mounts) -> MappingKind {
-    // Before the device: the kernel's internal mounts of shared and huge memory are in no mountinfo.
+    // Before the device: the kernel's internal mounts of shared and huge memory are in no
+    // mountinfo.
     let starts = |prefixes: &[&str]| prefixes.iter().any(|p| path.starts_with(p.as_bytes()));
     if path == b"[heap]" {
         MappingKind::Heap

@@ -1,4 +1,5 @@
-//! A process as the kernel shows it: who it is, what it has mapped, which of its pages are there and where they lie.
+//! A process as the kernel shows it: who it is, what it has mapped, which of its pages are there
+//! and where they lie.
 //!
 //! - [`identity`]: a process number that was given out again is another process.
 //! - [`maps`]: its mappings, and which of them are worth tiering.
@@ -6,7 +7,8 @@
 //! - [`task`]: the thread through which its memory is reached.
 //! - [`syscall`]: the only system calls of this crate that no library wraps.
 //!
-//! Everything is read into buffers of the caller's, so that looking at the same processes again allocates nothing.
+//! Everything is read into buffers of the caller's, so that looking at the same processes again
+//! allocates nothing.
 
 #[cfg(test)]
 pub(crate) mod headless;

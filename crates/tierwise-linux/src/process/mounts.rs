@@ -1,5 +1,5 @@
-//! Which file systems a process's mapped files lie on, by device number (`/proc/PID/mountinfo`, proc(5)): tmpfs is memory
-//! worth tiering, hugetlbfs is a pool that must not be touched.
+//! Which file systems a process's mapped files lie on, by device number (`/proc/PID/mountinfo`,
+//! proc(5)): tmpfs is memory worth tiering, hugetlbfs is a pool that must not be touched.
 
 use std::io;
 use std::str;
@@ -64,7 +64,8 @@ impl Mounts {
     }
 }
 
-/// A process that is ending has no mounts any more, and the kernel calls the question invalid (`mounts_open_common`, fs/proc_namespace.c).
+/// A process that is ending has no mounts any more, and the kernel calls the question invalid
+/// (`mounts_open_common`, fs/proc_namespace.c).
 fn ended(error: LinuxError) -> LinuxError {
     match error {
         LinuxError::File { path, what, source } if source.raw_os_error() == Some(libc::EINVAL) => {

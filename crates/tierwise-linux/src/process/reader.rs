@@ -11,8 +11,8 @@ use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 use crate::file::{open, read_whole, read_whole_if_there};
 
-/// Most bytes of a line: a path of `PATH_MAX` bytes each of which is escaped by four, and what stands before and after it, four times over.
-/// What is longer is cut.
+/// Most bytes of a line: a path of `PATH_MAX` bytes each of which is escaped by four, and what
+/// stands before and after it, four times over. What is longer is cut.
 const MAX_LINE: usize = 64 << 10;
 
 /// A path and a content that are used again for every file read.
@@ -54,7 +54,8 @@ impl Reader {
         Ok(&self.bytes)
     }
 
-    /// The whole content of a file below a folder, if the file is there. That it is not costs no error.
+    /// The whole content of a file below a folder, if the file is there. That it is not costs no
+    /// error.
     ///
     /// # Errors
     /// It is there and cannot be read.
@@ -97,8 +98,9 @@ impl Reader {
         }
     }
 
-    /// Calls with each line of a file below a folder, however long the file is: of a line that is too long with its beginning. Lines that `take` does
-    /// not understand are passed over, and the first of them is returned as what to say of it.
+    /// Calls with each line of a file below a folder, however long the file is: of a line that is
+    /// too long with its beginning. Lines that `take` does not understand are passed over, and the
+    /// first of them is returned as what to say of it.
     ///
     /// # Errors
     /// The file cannot be read, or not to its end.
@@ -156,7 +158,8 @@ impl Reader {
 fn each_line(path: &Path, window: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut file = open(path)?;
     window.resize(MAX_LINE, 0);
-    // Bytes of a line whose end was not read yet; whether its beginning was handed over because it is too long.
+    // Bytes of a line whose end was not read yet; whether its beginning was handed over because it
+    // is too long.
     let (mut held, mut cut) = (0, false);
     loop {
         let read = match file.read(&mut window[held..]) {

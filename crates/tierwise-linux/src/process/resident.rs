@@ -1,5 +1,6 @@
-//! Which pages of a process are present, written, or where in physical memory: `PAGEMAP_SCAN` where the kernel has it
-//! (Linux 6.7), else `/proc/PID/pagemap` entry by entry (`Documentation/admin-guide/mm/pagemap.rst`).
+//! Which pages of a process are present, written, or where in physical memory: `PAGEMAP_SCAN` where
+//! the kernel has it (Linux 6.7), else `/proc/PID/pagemap` entry by entry
+//! (`Documentation/admin-guide/mm/pagemap.rst`).
 
 use std::fmt::Write;
 use std::fs::File;
@@ -12,12 +13,15 @@ use super::task::Task;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
-/// Bytes in a base page. Tierwise runs on x86-64 and on arm64 kernels built with 4 KiB pages; both have this one.
+/// Bytes in a base page. Tierwise runs on x86-64 and on arm64 kernels built with 4 KiB pages; both
+/// have this one.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// Regions asked for in one `PAGEMAP_SCAN`: 24 bytes each, 12 KiB. Beyond that the call costs more than its entry.
+/// Regions asked for in one `PAGEMAP_SCAN`: 24 bytes each, 12 KiB. Beyond that the call costs more
+/// than its entry.
 const SCAN_REGIONS: usize = 512;
-/// `pagemap` entries read at once: 32 KiB, 16 MiB of address space, so that one read stays below a millisecond.
+/// `pagemap` entries read at once: 32 KiB, 16 MiB of address space, so that one read stays below a
+/// millisecond.
 const ENTRIES: usize = 4096;
 
 // Categories of PAGEMAP_SCAN (linux/fs.h).
@@ -79,10 +83,11 @@ pub struct PageRange {
     pub huge: bool,
 }
 
-/// An open `/proc/PID/pagemap`, with the buffers to read it. The file stays bound to the address space that it was
-/// opened on: of a process that is gone, or after an exec, it reads as empty, whoever has the number now. It is opened
-/// anew for each use ([`Pagemap::reopen`]), by one holder for all processes: a file kept open for each would let a
-/// tenant that forks use up the descriptors and the memory of all.
+/// An open `/proc/PID/pagemap`, with the buffers to read it. The file stays bound to the address
+/// space that it was opened on: of a process that is gone, or after an exec, it reads as empty,
+/// whoever has the number now. It is opened anew for each use ([`Pagemap::reopen`]), by one holder
+/// for all processes: a file kept open for each would let a tenant that forks use up the
+/// descriptors and the memory of all.
 #[derive(Debug)]
 pub struct Pagemap {
     path: PathBuf,
@@ -179,8 +184,9 @@ impl Pagemap {
         })
     }
 
-    /// Adds the pages written since the last call, and write-protects them again. Only memory that its own process
-    /// has registered with userfaultfd for asynchronous write protection (`UFFD_FEATURE_WP_ASYNC`) can be asked for.
+    /// Adds the pages written since the last call, and write-protects them again. Only memory that
+    /// its own process has registered with userfaultfd for asynchronous write protection
+    /// (`UFFD_FEATURE_WP_ASYNC`) can be asked for.
     ///
     /// # Errors
     /// `EPERM` if it is not registered; the kernel has no `PAGEMAP_SCAN`.
@@ -219,8 +225,8 @@ impl Pagemap {
         Ok(())
     }
 
-    /// Adds address and page frame number of every present page. Needs `CAP_SYS_ADMIN`: without it the kernel shows
-    /// every frame as 0, which is left out.
+    /// Adds address and page frame number of every present page. Needs `CAP_SYS_ADMIN`: without it
+    /// the kernel shows every frame as 0, which is left out.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -236,7 +242,8 @@ impl Pagemap {
         })
     }
 
-    /// Calls with every entry; stops where the file does, as it does for an address space that is gone.
+    /// Calls with every entry; stops where the file does, as it does for an address space that is
+    /// gone.
     fn entries(&mut self, start: u64, end: u64, mut each: impl FnMut(u64, u64)) -> Result<()> {
         let mut at = start / PAGE_SIZE;
         let last = end.div_ceil(PAGE_SIZE);
@@ -272,8 +279,8 @@ fn push(out: &mut Vec<PageRange>, range: PageRange) {
     }
 }
 
-/// Asks on which nodes pages of a process lie: `status[i]` becomes a node, or `-ENOENT` where no page is present, or
-/// another negative error number.
+/// Asks on which nodes pages of a process lie: `status[i]` becomes a node, or `-ENOENT` where no
+/// page is present, or another negative error number.
 ///
 /// # Errors
 /// The process is gone, or `CAP_SYS_PTRACE` is missing.

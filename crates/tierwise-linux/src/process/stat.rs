@@ -1,4 +1,5 @@
-//! `/proc/PID/stat` (proc(5)): when a process or a kernel thread was started, and what processor time it used.
+//! `/proc/PID/stat` (proc(5)): when a process or a kernel thread was started, and what processor
+//! time it used.
 
 use std::time::Duration;
 
@@ -46,8 +47,8 @@ impl Stat {
         parsed.ok_or_else(|| reader.format(None, found(), EXPECTED))
     }
 
-    /// Reads the content. The name in parentheses may itself contain parentheses and spaces, so the fields are
-    /// counted from the last one.
+    /// Reads the content. The name in parentheses may itself contain parentheses and spaces, so the
+    /// fields are counted from the last one.
     ///
     /// ```
     /// use tierwise_linux::process::Stat;
@@ -77,7 +78,8 @@ impl Stat {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
-    /// Whether the thread is dead. Of a main thread, others may be alive ([`super::Process::task`]).
+    /// Whether the thread is dead. Of a main thread, others may be alive
+    /// ([`super::Process::task`]).
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }

@@ -1,4 +1,5 @@
-//! The system calls that no kept library wraps, each wrapped once: move_pages(2) and the `PAGEMAP_SCAN` ioctl.
+//! The system calls that no kept library wraps, each wrapped once: move_pages(2) and the
+//! `PAGEMAP_SCAN` ioctl.
 
 use std::fs::File;
 use std::io;
@@ -13,12 +14,14 @@ pub const MPOL_MF_MOVE_ALL: i32 = 1 << 2;
 
 /// move_pages(2): moves pages of a process to nodes, or, without nodes, asks where they lie.
 ///
-/// `status[i]` becomes the node of `addresses[i]` or a negative error number. The kernel leaves entries as they
-/// were when it gives up early, so the caller fills them beforehand with something it recognises. The result is
-/// how many pages were not moved (0 before Linux 4.17 whatever happened).
+/// `status[i]` becomes the node of `addresses[i]` or a negative error number. The kernel leaves
+/// entries as they were when it gives up early, so the caller fills them beforehand with something
+/// it recognises. The result is how many pages were not moved (0 before Linux 4.17 whatever
+/// happened).
 ///
 /// # Errors
-/// The call as a whole failed: `ESRCH` (no such process), `EPERM`, `ENOMEM`, `ENODEV` (no such node).
+/// The call as a whole failed: `ESRCH` (no such process), `EPERM`, `ENOMEM`, `ENODEV` (no such
+/// node).
 ///
 /// # Panics
 /// Never: slices of different lengths are cut to the shortest.
@@ -31,8 +34,9 @@ pub fn move_pages(
 ) -> Result<usize> {
     let count = addresses.len().min(status.len()).min(nodes.map_or(usize::MAX, <[i32]>::len));
     let wanted = nodes.map_or(std::ptr::null(), <[i32]>::as_ptr);
-    // SAFETY: the kernel reads `count` addresses and nodes and writes `count` entries of status, all within the
-    // slices. The addresses are the other process's and are never followed here: they are checked by the kernel.
+    // SAFETY: the kernel reads `count` addresses and nodes and writes `count` entries of status,
+    // all within the slices. The addresses are the other process's and are never followed here:
+    // they are checked by the kernel.
     #[allow(unsafe_code)]
     let answer = unsafe {
         libc::syscall(
@@ -83,8 +87,8 @@ pub(super) struct ScanRegion {
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: rustix::ioctl::Opcode = rustix::ioctl::opcode::read_write::<ScanArg>(b'f', 16);
 
-/// The `PAGEMAP_SCAN` ioctl on an open `/proc/PID/pagemap`. Sets `arg`'s buffer to `regions` and returns how many of
-/// them were filled; `arg.walk_end` says up to where.
+/// The `PAGEMAP_SCAN` ioctl on an open `/proc/PID/pagemap`. Sets `arg`'s buffer to `regions` and
+/// returns how many of them were filled; `arg.walk_end` says up to where.
 pub(super) fn pagemap_scan(
     pagemap: &File,
     arg: &mut ScanArg,
@@ -93,8 +97,9 @@ pub(super) fn pagemap_scan(
     arg.size = size_of::<ScanArg>() as u64;
     arg.vec = regions.as_mut_ptr() as u64;
     arg.vec_len = regions.len() as u64;
-    // SAFETY: `arg` is the structure that this request names, with its size in it; the kernel writes it and at most
-    // `vec_len` regions into the slice that `vec` points to, which is borrowed mutably until the call returns.
+    // SAFETY: `arg` is the structure that this request names, with its size in it; the kernel
+    // writes it and at most `vec_len` regions into the slice that `vec` points to, which is
+    // borrowed mutably until the call returns.
     #[allow(unsafe_code)]
     let answer =
         unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, std::ptr::from_mut(arg)) };

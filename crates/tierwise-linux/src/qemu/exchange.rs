@@ -1,9 +1,11 @@
-//! Two pages of two processes change nodes, as a pair of moves with a spare page, on a stock kernel.
+//! Two pages of two processes change nodes, as a pair of moves with a spare page, on a stock
+//! kernel.
 //!
-//! Memstrata's own kernel exchanges two page frames at once (section 5). A stock kernel moves a page to a free frame only,
-//! so the borrower's page goes first, into the spare page that the fast node keeps, and the lender's page then takes the
-//! room that it left. Each step is verified by asking where the page lies. If the second fails, the first is undone: either
-//! both pages changed their nodes or neither did.
+//! Memstrata's own kernel exchanges two page frames at once (section 5). A stock kernel moves a
+//! page to a free frame only, so the borrower's page goes first, into the spare page that the fast
+//! node keeps, and the lender's page then takes the room that it left. Each step is verified by
+//! asking where the page lies. If the second fails, the first is undone: either both pages changed
+//! their nodes or neither did.
 
 /// A page of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,8 +38,8 @@ pub enum Exchanged {
     Done,
     /// Nothing is different from before, and why.
     Undone(String),
-    /// One page lies where the other should have made room, and why: the spare page is in use until somebody
-    /// moves it. The next exchange of this node has to begin by that.
+    /// One page lies where the other should have made room, and why: the spare page is in use until
+    /// somebody moves it. The next exchange of this node has to begin by that.
     Left {
         /// The page.
         page: Page,
@@ -110,7 +112,8 @@ mod tests {
     const BORROWER: Page = Page { pid: 10, address: 0x1000 };
     const LENDER: Page = Page { pid: 20, address: 0x2000 };
 
-    /// Two nodes with so many free frames. Pages in `stuck` do not move; those in `dying` are gone after so many moves.
+    /// Two nodes with so many free frames. Pages in `stuck` do not move; those in `dying` are gone
+    /// after so many moves.
     struct Fake {
         at: BTreeMap<Page, i32>,
         free: [i32; 2],

@@ -15,7 +15,8 @@ pub struct Vcpu {
 /// A memory device of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryDevice {
-    /// The memory backend's path in QEMU ("/objects/mem0"): QEMU's words, to be quoted where they are shown.
+    /// The memory backend's path in QEMU ("/objects/mem0"): QEMU's words, to be quoted where they
+    /// are shown.
     pub backend: String,
     /// Bytes.
     pub size: u64,

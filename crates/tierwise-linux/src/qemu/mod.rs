@@ -1,4 +1,5 @@
-//! Virtual machines as tenants: what QEMU says of itself through QMP, and the exchange of pages between two of them.
+//! Virtual machines as tenants: what QEMU says of itself through QMP, and the exchange of pages
+//! between two of them.
 
 pub mod exchange;
 mod guest;

@@ -1,8 +1,9 @@
 //! Whether a process is a QEMU that may be believed, and whose.
 //!
-//! A process says of itself what it likes: its command line, its name, and in a mount namespace of its own even the path of its
-//! executable. What it cannot choose is the file that it runs, if only root can put files there, and its user. What runs in it
-//! belongs to its user all the same, who may trace it: an executable tells what a process is, and its user whether to believe it.
+//! A process says of itself what it likes: its command line, its name, and in a mount namespace of
+//! its own even the path of its executable. What it cannot choose is the file that it runs, if only
+//! root can put files there, and its user. What runs in it belongs to its user all the same, who
+//! may trace it: an executable tells what a process is, and its user whether to believe it.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -15,7 +16,8 @@ use rustix::process::geteuid;
 use crate::bytes::quoted;
 use crate::roots::Roots;
 
-/// Permissions of the group and of others to write, and the bit that keeps them from others' files in a folder.
+/// Permissions of the group and of others to write, and the bit that keeps them from others' files
+/// in a folder.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
@@ -48,8 +50,9 @@ pub(crate) fn user(roots: &Roots, pid: i32) -> Result<u32, String> {
     real_user(roots, pid).ok_or_else(|| "its user is not known".to_owned())
 }
 
-/// Whether a process runs something that is called as QEMU is: `qemu-system-x86_64` of most distributions, `qemu-kvm` of Red
-/// Hat's, `kvm` of older Debian's. To be believed it takes more ([`user`]).
+/// Whether a process runs something that is called as QEMU is: `qemu-system-x86_64` of most
+/// distributions, `qemu-kvm` of Red Hat's, `kvm` of older Debian's. To be believed it takes more
+/// ([`user`]).
 pub(crate) fn is_called_qemu(roots: &Roots, pid: i32) -> bool {
     fs::read_link(roots.proc.join(format!("{pid}/exe"))).is_ok_and(|path| is_name(&path))
 }
@@ -60,7 +63,8 @@ fn is_name(path: &Path) -> bool {
     name.starts_with(b"qemu-system-") || name == b"qemu-kvm" || name == b"kvm"
 }
 
-/// Whether only root, or who runs this, may change a file; one that is kept by the given bit counts as well.
+/// Whether only root, or who runs this, may change a file; one that is kept by the given bit counts
+/// as well.
 fn is_safe(file: &Metadata, kept_by: u32) -> bool {
     let owned = file.uid() == 0 || file.uid() == geteuid().as_raw();
     owned && (file.mode() & OTHERS_WRITE == 0 || file.mode() & kept_by != 0)
@@ -79,8 +83,8 @@ fn real_user(roots: &Roots, pid: i32) -> Option<u32> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// The first bytes of a file, as many as a status, a pid file or the options that name a guest have, and whose file it is. It
-/// is opened with these flags.
+/// The first bytes of a file, as many as a status, a pid file or the options that name a guest
+/// have, and whose file it is. It is opened with these flags.
 pub(crate) fn beginning(path: &Path, flags: i32) -> io::Result<(Vec<u8>, u32)> {
     use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;
@@ -90,10 +94,12 @@ pub(crate) fn beginning(path: &Path, flags: i32) -> io::Result<(Vec<u8>, u32)> {
     Ok((bytes, owner))
 }
 
-/// Bytes of a command line that are read: libvirt's have some ten thousand, with the name at the front.
+/// Bytes of a command line that are read: libvirt's have some ten thousand, with the name at the
+/// front.
 const MAX_LEN: u64 = 64 << 10;
 
-/// For tests: makes processes of a tree run a QEMU of that tree, which only who runs the tests may change.
+/// For tests: makes processes of a tree run a QEMU of that tree, which only who runs the tests may
+/// change.
 #[cfg(test)]
 pub(crate) fn install(directory: &Path, roots: &Roots, pids: &[i32]) {
     use std::os::unix::fs::{PermissionsExt, symlink};

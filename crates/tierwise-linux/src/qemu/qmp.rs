@@ -1,10 +1,12 @@
-//! QEMU's machine protocol (`docs/interop/qmp-spec.rst`): one JSON object a line over a Unix socket.
+//! QEMU's machine protocol (`docs/interop/qmp-spec.rst`): one JSON object a line over a Unix
+//! socket.
 //!
-//! QEMU greets, the client negotiates (`qmp_capabilities`), then each command has one answer, a `return` or an `error`.
-//! Events come at any time between; they are passed over.
+//! QEMU greets, the client negotiates (`qmp_capabilities`), then each command has one answer, a
+//! `return` or an `error`. Events come at any time between; they are passed over.
 //!
-//! A [`Dialogue`] holds no socket and waits for nothing: whoever has the socket hands it what was read and sends what it
-//! says, within a time limit of their own. So one thread can talk to any number of guests.
+//! A [`Dialogue`] holds no socket and waits for nothing: whoever has the socket hands it what was
+//! read and sends what it says, within a time limit of their own. So one thread can talk to any
+//! number of guests.
 //!
 //! ```
 //! use tierwise_linux::qemu::{Dialogue, Step};
@@ -22,8 +24,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use super::guest::{Guest, MemoryDevice, Vcpu};
 use crate::bytes::quoted;
 
-/// Most bytes of a whole conversation, events included: QEMU's largest answers (hundreds of processors or memory devices)
-/// have some hundred kilobytes.
+/// Most bytes of a whole conversation, events included: QEMU's largest answers (hundreds of
+/// processors or memory devices) have some hundred kilobytes.
 pub const MAX_LEN: usize = 1 << 20;
 
 /// What came over a guest's socket is not what QEMU documents.

@@ -15,7 +15,8 @@ pub enum Knob {
     /// (`Documentation/admin-guide/sysctl/kernel.rst`).
     #[serde(rename = "numa_balancing")]
     NumaBalancing,
-    /// `kernel.numa_balancing_promote_rate_limit_MBps`: most that is promoted, in MB/s for each node.
+    /// `kernel.numa_balancing_promote_rate_limit_MBps`: most that is promoted, in MB/s for each
+    /// node.
     #[serde(rename = "numa_balancing_promote_rate_limit_MBps")]
     PromoteRateLimit,
     /// `/sys/kernel/mm/numa/demotion_enabled`: reclaim demotes before it swaps.
@@ -83,8 +84,8 @@ impl Knob {
         }
     }
 
-    /// A value in the one form in which values are kept and compared: numbers without zeros in front, switches as 1 and 0.
-    /// `None` for what the setting cannot be.
+    /// A value in the one form in which values are kept and compared: numbers without zeros in
+    /// front, switches as 1 and 0. `None` for what the setting cannot be.
     pub fn canonical(self, value: &str) -> Option<String> {
         // An event that is on for its triggers only is shown with a star.
         let value = value.trim().trim_end_matches('*');

@@ -1,4 +1,5 @@
-//! The kernel's own tiering and whatever else of the machine is set differently while Tierwise runs.
+//! The kernel's own tiering and whatever else of the machine is set differently while Tierwise
+//! runs.
 //!
 //! - [`Knob`]: the settings that may be changed; no other file is ever written.
 //! - [`Settings`]: changes them, and gives them back when it is dropped.
@@ -10,7 +11,8 @@ mod knob;
 mod saved;
 mod state;
 
-/// Parses a state file's bytes: what it holds is written and read as the same, and a refusal is one short line.
+/// Parses a state file's bytes: what it holds is written and read as the same, and a refusal is one
+/// short line.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn fuzz_state(bytes: &[u8]) {
     match state::parse(bytes) {

@@ -102,8 +102,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Begins with a state file, which need not exist. What a process that was killed left in it is given back first; the
-    /// report says what that was.
+    /// Begins with a state file, which need not exist. What a process that was killed left in it is
+    /// given back first; the report says what that was.
     ///
     /// # Errors
     /// Another process works with this state file, or a setting cannot be given back.
@@ -111,8 +111,9 @@ impl Settings {
         Self::open_after(roots, path, || Ok(()))
     }
 
-    /// As [`Settings::open`]; before a setting is given back, and only if no other process works with this state file, something
-    /// else is done: DAMON's threads of a killed process must be off before the kernel may use DAMON again.
+    /// As [`Settings::open`]; before a setting is given back, and only if no other process works
+    /// with this state file, something else is done: DAMON's threads of a killed process must be
+    /// off before the kernel may use DAMON again.
     ///
     /// # Errors
     /// As [`Settings::open`], and whatever is done first.
@@ -145,8 +146,8 @@ impl Settings {
     /// Changes a setting. What it was is noted on the disk first.
     ///
     /// # Errors
-    /// The kernel does not have it, it cannot be that, the kernel refuses it, or the state file cannot be written (the
-    /// setting is as it was then).
+    /// The kernel does not have it, it cannot be that, the kernel refuses it, or the state file
+    /// cannot be written (the setting is as it was then).
     pub fn take(&mut self, knob: Knob, value: &str) -> Result<()> {
         let wanted = knob.canonical(value).ok_or_else(|| LinuxError::Missing {
             what: format!("{}: found {value:?}", knob.name()),
@@ -179,7 +180,8 @@ impl Settings {
     /// Gives back everything that was changed and is still as it was set here.
     ///
     /// # Errors
-    /// A setting cannot be read or written. The others are given back all the same, and what is left stays noted.
+    /// A setting cannot be read or written. The others are given back all the same, and what is
+    /// left stays noted.
     pub fn restore(&mut self) -> Result<Report> {
         if self.changes.is_empty() {
             return Ok(Report::default());

@@ -1,7 +1,7 @@
 //! The file that remembers what was changed, so that it can be given back even after `kill -9`.
 //!
-//! It is JSON, written beside and renamed, and on the disk before the kernel's setting is changed. A file of an earlier
-//! boot means nothing: the kernel began with its own settings again.
+//! It is JSON, written beside and renamed, and on the disk before the kernel's setting is changed.
+//! A file of an earlier boot means nothing: the kernel began with its own settings again.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ pub(super) struct Change {
     pub knob: Knob,
     /// What it was before the first change.
     pub before: String,
-    /// What was written last, and the value of ours before it: a process may be killed between noting a value here and
-    /// writing it to the kernel.
+    /// What was written last, and the value of ours before it: a process may be killed between
+    /// noting a value here and writing it to the kernel.
     pub written: Vec<String>,
 }
 
@@ -74,7 +74,8 @@ fn check(state: &State) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Writes a state file, or removes it when nothing is changed any more. It is on the disk when this returns.
+/// Writes a state file, or removes it when nothing is changed any more. It is on the disk when this
+/// returns.
 pub(super) fn write(path: &Path, boot_id: &str, changes: &[Change]) -> Result<()> {
     if changes.is_empty() {
         return state_file::remove(path);

@@ -3,7 +3,8 @@
 //! - [`Selector`]: how the operator says which processes a tenant is.
 //! - [`TenantTracker`]: who belongs to whom, as processes come and go.
 //! - [`Readings`]: resident pages by tier, processor time and processors, for the engine.
-//! - [`numa_maps`]: pages by node of a process without a control group of its own, and what that costs.
+//! - [`numa_maps`]: pages by node of a process without a control group of its own, and what that
+//!   costs.
 
 pub mod numa_maps;
 pub(crate) mod qemu;

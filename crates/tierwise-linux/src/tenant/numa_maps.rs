@@ -1,8 +1,9 @@
 //! `/proc/PID/numa_maps` (numa(7)): a process's pages by node.
 //!
-//! The kernel walks the page tables of the whole process to write it, with its `mmap_lock` held for reading: 17 ms for
-//! each GiB of 4 KiB pages in a virtual machine with two processors. It is for processes that have no control group of
-//! their own, and not for every tick: see [`super::Readings`].
+//! The kernel walks the page tables of the whole process to write it, with its `mmap_lock` held for
+//! reading: 17 ms for each GiB of 4 KiB pages in a virtual machine with two processors. It is for
+//! processes that have no control group of their own, and not for every tick: see
+//! [`super::Readings`].
 //!
 //! ```
 //! use tierwise_core::units::Bytes;
@@ -25,8 +26,8 @@ use crate::cgroup::numa_stat::{add, of_node};
 pub const EXPECTED: &str =
     "a mapping such as \"7f10a0000000 default anon=3 N0=2 N1=1 kernelpagesize_kB=4\"";
 
-/// Adds a mapping's memory to the nodes of `usage`, which is kept ascending by node. Pages that processes share count
-/// for each of them. False for a line that is not as the manual has it.
+/// Adds a mapping's memory to the nodes of `usage`, which is kept ascending by node. Pages that
+/// processes share count for each of them. False for a line that is not as the manual has it.
 pub fn add_line(line: &[u8], usage: &mut Vec<(u32, Bytes)>) -> bool {
     // Address and policy come first; a file's name has its spaces escaped.
     let words = || line.split_str(b" ").skip(2);

@@ -1,8 +1,9 @@
 //! Finding the process of a QEMU guest.
 //!
-//! It runs a QEMU that only root could have installed ([`process`]). A guest's name is what its user says: it counts of those
-//! users only who are the system's, and of two guests with one name neither does. A pid file counts of root and of the
-//! process's own user; of a socket the kernel tells who listens on it.
+//! It runs a QEMU that only root could have installed ([`process`]). A guest's name is what its
+//! user says: it counts of those users only who are the system's, and of two guests with one name
+//! neither does. A pid file counts of root and of the process's own user; of a socket the kernel
+//! tells who listens on it.
 
 use std::fs;
 use std::io;
@@ -21,7 +22,8 @@ use crate::process::{Process, Reader};
 use crate::qemu::process;
 use crate::roots::Roots;
 
-/// Users of the system have smaller numbers (`UID_MIN` of login.defs); people and their containers have these and larger.
+/// Users of the system have smaller numbers (`UID_MIN` of login.defs); people and their containers
+/// have these and larger.
 const FIRST_PERSON: u32 = 1000;
 
 /// `libvirt-qemu` of Debian and Ubuntu, which has a number of its own.
@@ -30,7 +32,8 @@ const LIBVIRT_QEMU: u32 = 64055;
 /// Most processes that a refusal lists: a line's.
 const MAX_LISTED: usize = 8;
 
-/// The process of a guest, if it runs: with its start time, so that a reused pid is not taken for it.
+/// The process of a guest, if it runs: with its start time, so that a reused pid is not taken for
+/// it.
 ///
 /// # Errors
 /// What is there may not be believed, more than one process fits, or `/proc` cannot be listed.
@@ -75,8 +78,8 @@ fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<Proc
     }
 }
 
-/// The pid file of a guest that ended may name a process that has its number now, so it must be QEMU; and who wrote it must be
-/// whose process it is, or root.
+/// The pid file of a guest that ended may name a process that has its number now, so it must be
+/// QEMU; and who wrote it must be whose process it is, or root.
 fn by_pidfile(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<Process>> {
     // A pipe of that name would otherwise be waited for.
     let (text, writer) = match process::beginning(path, libc::O_NONBLOCK) {
@@ -108,8 +111,8 @@ fn may_name(writer: u32, uid: u32) -> bool {
     writer == 0 || writer == geteuid().as_raw() || writer == uid
 }
 
-/// Who listens on a socket. `/proc/net/unix` would say it without a connection, but prints paths as they are, newlines
-/// included, so that anybody can write lines of it.
+/// Who listens on a socket. `/proc/net/unix` would say it without a connection, but prints paths as
+/// they are, newlines included, so that anybody can write lines of it.
 fn by_socket(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<Process>> {
     let pid = match listener(path) {
         Ok(pid) => pid,
@@ -126,7 +129,8 @@ fn by_socket(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<P
     }
 }
 
-/// The process that called listen(2) on a socket. Nothing is waited for, and the connection ends at once.
+/// The process that called listen(2) on a socket. Nothing is waited for, and the connection ends at
+/// once.
 fn listener(path: &Path) -> std::result::Result<i32, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -138,7 +142,8 @@ fn listener(path: &Path) -> std::result::Result<i32, Errno> {
 fn peer(socket: &OwnedFd) -> std::result::Result<i32, Errno> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most as many bytes as the structure has, before the call returns.
+    // SAFETY: the kernel writes at most as many bytes as the structure has, before the call
+    // returns.
     #[allow(unsafe_code)]
     let got = unsafe {
         libc::getsockopt(
@@ -200,13 +205,15 @@ fn processes(roots: &Roots) -> Result<Vec<i32>> {
     Ok(pids)
 }
 
-/// Whether a process's command line says that it is the guest of this name. One that ends meanwhile is not.
+/// Whether a process's command line says that it is the guest of this name. One that ends meanwhile
+/// is not.
 fn is_named(roots: &Roots, pid: i32, name: &str) -> bool {
     let command = process::beginning(&roots.proc.join(format!("{pid}/cmdline")), 0);
     command.is_ok_and(|(command, _)| guest_name(&command).as_deref() == Some(name.as_bytes()))
 }
 
-/// The name in `-name guest=NAME,debug-threads=on` or `-name NAME`. QEMU writes a comma of a name twice.
+/// The name in `-name guest=NAME,debug-threads=on` or `-name NAME`. QEMU writes a comma of a name
+/// twice.
 pub(crate) fn guest_name(command: &[u8]) -> Option<Vec<u8>> {
     let mut arguments = command.split(|byte| *byte == 0);
     arguments.find(|argument| matches!(*argument, b"-name" | b"--name"))?;

@@ -1,8 +1,9 @@
 //! What is read of a tenant for the engine: resident pages by tier, processor time, processors.
 //!
-//! A tenant of control groups is read from their counters, which costs a few small files. For lists of pids and QEMU
-//! guests, and for groups without the memory controller, pages by node are only in [`super::numa_maps`], which walks page
-//! tables: they are read at an interval that the caller chooses, and the last figure is given meanwhile.
+//! A tenant of control groups is read from their counters, which costs a few small files. For lists
+//! of pids and QEMU guests, and for groups without the memory controller, pages by node are only in
+//! [`super::numa_maps`], which walks page tables: they are read at an interval that the caller
+//! chooses, and the last figure is given meanwhile.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -22,7 +23,8 @@ use crate::process::{Process, Reader, Stat};
 use crate::roots::Roots;
 use crate::topology::Host;
 
-/// How many processors a tenant may use is asked again after so long: operators change it, programs do not.
+/// How many processors a tenant may use is asked again after so long: operators change it, programs
+/// do not.
 const PROCESSORS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The processor time of everything of one kind that a tenant has.
@@ -86,7 +88,8 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// Walks page tables (`numa_maps`) at most once in such an interval for each tenant that has no control group.
+    /// Walks page tables (`numa_maps`) at most once in such an interval for each tenant that has no
+    /// control group.
     pub fn new(walk_interval: Duration) -> Self {
         Self {
             walk_interval,
@@ -102,14 +105,15 @@ impl Readings {
         self.last.clear();
     }
 
-    /// Fills `usage`, `busy`, `cpus` and `running` of a tenant's reading; the rest is left as it is. Memory on nodes
-    /// that are in no tier does not count. A group's figures are those of all processes charged to it, also of one that
-    /// belongs to a tenant listed earlier.
+    /// Fills `usage`, `busy`, `cpus` and `running` of a tenant's reading; the rest is left as it
+    /// is. Memory on nodes that are in no tier does not count. A group's figures are those of all
+    /// processes charged to it, also of one that belongs to a tenant listed earlier.
     ///
-    /// `busy` begins with the second reading of a process or group: what it used before is not of this interval.
+    /// `busy` begins with the second reading of a process or group: what it used before is not of
+    /// this interval.
     ///
-    /// A process or a group that cannot be read is left out, and is a fault of its own ([`Readings::faults`]); a usage of which nothing could be read
-    /// stays as it was.
+    /// A process or a group that cannot be read is left out, and is a fault of its own
+    /// ([`Readings::faults`]); a usage of which nothing could be read stays as it was.
     pub fn read(
         &mut self,
         roots: &Roots,
@@ -158,14 +162,16 @@ impl Readings {
                 }
             }
         }
-        // Without the memory controller there is no file for any of them; half of each kind would count twice.
+        // Without the memory controller there is no file for any of them; half of each kind would
+        // count twice.
         match (counted, failed) {
             (0, 0) => self.walk(roots, tracker, tenant, now),
             _ => counted > 0,
         }
     }
 
-    /// Adds the usage of a tenant's processes, each as far as it can be read. False if none of them could.
+    /// Adds the usage of a tenant's processes, each as far as it can be read. False if none of them
+    /// could.
     fn walk(
         &mut self,
         roots: &Roots,
@@ -249,8 +255,8 @@ impl Readings {
         count
     }
 
-    /// Processors that a tenant may use: the sum over its groups, or the most that one of its processes may use; never more
-    /// than are online. Zero where nothing says so.
+    /// Processors that a tenant may use: the sum over its groups, or the most that one of its
+    /// processes may use; never more than are online. Zero where nothing says so.
     fn count_processors(
         &mut self,
         roots: &Roots,
@@ -285,7 +291,8 @@ fn online(roots: &Roots, reader: &mut Reader) -> Result<Option<f64>> {
     file::count(path, list).map(|count| Some(count as f64))
 }
 
-/// `Cpus_allowed_list` of `/proc/PID/status`. The process's name, which stands there too, has its newlines escaped.
+/// `Cpus_allowed_list` of `/proc/PID/status`. The process's name, which stands there too, has its
+/// newlines escaped.
 fn cpus_allowed(roots: &Roots, process: Process, reader: &mut Reader) -> Result<Option<f64>> {
     let task = process.task(roots, reader)?;
     reader.bytes(&roots.proc, format_args!("{task}/status"))?;

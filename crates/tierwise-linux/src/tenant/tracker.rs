@@ -1,8 +1,9 @@
 //! Who belongs to which tenant, followed as processes come and go.
 //!
-//! A process is its number and when it was started, so a number that was given out again is another process. A group lists
-//! numbers alone, so a new process counts once the group lists its number while it is known to have it. One that fits
-//! two tenants belongs to the one listed first, and that is said once.
+//! A process is its number and when it was started, so a number that was given out again is another
+//! process. A group lists numbers alone, so a new process counts once the group lists its number
+//! while it is known to have it. One that fits two tenants belongs to the one listed first, and
+//! that is said once.
 
 use std::collections::BTreeMap;
 
@@ -102,8 +103,9 @@ impl TenantTracker {
         tracker
     }
 
-    /// Follows these tenants from now on. A tenant whose name and selector stay keeps its processes, though its index may be
-    /// another; those of a tenant that is no more are not reported as having left.
+    /// Follows these tenants from now on. A tenant whose name and selector stay keeps its
+    /// processes, though its index may be another; those of a tenant that is no more are not
+    /// reported as having left.
     pub fn set_tenants(&mut self, tenants: Vec<(String, Selector)>) {
         let mut old = std::mem::take(&mut self.tenants);
         let keep = |(name, selector): (String, Selector)| match old
@@ -151,8 +153,9 @@ impl TenantTracker {
     /// Reads again who belongs to whom.
     ///
     /// # Errors
-    /// The machine lacks what it takes to read anything. What was known before stays then. Processes and groups that vanish are no errors, and
-    /// those that cannot be read are [`Changes::faults`].
+    /// The machine lacks what it takes to read anything. What was known before stays then.
+    /// Processes and groups that vanish are no errors, and those that cannot be read are
+    /// [`Changes::faults`].
     pub fn refresh(&mut self, roots: &Roots) -> Result<Changes> {
         self.owners.clear();
         let mut faults = Faults::default();
@@ -208,7 +211,8 @@ impl Tenant {
         }
     }
 
-    /// Finds the groups and the live processes that fit now. What cannot be read of them is left in the buffers.
+    /// Finds the groups and the live processes that fit now. What cannot be read of them is left in
+    /// the buffers.
     ///
     /// # Errors
     /// The machine lacks what it takes to read any.
@@ -297,7 +301,8 @@ impl Tenant {
         Ok(())
     }
 
-    /// Whether a process has a listed number but is not the one that had it when it was listed: nobody asked for it.
+    /// Whether a process has a listed number but is not the one that had it when it was listed:
+    /// nobody asked for it.
     fn is_unmanaged(&self, process: Process) -> bool {
         self.first_seen.get(&process.pid).is_some_and(|&first| first != process)
     }

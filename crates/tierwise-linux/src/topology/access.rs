@@ -1,8 +1,10 @@
 //! How fast a node's memory is, where the firmware says so (HMAT, or a CXL device's CDAT):
-//! `nodeN/accessM/initiators/read_latency` and its like (`Documentation/admin-guide/mm/numaperf.rst`).
+//! `nodeN/accessM/initiators/read_latency` and its like
+//! (`Documentation/admin-guide/mm/numaperf.rst`).
 //!
-//! Latencies are nanoseconds and bandwidths MiB/s. Class 0 is the best initiator of any kind, which may be a device;
-//! class 1 is the best one with processors, so it is what programs see and is read first.
+//! Latencies are nanoseconds and bandwidths MiB/s. Class 0 is the best initiator of any kind, which
+//! may be a device; class 1 is the best one with processors, so it is what programs see and is read
+//! first.
 
 use std::time::Duration;
 

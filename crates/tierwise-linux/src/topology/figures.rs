@@ -1,9 +1,10 @@
 //! Latency and bandwidth of a tier, and where they are known from.
 //!
-//! Without an HMAT no file says how fast memory is. Policies need an order and a ratio more than a figure, so the
-//! assumption is one published pair, continued downwards: MTAT (section 5.1) has 73 ns for local DRAM and 202 ns for
-//! emulated CXL memory; Equilibria (table II, first generation) 300 and 30 GB/s. `latency_ns` and `bandwidth_gbps` of
-//! the operator's own list take precedence over everything.
+//! Without an HMAT no file says how fast memory is. Policies need an order and a ratio more than a
+//! figure, so the assumption is one published pair, continued downwards: MTAT (section 5.1) has 73
+//! ns for local DRAM and 202 ns for emulated CXL memory; Equilibria (table II, first generation)
+//! 300 and 30 GB/s. `latency_ns` and `bandwidth_gbps` of the operator's own list take precedence
+//! over everything.
 
 use std::time::Duration;
 
@@ -67,8 +68,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The figures of a tier: what the operator wrote, else the mean latency and the summed bandwidth of its nodes as
-    /// the firmware has them, else one step down from the tier above.
+    /// The figures of a tier: what the operator wrote, else the mean latency and the summed
+    /// bandwidth of its nodes as the firmware has them, else one step down from the tier above.
     pub(super) fn of(
         written: Option<&TierOverride>,
         nodes: &[Access],
@@ -88,7 +89,8 @@ impl Figures {
         let load_latency = written_latency
             .or_else(|| mean(|a| a.read_latency))
             .map_or_else(|| assumed_latency(above), nanoseconds);
-        // A store that misses fetches the line first: without a figure of its own it costs what a load costs.
+        // A store that misses fetches the line first: without a figure of its own it costs what a
+        // load costs.
         let store_latency =
             written_latency.or_else(|| mean(|a| a.write_latency)).map_or(load_latency, nanoseconds);
         let written_bandwidth = operator(written.and_then(|w| w.bandwidth_gbps))

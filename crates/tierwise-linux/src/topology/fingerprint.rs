@@ -1,4 +1,5 @@
-//! Whether the machine is as it was when it was last read as a whole, which costs some dozens of files.
+//! Whether the machine is as it was when it was last read as a whole, which costs some dozens of
+//! files.
 
 use std::fmt::Write;
 

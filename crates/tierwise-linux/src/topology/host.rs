@@ -22,7 +22,8 @@ use crate::roots::Roots;
 pub struct HostTier {
     /// The operator's name for it, else the kernel's: `memory_tier4`.
     pub name: String,
-    /// Its nodes that are online now, ascending. Empty when all went offline: the tier keeps its place.
+    /// Its nodes that are online now, ascending. Empty when all went offline: the tier keeps its
+    /// place.
     pub nodes: Vec<u32>,
     /// Whether one of them has processors.
     pub has_cpu: bool,
@@ -75,8 +76,8 @@ pub enum Change {
         /// The tier.
         tier: TierId,
     },
-    /// A node with memory is there that belongs to none of the tiers that were found at start: its memory is used after a
-    /// restart.
+    /// A node with memory is there that belongs to none of the tiers that were found at start: its
+    /// memory is used after a restart.
     Outside {
         /// The node.
         node: u32,
@@ -109,7 +110,8 @@ impl Host {
     /// ```
     ///
     /// # Errors
-    /// The kernel has no NUMA support, a file of its is damaged, or the operator's list does not fit the machine.
+    /// The kernel has no NUMA support, a file of its is damaged, or the operator's list does not
+    /// fit the machine.
     pub fn discover(roots: &Roots, list: Option<&Override>) -> Result<Self> {
         let nodes = nodes::read(roots)?;
         if nodes.is_empty() {
@@ -137,8 +139,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Reads again which nodes are there and how big they are. Tiers keep their number and name; a tier whose nodes all
-    /// went offline stays, with no memory.
+    /// Reads again which nodes are there and how big they are. Tiers keep their number and name; a
+    /// tier whose nodes all went offline stays, with no memory.
     ///
     /// # Errors
     /// A file of the kernel's is damaged. The host is as it was before then.
@@ -191,7 +193,8 @@ impl Host {
         Some(TierId(index as u8))
     }
 
-    /// Replaces `out` by the free base pages of each tier, now. A node that just went offline has none.
+    /// Replaces `out` by the free base pages of each tier, now. A node that just went offline has
+    /// none.
     ///
     /// # Errors
     /// A node's `meminfo` is damaged.
@@ -210,8 +213,9 @@ impl Host {
         Ok(())
     }
 
-    /// Replaces `out` by the base pages of each tier that processors keep on lists of their own: free, and not among [`Host::free`]. Printing
-    /// them costs the kernel more than any other of its files that are read here.
+    /// Replaces `out` by the base pages of each tier that processors keep on lists of their own:
+    /// free, and not among [`Host::free`]. Printing them costs the kernel more than any other of
+    /// its files that are read here.
     pub fn kept_by_processors(&self, roots: &Roots, reader: &mut Reader, out: &mut Vec<Pages>) {
         out.clear();
         out.resize(self.tiers.len(), Pages(0));
@@ -222,8 +226,9 @@ impl Host {
         });
     }
 
-    /// Whether anything that [`Host::refresh`] reads has changed, as far as a few small files tell: which nodes are there, in which tiers, how large,
-    /// and what the kernel keeps free. `report` is what they said the last time.
+    /// Whether anything that [`Host::refresh`] reads has changed, as far as a few small files tell:
+    /// which nodes are there, in which tiers, how large, and what the kernel keeps free. `report`
+    /// is what they said the last time.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -265,7 +270,8 @@ impl Host {
         }
     }
 
-    /// What looks wrong about the tiers although there are several: whoever starts Tierwise should hear of it.
+    /// What looks wrong about the tiers although there are several: whoever starts Tierwise should
+    /// hear of it.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         for tier in self.tiers.iter().filter(|t| t.has_cpu) {
@@ -323,7 +329,8 @@ impl Host {
         })
     }
 
-    /// The kernel's own watermarks, or what it would derive of the sizes where it does not show them.
+    /// The kernel's own watermarks, or what it would derive of the sizes where it does not show
+    /// them.
     fn read_watermarks(&mut self, roots: &Roots) {
         let path = roots.proc.join("zoneinfo");
         let nodes = file::text(&path).and_then(|text| zoneinfo::watermarks(&path, &text));

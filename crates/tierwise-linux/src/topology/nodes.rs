@@ -1,4 +1,5 @@
-//! NUMA nodes with memory, from `/sys/devices/system/node` (`Documentation/ABI/stable/sysfs-devices-node`).
+//! NUMA nodes with memory, from `/sys/devices/system/node`
+//! (`Documentation/ABI/stable/sysfs-devices-node`).
 
 use std::path::{Path, PathBuf};
 
@@ -22,8 +23,8 @@ pub struct Node {
     pub total: Bytes,
     /// Of it not in use (`MemFree`).
     pub free: Bytes,
-    /// Distance to other nodes as the firmware's SLIT has it: 10 is itself, 20 twice as far. Pairs of node and
-    /// distance, for every online node.
+    /// Distance to other nodes as the firmware's SLIT has it: 10 is itself, 20 twice as far. Pairs
+    /// of node and distance, for every online node.
     pub distances: Vec<(u32, u32)>,
 }
 
@@ -37,8 +38,8 @@ impl Node {
 /// The nodes that are online and have memory, ascending.
 ///
 /// # Errors
-/// The kernel has no NUMA support, or a file of its is not what it should be. A node that goes offline meanwhile
-/// is left out.
+/// The kernel has no NUMA support, or a file of its is not what it should be. A node that goes
+/// offline meanwhile is left out.
 pub fn read(roots: &Roots) -> Result<Vec<Node>> {
     let directory = directory(roots);
     let list = |name: &str| -> Result<Vec<u32>> {
@@ -130,7 +131,8 @@ fn meminfo(path: &Path, content: &[u8], key: &'static str) -> Result<Bytes> {
     })
 }
 
-/// `10 20`: one distance for every online node, in their order (`drivers/base/node.c`, `node_read_distance`).
+/// `10 20`: one distance for every online node, in their order (`drivers/base/node.c`,
+/// `node_read_distance`).
 fn distances(path: &Path, text: &str, online: &[u32]) -> Result<Vec<(u32, u32)>> {
     let bad = || LinuxError::Format {
         path: path.to_owned(),
@@ -140,7 +142,8 @@ fn distances(path: &Path, text: &str, online: &[u32]) -> Result<Vec<(u32, u32)>>
     };
     let found: Option<Vec<u32>> = text.split_whitespace().map(|w| w.parse().ok()).collect();
     let found = found.ok_or_else(bad)?;
-    // A node may go on- or offline between the reading of the list and this: pairs that are sure are kept.
+    // A node may go on- or offline between the reading of the list and this: pairs that are sure
+    // are kept.
     if found.is_empty() {
         return Err(bad());
     }

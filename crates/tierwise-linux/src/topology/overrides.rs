@@ -93,7 +93,8 @@ impl TierOverride {
         for (key, figure) in
             [("latency_ns", self.latency_ns), ("bandwidth_gbps", self.bandwidth_gbps)]
         {
-            // A million of either is no memory (a disk answers in less, and no bus carries as much).
+            // A million of either is no memory (a disk answers in less, and no bus carries as
+            // much).
             if let Some(found) = figure
                 && !(found > 0.0 && found <= 1e6)
             {

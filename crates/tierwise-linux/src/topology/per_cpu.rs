@@ -1,13 +1,15 @@
-//! Pages on the processors' own lists (`pagesets` of `/proc/zoneinfo`): free, and not counted as `MemFree`. A processor keeps
-//! back what it just freed, up to a hundredth of a zone and more (`percpu_pagelist_high`): after a demotion tens of megabytes of the fast node seem
-//! to be in somebody's use that are in nobody's.
+//! Pages on the processors' own lists (`pagesets` of `/proc/zoneinfo`): free, and not counted as
+//! `MemFree`. A processor keeps back what it just freed, up to a hundredth of a zone and more
+//! (`percpu_pagelist_high`): after a demotion tens of megabytes of the fast node seem to be in
+//! somebody's use that are in nobody's.
 
 use tierwise_core::units::Pages;
 
 use crate::process::Reader;
 use crate::roots::Roots;
 
-/// Calls with each list: its node, and its base pages. With none if the kernel does not say; that costs nothing but accuracy.
+/// Calls with each list: its node, and its base pages. With none if the kernel does not say; that
+/// costs nothing but accuracy.
 pub fn listed(roots: &Roots, reader: &mut Reader, list: impl FnMut(u32, Pages)) {
     if let Ok(text) = reader.text(&roots.proc, format_args!("zoneinfo")) {
         each(text, list);

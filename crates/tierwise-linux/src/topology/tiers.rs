@@ -1,8 +1,9 @@
 //! The kernel's memory tiers, from `/sys/devices/virtual/memory_tiering`
 //! (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`; since Linux 6.1).
 //!
-//! `memory_tierN/nodelist` lists the nodes of a tier. The lower N, the faster: N is the abstract distance (made of
-//! HMAT's latency and bandwidth where there is an HMAT) divided by 128, and DRAM's is 4.
+//! `memory_tierN/nodelist` lists the nodes of a tier. The lower N, the faster: N is the abstract
+//! distance (made of HMAT's latency and bandwidth where there is an HMAT) divided by 128, and
+//! DRAM's is 4.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ pub struct KernelTier {
     pub nodes: Vec<u32>,
 }
 
-/// The kernel's tiers that have nodes, fastest first; `None` for a kernel that has none (before 6.1).
+/// The kernel's tiers that have nodes, fastest first; `None` for a kernel that has none (before
+/// 6.1).
 ///
 /// # Errors
 /// A file cannot be read or holds something else than a list of nodes.

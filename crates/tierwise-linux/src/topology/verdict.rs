@@ -20,7 +20,8 @@ pub enum Verdict {
     OneTier {
         /// What is found, as one sentence or two.
         found: String,
-        /// The lines for the configuration that would make tiers of them, if the guess in them is right.
+        /// The lines for the configuration that would make tiers of them, if the guess in them is
+        /// right.
         lines: String,
     },
 }
@@ -64,8 +65,9 @@ pub(super) fn numbers(nodes: &[u32]) -> String {
     nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Nodes in the order of their likely speed. Memory beside processors is the faster; memory without is as slow as it is far
-/// from the nearest processor. Where every node is alike, the first one is taken for near.
+/// Nodes in the order of their likely speed. Memory beside processors is the faster; memory without
+/// is as slow as it is far from the nearest processor. Where every node is alike, the first one is
+/// taken for near.
 fn guess(nodes: &[Node]) -> Vec<Vec<u32>> {
     let mixed = nodes.iter().any(|n| n.has_cpu) && nodes.iter().any(|n| !n.has_cpu);
     let near: Vec<u32> = if mixed {

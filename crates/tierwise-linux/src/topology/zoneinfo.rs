@@ -7,8 +7,8 @@ use tierwise_core::units::Pages;
 
 use crate::error::{LinuxError, Result};
 
-/// The watermarks of every node, in base pages, ascending by node. A kernel that does not print `promo` (up to
-/// 6.12) has it one step above `high` all the same (`__setup_per_zone_wmarks`).
+/// The watermarks of every node, in base pages, ascending by node. A kernel that does not print
+/// `promo` (up to 6.12) has it one step above `high` all the same (`__setup_per_zone_wmarks`).
 ///
 /// # Errors
 /// A watermark that is no number, or none at all.
@@ -60,7 +60,8 @@ struct Zone {
 }
 
 impl Zone {
-    /// Where a row belongs. `high:` of the processors' page sets ends with a colon and is none of ours.
+    /// Where a row belongs. `high:` of the processors' page sets ends with a colon and is none of
+    /// ours.
     fn mark(&mut self, key: &str) -> Option<&mut Option<u64>> {
         match key {
             "min" => Some(&mut self.min),

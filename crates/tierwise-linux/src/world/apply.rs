@@ -1,9 +1,10 @@
 //! How a plan becomes system calls, and what came of each move.
 //!
-//! A page of the engine's is a block of many; it has moved when more than half of what is resident of it lies where it was to
-//! go, verified. The rest of it follows ([`Migrator::finish`]): nobody else would ever ask for it, because the engine knows
-//! the block in one place. A round is not longer than [`ROUND`]: what does not fit into it is reported as over the budget, and
-//! the engine plans it again if it still wants it.
+//! A page of the engine's is a block of many; it has moved when more than half of what is resident
+//! of it lies where it was to go, verified. The rest of it follows ([`Migrator::finish`]): nobody
+//! else would ever ask for it, because the engine knows the block in one place. A round is not
+//! longer than [`ROUND`]: what does not fit into it is reported as over the budget, and the engine
+//! plans it again if it still wants it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,17 +22,20 @@ use crate::process::resident::PAGE_SIZE;
 use crate::roots::Roots;
 use crate::topology::{Host, nodes};
 
-/// Longest time spent on one plan: half the wait between two looks, so that what is seen is not older than what is decided.
+/// Longest time spent on one plan: half the wait between two looks, so that what is seen is not
+/// older than what is decided.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Most bytes handed to the mover at once: what moves in a tenth of a round at a modest 1 GB/s, so that a round ends in time.
+/// Most bytes handed to the mover at once: what moves in a tenth of a round at a modest 1 GB/s, so
+/// that a round ends in time.
 const PORTION: u64 = 32 << 20;
 
-/// Fewest: a block of the default size. A machine on which that takes long does not move more by asking for less.
+/// Fewest: a block of the default size. A machine on which that takes long does not move more by
+/// asking for less.
 const MIN_PORTION: u64 = 2 << 20;
 
-/// A portion is halved when it took more than a fifth of a round, and doubled when it took less than a twentieth: in between a
-/// round is some portions long, and ends at most one late.
+/// A portion is halved when it took more than a fifth of a round, and doubled when it took less
+/// than a twentieth: in between a round is some portions long, and ends at most one late.
 const SLOW: Duration = Duration::from_millis(100);
 const QUICK: Duration = Duration::from_millis(25);
 
@@ -137,8 +141,8 @@ impl<C: Calls> Migrator<C> {
         answer
     }
 
-    /// Moves what is left behind of blocks that moved in part, as long as they are still known to be there; a portion
-    /// of it at a time.
+    /// Moves what is left behind of blocks that moved in part, as long as they are still known to
+    /// be there; a portion of it at a time.
     ///
     /// # Errors
     /// As [`Migrator::apply`].
@@ -283,7 +287,8 @@ fn left_behind(requests: &[Request], moved: &[Moved]) -> u64 {
     requests.iter().zip(moved).filter(|(_, moved)| stays(moved)).map(|(r, _)| r.bytes).sum()
 }
 
-/// What became of a block: moved if more than half of it did, there already if it was, else why most of the rest did not.
+/// What became of a block: moved if more than half of it did, there already if it was, else why
+/// most of the rest did not.
 fn verdict(requests: &[Request], moved: &[Moved]) -> std::result::Result<(), FailReason> {
     let bytes = |wanted: &dyn Fn(&Moved) -> bool| -> u64 {
         let pairs = requests.iter().zip(moved);

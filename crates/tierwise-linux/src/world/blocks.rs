@@ -1,7 +1,7 @@
 //! Which memory is which page of the engine's: aligned blocks of processes' addresses, numbered.
 //!
-//! A number is not given again before the next observation, so that news of a block that is gone cannot be taken for
-//! news of its successor.
+//! A number is not given again before the next observation, so that news of a block that is gone
+//! cannot be taken for news of its successor.
 //!
 //! ```
 //! use tierwise_core::units::{PageId, TenantId, TierId};
@@ -134,8 +134,8 @@ impl Blocks {
         self.free.append(&mut self.freed);
     }
 
-    /// A process has these blocks now, ascending, and no others. Blocks whose whereabouts are not known yet are left out
-    /// until they are.
+    /// A process has these blocks now, ascending, and no others. Blocks whose whereabouts are not
+    /// known yet are left out until they are.
     pub fn update(
         &mut self,
         process: Process,

@@ -1,9 +1,10 @@
 //! What looking, deciding and moving cost, and what follows when it is too much.
 //!
-//! Averaged over ten seconds. Above the budget everything is done half as often again, down to a sixty-fourth; well below it,
-//! more often again. Above the cap nothing is looked at until the average is below the budget. Moving is paid for
-//! from an allowance of its own, by bytes: it is what Tierwise is there for, and is reported beside. So is what polling
-//! tenants' services costs: each of these has a budget of its own.
+//! Averaged over ten seconds. Above the budget everything is done half as often again, down to a
+//! sixty-fourth; well below it, more often again. Above the cap nothing is looked at until the
+//! average is below the budget. Moving is paid for from an allowance of its own, by bytes: it is
+//! what Tierwise is there for, and is reported beside. So is what polling tenants' services costs:
+//! each of these has a budget of its own.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,8 +28,8 @@ use tierwise_core::units::Timestamp;
 
 use crate::error::Result;
 
-/// Seconds over which the average is taken: long enough for a survey of a large process to be one of several things
-/// in it.
+/// Seconds over which the average is taken: long enough for a survey of a large process to be one
+/// of several things in it.
 const WINDOW: usize = 10;
 
 /// A step towards looking less often, and the smaller one back.
@@ -113,7 +114,8 @@ impl CpuBudget {
         Ok(())
     }
 
-    /// So much processor time was used until now, moving and polling left out. Judged once a second.
+    /// So much processor time was used until now, moving and polling left out. Judged once a
+    /// second.
     pub fn spent(&mut self, now: Timestamp, total: Duration) {
         if self.filled > 0 && now.since(self.seconds[self.filled - 1].0) < Duration::from_secs(1) {
             return;

@@ -7,8 +7,8 @@ use tierwise_core::units::Timestamp;
 use crate::fault::{Fault, Faults, Scope};
 use crate::migrate::allowance::Allowance;
 
-/// Whom faults were said of is remembered for so many: a tenant can make processes faster than anybody reads, and would otherwise be forgotten and said
-/// again.
+/// Whom faults were said of is remembered for so many: a tenant can make processes faster than
+/// anybody reads, and would otherwise be forgotten and said again.
 const REMEMBERED: usize = 1024;
 
 /// So many are said at once: a screen.

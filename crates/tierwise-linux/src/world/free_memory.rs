@@ -1,8 +1,9 @@
 //! What of each tier is free, and what strangers hold of it.
 //!
-//! What processors keep on lists of their own ([`crate::topology::per_cpu`]) is in nobody's use, and the next allocation does not find it either: the
-//! engine is told `MemFree` as what is free, and of strangers only what is neither. The lists are read with each survey only, because printing
-//! them costs the kernel much.
+//! What processors keep on lists of their own ([`crate::topology::per_cpu`]) is in nobody's use,
+//! and the next allocation does not find it either: the engine is told `MemFree` as what is free,
+//! and of strangers only what is neither. The lists are read with each survey only, because
+//! printing them costs the kernel much.
 
 use tierwise_core::observe::{TenantReading, TierReading};
 use tierwise_core::units::Pages;
@@ -12,8 +13,8 @@ use crate::process::Reader;
 use crate::roots::Roots;
 use crate::topology::Host;
 
-/// What strangers hold is told anew when it has changed by one in so many parts of the tier: shares follow it, and would
-/// otherwise change with every page that anybody allocates.
+/// What strangers hold is told anew when it has changed by one in so many parts of the tier: shares
+/// follow it, and would otherwise change with every page that anybody allocates.
 pub(super) const STEPS: u64 = 256;
 
 /// By tier, in base pages.
@@ -90,7 +91,8 @@ mod tests {
         fixture::put(&roots.sys.join("devices/system/node/node0/meminfo"), &text);
     }
 
-    /// Processors keep 2 x 2 x 63 pages of node 0, a mebibyte, on their lists, and 40 mebibytes are free beside.
+    /// Processors keep 2 x 2 x 63 pages of node 0, a mebibyte, on their lists, and 40 mebibytes are
+    /// free beside.
     #[test]
     fn per_cpu_lists_are_not_unmanaged() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");

@@ -1,4 +1,5 @@
-//! Neighbours that name themselves and write whatever they like, beside tenants that do not: these must not notice.
+//! Neighbours that name themselves and write whatever they like, beside tenants that do not: these
+//! must not notice.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -156,7 +157,8 @@ impl Hostile {
         let of_process = OF_PROCESS.iter().map(|name| process.join(name));
         let of_group = OF_GROUP.iter().map(|name| group.join(name));
         for (path, thing) in of_process.chain(of_group).zip(&self.things) {
-            // Whatever a page table says, no page of it is there: others' shares follow memory that is.
+            // Whatever a page table says, no page of it is there: others' shares follow memory that
+            // is.
             let thing = if path.ends_with("pagemap") { &Thing::Zeros(1 << 20) } else { thing };
             place(&path, thing, self.pid);
         }
@@ -286,7 +288,8 @@ fn machine() -> (tempfile::TempDir, Roots) {
     (dir, roots)
 }
 
-/// Runs a machine on which, in the third round, files answer these errors, and which some processes leave before the last.
+/// Runs a machine on which, in the third round, files answer these errors, and which some processes
+/// leave before the last.
 fn run(roots: &Roots, fail: Option<(bool, i32)>, leave: &[Hostile]) -> Vec<Standing> {
     let mut run = Run::new(roots);
     let round = |number: usize| {

@@ -1,7 +1,7 @@
 //! This host as a [`World`]: what the engine of the simulator drives, on a live kernel.
 //!
-//! - [`blocks`]: which memory of which process is which page of the engine's. A page is an aligned block of a process's
-//!   addresses, by default as large as a huge page.
+//! - [`blocks`]: which memory of which process is which page of the engine's. A page is an aligned
+//!   block of a process's addresses, by default as large as a huge page.
 //! - [`survey`]: which blocks are there, and in which tier they lie.
 //! - [`projector`]: what was seen of them, from a thread that looks ([`monitor`]).
 //! - [`apply`]: how a plan becomes system calls.
@@ -9,9 +9,10 @@
 //! - [`faults`]: what could not be read, and what of it is worth saying.
 //! - [`cpu_budget`]: what all that costs, and what is done less often when it costs too much.
 //!
-//! Nothing here decides anything. A process that ends, a control group that is removed, memory that is unmapped while it is
-//! to be moved: all that is news for the engine, not an error. What cannot be read is a fault of one process, group or guest, and costs nobody else
-//! anything; while it is the machine that cannot be read, what was known is kept and nothing is moved ([`crate::fault`]).
+//! Nothing here decides anything. A process that ends, a control group that is removed, memory that
+//! is unmapped while it is to be moved: all that is news for the engine, not an error. What cannot
+//! be read is a fault of one process, group or guest, and costs nobody else anything; while it is
+//! the machine that cannot be read, what was known is kept and nothing is moved ([`crate::fault`]).
 
 pub mod apply;
 pub mod blocks;
@@ -54,17 +55,19 @@ use monitor::MonitorThread;
 use projector::AccessProjector;
 use survey::Survey;
 
-/// Page tables are walked for the use of tenants without a control group at most so often: a walk takes as long as
-/// a survey.
+/// Page tables are walked for the use of tenants without a control group at most so often: a walk
+/// takes as long as a survey.
 const WALK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A world that nobody wakes looks again after so long at the latest.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// While nothing is looked at there is nothing to decide: rounds are so far apart, which cost something too. A service's latency is then as old.
+/// While nothing is looked at there is nothing to decide: rounds are so far apart, which cost
+/// something too. A service's latency is then as old.
 const SUSPENDED_WAIT: Duration = Duration::from_secs(5);
 
-/// Looks that are stretched more than so many times stretch rounds too: fewer of them find anything new.
+/// Looks that are stretched more than so many times stretch rounds too: fewer of them find anything
+/// new.
 const ROUNDS_PER_SAMPLING: f64 = 16.0;
 
 /// What a world answers that goes on whatever happens.
@@ -83,7 +86,8 @@ pub struct WorldConfig {
     pub limits: crate::migrate::Limits,
     /// Decide, and move nothing.
     pub dry_run: bool,
-    /// Share of one processor for looking and deciding: above the first it looks less often, above the second not at all.
+    /// Share of one processor for looking and deciding: above the first it looks less often, above
+    /// the second not at all.
     pub cpu: (f64, f64),
 }
 
@@ -100,7 +104,8 @@ pub enum Event {
     Readable,
     /// The way of looking failed.
     MonitoringLost(String),
-    /// It looks less often than it was told to by this factor from now on, because of its processor time.
+    /// It looks less often than it was told to by this factor from now on, because of its processor
+    /// time.
     Throttled(f64),
     /// Its processor time is above the cap: it does not look until it is below the budget.
     Suspended(bool),
@@ -183,8 +188,9 @@ impl<C: Calls> LiveWorld<C> {
         Ok(())
     }
 
-    /// These are the tenants from now on, by [`TenantId`]. Those that were at the same place with the same name and selector
-    /// go on; if `again`, every page is reported to the engine once more, as to an engine that was just made.
+    /// These are the tenants from now on, by [`TenantId`]. Those that were at the same place with
+    /// the same name and selector go on; if `again`, every page is reported to the engine once
+    /// more, as to an engine that was just made.
     pub fn set_tenants(&mut self, tenants: Vec<(String, Selector)>, again: bool) {
         self.tenants.resize_with(tenants.len(), TenantReading::default);
         self.tracker.set_tenants(tenants);
@@ -244,17 +250,20 @@ impl<C: Calls> LiveWorld<C> {
         self.migrator.pages_in_doubt()
     }
 
-    /// Free base pages by tier when the world was last observed, those on the processors' lists included.
+    /// Free base pages by tier when the world was last observed, those on the processors' lists
+    /// included.
     pub fn free(&self) -> &[Pages] {
         self.free_memory.free()
     }
 
-    /// Base pages that a tenant held of each tier when it was last read, page cache included if it is control groups.
+    /// Base pages that a tenant held of each tier when it was last read, page cache included if it
+    /// is control groups.
     pub fn usage(&self, tenant: TenantId) -> &[Pages] {
         self.tenants.get(tenant.index()).map_or(&[], |reading| &reading.usage)
     }
 
-    /// What of a tenant's accesses seen lay in the fastest tier since the engine was last told, 0 to 1.
+    /// What of a tenant's accesses seen lay in the fastest tier since the engine was last told, 0
+    /// to 1.
     pub fn fast_access_ratio(&self, tenant: TenantId) -> Option<f64> {
         self.projector.fast_access_ratio(tenant)
     }
@@ -269,12 +278,14 @@ impl<C: Calls> LiveWorld<C> {
         self.ledger.totals()
     }
 
-    /// Why the machine could not be read in the last round, if it could not: nothing is moved until it can.
+    /// Why the machine could not be read in the last round, if it could not: nothing is moved until
+    /// it can.
     pub fn unreadable(&self) -> Option<&str> {
         self.ledger.machine()
     }
 
-    /// Talking to tenants' services and guests has used so much of this process's time, which is not of the budget.
+    /// Talking to tenants' services and guests has used so much of this process's time, which is
+    /// not of the budget.
     pub fn polling(&mut self, total: Duration) {
         self.cpu_budget.polling(total);
     }
@@ -305,7 +316,8 @@ impl<C: Calls> LiveWorld<C> {
         if times > 1.0 { self.config.interval.mul_f64(times) } else { Duration::ZERO }
     }
 
-    /// Who is there, which of their blocks, and where these lie. Without its processes being known there is no survey.
+    /// Who is there, which of their blocks, and where these lie. Without its processes being known
+    /// there is no survey.
     fn survey(&mut self, now: Timestamp, out: &mut Observation) {
         let throttle = self.cpu_budget.throttle();
         self.next_survey = now + self.config.interval.mul_f64(throttle);
@@ -466,8 +478,8 @@ impl<C: Calls> World for LiveWorld<C> {
         Ok(())
     }
 
-    /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it, and what it has too much
-    /// of is demoted afterwards.
+    /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it,
+    /// and what it has too much of is demoted afterwards.
     fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Answer<()> {
         let carried = self.migrator.apply(
             &plan.moves,
@@ -480,7 +492,8 @@ impl<C: Calls> World for LiveWorld<C> {
         );
         self.cpu_budget.moving(self.migrator.take_cpu());
         if let Err(e) = carried {
-            // Tomorrow's plan may be carried out: a capability that is missing is said, not died of.
+            // Tomorrow's plan may be carried out: a capability that is missing is said, not died
+            // of.
             self.events.push(Event::Refused(e.to_string()));
         }
         Ok(())
@@ -497,8 +510,8 @@ impl<C: Calls> World for LiveWorld<C> {
     }
 }
 
-/// What a live world can show: reference bits and samples, if it looks at all. No hint faults: only the kernel can make pages
-/// inaccessible to a process that does not take part.
+/// What a live world can show: reference bits and samples, if it looks at all. No hint faults: only
+/// the kernel can make pages inaccessible to a process that does not take part.
 pub fn capabilities(is_monitoring: bool) -> Capabilities {
     Capabilities {
         reference_bits: is_monitoring,

@@ -1,7 +1,8 @@
-//! The thread that looks: reading what DAMON saw can wait for the end of an aggregation interval in the kernel, and the
-//! engine should not.
+//! The thread that looks: reading what DAMON saw can wait for the end of an aggregation interval in
+//! the kernel, and the engine should not.
 //!
-//! What was seen goes to and fro in one buffer, so that looking allocates nothing once it has grown.
+//! What was seen goes to and fro in one buffer, so that looking allocates nothing once it has
+//! grown.
 
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -93,7 +94,8 @@ impl MonitorThread {
         }
     }
 
-    /// Looks at these processes, so many times more slowly than configured. The buffer comes from [`MonitorThread::take`].
+    /// Looks at these processes, so many times more slowly than configured. The buffer comes from
+    /// [`MonitorThread::take`].
     pub fn again(&mut self, report: AccessReport, watched: &[MonitorTarget], throttle: f64) {
         let mut list = std::mem::take(&mut self.watched);
         list.clear();

@@ -1,12 +1,13 @@
 //! What was seen of addresses, as what the engine knows: reference bits and samples of pages.
 //!
-//! DAMON says of a region in how many of an aggregation interval's checks a page of it had been accessed. A block is
-//! as hot as the parts of regions that it is made of, each by its length, and gets as many samples as checks. Referenced pages of
-//! single-page ways count as checks in the same proportion, so that a block all of whose pages were referenced is as hot as
-//! one that every check found accessed.
+//! DAMON says of a region in how many of an aggregation interval's checks a page of it had been
+//! accessed. A block is as hot as the parts of regions that it is made of, each by its length, and
+//! gets as many samples as checks. Referenced pages of single-page ways count as checks in the same
+//! proportion, so that a block all of whose pages were referenced is as hot as one that every check
+//! found accessed.
 //!
-//! Counted so, a sample is not a last-level miss but a piece of a clock's tick in which memory was used; only the order
-//! between pages means something.
+//! Counted so, a sample is not a last-level miss but a piece of a clock's tick in which memory was
+//! used; only the order between pages means something.
 
 use tierwise_core::observe::{Observation, Sample, TenantReading};
 use tierwise_core::units::{PageId, TenantId, TierId};
@@ -14,11 +15,12 @@ use tierwise_core::units::{PageId, TenantId, TierId};
 use super::blocks::Blocks;
 use crate::monitor::{AccessReport, ProcessRange};
 
-/// Checks that a block gets at most from one look where the way of looking knows no number of its own.
+/// Checks that a block gets at most from one look where the way of looking knows no number of its
+/// own.
 const CHECKS: f64 = 10.0;
 
-/// Samples handed over in one observation at most: what the engine's estimators handle in about ten milliseconds. With
-/// more memory accessed, every block is given the same part of its samples.
+/// Samples handed over in one observation at most: what the engine's estimators handle in about ten
+/// milliseconds. With more memory accessed, every block is given the same part of its samples.
 const MAX_SAMPLES: f64 = 200_000.0;
 
 /// Projects what was seen onto pages. Buffers are kept.
@@ -97,7 +99,8 @@ impl AccessProjector {
             let checks = std::mem::take(&mut self.heat[page.index()]);
             let Some(block) = blocks.get(page) else { continue };
             out.referenced.set(page);
-            // What was seen at all is a sample: rounding down would make much that is lukewarm cold.
+            // What was seen at all is a sample: rounding down would make much that is lukewarm
+            // cold.
             let samples = (checks * scale).round().max(1.0) as u64;
             let sample = Sample { page, tier: block.tier, write: false };
             out.samples.extend(std::iter::repeat_n(sample, samples as usize));
@@ -115,7 +118,8 @@ impl AccessProjector {
         }
     }
 
-    /// What of a tenant's accesses in the last look lay in the fastest tier; `None` if none was seen.
+    /// What of a tenant's accesses in the last look lay in the fastest tier; `None` if none was
+    /// seen.
     pub fn fast_access_ratio(&self, tenant: TenantId) -> Option<f64> {
         let &(fast, all) = self.served.get(tenant.index())?;
         (all > 0).then(|| fast as f64 / all as f64)

@@ -1,11 +1,12 @@
 //! Which blocks processes have, and in which tier each lies.
 //!
-//! A block counts when at least half of it is resident: a few pages of a large mapping are not worth a page of the engine's,
-//! and stay where the kernel put them. Where a block lies is asked of its first resident page (move_pages(2) without nodes);
-//! moves are verified page by page, and what the kernel moves by itself moves in larger pieces.
+//! A block counts when at least half of it is resident: a few pages of a large mapping are not
+//! worth a page of the engine's, and stay where the kernel put them. Where a block lies is asked of
+//! its first resident page (move_pages(2) without nodes); moves are verified page by page, and what
+//! the kernel moves by itself moves in larger pieces.
 //!
-//! A survey of a process takes as long as its page tables are large. Each process is therefore surveyed again only after a
-//! hundred times as long as its last survey took.
+//! A survey of a process takes as long as its page tables are large. Each process is therefore
+//! surveyed again only after a hundred times as long as its last survey took.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -27,8 +28,8 @@ use crate::topology::Host;
 /// A survey's part of one processor, of each process: a hundredth at most.
 const REST: u32 = 100;
 
-/// Addresses asked about in one call: 12 bytes each and the kernel's own copy. The kernel works in chunks of 16 pages; beyond a
-/// few thousand the call costs no less a page.
+/// Addresses asked about in one call: 12 bytes each and the kernel's own copy. The kernel works in
+/// chunks of 16 pages; beyond a few thousand the call costs no less a page.
 const ASKED: usize = 4096;
 
 /// What is kept of a process between surveys.
@@ -108,8 +109,9 @@ impl Survey {
         Ok(&self.ranges)
     }
 
-    /// Surveys every process that is due, and forgets those that are no more. One that cannot be surveyed is left out and is a fault of its own; where
-    /// the machine lacks what it takes, what was known of it stays.
+    /// Surveys every process that is due, and forgets those that are no more. One that cannot be
+    /// surveyed is left out and is a fault of its own; where the machine lacks what it takes, what
+    /// was known of it stays.
     #[allow(
         clippy::too_many_arguments,
         reason = "everything that a survey reads, borrowed from one world"
@@ -211,7 +213,8 @@ impl Survey {
             self.faults.push(Fault { tenant: Some(tenant), ..fault });
         }
         let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
-        // After the files were opened: what they show is this process's, and nobody's who has its number now.
+        // After the files were opened: what they show is this process's, and nobody's who has its
+        // number now.
         if !calls.is_alive(&process) {
             let source = std::io::Error::from_raw_os_error(libc::ESRCH);
             return Err(LinuxError::Process { pid: process.pid, call: "survey", source });
@@ -278,7 +281,8 @@ mod tests {
     fn blocks_need_half_their_pages_resident() {
         let range = |start, end| PageRange { start, end, huge: false };
         let mut survey = Survey::new();
-        // 16 KiB blocks: number 1 has three pages in two pieces, 2 has one page, 3 is full and 4 begins it.
+        // 16 KiB blocks: number 1 has three pages in two pieces, 2 has one page, 3 is full and 4
+        // begins it.
         let page = PAGE_SIZE;
         survey.ranges =
             vec![range(4 * page, 6 * page), range(7 * page, 9 * page), range(12 * page, 18 * page)];

@@ -1,5 +1,5 @@
-//! The whole world on a machine of the fixtures, with this test's own memory as the tenant's and a kernel that only pretends
-//! to move.
+//! The whole world on a machine of the fixtures, with this test's own memory as the tenant's and a
+//! kernel that only pretends to move.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -150,7 +150,8 @@ impl AccessMonitor for Listener {
     }
 }
 
-/// DAMON's threads would go on using what there is too little of, and so the daemon would never look again.
+/// DAMON's threads would go on using what there is too little of, and so the daemon would never
+/// look again.
 #[test]
 fn suspension_stops_monitoring_and_slows_rounds() {
     let (_dir, _waker, mut world) = world();
@@ -288,7 +289,8 @@ fn round_ends_in_time_when_slow() {
     let mut report = Observation::default();
     world.observe(&mut report).unwrap();
     let pages: Vec<PageId> = (0..1000).map(|n| page(&world, &memory, n).unwrap()).collect();
-    // The pace of a call is kept below 20 ms a call of its own accord; here each takes ten times as long.
+    // The pace of a call is kept below 20 ms a call of its own accord; here each takes ten times as
+    // long.
     world.migrator.calls().takes = Duration::from_millis(200);
     let mut rounds = Vec::new();
     for round in 0..8 {

@@ -1,5 +1,5 @@
-//! A job that allocates 48 MiB as fast as it can, works on them for three seconds and ends, again and again.
-//! Each start is a tenant of its own, as a restarted container is.
+//! A job that allocates 48 MiB as fast as it can, works on them for three seconds and ends, again
+//! and again. Each start is a tenant of its own, as a restarted container is.
 
 use std::time::Duration;
 

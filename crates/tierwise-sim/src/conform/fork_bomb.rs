@@ -1,4 +1,5 @@
-//! Sixty small tenants, one after the other: each asks for little, all together for more than there is.
+//! Sixty small tenants, one after the other: each asks for little, all together for more than there
+//! is.
 
 use std::time::Duration;
 

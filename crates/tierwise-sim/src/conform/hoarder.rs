@@ -1,5 +1,5 @@
-//! Takes all fast memory before anybody else is there, and then leaves it idle. The victim comes later: its
-//! floor has to be taken back from pages that nobody uses.
+//! Takes all fast memory before anybody else is there, and then leaves it idle. The victim comes
+//! later: its floor has to be taken back from pages that nobody uses.
 
 use std::time::Duration;
 

@@ -36,7 +36,8 @@ pub struct Verdict {
     pub failure: Option<String>,
 }
 
-/// Lets a recipe face an adversary: one verdict a victim. `alone` has the victims' throughput by themselves.
+/// Lets a recipe face an adversary: one verdict a victim. `alone` has the victims' throughput by
+/// themselves.
 ///
 /// # Errors
 /// The recipe cannot run on the suite's machine.
@@ -73,8 +74,8 @@ pub(super) fn outcome(
     run(&prepared, recipe, &options, progress)
 }
 
-/// Looks at every point of a run from the end of the grace on. A shortfall lasts from the point where it was
-/// first seen to the next point where it is not.
+/// Looks at every point of a run from the end of the grace on. A shortfall lasts from the point
+/// where it was first seen to the next point where it is not.
 fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &Workload) -> Verdict {
     let floor = match victim.floors.get(TierId::FASTEST.index()) {
         Some(Some(Limit::Bytes(bytes))) => bytes.0,
@@ -124,7 +125,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The keeper (floor 12 MiB) with so much in fast and in slow memory at each second from the eleventh on.
+    /// The keeper (floor 12 MiB) with so much in fast and in slow memory at each second from the
+    /// eleventh on.
     fn points(usage: &[[u64; 2]]) -> Vec<TimelinePoint> {
         let point = |(i, usage): (usize, &[u64; 2])| TimelinePoint {
             time_seconds: 11.0 + i as f64,

@@ -1,5 +1,5 @@
-//! Claims what it has no use for: the largest weight there is and a floor by it, on 72 MiB of which it
-//! accesses hardly any.
+//! Claims what it has no use for: the largest weight there is and a floor by it, on 72 MiB of which
+//! it accesses hardly any.
 
 use tierwise_core::tenant::{Limit, MAX_WEIGHT};
 use tierwise_trace::generate::GeneratorSpec;

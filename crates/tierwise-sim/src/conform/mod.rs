@@ -1,14 +1,14 @@
 //! An isolation suite: does a policy hold a tenant's floor against neighbours that want its memory?
 //!
-//! Each [`Adversary`] runs beside one or two well-behaved tenants (*victims*), whose floors in fast memory are
-//! given in bytes, on one small machine. A floor is *held* if a victim never has less in fast memory than its
-//! floor, or than all that it has resident if that is less, from [`GRACE`] after its start. Who runs beside it
-//! starts at another time in some cases, and then has no grace: memory that is protected is not to be taken
-//! away for a moment.
+//! Each [`Adversary`] runs beside one or two well-behaved tenants (*victims*), whose floors in fast
+//! memory are given in bytes, on one small machine. A floor is *held* if a victim never has less in
+//! fast memory than its floor, or than all that it has resident if that is less, from [`GRACE`]
+//! after its start. Who runs beside it starts at another time in some cases, and then has no grace:
+//! memory that is protected is not to be taken away for a moment.
 //!
-//! A victim keeps all of its pages warm: it comes back to each about once a second or oftener, so that a policy
-//! which gives it less than its floor cannot say that it needed no more. An adversary's pages are warmer: a policy
-//! that goes by warmth alone gives them the victim's memory.
+//! A victim keeps all of its pages warm: it comes back to each about once a second or oftener, so
+//! that a policy which gives it less than its floor cannot say that it needed no more. An
+//! adversary's pages are warmer: a policy that goes by warmth alone gives them the victim's memory.
 //!
 //! ```no_run
 //! use tierwise_core::recipe::Recipe;
@@ -60,13 +60,16 @@ pub const ADVERSARIES: &[Adversary] = &[
     liar::ADVERSARY,
 ];
 
-/// How long after a victim's start its floor may be out of reach: a policy that learns by reference bits looks
-/// once a second and promotes at the fourth look (MULTI-CLOCK, figure 4), one by hint faults at the second,
-/// and what stands in the way has to be found cold before it goes. Ten seconds are twice the slowest of these.
+/// How long after a victim's start its floor may be out of reach: a policy that learns by reference
+/// bits looks once a second and promotes at the fourth look (MULTI-CLOCK, figure 4), one by hint
+/// faults at the second, and what stands in the way has to be found cold before it goes. Ten
+/// seconds are twice the slowest of these.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// How often usage is looked at: the simulator's longest step, so that nothing between two looks is missed.
+/// How often usage is looked at: the simulator's longest step, so that nothing between two looks is
+/// missed.
 pub const LOOK: Duration = Duration::from_millis(100);
 
-/// How long a setting runs: as long as it takes for five passes of the slowest adversary beyond the grace.
+/// How long a setting runs: as long as it takes for five passes of the slowest adversary beyond the
+/// grace.
 pub const LENGTH: Duration = Duration::from_secs(60);

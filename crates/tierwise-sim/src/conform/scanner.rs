@@ -1,5 +1,5 @@
-//! Reads 48 MiB from end to end, again and again: every page is hot while it is read, and none is worth
-//! keeping.
+//! Reads 48 MiB from end to end, again and again: every page is hot while it is read, and none is
+//! worth keeping.
 
 use tierwise_trace::generate::GeneratorSpec;
 

@@ -23,7 +23,8 @@ const FAST: Bytes = Bytes(24 * MIB * PAGE);
 /// Slow memory: 96 MiB, enough for everybody, so that nobody is killed for want of memory.
 const SLOW: Bytes = Bytes(96 * MIB * PAGE);
 
-/// Accesses of a window: with the dilation below a window of a memory-bound program takes a quarter of a second.
+/// Accesses of a window: with the dilation below a window of a memory-bound program takes a quarter
+/// of a second.
 const WINDOW: u32 = 20_000;
 
 /// Each generated window stands for so many alike.
@@ -82,8 +83,9 @@ pub(super) fn program(name: &str, pattern: &str, pages: u64, spec: GeneratorSpec
     }
 }
 
-/// The well-behaved tenant: of its 16 MiB half are hot, and of the other half each page is accessed about once a
-/// second, which is colder than all that an adversary uses. Its floor, 12 MiB, protects half of those, too.
+/// The well-behaved tenant: of its 16 MiB half are hot, and of the other half each page is accessed
+/// about once a second, which is colder than all that an adversary uses. Its floor, 12 MiB,
+/// protects half of those, too.
 pub(super) fn victim() -> Workload {
     let spec = GeneratorSpec {
         hot_fraction: 0.5,
@@ -92,8 +94,8 @@ pub(super) fn victim() -> Workload {
         ..GeneratorSpec::default()
     };
     Workload {
-        // A dilated window goes to the same pages again and again: more different ones in a second take shorter
-        // windows.
+        // A dilated window goes to the same pages again and again: more different ones in a second
+        // take shorter windows.
         dilation: DILATION / 2,
         floors: vec![Some(Limit::Bytes(Bytes(12 * MIB * PAGE)))],
         ..program("keeper", "phase-change", 16 * MIB, spec)

@@ -1,4 +1,5 @@
-//! Its hot pages, 12 MiB of 48, are others every few seconds: whoever promotes them does so in vain.
+//! Its hot pages, 12 MiB of 48, are others every few seconds: whoever promotes them does so in
+//! vain.
 
 use tierwise_trace::generate::{GeneratorSpec, Motion};
 

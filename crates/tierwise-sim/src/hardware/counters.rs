@@ -1,20 +1,24 @@
-//! What the processor counts of a tenant, where the hardware manages a tier: all that software sees of it.
+//! What the processor counts of a tenant, where the hardware manages a tier: all that software sees
+//! of it.
 //!
-//! The local misses of one tenant cannot be counted, because the memory controller does not know cores (Memstrata, section
-//! 4.2). What a core knows is how long its loads took. The model's rules, where a trace does not say:
+//! The local misses of one tenant cannot be counted, because the memory controller does not know
+//! cores (Memstrata, section 4.2). What a core knows is how long its loads took. The model's rules,
+//! where a trace does not say:
 //!
-//! - A load that missed the last-level cache takes what its medium takes now; the mean over all is the *L3 miss latency*.
-//! - A trace has one cache. Misses of the L2 cache in front of it are [`L2_FACTOR`] times the last level's, and no more than
-//!   there are loads; those that the last level holds take [`L3_HIT_NS`].
-//! - A *page walk* takes [`WALK_NS`], and goes to memory in one of eight cases in which a load that missed the L2 cache does:
-//!   a line of page table entries covers eight pages.
+//! - A load that missed the last-level cache takes what its medium takes now; the mean over all is
+//!   the *L3 miss latency*.
+//! - A trace has one cache. Misses of the L2 cache in front of it are [`L2_FACTOR`] times the last
+//!   level's, and no more than there are loads; those that the last level holds take [`L3_HIT_NS`].
+//! - A *page walk* takes [`WALK_NS`], and goes to memory in one of eight cases in which a load that
+//!   missed the L2 cache does: a line of page table entries covers eight pages.
 //! - *Memory requests* are all misses, and a write-back for each store that missed.
 
 use tierwise_core::observe::Counters;
 use tierwise_trace::Window;
 
-/// Misses of the L2 cache for each of the last-level cache's. Misses fall with the square root of a cache's size (Hartstein
-/// et al., Computing Frontiers 2006), and a Xeon of today has some 2 MiB of L2 and 32 MiB of L3 for a program of a few cores.
+/// Misses of the L2 cache for each of the last-level cache's. Misses fall with the square root of a
+/// cache's size (Hartstein et al., Computing Frontiers 2006), and a Xeon of today has some 2 MiB of
+/// L2 and 32 MiB of L3 for a program of a few cores.
 pub const L2_FACTOR: f64 = 4.0;
 
 /// A load that the L3 cache serves: some 70 cycles at 2.3 GHz.

@@ -1,7 +1,8 @@
-//! How far the page-level approximation is from the line model, on accesses that are known line by line.
+//! How far the page-level approximation is from the line model, on accesses that are known line by
+//! line.
 //!
-//! The line model sees every access. The page model sees what a trace would tell: how often each page was accessed in
-//! each window. Both begin with the same memory.
+//! The line model sees every access. The page model sees what a trace would tell: how often each
+//! page was accessed in each window. Both begin with the same memory.
 
 use super::spread::LINES;
 use super::{FlatMemory, HardwareError, PageModel, Ratio, Served};
@@ -25,8 +26,8 @@ impl Error {
     }
 }
 
-/// Runs one sequence of lines through both models of a 1:1 memory with so many fast pages, in windows of so many
-/// accesses.
+/// Runs one sequence of lines through both models of a 1:1 memory with so many fast pages, in
+/// windows of so many accesses.
 ///
 /// # Errors
 /// A memory without pages.
@@ -68,7 +69,8 @@ pub enum Pattern {
     Scan,
     /// One page after the other, each eight times before the next: a program with phases.
     Bursts,
-    /// The lower and the upper half in step, each pair of lines twice in turn, as a kernel that goes over two arrays does.
+    /// The lower and the upper half in step, each pair of lines twice in turn, as a kernel that
+    /// goes over two arrays does.
     InStep,
 }
 
@@ -129,19 +131,21 @@ mod tests {
 
     #[test]
     fn scan_and_lockstep_arrays_exceed_the_model() {
-        // By hand: every line of a scan was pushed out by its neighbour half a round ago, but for the 4,096 lines that lie
-        // in fast memory at the start.
+        // By hand: every line of a scan was pushed out by its neighbour half a round ago, but for
+        // the 4,096 lines that lie in fast memory at the start.
         let scan = of(Pattern::Scan, 1000);
         assert_eq!(scan.lines, 395_904.0 / 400_000.0);
         assert!(scan.pages < scan.lines, "{scan:?}");
-        // Of two lines in turn, twice, the first is there from the round before and the other three are not.
+        // Of two lines in turn, twice, the first is there from the round before and the other three
+        // are not.
         let in_step = of(Pattern::InStep, 50_000);
         assert!((in_step.lines - 0.75).abs() < 1e-9 && in_step.points() < -20.0, "{in_step:?}");
     }
 
     #[test]
     fn long_bursts_beat_the_model() {
-        // By hand: 782 pages were begun, of which the first 64 lie in fast memory; of each other 64 accesses miss.
+        // By hand: 782 pages were begun, of which the first 64 lie in fast memory; of each other 64
+        // accesses miss.
         let bursts = of(Pattern::Bursts, 50_000);
         assert_eq!(bursts.lines, 718.0 * 64.0 / 400_000.0);
         assert!(bursts.points() > 20.0, "{bursts:?}");

@@ -1,19 +1,21 @@
 //! Intel Flat Memory Mode, line by line (Memstrata, section 3.1).
 //!
-//! - *Exclusive*: a line lies in fast or in slow memory, never in both, so software sees the sum of both.
-//! - *Direct-mapped*: line `l` can lie in fast memory at place `l mod F` only, where `F` is the number of fast lines. With
-//!   a ratio of 1:1 two lines share each place.
+//! - *Exclusive*: a line lies in fast or in slow memory, never in both, so software sees the sum of
+//!   both.
+//! - *Direct-mapped*: line `l` can lie in fast memory at place `l mod F` only, where `F` is the
+//!   number of fast lines. With a ratio of 1:1 two lines share each place.
 //! - The *tag* of a place says which of them it holds; one bit at 1:1.
-//! - A *read* looks in fast memory first. If the tag does not match, the line is fetched from slow memory and changes
-//!   places with the line that was there: one slow read, one slow write, one fast write.
-//! - A *write* is posted: it comes when the processor's caches evict the line, nobody waits for it, and it ends in fast
-//!   memory. The whole line is written, so if its place holds another line in the meantime, that one goes to slow memory
-//!   and nothing has to be fetched.
+//! - A *read* looks in fast memory first. If the tag does not match, the line is fetched from slow
+//!   memory and changes places with the line that was there: one slow read, one slow write, one
+//!   fast write.
+//! - A *write* is posted: it comes when the processor's caches evict the line, nobody waits for it,
+//!   and it ends in fast memory. The whole line is written, so if its place holds another line in
+//!   the meantime, that one goes to slow memory and nothing has to be fetched.
 //!
-//! With more than two lines a place, the tag alone still says where every line lies: the first line of a place belongs in
-//! fast memory and each other one in a slot of its own in slow memory; when one of those is in fast memory, the first
-//! line lies in its slot. That costs one more slow read and write when one of the others takes the place of
-//! another.
+//! With more than two lines a place, the tag alone still says where every line lies: the first line
+//! of a place belongs in fast memory and each other one in a slot of its own in slow memory; when
+//! one of those is in fast memory, the first line lies in its slot. That costs one more slow read
+//! and write when one of the others takes the place of another.
 
 use super::{HardwareError, Ratio, Served, Traffic, check_lines};
 
@@ -26,7 +28,8 @@ pub enum Location {
     Slow(u32),
 }
 
-/// A memory controller in Flat Memory Mode. Lines are numbered from zero up to [`FlatMemory::lines`].
+/// A memory controller in Flat Memory Mode. Lines are numbered from zero up to
+/// [`FlatMemory::lines`].
 #[derive(Debug, Clone)]
 pub struct FlatMemory {
     /// By place, which of its lines is in fast memory. At the start that is the first.
@@ -36,7 +39,8 @@ pub struct FlatMemory {
 }
 
 impl FlatMemory {
-    /// With so many lines of fast memory, and each medium's lines interleaved over so many channels.
+    /// With so many lines of fast memory, and each medium's lines interleaved over so many
+    /// channels.
     ///
     /// # Errors
     /// No lines, more than 32 bits can number, or no channels.
@@ -86,7 +90,8 @@ impl FlatMemory {
         }
     }
 
-    /// A read that missed the processor's caches: a load, or the fetch of a line that is to be written.
+    /// A read that missed the processor's caches: a load, or the fetch of a line that is to be
+    /// written.
     #[inline]
     pub fn read(&mut self, line: u64) -> Served {
         let (place, tag) = self.decode(line);
@@ -212,7 +217,8 @@ mod tests {
         (1200..2400).for_each(|line| {
             memory.read(line);
         });
-        // Each of 1,200 lines is checked for and written in fast memory, and read and written in slow memory.
+        // Each of 1,200 lines is checked for and written in fast memory, and read and written in
+        // slow memory.
         assert_eq!(memory.traffic().fast.busiest(), 2 * 1200 / 12);
         assert_eq!(memory.traffic().slow.busiest(), 2 * 1200 / 3);
     }
@@ -233,7 +239,8 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// Exclusive: after any accesses, every line lies in exactly one tier, and no two at one place.
+        /// Exclusive: after any accesses, every line lies in exactly one tier, and no two at one
+        /// place.
         #[test]
         fn a_line_lies_in_exactly_one_tier(
             ratio in prop::sample::select(vec![1u64, 2, 4]),

@@ -1,13 +1,14 @@
 //! Memory tiers that the processor manages itself, line by line, and blind to whose lines they are.
 //!
-//! Two machines are modelled. [`FlatMemory`] is Intel Flat Memory Mode (Zhong et al., OSDI 2024, section 3.1): fast and
-//! slow memory are one physical address space, each line lies in exactly one of them, and a line that is read from slow
-//! memory changes places with the one that shares its place in fast memory. [`TwoLevel`] is 2LM, Optane's memory mode:
-//! fast memory is an inclusive, direct-mapped cache of the slow memory and adds no capacity.
+//! Two machines are modelled. [`FlatMemory`] is Intel Flat Memory Mode (Zhong et al., OSDI 2024,
+//! section 3.1): fast and slow memory are one physical address space, each line lies in exactly one
+//! of them, and a line that is read from slow memory changes places with the one that shares its
+//! place in fast memory. [`TwoLevel`] is 2LM, Optane's memory mode: fast memory is an inclusive,
+//! direct-mapped cache of the slow memory and adds no capacity.
 //!
-//! Both are exact, line by line. [`PageModel`] is their page-level approximation for long runs, and [`error`] measures what
-//! it costs in accuracy. [`node`] is the approximation inside the simulated host: it says which part of a tenant's misses
-//! the slow memory serves.
+//! Both are exact, line by line. [`PageModel`] is their page-level approximation for long runs, and
+//! [`error`] measures what it costs in accuracy. [`node`] is the approximation inside the simulated
+//! host: it says which part of a tenant's misses the slow memory serves.
 //!
 //! ```
 //! use tierwise_sim::hardware::{FlatMemory, Ratio, Served};
@@ -67,8 +68,8 @@ pub enum Colouring {
     Conflicting,
 }
 
-/// What is said of a hardware-managed machine. Its last tier is the managed one; the tiers before it are dedicated
-/// (mixed mode, section 3.1).
+/// What is said of a hardware-managed machine. Its last tier is the managed one; the tiers before
+/// it are dedicated (mixed mode, section 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hardware {
     /// How lines are placed.

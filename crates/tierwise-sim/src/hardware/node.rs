@@ -1,9 +1,10 @@
-//! The managed tier inside the simulated host: which page lies in which frame, and which part of each program's
-//! misses slow memory serves.
+//! The managed tier inside the simulated host: which page lies in which frame, and which part of
+//! each program's misses slow memory serves.
 //!
-//! Virtual memory says nothing of physical addresses: a tenant's pages lie in its frames in random order, as in a guest
-//! that has run for a while (Memstrata, figure 1), so which two of its pages conflict is drawn by a seeded hash.
-//! The colours of each program are reserved at its start, as for a virtual machine (section 4.1).
+//! Virtual memory says nothing of physical addresses: a tenant's pages lie in its frames in random
+//! order, as in a guest that has run for a while (Memstrata, figure 1), so which two of its pages
+//! conflict is drawn by a seeded hash. The colours of each program are reserved at its start, as
+//! for a virtual machine (section 4.1).
 
 use tierwise_core::colour::Colours;
 use tierwise_core::migrate::Placement;
@@ -24,7 +25,8 @@ use crate::program::{NONE, Program, Slow};
 enum Frames {
     /// By colours: those that share one are one tenant's.
     Isolated(Colours),
-    /// Each program has a run of frames of its own, beside other programs' runs: free ones by program.
+    /// Each program has a run of frames of its own, beside other programs' runs: free ones by
+    /// program.
     Conflicting(Vec<Vec<u32>>),
 }
 
@@ -37,7 +39,8 @@ pub struct Node {
     frame_of: Vec<u32>,
     /// By frame: its page.
     page_of: Vec<u32>,
-    /// By program: pages that may be born in dedicated memory, and the share of its pages that this is.
+    /// By program: pages that may be born in dedicated memory, and the share of its pages that this
+    /// is.
     dedicated: Vec<(u64, f64)>,
     seed: u64,
 }
@@ -53,7 +56,8 @@ impl Node {
     /// The managed tier of a machine for programs with so many resident pages each.
     ///
     /// # Errors
-    /// The machine does not have two tiers, simulates granules, or has fewer colours than the programs need.
+    /// The machine does not have two tiers, simulates granules, or has fewer colours than the
+    /// programs need.
     pub fn new(
         machine: &Machine,
         hardware: Hardware,
@@ -92,8 +96,9 @@ impl Node {
         Ok(Self { model, frames, frame_of: Vec::new(), page_of, dedicated, seed })
     }
 
-    /// Where a program's new page is to be born: in dedicated memory with the probability that is its share of it, as the
-    /// hypervisor assigns dedicated pages (Memstrata, section 3.2), else in the managed tier.
+    /// Where a program's new page is to be born: in dedicated memory with the probability that is
+    /// its share of it, as the hypervisor assigns dedicated pages (Memstrata, section 3.2), else in
+    /// the managed tier.
     pub fn placement(&self, program: usize, local: u32, usage: u64) -> Placement {
         let (quota, share) = self.dedicated[program];
         let draw = mix(self.seed ^ (program as u64) << 40 ^ u64::from(local)) >> 11;
@@ -109,8 +114,8 @@ impl Node {
         }
     }
 
-    /// Puts a page into a frame, and says of which colour it is; `None` if there is none for it. All its lines are
-    /// written, so they are in fast memory then.
+    /// Puts a page into a frame, and says of which colour it is; `None` if there is none for it.
+    /// All its lines are written, so they are in fast memory then.
     pub fn place(&mut self, program: u16, page: PageId) -> Option<Coloured> {
         let draw = mix(self.seed ^ u64::from(page.0) << 20 ^ u64::from(program));
         let frame = match &mut self.frames {
@@ -135,8 +140,8 @@ impl Node {
         Some(Coloured { page, colour: frame % self.model.colours() })
     }
 
-    /// Takes a page out of its frame, because its program freed it, or because it moved to dedicated memory: then the frame
-    /// is no longer the program's, if its colour is empty.
+    /// Takes a page out of its frame, because its program freed it, or because it moved to
+    /// dedicated memory: then the frame is no longer the program's, if its colour is empty.
     pub fn remove(&mut self, program: u16, page: PageId, moved: bool) {
         let Some(frame) = self.frame(page) else { return };
         self.frame_of[page.index()] = NONE;
@@ -192,8 +197,8 @@ impl Node {
         colours
     }
 
-    /// Accesses to each line of a colour's frames, by way, while program `i` goes through its window (with all its
-    /// repetitions).
+    /// Accesses to each line of a colour's frames, by way, while program `i` goes through its
+    /// window (with all its repetitions).
     fn rates(&self, colour: u32, i: usize, around: &Neighbours<'_>, rates: &mut Vec<f64>) {
         rates.clear();
         for way in 0..self.model.ways() {
@@ -213,8 +218,8 @@ impl Node {
         }
     }
 
-    /// What slow memory serves of one pass over program `i`'s window. `window_ns` is how long each program's window takes,
-    /// zero if that is not known yet.
+    /// What slow memory serves of one pass over program `i`'s window. `window_ns` is how long each
+    /// program's window takes, zero if that is not known yet.
     pub fn slow(
         &self,
         i: usize,
@@ -280,8 +285,8 @@ fn reserved(model: &PageModel, managed: &[u64]) -> Result<Colours, SimError> {
     Ok(colours)
 }
 
-/// A run of frames for each program. Programs take the ways of the memory in turn, so that the first pages of one share
-/// their places with the first pages of the next.
+/// A run of frames for each program. Programs take the ways of the memory in turn, so that the
+/// first pages of one share their places with the first pages of the next.
 fn runs(model: &PageModel, managed: &[u64]) -> Result<Vec<Vec<u32>>, SimError> {
     let mut free: Vec<Vec<u32>> = Vec::with_capacity(managed.len());
     let mut next = vec![0u64; model.ways() as usize];

@@ -1,11 +1,12 @@
 //! The page-level approximation of both machines, for runs of minutes.
 //!
-//! A window says how often each page missed the last-level cache, not in which order. Taken as independent of each other
-//! (Poisson), with `a_i` accesses to each line of the `i`-th page that shares a place and `s = sum of a_i`, a place is
-//! accessed at all with probability `1 - e^-s`, and of the `s - (1 - e^-s)` accesses that follow another in the same window
-//! the page's share is `a_i / s`, of which `1 - a_i / s` follow one of a neighbour's and so miss. The first access misses
-//! if the place held another page's line before: probability `1 - r_i`. What a place holds in the end is what was accessed
-//! last:
+//! A window says how often each page missed the last-level cache, not in which order. Taken as
+//! independent of each other (Poisson), with `a_i` accesses to each line of the `i`-th page that
+//! shares a place and `s = sum of a_i`, a place is accessed at all with probability `1 - e^-s`, and
+//! of the `s - (1 - e^-s)` accesses that follow another in the same window the page's share is
+//! `a_i / s`, of which `1 - a_i / s` follow one of a neighbour's and so miss. The first access
+//! misses if the place held another page's line before: probability `1 - r_i`. What a place holds
+//! in the end is what was accessed last:
 //!
 //! ```text
 //! misses_i = (s - f) * (a_i / s) * (1 - a_i / s)  +  f * (a_i / s) * (1 - r_i)      with f = 1 - e^-s
@@ -25,8 +26,9 @@
 //! assert!((expect(&[4.0, 0.0], &before, 0).misses - (1.0 - (-4.0f64).exp())).abs() < 1e-12);
 //! ```
 //!
-//! What it leaves out: that programs come back to a page in bursts (which the real machines serve from fast memory), and
-//! that they may go over two pages in step (which they serve from slow memory). [`super::error`] shows both.
+//! What it leaves out: that programs come back to a page in bursts (which the real machines serve
+//! from fast memory), and that they may go over two pages in step (which they serve from slow
+//! memory). [`super::error`] shows both.
 
 /// What comes of one page's accesses to one place in a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,8 +39,8 @@ pub struct Expected {
     pub resident: f64,
 }
 
-/// One page (`way`) of a place's: `rates` is the accesses of each page to its line there, `residents` the
-/// probability that the place held each before.
+/// One page (`way`) of a place's: `rates` is the accesses of each page to its line there,
+/// `residents` the probability that the place held each before.
 pub fn expect(rates: &[f64], residents: &[f64], way: usize) -> Expected {
     let sum: f64 = rates.iter().sum();
     let resident = residents[way];
@@ -58,8 +60,8 @@ pub fn expect(rates: &[f64], residents: &[f64], way: usize) -> Expected {
 /// Lines of a page.
 pub(super) const LINES_PER_PAGE: f64 = 64.0;
 
-/// A whole memory by pages. Page frames are numbered by physical address: frames that are alike modulo the number of
-/// places (colours) share one.
+/// A whole memory by pages. Page frames are numbered by physical address: frames that are alike
+/// modulo the number of places (colours) share one.
 #[derive(Debug, Clone)]
 pub struct PageModel {
     colours: u32,
@@ -125,8 +127,8 @@ impl PageModel {
         self.set_resident(frame, 1.0);
     }
 
-    /// Goes through a window in which frames were accessed so often (a frame may be named more than once), and says
-    /// how many of the accesses slow memory served.
+    /// Goes through a window in which frames were accessed so often (a frame may be named more than
+    /// once), and says how many of the accesses slow memory served.
     pub fn window(&mut self, accesses: &[(u32, f64)]) -> f64 {
         for &(frame, count) in accesses {
             let slot = self.slot(frame);

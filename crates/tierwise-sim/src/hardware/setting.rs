@@ -1,17 +1,18 @@
-//! Scenarios moved to hardware-managed machines: the paper's settings (Memstrata, sections 3.2, 3.3 and 6.1).
+//! Scenarios moved to hardware-managed machines: the paper's settings (Memstrata, sections 3.2, 3.3
+//! and 6.1).
 
 use tierwise_core::units::Bytes;
 
 use super::{Colouring, Hardware, Mode, Ratio};
 use crate::scenario::{Scenario, TierSize, Workload};
 
-/// How much larger than what the programs need the managed tier is: virtual machines' sizes are rounded up, and the
-/// kernel keeps its watermarks.
+/// How much larger than what the programs need the managed tier is: virtual machines' sizes are
+/// rounded up, and the kernel keeps its watermarks.
 pub const ROOM: f64 = 1.1;
 
-/// Misses that a thread of the recorded programs keeps in flight here. A recording does not say; ten to sixteen line fill
-/// buffers are what a core of today has, and a program that follows pointers uses one. Four is an assumption, the same for
-/// all of them.
+/// Misses that a thread of the recorded programs keeps in flight here. A recording does not say;
+/// ten to sixteen line fill buffers are what a core of today has, and a program that follows
+/// pointers uses one. Four is an assumption, the same for all of them.
 pub const OVERLAP: f64 = 4.0;
 
 /// The same programs with that overlap.
@@ -21,7 +22,8 @@ pub fn overlapped(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// The sizes of a dedicated and a managed tier, of which the first has this share of the resident set.
+/// The sizes of a dedicated and a managed tier, of which the first has this share of the resident
+/// set.
 pub fn sizes(dedicated: f64) -> Vec<TierSize> {
     let first = if dedicated > 0.0 {
         TierSize::ShareOfResident(dedicated)
@@ -31,8 +33,8 @@ pub fn sizes(dedicated: f64) -> Vec<TierSize> {
     vec![first, TierSize::ShareOfResident((1.0 - dedicated) * ROOM)]
 }
 
-/// The same programs in Flat Memory Mode at 1:1, with this share of the resident set dedicated (0: none; a third is the paper's
-/// mixed mode).
+/// The same programs in Flat Memory Mode at 1:1, with this share of the resident set dedicated (0:
+/// none; a third is the paper's mixed mode).
 ///
 /// ```
 /// use tierwise_core::units::Bytes;
@@ -54,8 +56,8 @@ pub fn flat(scenario: &Scenario, dedicated: f64, colouring: Colouring) -> Scenar
     scenario
 }
 
-/// The same programs in 2LM, with as much fast memory for a cache as in Flat Memory Mode, and slow memory for all of them:
-/// two bytes behind each byte of the cache.
+/// The same programs in 2LM, with as much fast memory for a cache as in Flat Memory Mode, and slow
+/// memory for all of them: two bytes behind each byte of the cache.
 pub fn two_level(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     let mode = Mode::TwoLevel(Ratio::TWO);
@@ -64,15 +66,15 @@ pub fn two_level(scenario: &Scenario) -> Scenario {
     scenario
 }
 
-/// Line accesses that one window of the neighbour stands for: a second at some three or four nanoseconds each. All its windows
-/// are alike, so finer ones would only take longer.
+/// Line accesses that one window of the neighbour stands for: a second at some three or four
+/// nanoseconds each. All its windows are alike, so finer ones would only take longer.
 const LINES_PER_WINDOW: u64 = 1 << 28;
 
 /// Instructions for each line that the neighbour reads: load, add, compare and branch.
 const INSTRUCTIONS_A_LINE: u64 = 4;
 
-/// A neighbour that goes over memory as large as the program's as fast as it can, as a memory latency checker does: without
-/// end, with six threads (section 3.3).
+/// A neighbour that goes over memory as large as the program's as fast as it can, as a memory
+/// latency checker does: without end, with six threads (section 3.3).
 pub fn noisy_neighbour(resident: Bytes) -> Workload {
     use crate::scenario::Source;
     use tierwise_trace::generate::GeneratorSpec;

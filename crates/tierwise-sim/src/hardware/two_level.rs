@@ -1,9 +1,10 @@
-//! 2LM, the memory mode of Optane modules: fast memory as an inclusive, direct-mapped cache of slow memory, by lines of 64
-//! bytes (Memstrata, section 2.4; Izraelevitz et al. 2019, section 2.1). Software sees the slow memory's capacity only.
+//! 2LM, the memory mode of Optane modules: fast memory as an inclusive, direct-mapped cache of slow
+//! memory, by lines of 64 bytes (Memstrata, section 2.4; Izraelevitz et al. 2019, section 2.1).
+//! Software sees the slow memory's capacity only.
 //!
-//! A read that misses is fetched from slow memory and kept; the line that was there is written back if it was written to
-//! since. A posted write that misses takes the place in the same way, without a fetch, because the whole line is
-//! written.
+//! A read that misses is fetched from slow memory and kept; the line that was there is written back
+//! if it was written to since. A posted write that misses takes the place in the same way, without
+//! a fetch, because the whole line is written.
 
 use super::{HardwareError, Served, Traffic, check_lines};
 
@@ -28,7 +29,8 @@ impl TwoLevel {
     /// An empty cache of so many lines in front of so many.
     ///
     /// # Errors
-    /// No fast lines or too many, no slow lines or more than the tags can tell apart, or no channels.
+    /// No fast lines or too many, no slow lines or more than the tags can tell apart, or no
+    /// channels.
     pub fn new(
         fast_lines: u64,
         slow_lines: u64,
@@ -110,12 +112,14 @@ mod tests {
         let mut memory = TwoLevel::new(2, 6, 1, 1).unwrap();
         let reads = [0, 0, 2, 1].map(|line| memory.read(line));
         assert_eq!(reads, [Slow, Fast, Slow, Slow]);
-        // Line 2 is written, then pushed out by line 4: written back. Line 1 was only read: dropped.
+        // Line 2 is written, then pushed out by line 4: written back. Line 1 was only read:
+        // dropped.
         assert_eq!(memory.write(2), Fast);
         assert_eq!([memory.read(4), memory.read(5), memory.write(3)], [Slow, Slow, Slow]);
         assert_eq!([4, 3, 5, 1].map(|l| memory.holds(l)), [true, true, false, false]);
         let Traffic { fast, slow } = memory.traffic();
-        // Eight tag checks; fills by 0, 2, 1, 4, 5 and 3 and the write of 2; fetches of 0, 2, 1, 4 and 5.
+        // Eight tag checks; fills by 0, 2, 1, 4, 5 and 3 and the write of 2; fetches of 0, 2, 1, 4
+        // and 5.
         assert_eq!([fast.reads(), fast.writes(), slow.reads(), slow.writes()], [8, 7, 5, 1]);
     }
 

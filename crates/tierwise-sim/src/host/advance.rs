@@ -8,13 +8,13 @@ use crate::latency::SATURATION;
 use crate::program::{Program, State};
 use crate::units::LINE;
 
-/// Rounds in which utilisation and progress find each other. Each halves the distance; after six it is
-/// below two percent of the change within one step, and the next step goes on from there.
+/// Rounds in which utilisation and progress find each other. Each halves the distance; after six it
+/// is below two percent of the change within one step, and the next step goes on from there.
 const ROUNDS: usize = 6;
 
 impl Host {
-    /// Advances to `wake`, or to whatever comes first: the end of a program's window, a start or stop, the
-    /// quantum.
+    /// Advances to `wake`, or to whatever comes first: the end of a program's window, a start or
+    /// stop, the quantum.
     pub(super) fn advance(&mut self, wake: Option<u64>, quantum: Duration) -> Result<(), SimError> {
         self.start_and_stop()?;
         let window_ns = self.window_times();
@@ -117,7 +117,8 @@ impl Host {
         if program.slow.is_some()
             && let [fast, slow] = demand
         {
-            // A miss reads fast memory in vain, writes the line there, and sends the line that was there away.
+            // A miss reads fast memory in vain, writes the line there, and sends the line that was
+            // there away.
             let missed = program.served(1);
             let missed = (missed.0 + missed.1) * lines;
             fast.0 += missed;
@@ -126,7 +127,8 @@ impl Host {
         }
     }
 
-    /// Nobody gets more than the peak bandwidth: programs that use a saturated tier are slowed down to it.
+    /// Nobody gets more than the peak bandwidth: programs that use a saturated tier are slowed down
+    /// to it.
     fn throttle(&self, times: &mut [f64]) {
         for (program, time) in self.programs.iter().zip(times) {
             let uses = |t: usize| program.served(t) != (0.0, 0.0);

@@ -1,8 +1,8 @@
 //! Carries out plans: poisons pages, moves pages, charges for both and for the looking.
 //!
-//! A migration takes a fixed time of the kernel's for each page and for each batch (which shares one TLB
-//! shootdown), and the copy, which uses bandwidth of both tiers. A thread that touches the page while it is
-//! unmapped waits for the rest of that time.
+//! A migration takes a fixed time of the kernel's for each page and for each batch (which shares
+//! one TLB shootdown), and the copy, which uses bandwidth of both tiers. A thread that touches the
+//! page while it is unmapped waits for the rest of that time.
 
 use tierwise_core::migrate::{ChargeTo, FailReason, MigrationPlan, Move, MoveOutcome};
 use tierwise_core::page::ScanCost;
@@ -17,8 +17,9 @@ pub struct InFlightCopies {
     threads: Vec<MigrationThread>,
 }
 
-/// Copies out of one tier, one after another. There is a kernel thread for each node, as kswapd and the promotion threads
-/// of MULTI-CLOCK (section IV) and MEMTIS (`kmigraterd`) are; it moves pages out of its tier.
+/// Copies out of one tier, one after another. There is a kernel thread for each node, as kswapd and
+/// the promotion threads of MULTI-CLOCK (section IV) and MEMTIS (`kmigraterd`) are; it moves pages
+/// out of its tier.
 #[derive(Debug, Clone)]
 struct MigrationThread {
     /// Bytes still to be read and written, by tier.
@@ -168,9 +169,9 @@ impl Host {
         self.costs.copy_bytes_per_ns.min(read).min(write)
     }
 
-    /// What the application waits, in expectation, because it may touch the page while it is unmapped: with
-    /// accesses every T and the page away for t, one falls into that time with probability min(1, t / T),
-    /// and then waits t / 2.
+    /// What the application waits, in expectation, because it may touch the page while it is
+    /// unmapped: with accesses every T and the page away for t, one falls into that time with
+    /// probability min(1, t / T), and then waits t / 2.
     fn stall(&mut self, program: usize, local: u32, away_ns: f64) {
         let p = &self.programs[program];
         if p.state != State::Running {
@@ -228,7 +229,8 @@ impl Host {
         self.monitors.poison(program, &self.programs[program], frame.local, self.now);
     }
 
-    /// Lets the hint faults of the progress made happen. `at` gives the time of a share of the window.
+    /// Lets the hint faults of the progress made happen. `at` gives the time of a share of the
+    /// window.
     pub(super) fn take_hint_faults(&mut self, i: usize, at: impl Fn(f64) -> u64) {
         let before = self.observation.hint_faults.len();
         self.monitors.take_hint_faults(

@@ -1,5 +1,5 @@
-//! Where the processor manages the last tier: pages come into and out of its frames, and its counters are all that
-//! software sees.
+//! Where the processor manages the last tier: pages come into and out of its frames, and its
+//! counters are all that software sees.
 
 use tierwise_core::units::{PageId, TierId};
 

@@ -1,8 +1,9 @@
 //! The simulated host: a [`World`] in virtual time.
 //!
-//! Time advances in steps. In a step every running program makes the progress that the latencies of its
-//! misses allow, given where its pages lie and how busy the tiers are; a step ends at the latest when a
-//! program's window ends. What software sees of the accesses ([`crate::monitor`]) is worked out when it asks.
+//! Time advances in steps. In a step every running program makes the progress that the latencies of
+//! its misses allow, given where its pages lie and how busy the tiers are; a step ends at the
+//! latest when a program's window ends. What software sees of the accesses ([`crate::monitor`]) is
+//! worked out when it asks.
 
 mod advance;
 mod check;
@@ -43,17 +44,18 @@ pub struct Schedule {
 pub struct Injection {
     /// Share of the moves that fail because the page is locked, 0 to 1.
     pub busy_moves: f64,
-    /// Share of the reference bits and samples that are reported for a page that is no longer there,
-    /// 0 to 1.
+    /// Share of the reference bits and samples that are reported for a page that is no longer
+    /// there, 0 to 1.
     pub stale_reports: f64,
 }
 
-/// How finely time is cut when nothing else happens: the time within which a hint fault is handled and
-/// the bandwidths are looked at again. Two scheduler ticks of a server kernel (HZ = 250 is 4 ms, 100 is 10).
+/// How finely time is cut when nothing else happens: the time within which a hint fault is handled
+/// and the bandwidths are looked at again. Two scheduler ticks of a server kernel (HZ = 250 is 4
+/// ms, 100 is 10).
 const QUANTUM: Duration = Duration::from_millis(10);
 
-/// The same when nobody waits for hint faults: long enough not to cost more than the programs' own windows,
-/// short enough for the kernel threads' shortest interval (a tenth of a second).
+/// The same when nobody waits for hint faults: long enough not to cost more than the programs' own
+/// windows, short enough for the kernel threads' shortest interval (a tenth of a second).
 const CALM_QUANTUM: Duration = Duration::from_millis(100);
 
 /// A simulated machine with programs on it.

@@ -10,8 +10,8 @@ use crate::error::SimError;
 use crate::program::{Local, NONE, State};
 
 impl Host {
-    /// Takes a program's next window: maps what is new and finds where its misses will go. Without a next
-    /// window, or without memory, the program ends.
+    /// Takes a program's next window: maps what is new and finds where its misses will go. Without
+    /// a next window, or without memory, the program ends.
     pub(super) fn open_window(&mut self, i: usize) -> Result<(), SimError> {
         let program = &mut self.programs[i];
         if !program.windows.next(&mut program.window)? {

@@ -25,8 +25,8 @@ use sampler::Sampler;
 pub struct Monitors {
     faults: Vec<HintFaults>,
     samplers: Vec<Sampler>,
-    /// Kind and order of every page that a program ever had, by its local number: two bits would do, a
-    /// byte is simpler.
+    /// Kind and order of every page that a program ever had, by its local number: two bits would
+    /// do, a byte is simpler.
     allocated: Vec<Vec<(PageKind, u8)>>,
     regions: Regions,
     seed: u64,
@@ -144,8 +144,8 @@ impl Monitors {
     }
 }
 
-/// Exact counts of the accesses after `from` and not after `to`, rounded down; the rest is reported with
-/// the accesses that follow, because shares of a window add up.
+/// Exact counts of the accesses after `from` and not after `to`, rounded down; the rest is reported
+/// with the accesses that follow, because shares of a window add up.
 fn count(program: &Program, from: f64, to: f64, observation: &mut Observation) {
     let dilation = f64::from(program.windows.dilation());
     for access in &program.window.accesses {

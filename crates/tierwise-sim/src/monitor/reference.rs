@@ -1,15 +1,16 @@
-//! Reference and dirty bits, as the processor sets them in page table entries, and the accesses that go
-//! through system calls, which set none but are seen by the kernel as they happen (`mark_page_accessed`).
+//! Reference and dirty bits, as the processor sets them in page table entries, and the accesses
+//! that go through system calls, which set none but are seen by the kernel as they happen
+//! (`mark_page_accessed`).
 //!
-//! Not modelled: an entry that stays in the TLB does not set its bit again until it is evicted, so that on
-//! real hardware a bit cleared without a flush may stay clear for a while.
+//! Not modelled: an entry that stays in the TLB does not set its bit again until it is evicted, so
+//! that on real hardware a bit cleared without a flush may stay clear for a while.
 
 use tierwise_core::observe::{Observation, Signals};
 
 use crate::program::Program;
 
-/// Supervised calls reported of one page in one observation. MULTI-CLOCK's life cycle has no state that
-/// more than four further accesses could reach (figure 4: transitions 2, 6, 7 and 10).
+/// Supervised calls reported of one page in one observation. MULTI-CLOCK's life cycle has no state
+/// that more than four further accesses could reach (figure 4: transitions 2, 6, 7 and 10).
 const MAX_SUPERVISED: u16 = 4;
 
 /// Reports the accesses after the share `from` of the window and not after `to`.

@@ -1,12 +1,13 @@
 //! DAMON-like regions over the host's pages (`Documentation/mm/damon/design.rst`).
 //!
-//! Every sampling interval one page of each region is checked; in every aggregation interval the hits are
-//! `nr_accesses`. Then neighbours whose counts differ by at most a tenth of the possible maximum are
-//! merged, and, while there are fewer than half of the regions allowed, each region is split in two at a
-//! place of the seed's choosing.
+//! Every sampling interval one page of each region is checked; in every aggregation interval the
+//! hits are `nr_accesses`. Then neighbours whose counts differ by at most a tenth of the possible
+//! maximum are merged, and, while there are fewer than half of the regions allowed, each region is
+//! split in two at a place of the seed's choosing.
 //!
-//! The pages checked are known only when a window is reported, so the checks of an interval are made then:
-//! a page is found accessed with the probability that one of its accesses falls into a sampling interval.
+//! The pages checked are known only when a window is reported, so the checks of an interval are
+//! made then: a page is found accessed with the probability that one of its accesses falls into a
+//! sampling interval.
 
 use tierwise_core::bits::PageBits;
 use tierwise_core::observe::{DamonAttrs, Observation, Region};
@@ -79,7 +80,8 @@ impl Regions {
         self.split(attrs);
     }
 
-    /// Whether a page of the region, picked anew for each check, was accessed in one sampling interval.
+    /// Whether a page of the region, picked anew for each check, was accessed in one sampling
+    /// interval.
     fn check(&self, region: usize, check: u32, samplings: f64) -> bool {
         let r = self.regions[region];
         let lot = mix(self.seed ^ self.rounds << 32 ^ u64::from(check) << 20 ^ region as u64);

@@ -1,10 +1,11 @@
 //! What a run decided, and why, in the form in which it is written to a file: `tierwise simulate
 //! --record-run` makes one, `tierwise explain` reads it. Keys stay.
 //!
-//! A page is named by its tenant and its number in the tenant's program, as `tierwise trace stat` names it:
-//! pages of one number in different loops of a program are one page here.
+//! A page is named by its tenant and its number in the tenant's program, as `tierwise trace stat`
+//! names it: pages of one number in different loops of a program are one page here.
 //!
-//! What was *accessed* is not in a record: it would be the trace again, and the policy saw only samples of it.
+//! What was *accessed* is not in a record: it would be the trace again, and the policy saw only
+//! samples of it.
 
 mod collect;
 mod names;
@@ -20,16 +21,16 @@ pub use names::{cause_name, numbers, outcome_name, rule_name};
 /// The form that is written; a reader refuses others.
 pub const VERSION: u32 = 1;
 
-/// The most moves of one page that are kept, the earliest: whoever moves a page more often thrashes, and the
-/// first hundred rounds show how.
+/// The most moves of one page that are kept, the earliest: whoever moves a page more often
+/// thrashes, and the first hundred rounds show how.
 pub const MOVES_OF_A_PAGE: u32 = 100;
 
-/// The most moves kept in all, the earliest: about 100 bytes each in JSON, a file of 100 MB at most (a tenth
-/// of it compressed).
+/// The most moves kept in all, the earliest: about 100 bytes each in JSON, a file of 100 MB at most
+/// (a tenth of it compressed).
 pub const MOVES_IN_ALL: usize = 1_000_000;
 
-/// The most births and ends kept: runs of pages, so that only a program that maps and unmaps single pages
-/// comes near.
+/// The most births and ends kept: runs of pages, so that only a program that maps and unmaps single
+/// pages comes near.
 pub const LIVES_IN_ALL: usize = 1_000_000;
 
 /// One run.

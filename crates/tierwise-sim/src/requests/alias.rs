@@ -1,9 +1,10 @@
 //! Walker's alias method: a draw from any discrete distribution in constant time.
 //!
-//! `rand_distr::WeightedAliasIndex` draws twice a sample, and keeps 12 bytes an entry in two tables; here one
-//! 64-bit draw gives the entry (upper half) and decides between it and its alias (lower half), and an entry
-//! is 8 bytes. A request draws several times and a simulation has hundreds of millions of requests.
-//! Table built as Vose, IEEE Trans. Software Engineering 17(9), 1991. Probabilities are exact to 2^-32.
+//! `rand_distr::WeightedAliasIndex` draws twice a sample, and keeps 12 bytes an entry in two
+//! tables; here one 64-bit draw gives the entry (upper half) and decides between it and its alias
+//! (lower half), and an entry is 8 bytes. A request draws several times and a simulation has
+//! hundreds of millions of requests. Table built as Vose, IEEE Trans. Software Engineering 17(9),
+//! 1991. Probabilities are exact to 2^-32.
 //!
 //! ```
 //! use tierwise_sim::requests::alias::AliasTable;

@@ -1,8 +1,9 @@
 //! When requests arrive: an open loop, which does not wait for answers.
 //!
-//! Clients of a service are many and independent, so arrivals are Poisson at a rate that changes with time.
-//! Every kind is a sequence of segments of constant rate; an exponential gap that reaches beyond its segment
-//! is continued in the next one at that one's rate, so the process is exact whatever the segments' lengths.
+//! Clients of a service are many and independent, so arrivals are Poisson at a rate that changes
+//! with time. Every kind is a sequence of segments of constant rate; an exponential gap that
+//! reaches beyond its segment is continued in the next one at that one's rate, so the process is
+//! exact whatever the segments' lengths.
 //!
 //! ```
 //! use tierwise_sim::requests::arrival::Arrivals;
@@ -44,8 +45,8 @@ pub enum Arrivals {
         /// Requests a second.
         per_second: f64,
     },
-    /// On/off modulated Poisson: the rate switches between two values after exponentially distributed
-    /// times.
+    /// On/off modulated Poisson: the rate switches between two values after exponentially
+    /// distributed times.
     Bursty {
         /// Requests a second on average over all time.
         per_second: f64,
@@ -66,9 +67,9 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// The load of MTAT, figure 7: from 20 % of the maximum to 100 % in steps of 20 % each 20 s, and down
-    /// again the same way. (The times that section 5.1 gives, 100 to 140 s for the full load, are those of this
-    /// curve when it begins 20 s into the run.)
+    /// The load of MTAT, figure 7: from 20 % of the maximum to 100 % in steps of 20 % each 20 s,
+    /// and down again the same way. (The times that section 5.1 gives, 100 to 140 s for the full
+    /// load, are those of this curve when it begins 20 s into the run.)
     pub fn ramp(max_per_second: f64) -> Self {
         const UP: [f64; 5] = [0.2, 0.4, 0.6, 0.8, 1.0];
         let step = |share: &f64| Step {
@@ -81,8 +82,8 @@ impl Arrivals {
     /// Refuses what cannot be.
     ///
     /// # Errors
-    /// A rate that is negative or absurd, bursts whose average leaves less than nothing for the time
-    /// between them, a curve without length.
+    /// A rate that is negative or absurd, bursts whose average leaves less than nothing for the
+    /// time between them, a curve without length.
     pub fn check(&self) -> Result<(), RequestError> {
         let rate = |per_second| {
             within("requests a second", per_second, 0.0..=FASTEST, "a number from 0 to 1e9")

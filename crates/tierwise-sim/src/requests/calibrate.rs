@@ -1,10 +1,11 @@
 //! Processor time of a request, such that the service's maximum load is what was published.
 //!
-//! MTAT, section 5, defines a service's objective by the load that it just bears with everything in fast memory: the knee
-//! of its curve of latency over load. So the load says how long a request takes. Near saturation the wait in an
-//! M/G/k queue is exponentially distributed with mean `E[S] (1 + c²) / (2 k (1 - ρ))` (Kingman 1962; Köllerström
-//! 1974 for k servers), c the coefficient of variation of the service time. Its 99th percentile, ln 100 means,
-//! plus the service itself is the objective T at the maximum load λ when
+//! MTAT, section 5, defines a service's objective by the load that it just bears with everything in
+//! fast memory: the knee of its curve of latency over load. So the load says how long a request
+//! takes. Near saturation the wait in an M/G/k queue is exponentially distributed with mean
+//! `E[S] (1 + c²) / (2 k (1 - ρ))` (Kingman 1962; Köllerström 1974 for k servers), c the
+//! coefficient of variation of the service time. Its 99th percentile, ln 100 means, plus the
+//! service itself is the objective T at the maximum load λ when
 //!
 //! `ρ = 1 / (1 + ln 100 (1 + c²) / (2 λ (T - E[S])))`, `E[S] = k ρ / λ`.
 //!
@@ -27,13 +28,13 @@ pub struct Knee {
     pub servers: usize,
 }
 
-/// c² and `E[S]` depend on each other and on ρ, but weakly: each round shrinks the error by the few percent that
-/// ρ is away from one.
+/// c² and `E[S]` depend on each other and on ρ, but weakly: each round shrinks the error by the few
+/// percent that ρ is away from one.
 const ROUNDS: usize = 16;
 
 impl Knee {
-    /// Sets the processor times of a mix, whose proportions to each other stay (all alike, if they are zero), such that
-    /// the knee comes where it should with every miss at `costs`' first tier.
+    /// Sets the processor times of a mix, whose proportions to each other stay (all alike, if they
+    /// are zero), such that the knee comes where it should with every miss at `costs`' first tier.
     ///
     /// # Errors
     /// A figure out of range; misses alone that take longer than a request may.

@@ -1,4 +1,5 @@
-//! Latency over load, and the most load that a placement bears: MTAT's figures 1 and 8 for one service.
+//! Latency over load, and the most load that a placement bears: MTAT's figures 1 and 8 for one
+//! service.
 
 use std::time::Duration;
 
@@ -36,8 +37,8 @@ impl Placed<'_> {
         self.preset.servers as f64 * 1e9 / self.mix.mean_ns(&self.costs, self.tier_of)
     }
 
-    /// Response times under a constant load. Requests that still wait at the end count as violations, but have no
-    /// response time.
+    /// Response times under a constant load. Requests that still wait at the end count as
+    /// violations, but have no response time.
     ///
     /// # Errors
     /// As [`RequestTenant::new`].
@@ -51,8 +52,9 @@ impl Placed<'_> {
         Ok(summary)
     }
 
-    /// The most load whose 99th percentile meets the objective. An overload shows once its queue has grown to the
-    /// objective: the result is too high by about the objective over the time, as a share.
+    /// The most load whose 99th percentile meets the objective. An overload shows once its queue
+    /// has grown to the objective: the result is too high by about the objective over the time, as
+    /// a share.
     ///
     /// # Errors
     /// As [`RequestTenant::new`].

@@ -1,10 +1,12 @@
-//! How long requests took: percentiles of an interval and of the whole measured time, and violations.
+//! How long requests took: percentiles of an interval and of the whole measured time, and
+//! violations.
 
 use std::time::Duration;
 
 use hdrhistogram::{CreationError, Histogram};
 
-/// Longest response time told apart; longer ones count as this. An hour is past every client's patience.
+/// Longest response time told apart; longer ones count as this. An hour is past every client's
+/// patience.
 const MAX_NS: u64 = 3_600_000_000_000;
 
 /// Three digits, a thousandth: finer than any difference between policies that is worth telling.

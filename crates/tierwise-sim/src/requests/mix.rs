@@ -1,9 +1,9 @@
-//! What a request touches: kinds of requests, each with groups of units, and a closed form for each figure
-//! that a simulation of them comes to.
+//! What a request touches: kinds of requests, each with groups of units, and a closed form for each
+//! figure that a simulation of them comes to.
 //!
-//! Memory is in units of equal size, numbered from 0 by the service itself. A touch of a unit is a number of
-//! last-level misses that come together, because they are neighbours: a record of 1,000 bytes is 16 lines of
-//! one page. So a request is a handful of draws however many lines it misses.
+//! Memory is in units of equal size, numbered from 0 by the service itself. A touch of a unit is a
+//! number of last-level misses that come together, because they are neighbours: a record of 1,000
+//! bytes is 16 lines of one page. So a request is a handful of draws however many lines it misses.
 
 use super::alias::AliasTable;
 use super::tier::TierCosts;
@@ -137,8 +137,9 @@ impl Mix {
         misses
     }
 
-    /// Mean and variance of a request's time, in nanoseconds, with everything in the fastest tier. The variance
-    /// is that between kinds: within one, requests differ by the tiers they touch alone.
+    /// Mean and variance of a request's time, in nanoseconds, with everything in the fastest tier.
+    /// The variance is that between kinds: within one, requests differ by the tiers they touch
+    /// alone.
     pub fn all_fast(&self, costs: &TierCosts<'_>) -> (f64, f64) {
         let time = |kind: &Kind| {
             kind.cpu_ns + kind.groups.iter().map(|g| g.touches * g.touch_ns(0, costs)).sum::<f64>()
@@ -162,8 +163,8 @@ impl Mix {
         self.kinds.iter().map(|kind| kind.share * kind_ns(kind)).sum()
     }
 
-    /// A placement in two tiers that keeps the units with most misses fast, so many of them: what a policy that
-    /// counts misses comes to when nobody competes.
+    /// A placement in two tiers that keeps the units with most misses fast, so many of them: what a
+    /// policy that counts misses comes to when nobody competes.
     pub fn hottest_fast(&self, fast: u32) -> Vec<u8> {
         let misses = self.misses_by_unit();
         let mut units: Vec<u32> = (0..self.units).collect();

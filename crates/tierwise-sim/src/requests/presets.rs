@@ -1,10 +1,12 @@
-//! The four services of MTAT (Kim et al., Middleware 2025), with the figures of its table 1 and section 5.
+//! The four services of MTAT (Kim et al., Middleware 2025), with the figures of its table 1 and
+//! section 5.
 //!
-//! Redis and Memcached touch what was recorded of them under YCSB's workload C; MongoDB and Silo what their
-//! data structures say. Requests for records are zipfian with YCSB's default of 0.99 in the first three: section 5
-//! names workload C, whose default it is, for Redis and MongoDB; for Memcached, which Mutilate drives there with keys
-//! drawn evenly, the recording is what there is. On units of many records the difference is small: caches absorb the
-//! hottest records, and a unit holds hot and cold ones alike.
+//! Redis and Memcached touch what was recorded of them under YCSB's workload C; MongoDB and Silo
+//! what their data structures say. Requests for records are zipfian with YCSB's default of 0.99 in
+//! the first three: section 5 names workload C, whose default it is, for Redis and MongoDB; for
+//! Memcached, which Mutilate drives there with keys drawn evenly, the recording is what there is.
+//! On units of many records the difference is small: caches absorb the hottest records, and a unit
+//! holds hot and cold ones alike.
 
 use std::time::Duration;
 
@@ -20,7 +22,8 @@ use super::recorded::Recording;
 use super::tenant::Service;
 use super::tier::TierCosts;
 
-/// MTAT's fast memory (section 5, system configuration), on which the services have their published knees.
+/// MTAT's fast memory (section 5, system configuration), on which the services have their published
+/// knees.
 pub const FAST_NS: f64 = 73.0;
 
 /// Its emulated CXL memory.
@@ -67,8 +70,8 @@ pub const PRESETS: [Preset; 4] = [
         slo: Duration::from_millis(20),
         max_per_second: 80_000.0,
         servers: 1,
-        // A command misses in bucket, entry, key object and value: 16.7 misses on four pages, three quarters of
-        // them the value's.
+        // A command misses in bucket, entry, key object and value: 16.7 misses on four pages, three
+        // quarters of them the value's.
         touched: Touched::Recorded { trace: "redis-ycsb-c", lines_together: 4.0 },
     },
     Preset {
@@ -77,7 +80,8 @@ pub const PRESETS: [Preset; 4] = [
         slo: Duration::from_millis(20),
         max_per_second: 1_220_000.0,
         servers: 8,
-        // A get misses in the bucket and in the item, which holds key and value: 15.9 misses on two pages.
+        // A get misses in the bucket and in the item, which holds key and value: 15.9 misses on two
+        // pages.
         touched: Touched::Recorded { trace: "memcached-ycsb-c", lines_together: 8.0 },
     },
     Preset {
@@ -117,8 +121,8 @@ impl Preset {
         self.resident.0.div_ceil(unit.0.max(1)) as u32
     }
 
-    /// What its requests touch, over so many units, with the processor time that its knee asks for. `windows` are
-    /// those of its trace, if it needs one.
+    /// What its requests touch, over so many units, with the processor time that its knee asks for.
+    /// `windows` are those of its trace, if it needs one.
     ///
     /// # Errors
     /// The trace does not say what a request touches.

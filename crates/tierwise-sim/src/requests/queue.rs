@@ -1,5 +1,6 @@
-//! The queue, without storing it: requests that have arrived and not started are the arrivals between the
-//! next one to start and now, and can be drawn again from the stream that stands before them.
+//! The queue, without storing it: requests that have arrived and not started are the arrivals
+//! between the next one to start and now, and can be drawn again from the stream that stands before
+//! them.
 
 use super::arrival::Stream;
 
@@ -24,8 +25,8 @@ impl Waiting {
     }
 }
 
-/// A copy of the stream that has run ahead to the present while requests wait, so that arrivals can be counted
-/// as they come.
+/// A copy of the stream that has run ahead to the present while requests wait, so that arrivals can
+/// be counted as they come.
 #[derive(Debug, Clone)]
 pub(super) struct Ahead {
     stream: Stream,
@@ -34,8 +35,8 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Requests that arrived in a step that ends at `to_ns` and in which `started` requests started. `next` is the
-    /// stream at the next request to start.
+    /// Requests that arrived in a step that ends at `to_ns` and in which `started` requests
+    /// started. `next` is the stream at the next request to start.
     pub fn arrived(ahead: &mut Option<Self>, next: &Stream, started: u64, to_ns: u64) -> u64 {
         let before = ahead.as_ref().map_or(0, |a| a.waiting);
         let queued = next.peek().is_some_and(|at| at < to_ns);
@@ -43,7 +44,8 @@ impl Ahead {
             *ahead = None;
             return started - before;
         }
-        // The queue outlived the step: go on from where the last one counted, or from the queue's head.
+        // The queue outlived the step: go on from where the last one counted, or from the queue's
+        // head.
         let mut this = match ahead.take() {
             Some(this) if this.waiting > started => {
                 Self { waiting: this.waiting - started, stream: this.stream }

@@ -1,5 +1,6 @@
-//! What a request touches, from a recording: the units are the pages of the trace, each as popular as it had
-//! misses in the measured phase, and a request has as many misses as the phase had for each of its operations.
+//! What a request touches, from a recording: the units are the pages of the trace, each as popular
+//! as it had misses in the measured phase, and a request has as many misses as the phase had for
+//! each of its operations.
 
 use tierwise_trace::Window;
 
@@ -7,7 +8,8 @@ use super::alias::AliasTable;
 use super::error::{RequestError, within};
 use super::mix::{Group, Kind, Mix, Popularity};
 
-/// A page accessed by every operation and missed by fewer than this share of them is in the caches all the time.
+/// A page accessed by every operation and missed by fewer than this share of them is in the caches
+/// all the time.
 const CACHED: f64 = 0.1;
 
 /// A recording as a service.
@@ -17,9 +19,11 @@ pub struct Recording<'a> {
     pub windows: &'a [Window],
     /// The mark of the phase that serves requests.
     pub mark: &'a str,
-    /// Misses that come together on one page, on average: a design figure of the program's data structures.
+    /// Misses that come together on one page, on average: a design figure of the program's data
+    /// structures.
     pub lines_together: f64,
-    /// Units to make of the recorded pages; 0 for one each. Page i of n becomes unit `i * units / n`.
+    /// Units to make of the recorded pages; 0 for one each. Page i of n becomes unit
+    /// `i * units / n`.
     pub units: u32,
 }
 

@@ -1,7 +1,7 @@
 //! Servers: k threads that take requests first come, first served.
 //!
-//! Requests start in the order in which they arrive, each when the first server becomes free. So the times
-//! at which the servers become free are all the state there is, however long the queue.
+//! Requests start in the order in which they arrive, each when the first server becomes free. So
+//! the times at which the servers become free are all the state there is, however long the queue.
 //!
 //! ```
 //! use tierwise_sim::requests::server::Servers;
@@ -17,7 +17,8 @@
 
 use super::error::{RequestError, within};
 
-/// A request's server is found by going through all of them, which is cheap for as many as one socket has.
+/// A request's server is found by going through all of them, which is cheap for as many as one
+/// socket has.
 pub const MAX_SERVERS: usize = 64;
 
 /// Server threads.
@@ -50,8 +51,8 @@ impl Servers {
     /// Serves the next request; says when it is done.
     pub fn serve(&mut self, arrival_ns: u64, service_ns: u64) -> u64 {
         let done = self.start(arrival_ns) + service_ns;
-        // Takes the first out and puts `done` in, in order and without branches: each place gets the middle one of
-        // itself, its successor and `done`, which is never below the first.
+        // Takes the first out and puts `done` in, in order and without branches: each place gets
+        // the middle one of itself, its successor and `done`, which is never below the first.
         let free = &mut self.free_ns[..];
         let last = free.len() - 1;
         for place in 0..last {

@@ -4,8 +4,8 @@ use super::alias::AliasTable;
 use super::mix::Popularity;
 use crate::hash::mix as scramble;
 
-/// Ranks of a zipfian whose records are placed one by one; the rest is spread evenly. A unit holds hundreds
-/// of records beyond the millionth, so their sum differs little from unit to unit.
+/// Ranks of a zipfian whose records are placed one by one; the rest is spread evenly. A unit holds
+/// hundreds of records beyond the millionth, so their sum differs little from unit to unit.
 const PLACED_RANKS: u64 = 1 << 20;
 
 /// YCSB's default exponent (Cooper et al., SoCC 2010, section 4.2.1, and its `zipfianconstant`).
@@ -16,8 +16,8 @@ pub const YCSB_THETA: f64 = 0.99;
 pub enum Skew {
     /// All alike.
     Even,
-    /// The record of rank r in proportion to `r^-theta`, records in an order that has nothing to do with
-    /// their ranks (YCSB's scrambled zipfian).
+    /// The record of rank r in proportion to `r^-theta`, records in an order that has nothing to do
+    /// with their ranks (YCSB's scrambled zipfian).
     Zipfian(f64),
 }
 
@@ -48,11 +48,12 @@ fn zipfian(theta: f64, records: u64, units: u32) -> Vec<f64> {
     weights
 }
 
-/// Probability of each of the numbers 1 to `n` under TPC-C's `NURand(2^bits - 1, 1, n)` (clause 2.1.6):
-/// `((random(0, 2^bits - 1) | random(1, n)) + constant) % n + 1`.
+/// Probability of each of the numbers 1 to `n` under TPC-C's `NURand(2^bits - 1, 1, n)` (clause
+/// 2.1.6): `((random(0, 2^bits - 1) | random(1, n)) + constant) % n + 1`.
 ///
-/// Given the lower bits b of the second number, the first sets each bit that b has not with probability one
-/// half, so b leads to each of its supersets with the same probability; their sums are made bit by bit.
+/// Given the lower bits b of the second number, the first sets each bit that b has not with
+/// probability one half, so b leads to each of its supersets with the same probability; their sums
+/// are made bit by bit.
 ///
 /// ```
 /// use tierwise_sim::requests::skew::nurand;

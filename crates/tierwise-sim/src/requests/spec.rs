@@ -53,10 +53,11 @@ pub struct ServiceSpec {
     pub servers: usize,
     /// Its objective for the 99th percentile of response times.
     pub slo: Duration,
-    /// The load at which it meets the objective no more with everything in fast memory: its knee, from which
-    /// the processor time of a request follows.
+    /// The load at which it meets the objective no more with everything in fast memory: its knee,
+    /// from which the processor time of a request follows.
     pub max_per_second: f64,
-    /// Latency of the fast memory on which that is so, in nanoseconds; `None` for the scenario's machine.
+    /// Latency of the fast memory on which that is so, in nanoseconds; `None` for the scenario's
+    /// machine.
     pub knee_ns: Option<f64>,
     /// When requests arrive.
     pub arrivals: Arrivals,
@@ -76,11 +77,12 @@ impl ServiceSpec {
         }
     }
 
-    /// What its requests touch, over so many units, with the processor time that its knee asks for. `windows`
-    /// are those of its trace; `fast_ns` is the latency of the machine's fast memory.
+    /// What its requests touch, over so many units, with the processor time that its knee asks for.
+    /// `windows` are those of its trace; `fast_ns` is the latency of the machine's fast memory.
     ///
     /// # Errors
-    /// The trace does not say what a request touches, or the misses alone take longer than the knee allows.
+    /// The trace does not say what a request touches, or the misses alone take longer than the knee
+    /// allows.
     pub fn mix(&self, units: u32, windows: &[Window], fast_ns: f64) -> Result<Mix, RequestError> {
         let mut mix = match &self.touched {
             Touched::Recorded { mark, lines_together, .. } => {

@@ -1,9 +1,9 @@
 //! A latency-critical service: arrivals, what they touch, servers, response times.
 //!
-//! Requests are simulated one by one, in the order in which they start. A request that has arrived and not
-//! started takes no memory: arrivals are drawn again from their seed, so the queue may grow without limit. The
-//! seed chooses when requests arrive and what they touch, independently of each other; everything else
-//! is arithmetic on where the units lie.
+//! Requests are simulated one by one, in the order in which they start. A request that has arrived
+//! and not started takes no memory: arrivals are drawn again from their seed, so the queue may grow
+//! without limit. The seed chooses when requests arrive and what they touch, independently of each
+//! other; everything else is arithmetic on where the units lie.
 //!
 //! ```
 //! use std::time::Duration;
@@ -106,8 +106,8 @@ impl Served {
 /// Shares of a touch or of the draws are counted in 2^-32.
 const ONE: f64 = 4_294_967_296.0;
 
-/// Units drawn at a time: so many look-ups in an alias table overlap in the processor, where one by one each
-/// would wait for its cache line. 64 take a kilobyte or two with all groups.
+/// Units drawn at a time: so many look-ups in an alias table overlap in the processor, where one by
+/// one each would wait for its cache line. 64 take a kilobyte or two with all groups.
 const BATCH: usize = 64;
 
 /// A group as a run uses it.
@@ -182,7 +182,8 @@ pub struct RequestTenant {
     cached: Vec<u32>,
     servers: Servers,
     latencies: Latencies,
-    /// Small and fast: it is asked several times a request. Its sequence is fixed, unlike that of `SmallRng`.
+    /// Small and fast: it is asked several times a request. Its sequence is fixed, unlike that of
+    /// `SmallRng`.
     rng: Xoshiro256PlusPlus,
     pending_stall_ns: f64,
     now_ns: u64,
@@ -244,8 +245,8 @@ impl RequestTenant {
         self.pending_stall_ns += ns;
     }
 
-    /// Requests that have arrived and not started, and how many of them have already waited for longer than the
-    /// objective.
+    /// Requests that have arrived and not started, and how many of them have already waited for
+    /// longer than the objective.
     pub fn waiting(&self) -> Waiting {
         Waiting::count(&self.stream, self.now_ns, self.latencies.slo_ns())
     }
@@ -255,8 +256,9 @@ impl RequestTenant {
         self.servers.backlog_ns(self.now_ns)
     }
 
-    /// Lets all requests start that can before `to_ns`, with units in the tiers that `tier_of` says and misses
-    /// at `costs`. `tier_of` must have an entry for every unit of the mix, each a tier of `costs`.
+    /// Lets all requests start that can before `to_ns`, with units in the tiers that `tier_of` says
+    /// and misses at `costs`. `tier_of` must have an entry for every unit of the mix, each a tier
+    /// of `costs`.
     pub fn advance<T: Touches>(
         &mut self,
         to_ns: u64,

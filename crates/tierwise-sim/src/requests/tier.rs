@@ -2,8 +2,8 @@
 
 use tierwise_core::topology::Topology;
 
-/// What a request waits for one miss in each tier, in nanoseconds, fastest first: the loaded latency over the
-/// misses that a thread keeps in flight.
+/// What a request waits for one miss in each tier, in nanoseconds, fastest first: the loaded
+/// latency over the misses that a thread keeps in flight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TierCosts<'a> {
     /// A load.

@@ -1,6 +1,8 @@
-//! What software sees of a service's touches: reference and dirty bits, hint faults, samples of misses.
+//! What software sees of a service's touches: reference and dirty bits, hint faults, samples of
+//! misses.
 //!
-//! It differs from [`crate::monitor`] in that nothing is worked out later: a request touches, and the bit is set.
+//! It differs from [`crate::monitor`] in that nothing is worked out later: a request touches, and
+//! the bit is set.
 
 use tierwise_core::bits::PageBits;
 use tierwise_core::units::PageId;
@@ -96,7 +98,8 @@ impl Watcher {
         let Some(trapping) = self.trapping.get_mut(index).filter(|pages| **pages > 0.0) else {
             return 0.0;
         };
-        // A touch falls on any of the unit's pages alike: it traps if that page has not trapped yet.
+        // A touch falls on any of the unit's pages alike: it traps if that page has not trapped
+        // yet.
         let traps = f64::from(*trapping) / self.pages;
         *trapping = (f64::from(*trapping) - traps) as f32;
         let half = f64::from(*trapping) <= self.pages / 2.0;

@@ -5,8 +5,8 @@ use tierwise_core::units::{Bytes, Pages};
 use super::{Prepared, room_for};
 use crate::scenario::{Scenario, TierSize, Workload};
 
-/// A workload of a scenario alone on the same machine (with the sizes of `prepared`), from its start to its
-/// stop, without floor, cap or profile.
+/// A workload of a scenario alone on the same machine (with the sizes of `prepared`), from its
+/// start to its stop, without floor, cap or profile.
 pub fn alone(prepared: &Prepared, workload: usize) -> Scenario {
     let scenario = prepared.scenario();
     let its = &scenario.workloads[workload];
@@ -28,7 +28,8 @@ pub fn alone(prepared: &Prepared, workload: usize) -> Scenario {
     }
 }
 
-/// The sizes of a machine with this much in its fastest tier, whose slowest has room for everything.
+/// The sizes of a machine with this much in its fastest tier, whose slowest has room for
+/// everything.
 pub fn enough_slow(prepared: &Prepared, fast: Bytes) -> Vec<TierSize> {
     let machine = prepared.machine();
     let all = room_for(Pages(prepared.resident_pages())).in_bytes(machine.page_size);

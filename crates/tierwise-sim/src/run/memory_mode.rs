@@ -1,13 +1,15 @@
-//! Memory-mode (2LM): the processor uses the fast memory as a cache of the slow one, and no software chooses.
+//! Memory-mode (2LM): the processor uses the fast memory as a cache of the slow one, and no
+//! software chooses.
 //!
-//! The cache is direct-mapped and physically indexed: pages whose numbers are alike modulo the fast memory's
-//! size contend for the same lines. Within a window their accesses are interleaved, so a line is found in the
-//! cache if the last access to its place was its own. With accesses independent of each other that has the
-//! probability `m / M`, where `m` is the page's misses of the last-level cache and `M` those of all pages in
-//! its place: the hit ratio of a direct-mapped cache under the independent reference model. A hit costs the
-//! fast latency; a miss costs the tag check in fast memory and then the slow latency (Izraelevitz et al. 2019,
-//! section 2.1). Not modelled: bandwidth, the write-back of dirty lines, and lines that stay from one window
-//! to the next; the first two make the real thing slower, the last makes it faster.
+//! The cache is direct-mapped and physically indexed: pages whose numbers are alike modulo the fast
+//! memory's size contend for the same lines. Within a window their accesses are interleaved, so a
+//! line is found in the cache if the last access to its place was its own. With accesses
+//! independent of each other that has the probability `m / M`, where `m` is the page's misses of
+//! the last-level cache and `M` those of all pages in its place: the hit ratio of a direct-mapped
+//! cache under the independent reference model. A hit costs the fast latency; a miss costs the tag
+//! check in fast memory and then the slow latency (Izraelevitz et al. 2019, section 2.1). Not
+//! modelled: bandwidth, the write-back of dirty lines, and lines that stay from one window to the
+//! next; the first two make the real thing slower, the last makes it faster.
 
 use tierwise_trace::Window;
 
@@ -18,8 +20,8 @@ use crate::machine::TierModel;
 use crate::program::{Program, Work};
 use crate::result::PolicyResult;
 
-/// Runs the scenario's programs, one after the other and each alone, with the first tier as a cache of the
-/// second.
+/// Runs the scenario's programs, one after the other and each alone, with the first tier as a cache
+/// of the second.
 ///
 /// # Errors
 /// A source is damaged, or the machine has one tier only.
@@ -59,7 +61,8 @@ pub fn memory_mode(prepared: &Prepared) -> Result<PolicyResult, SimError> {
     Ok(policy_result("memory-mode", &measured, Vec::new()))
 }
 
-/// Nanoseconds that a window's misses take, how many of them the cache serves, and how many there are.
+/// Nanoseconds that a window's misses take, how many of them the cache serves, and how many there
+/// are.
 fn serve(window: &Window, places: usize, fast: &TierModel, slow: &TierModel) -> (f64, f64, f64) {
     let count =
         |a: &tierwise_trace::PageAccess| f64::from(a.load_misses) + f64::from(a.store_misses);

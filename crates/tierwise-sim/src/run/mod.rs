@@ -46,11 +46,12 @@ pub struct RunOptions {
     pub injection: Injection,
 }
 
-/// Runs a recipe to the scenario's end. `progress` is called now and then with the share done, 0 to 1.
+/// Runs a recipe to the scenario's end. `progress` is called now and then with the share done, 0 to
+/// 1.
 ///
 /// # Errors
-/// The recipe does not fit the machine, a trace turned out damaged, or a checker found the simulator
-/// itself wrong.
+/// The recipe does not fit the machine, a trace turned out damaged, or a checker found the
+/// simulator itself wrong.
 pub fn run(
     prepared: &Prepared,
     recipe: &Recipe,
@@ -108,8 +109,8 @@ fn room_for(resident: Pages) -> Pages {
     Pages(resident.0 * 3 / 2 + 1024)
 }
 
-/// The machine that a bound is measured on: one tier made large enough for everything, and the reserve of
-/// the others left out of account.
+/// The machine that a bound is measured on: one tier made large enough for everything, and the
+/// reserve of the others left out of account.
 fn machine_for(prepared: &Prepared, bound: Option<Bound>) -> Machine {
     let mut machine = prepared.machine().clone();
     let all = room_for(Pages(prepared.resident_pages())).in_bytes(machine.page_size);

@@ -73,16 +73,16 @@ impl Ready {
 /// Bytes of a base page of the generators, recordings and services that a machine of granules runs.
 const BASE_PAGE: u64 = 4096;
 
-/// Rows of a generated program that are kept in memory, so that several runs need not make them again: a
-/// row is 24 bytes, so this is at most half a gigabyte.
+/// Rows of a generated program that are kept in memory, so that several runs need not make them
+/// again: a row is 24 bytes, so this is at most half a gigabyte.
 const MAX_ROWS_KEPT: u64 = 20_000_000;
 
 impl Prepared {
     /// Opens what the scenario names.
     ///
     /// # Errors
-    /// A trace that is missing or damaged, a generator's impossible parameters, a tenant larger than
-    /// the machine.
+    /// A trace that is missing or damaged, a generator's impossible parameters, a tenant larger
+    /// than the machine.
     pub fn load(scenario: Scenario) -> Result<Self, SimError> {
         let loaded: Vec<Opened> = scenario
             .workloads

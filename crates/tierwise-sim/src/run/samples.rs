@@ -1,5 +1,5 @@
-//! What the processor counted of a program in each interval, beside how much it was slowed down in it: what a slowdown
-//! classifier learns from (Memstrata, section 4.2).
+//! What the processor counted of a program in each interval, beside how much it was slowed down in
+//! it: what a slowdown classifier learns from (Memstrata, section 4.2).
 
 use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::observe::{Counters, Observation};
@@ -61,8 +61,8 @@ impl Observer<Host> for Collector {
     }
 }
 
-/// Runs a scenario's first program on its hardware-managed machine, with nothing moved, and gives each interval of its
-/// measured part.
+/// Runs a scenario's first program on its hardware-managed machine, with nothing moved, and gives
+/// each interval of its measured part.
 ///
 /// # Errors
 /// As [`super::run`]; the machine has no managed tier.

@@ -15,7 +15,8 @@ use tierwise_core::config::{ConfigError, Section};
 use crate::hardware::{Colouring, Hardware, Mode, Ratio};
 use crate::scenario::TierSize;
 
-/// Least of the resident set that is not dedicated: a machine without a managed tier is another machine.
+/// Least of the resident set that is not dedicated: a machine without a managed tier is another
+/// machine.
 const MIN_MANAGED: f64 = 0.05;
 
 /// What the table says.

@@ -1,7 +1,7 @@
 //! The TOML form of a [`Scenario`].
 //!
-//! A scenario file says on which machine which programs run, and for how long. Sizes may be given as
-//! shares of what the programs need, so that a file suits traces of any size:
+//! A scenario file says on which machine which programs run, and for how long. Sizes may be given
+//! as shares of what the programs need, so that a file suits traces of any size:
 //!
 //! ```
 //! use std::path::Path;

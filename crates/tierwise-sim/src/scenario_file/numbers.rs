@@ -1,5 +1,5 @@
-//! Every number of a scenario file, with the slip that its writer most likely makes: the slip is refused, and what was
-//! meant is said.
+//! Every number of a scenario file, with the slip that its writer most likely makes: the slip is
+//! refused, and what was meant is said.
 
 use std::collections::BTreeSet;
 use std::path::Path;

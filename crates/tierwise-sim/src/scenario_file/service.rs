@@ -13,7 +13,8 @@ use crate::requests::spec::{ServiceSpec, Touched};
 /// Beyond a billion requests a second no machine serves.
 const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
-/// Loads relative to the knee; ten times is an overload that no queue comes back from in a scenario's time.
+/// Loads relative to the knee; ten times is an overload that no queue comes back from in a
+/// scenario's time.
 const LOADS: std::ops::RangeInclusive<f64> = 0.0..=10.0;
 
 pub(super) fn service(
@@ -94,7 +95,8 @@ fn touched(section: &Section<'_>, base: &Path) -> Result<Touched, ConfigError> {
         return Ok(Touched::Recorded {
             trace: base.join(trace),
             mark: section.text("mark")?.unwrap_or("run").to_owned(),
-            // Half of a record of 1,000 bytes: the rest of its lines is found in the caches or prefetched.
+            // Half of a record of 1,000 bytes: the rest of its lines is found in the caches or
+            // prefetched.
             lines_together: section.number_or("lines_together", 8.0, 1.0..=64.0)?,
         });
     }

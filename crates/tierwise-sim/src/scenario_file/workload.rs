@@ -9,11 +9,12 @@ use super::{SECONDS, combination, generator, name, seconds, service};
 use crate::scenario::{Class, Source, Workload};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 
-/// Windows, pages or rounds that one may stand for: a million-fold stretch says nothing of a program.
+/// Windows, pages or rounds that one may stand for: a million-fold stretch says nothing of a
+/// program.
 const MAX: u64 = 1_000_000;
 
-/// A latency that an operator may promise: from 50 microseconds, below which a smaller number is meant in seconds
-/// (a request over the network takes as long before it is served), to an hour.
+/// A latency that an operator may promise: from 50 microseconds, below which a smaller number is
+/// meant in seconds (a request over the network takes as long before it is served), to an hour.
 const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3.6e6;
 
 pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<Workload, ConfigError> {
@@ -50,7 +51,8 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<Workload, C
         start,
         stop: stop(section, start)?,
         huge_pages: section.flag_or("huge_pages", false)?,
-        // One miss at a time unless the file knows better. A core has a few dozen fill buffers at most.
+        // One miss at a time unless the file knows better. A core has a few dozen fill buffers at
+        // most.
         memory_level_parallelism: section.number_or(
             "memory_level_parallelism",
             1.0,

@@ -10,7 +10,8 @@ pub enum Table {
     Accesses,
     /// A row per window.
     Windows,
-    /// A row per page. `lived_until` is the window of its unmap, or the number of windows if it had none.
+    /// A row per page. `lived_until` is the window of its unmap, or the number of windows if it had
+    /// none.
     Pages,
 }
 

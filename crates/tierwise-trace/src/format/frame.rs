@@ -28,9 +28,9 @@ pub const HEAD_BYTES: usize = 13;
 /// a generous 16 bytes a row.
 pub const MAX_RAW_BYTES: u32 = 1 << 28;
 
-/// The most bytes that one byte of a file may unpack to, on average from its start. Recorded programs
-/// reach 5, so 64 leaves room; a window unpacked takes some 20 times its packed columns, so this
-/// bounds what a small file can make a reader allocate.
+/// The most bytes that one byte of a file may unpack to, on average from its start. Recorded
+/// programs reach 5, so 64 leaves room; a window unpacked takes some 20 times its packed columns,
+/// so this bounds what a small file can make a reader allocate.
 pub const MAX_RATIO: u64 = 64;
 
 /// What any file may unpack to besides: short traces of regular programs compress better than that.
@@ -48,8 +48,8 @@ const SKIPPABLE: u32 = 0x184D_2A50;
 /// Bytes in front of a skippable frame's content: its magic number and its length.
 const SKIPPABLE_HEAD: u64 = 8;
 
-/// Lengthens `data` by a frame that every zstd decompressor skips, so that a file in which it ends at
-/// `end` may unpack to `unpacked` bytes.
+/// Lengthens `data` by a frame that every zstd decompressor skips, so that a file in which it ends
+/// at `end` may unpack to `unpacked` bytes.
 pub(crate) fn pad(data: &mut Vec<u8>, end: u64, unpacked: u64) {
     let wanted = unpacked.saturating_sub(ALLOWANCE_BYTES).div_ceil(MAX_RATIO);
     let Some(missing) = wanted.checked_sub(end).filter(|&missing| missing > 0) else { return };

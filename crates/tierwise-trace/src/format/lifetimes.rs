@@ -1,4 +1,5 @@
-//! Checks that a trace keeps the rules of a page's life: born once, touched only then, unmapped once.
+//! Checks that a trace keeps the rules of a page's life: born once, touched only then, unmapped
+//! once.
 
 use crate::Window;
 

@@ -7,15 +7,15 @@
 //! frame: kind u8 | compressed bytes u32 | raw bytes u32 | CRC-32 u32 | zstd data
 //! ```
 //!
-//! All integers are little-endian. The checksum covers the frame's first nine bytes and its data. The
-//! first frame (`H`) is the [`Header`](crate::Header) as JSON. Then comes one frame (`W`) per window,
-//! and last one (`E`) with the totals: a file without it is incomplete, because the recording still
-//! runs or was killed, and everything up to there is good.
+//! All integers are little-endian. The checksum covers the frame's first nine bytes and its data.
+//! The first frame (`H`) is the [`Header`](crate::Header) as JSON. Then comes one frame (`W`) per
+//! window, and last one (`E`) with the totals: a file without it is incomplete, because the
+//! recording still runs or was killed, and everything up to there is good.
 //!
 //! The frames of a file unpack to at most 64 times the bytes read so far and 256 KiB
-//! ([`frame::most_unpacked`]); a reader refuses what goes beyond, with its offset, before it unpacks
-//! it. A writer keeps within that: where a window compresses better, a frame that zstd skips follows
-//! its data.
+//! ([`frame::most_unpacked`]); a reader refuses what goes beyond, with its offset, before it
+//! unpacks it. A writer keeps within that: where a window compresses better, a frame that zstd
+//! skips follows its data.
 //!
 //! A window's numbers are laid out in columns ([`window_codec`]), because a column's neighbours are
 //! alike (page numbers ascend by one, most pages have no supervised access) and compress well.

@@ -5,7 +5,8 @@
 //! f(x) = x^-s from `HEAD` to k: the integral, plus half the end terms, plus the corrections in the
 //! first and third derivatives.
 
-/// Terms summed one by one. The first correction left out is below 1e-11 from here on, for s up to 4.
+/// Terms summed one by one. The first correction left out is below 1e-11 from here on, for s up to
+/// 4.
 const HEAD: u64 = 64;
 
 /// The first k terms' sums for one exponent.

@@ -92,7 +92,8 @@ impl Pattern for KeyValue {
         let limit = MAX_FOOTPRINT_PAGES * PAGE_BYTES / self.place_bytes - self.index_places;
         while tally.recorded() < budget {
             let Some(mut operation) = self.operations.next() else { return };
-            // An endless D would outgrow the 32-bit page numbers: then it overwrites its last record.
+            // An endless D would outgrow the 32-bit page numbers: then it overwrites its last
+            // record.
             let last_key = limit * self.place_bytes / self.record_bytes - 1;
             operation.key = operation.key.min(last_key);
             self.run(operation, tally);

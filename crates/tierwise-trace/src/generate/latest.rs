@@ -1,6 +1,7 @@
 //! The newest pages are the hottest: a head moves through the footprint, as the end of a log does,
 //! and the page d behind it has probability proportional to (d + 1)^-s. At the end of the footprint
-//! the head starts over, as a circular log does. YCSB's "latest" distribution, with a bounded store.
+//! the head starts over, as a circular log does. YCSB's "latest" distribution, with a bounded
+//! store.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -1,9 +1,9 @@
 //! Generators: programs whose hot pages are known by construction.
 //!
-//! A recorded program shows what a policy does with real memory use, but nobody knows which pages it
-//! *should* have kept in the fast tier. A generator is the opposite: a few lines of arithmetic, whose
-//! [`GroundTruth`] says how likely each page is to be accessed in each window, so that a test can
-//! compute the hit ratio that a perfect policy reaches.
+//! A recorded program shows what a policy does with real memory use, but nobody knows which pages
+//! it *should* have kept in the fast tier. A generator is the opposite: a few lines of arithmetic,
+//! whose [`GroundTruth`] says how likely each page is to be accessed in each window, so that a test
+//! can compute the hit ratio that a perfect policy reaches.
 //!
 //! # Terms
 //! - A *place* is a page of the generated footprint, numbered from 0 by address. With

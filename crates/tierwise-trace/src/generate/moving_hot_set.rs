@@ -1,7 +1,7 @@
 //! A hot range of addresses that moves: what a policy has learned goes stale at a known window.
 //!
-//! Motions `stairs` and `zigzag` follow masim, the memory access simulator that DAMON's authors test
-//! with; `jump` leaves nothing to extrapolate.
+//! Motions `stairs` and `zigzag` follow masim, the memory access simulator that DAMON's authors
+//! test with; `jump` leaves nothing to extrapolate.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

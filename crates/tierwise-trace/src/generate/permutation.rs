@@ -62,8 +62,8 @@ impl Permutation {
     }
 }
 
-/// Spreads every bit of `value` over the result: the finaliser of SplitMix64 (Steele, Lea and Flood,
-/// "Fast splittable pseudorandom number generators", 2014).
+/// Spreads every bit of `value` over the result: the finaliser of SplitMix64 (Steele, Lea and
+/// Flood, "Fast splittable pseudorandom number generators", 2014).
 pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

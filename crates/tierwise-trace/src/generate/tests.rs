@@ -191,9 +191,9 @@ proptest! {
             for place in 0..512 {
                 let expected = 50.0 * 5_000.0 * truth.probability(0, place);
                 let got = sums.get(&place).copied().unwrap_or(0.0);
-                // Each end of the rank's interval is off by the discrepancy of 50 golden-ratio steps,
-                // of the order of log(50) and independent of the interval (Kuipers and Niederreiter,
-                // "Uniform Distribution of Sequences", chapter 2.3): below 3.
+                // Each end of the rank's interval is off by the discrepancy of 50 golden-ratio
+                // steps, of the order of log(50) and independent of the interval (Kuipers and
+                // Niederreiter, "Uniform Distribution of Sequences", chapter 2.3): below 3.
                 prop_assert!((got - expected).abs() < 6.0, "{}: {} for {}", name, got, expected);
             }
         }

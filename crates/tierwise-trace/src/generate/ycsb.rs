@@ -1,9 +1,9 @@
 //! The operation streams of the Yahoo! Cloud Serving Benchmark (Cooper et al., SoCC 2010).
 //!
 //! Workloads A, B, C, D and F are YCSB's; W, updates only, was added by MULTI-CLOCK, section V-B,
-//! which leaves out E because its range scans do not exist in memcached. Requests follow a scrambled
-//! zipfian (constant 0.99) over all records, except in D, where the most recently inserted records
-//! are the most popular.
+//! which leaves out E because its range scans do not exist in memcached. Requests follow a
+//! scrambled zipfian (constant 0.99) over all records, except in D, where the most recently
+//! inserted records are the most popular.
 //!
 //! ```
 //! use tierwise_trace::generate::ycsb::{OperationKind, OperationMix, Operations};

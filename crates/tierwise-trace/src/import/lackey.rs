@@ -11,8 +11,8 @@
 //!
 //! Lines that begin with `==` or `--` are Valgrind's own messages. Lackey knows nothing of mappings
 //! and threads: every page counts as anonymous, lives to the end, and belongs to thread 0. What the
-//! kernel copies for the program does not show either. The misses come from the same model of a cache
-//! as the recorder's.
+//! kernel copies for the program does not show either. The misses come from the same model of a
+//! cache as the recorder's.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Read};

@@ -9,8 +9,9 @@
 //! ops N                 N operations were completed; they count in the window under way
 //! ```
 //!
-//! For instance `echo "run operations=100000" > "$TIERWISE_MARKS"` when a load phase of 100000 inserts
-//! is over. A line is UTF-8 text of less than 4096 bytes; another is refused, and the next is read.
+//! For instance `echo "run operations=100000" > "$TIERWISE_MARKS"` when a load phase of 100000
+//! inserts is over. A line is UTF-8 text of less than 4096 bytes; another is refused, and the next
+//! is read.
 //!
 //! ```
 //! use tierwise_trace::record::marks::Line;
@@ -70,8 +71,8 @@ impl Line {
     }
 }
 
-/// Bytes of a line with its end. A FIFO takes so many from one writer in one piece (`PIPE_BUF` of Linux); a longer
-/// line can have those of another writer within it.
+/// Bytes of a line with its end. A FIFO takes so many from one writer in one piece (`PIPE_BUF` of
+/// Linux); a longer line can have those of another writer within it.
 const MAX_LINE: usize = rustix::pipe::PIPE_BUF;
 
 /// Bytes shown of a line that is too long: enough to find its writer by.
@@ -107,8 +108,8 @@ impl Marks {
     /// Stops listening, removes the FIFO and returns the lines that could not be understood.
     pub fn finish(mut self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
-        // The first end of line is that of a line that nobody finished; the empty line after it wakes the
-        // reader. It has nothing to say if the FIFO is gone.
+        // The first end of line is that of a line that nobody finished; the empty line after it
+        // wakes the reader. It has nothing to say if the FIFO is gone.
         let woken = self.fifo.write_all(b"\n\n").is_ok();
         let refused = self.reader.take().filter(|_| woken).and_then(|thread| thread.join().ok());
         refused.unwrap_or_default()
@@ -159,7 +160,8 @@ fn open_fifo(path: &Path) -> io::Result<File> {
     Ok(fifo)
 }
 
-/// Reads a line into `line`, without its end; `None` at the end of the input. What is beyond the limit is skipped.
+/// Reads a line into `line`, without its end; `None` at the end of the input. What is beyond the
+/// limit is skipped.
 fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<Length>> {
     line.clear();
     if input.by_ref().take(MAX_LINE as u64).read_until(b'\n', line)? == 0 {

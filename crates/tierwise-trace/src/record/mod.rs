@@ -26,7 +26,8 @@ pub use session::record;
 
 /// 100 million instructions: some 30 to 50 ms of one core. That is short beside the second or so in
 /// which kernels and the published systems look at pages, so a simulation can place their intervals
-/// freely, and long enough that a window touches each hot page many times and a row is worth its bytes.
+/// freely, and long enough that a window touches each hot page many times and a row is worth its
+/// bytes.
 pub const DEFAULT_WINDOW_INSTRUCTIONS: u64 = 100_000_000;
 
 /// What to record, and how.
@@ -96,8 +97,8 @@ pub struct RecordSummary {
     pub complete: bool,
     /// True when the recorder stopped the program, at [`RecordOptions::max_instructions`].
     pub stopped: bool,
-    /// The programs that took the place of the first one by `execve`, in order. They are in the trace:
-    /// the pages of each end with it.
+    /// The programs that took the place of the first one by `execve`, in order. They are in the
+    /// trace: the pages of each end with it.
     pub followed: Vec<PathBuf>,
     /// Processes that were forked. They are not in the trace.
     pub children: u64,

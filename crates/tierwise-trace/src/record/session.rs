@@ -25,7 +25,8 @@ use crate::{Header, Window};
 /// How often to look whether the emulator has connected or ended, while it starts (in some 10 ms).
 const START_POLL: Duration = Duration::from_millis(5);
 
-/// How long a program may take to end itself after SIGTERM before SIGKILL: as long as Docker's default.
+/// How long a program may take to end itself after SIGTERM before SIGKILL: as long as Docker's
+/// default.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the recorder ends the program with when it cannot go on (recorder/plugin/grow.h). A program
@@ -263,7 +264,8 @@ struct Copied {
     children: u64,
 }
 
-/// An emulator that ended before its plugin spoke says another thing after an exec than at the start.
+/// An emulator that ended before its plugin spoke says another thing after an exec than at the
+/// start.
 fn not_followed(error: RecordError, program: &Path) -> RecordError {
     match error {
         RecordError::NotStarted { status, .. } => {

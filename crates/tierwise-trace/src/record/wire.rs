@@ -1,7 +1,7 @@
 //! Reads the messages of the recorder plugin (recorder/README.md, "The wire").
 //!
-//! The plugin is another program that this one started, but it is not trusted with memory: lists are
-//! read entry by entry, so a wrong length ends at the end of the stream.
+//! The plugin is another program that this one started, but it is not trusted with memory: lists
+//! are read entry by entry, so a wrong length ends at the end of the stream.
 
 use std::ffi::OsString;
 use std::io::{self, Read};

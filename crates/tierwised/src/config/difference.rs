@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::Config;
 
-/// Every key whose value differs, as `key: old -> new`, in the order of the file. Tenants are named by their names.
+/// Every key whose value differs, as `key: old -> new`, in the order of the file. Tenants are named
+/// by their names.
 ///
 /// ```
 /// use tierwised::config::{Config, difference};

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use tierwise_core::tenant::Limit;
 use tierwise_core::units::Bytes;
 
-/// What may stand where an amount or a limit belongs: a number is refused, with what is meant by it.
+/// What may stand where an amount or a limit belongs: a number is refused, with what is meant by
+/// it.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "allowed: an amount in quotes with its unit, as \"80GB\"")]
 enum Written {

@@ -45,8 +45,9 @@ pub struct Config {
     pub policy: String,
     /// Decide and report, but move nothing and change nothing in the kernel.
     pub dry_run: bool,
-    /// The unit of placement: memory of a process in aligned blocks of this size, a power of two from 4KiB to 128MiB. The
-    /// default is the size of a huge page, which move_pages(2) moves whole.
+    /// The unit of placement: memory of a process in aligned blocks of this size, a power of two
+    /// from 4KiB to 128MiB. The default is the size of a huge page, which move_pages(2) moves
+    /// whole.
     pub block: Amount,
     /// Folder of the state file, from which `tierwise restore` gives back the kernel's settings.
     pub state: PathBuf,
@@ -125,8 +126,8 @@ pub struct Monitor {
 
 impl Default for Monitor {
     fn default() -> Self {
-        // DAMON's own defaults (5 and 100 ms) check each region 200 times a second. Placement changes over seconds, so a
-        // quarter of that is enough and costs a quarter.
+        // DAMON's own defaults (5 and 100 ms) check each region 200 times a second. Placement
+        // changes over seconds, so a quarter of that is enough and costs a quarter.
         Self {
             source: MonitorSource::Auto,
             sampling_ms: 20,
@@ -162,22 +163,26 @@ pub enum MonitorSource {
 pub struct Moving {
     /// Bytes moved a second, at most.
     pub rate: Amount,
-    /// The 99th percentile of a single move_pages(2) call, in milliseconds, that batches are kept below.
+    /// The 99th percentile of a single move_pages(2) call, in milliseconds, that batches are kept
+    /// below.
     pub call_p99_ms: u64,
     /// Move pages that several processes share, too (MPOL_MF_MOVE_ALL).
     pub shared: bool,
-    /// What a tenant that is a control group holds of the fastest tier above its cap: have the kernel demote page cache of it, which
-    /// no process has to map and which therefore cannot be moved page by page. Needs `kernel.demotion`, MGLRU and debugfs.
+    /// What a tenant that is a control group holds of the fastest tier above its cap: have the
+    /// kernel demote page cache of it, which no process has to map and which therefore cannot be
+    /// moved page by page. Needs `kernel.demotion`, MGLRU and debugfs.
     pub page_cache: bool,
-    /// What a tenant that is a control group holds of slower tiers and reads again and again: have the kernel promote page cache of it, up to
-    /// its share and its `cap`. Needs DAMON on physical memory, of which it takes one place, and that MGLRU is off: under it reading leaves no
-    /// mark that DAMON could see.
+    /// What a tenant that is a control group holds of slower tiers and reads again and again: have
+    /// the kernel promote page cache of it, up to its share and its `cap`. Needs DAMON on physical
+    /// memory, of which it takes one place, and that MGLRU is off: under it reading leaves no mark
+    /// that DAMON could see.
     pub promote_page_cache: bool,
 }
 
 impl Default for Moving {
     fn default() -> Self {
-        // A tenth of what one channel of slow memory copies; 20 ms as katalyst's memory migration has it.
+        // A tenth of what one channel of slow memory copies; 20 ms as katalyst's memory migration
+        // has it.
         Self {
             rate: Amount::new("1GB"),
             call_p99_ms: 20,
@@ -188,7 +193,8 @@ impl Default for Moving {
     }
 }
 
-/// How much processor time may be spent, in hundredths of one processor, DAMON's kernel threads included.
+/// How much processor time may be spent, in hundredths of one processor, DAMON's kernel threads
+/// included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cpu {
@@ -204,7 +210,8 @@ impl Default for Cpu {
     }
 }
 
-/// The kernel's own tiering: left as it is, unless a value is written. What is changed is given back at the end.
+/// The kernel's own tiering: left as it is, unless a value is written. What is changed is given
+/// back at the end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Kernel {
@@ -214,7 +221,8 @@ pub struct Kernel {
     /// `/sys/kernel/mm/numa/demotion_enabled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demotion: Option<bool>,
-    /// Whether DAMON's own statistics (`damon_stat`, from 6.17), which keep others from using DAMON, may be switched off.
+    /// Whether DAMON's own statistics (`damon_stat`, from 6.17), which keep others from using
+    /// DAMON, may be switched off.
     pub release_damon: bool,
 }
 
@@ -224,8 +232,9 @@ pub struct Kernel {
 pub struct Control {
     /// Its path; its mode is 0600.
     pub socket: PathBuf,
-    /// A POSIX message queue, as `/tierwise`, through which a scheduler tells of virtual machines (`add NAME PID` before one
-    /// takes part, `remove NAME` before it is shut down), or `off`. Its mode is 0600.
+    /// A POSIX message queue, as `/tierwise`, through which a scheduler tells of virtual machines
+    /// (`add NAME PID` before one takes part, `remove NAME` before it is shut down), or `off`. Its
+    /// mode is 0600.
     pub queue: String,
 }
 
@@ -256,7 +265,8 @@ impl Default for Http {
     }
 }
 
-/// Bytes of the largest configuration or recipe that is read: the example with every key has a thousandth of it.
+/// Bytes of the largest configuration or recipe that is read: the example with every key has a
+/// thousandth of it.
 const MAX_TEXT: u64 = 4 << 20;
 
 /// The text of a file, which may be a device without end.
@@ -274,7 +284,8 @@ impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// It cannot be read, or something in it cannot be: file, line, key, what was found, what is allowed.
+    /// It cannot be read, or something in it cannot be: file, line, key, what was found, what is
+    /// allowed.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let name = file.display().to_string();
         let text = text_of(file).map_err(|e| ConfigError::whole(&name, cannot_be_read(&e)))?;
@@ -292,7 +303,8 @@ impl Config {
     /// The policy: a shipped recipe, or the operator's file.
     ///
     /// # Errors
-    /// There is no such recipe, the file cannot be read, or something in it cannot be: file, line, key, what is allowed.
+    /// There is no such recipe, the file cannot be read, or something in it cannot be: file, line,
+    /// key, what is allowed.
     pub fn recipe(&self) -> Result<Recipe, RecipeError> {
         let policy = &self.policy;
         if !self.names_a_file() {

@@ -8,34 +8,37 @@ use tierwise_core::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
 
 use super::limit::LimitText;
 
-/// A latency that an operator may promise, as in scenarios: from 50 microseconds, below which a smaller number is
-/// meant in seconds, to an hour.
+/// A latency that an operator may promise, as in scenarios: from 50 microseconds, below which a
+/// smaller number is meant in seconds, to an hour.
 const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3_600_000.0;
 
-/// A tenant: which processes it is, and what it is entitled to. Exactly one of `cgroup`, `pids` and `qemu` says which.
+/// A tenant: which processes it is, and what it is entitled to. Exactly one of `cgroup`, `pids` and
+/// `qemu` says which.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantConfig {
     /// For people; no two tenants have the same.
     pub name: String,
-    /// A cgroup by its path below the cgroup file system (`system.slice/redis.service`), a slice or scope by its name, or a
-    /// pattern (`kubepods.slice/*/*`). It need not exist yet.
-    /// A name or wildcard does not reach below delegated groups; the name of a unit that two groups
-    /// have is refused.
+    /// A cgroup by its path below the cgroup file system (`system.slice/redis.service`), a slice or
+    /// scope by its name, or a pattern (`kubepods.slice/*/*`). It need not exist yet. A name or
+    /// wildcard does not reach below delegated groups; the name of a unit that two groups have is
+    /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
     /// Processes by their numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<i32>,
-    /// A QEMU virtual machine: its guest name, the path of its pid file, or `qmp:` and the path of its QMP socket, where it is
-    /// asked for its processors and memory devices as well. Its executable must be one that only root may change; a guest name counts only
-    /// of users below 1000 and of libvirt-qemu.
+    /// A QEMU virtual machine: its guest name, the path of its pid file, or `qmp:` and the path of
+    /// its QMP socket, where it is asked for its processors and memory devices as well. Its
+    /// executable must be one that only root may change; a guest name counts only of users below
+    /// 1000 and of libvirt-qemu.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<String>,
     /// How its success is judged.
     #[serde(default)]
     pub class: ClassName,
-    /// The 99th percentile of latency that a latency-critical tenant must not exceed, in milliseconds.
+    /// The 99th percentile of latency that a latency-critical tenant must not exceed, in
+    /// milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo_ms: Option<f64>,
     /// Its weight among the tenants, 1 to 10000.
@@ -47,8 +50,9 @@ pub struct TenantConfig {
     /// The most that it may hold in the fastest tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<LimitText>,
-    /// Where its latency is read, if it does not report it over the control socket: loopback addresses only. A reading that takes longer than
-    /// two seconds, 4 MiB, or as much processor time as `cpu.budget_percent` allows the daemon, ends, and `tierwise status` says so.
+    /// Where its latency is read, if it does not report it over the control socket: loopback
+    /// addresses only. A reading that takes longer than two seconds, 4 MiB, or as much processor
+    /// time as `cpu.budget_percent` allows the daemon, ends, and `tierwise status` says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
@@ -80,7 +84,8 @@ pub enum Latency {
         /// The histogram's name without `_bucket`.
         metric: String,
     },
-    /// The round trip of a `PING` to Redis at this loopback address (`127.0.0.1:6379`, `[::1]:6379` or `localhost:6379`).
+    /// The round trip of a `PING` to Redis at this loopback address (`127.0.0.1:6379`, `[::1]:6379`
+    /// or `localhost:6379`).
     #[schemars(example = "127.0.0.1:6379")]
     Redis(String),
     /// The round trip of a `version` to Memcached at this loopback address.

@@ -1,6 +1,6 @@
-//! A scheduler's messages from a POSIX message queue (`control.queue`), as commands: `add NAME PID` before a virtual machine
-//! takes part, `remove NAME` before it is shut down (Memstrata, section 5). A queue has no way back: what is refused stands in
-//! the log.
+//! A scheduler's messages from a POSIX message queue (`control.queue`), as commands: `add NAME PID`
+//! before a virtual machine takes part, `remove NAME` before it is shut down (Memstrata, section
+//! 5). A queue has no way back: what is refused stands in the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

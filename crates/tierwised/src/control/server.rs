@@ -1,4 +1,5 @@
-//! The daemon's side of the socket: a thread that takes lines in and hands them to whoever can answer.
+//! The daemon's side of the socket: a thread that takes lines in and hands them to whoever can
+//! answer.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -24,11 +25,12 @@ const MAX_LINE: u64 = 64 * 1024;
 /// Connections served at a time; each is a thread.
 const MAX_CONNECTIONS: usize = 16;
 
-/// How long a conversation may take, from the first byte to the last: a client asks one thing and goes.
+/// How long a conversation may take, from the first byte to the last: a client asks one thing and
+/// goes.
 const CONVERSATION: Duration = Duration::from_secs(60);
 
-/// How long nobody is accepted when the kernel has no descriptor left: what is queued keeps `accept` ready, and to ask again at
-/// once takes a whole processor.
+/// How long nobody is accepted when the kernel has no descriptor left: what is queued keeps
+/// `accept` ready, and to ask again at once takes a whole processor.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A command, and where its answer goes.
@@ -96,7 +98,8 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// The next connection. What fails is tried again, after a pause unless only that one connection failed.
+/// The next connection. What fails is tried again, after a pause unless only that one connection
+/// failed.
 fn next<T>(mut accept: impl FnMut() -> io::Result<T>, mut pause: impl FnMut(Duration)) -> T {
     let mut said = false;
     loop {
@@ -144,7 +147,8 @@ fn serve_aside(
     }
 }
 
-/// The mode says so already; a socket that was passed on, or whose mode somebody changed, is held to it as well.
+/// The mode says so already; a socket that was passed on, or whose mode somebody changed, is held
+/// to it as well.
 fn may_command(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream)
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())

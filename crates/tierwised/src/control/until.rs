@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A stream on which everything fails with `TimedOut` after a moment: a limit of each read alone is for ever to a peer that
-/// sends a byte now and then.
+/// A stream on which everything fails with `TimedOut` after a moment: a limit of each read alone is
+/// for ever to a peer that sends a byte now and then.
 pub(super) struct Until<'a> {
     stream: &'a UnixStream,
     end: Instant,

@@ -10,11 +10,12 @@ use tokio::sync::watch;
 use super::problem::Problem;
 use crate::view::Snapshot;
 
-/// Event streams at a time. Each is a dashboard that is open; the rest of the connections stays free
-/// for Prometheus and the API. One more ends the oldest, whose browser connects again.
+/// Event streams at a time. Each is a dashboard that is open; the rest of the connections stays
+/// free for Prometheus and the API. One more ends the oldest, whose browser connects again.
 pub(super) const MAX_STREAMS: usize = 16;
 
-/// How long a reader waits for a new view: a round that looks and moves takes half a second, or twice that.
+/// How long a reader waits for a new view: a round that looks and moves takes half a second, or
+/// twice that.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the handlers share.
@@ -60,7 +61,8 @@ impl App {
         ended
     }
 
-    /// The view now. It is made while somebody holds a receiver of his own, as a stream does; one that is older is asked for.
+    /// The view now. It is made while somebody holds a receiver of his own, as a stream does; one
+    /// that is older is asked for.
     pub(super) async fn snapshot(&self) -> Arc<Snapshot> {
         let mut views = self.views.clone();
         if views.borrow_and_update().is_old() {

@@ -12,12 +12,13 @@ use tokio_stream::{Stream, StreamExt, once};
 use super::app::App;
 use crate::view::Snapshot;
 
-/// How often a stream without news sends an empty comment, so that a peer that is gone is noticed. What browsers and proxies
-/// commonly stand is 30 s and more.
+/// How often a stream without news sends an empty comment, so that a peer that is gone is noticed.
+/// What browsers and proxies commonly stand is 30 s and more.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The view now and after each change: events named `snapshot` whose data is a snapshot. A reader that is slow gets the
-/// latest and misses those between. The oldest of too many streams ends; a browser connects again.
+/// The view now and after each change: events named `snapshot` whose data is a snapshot. A reader
+/// that is slow gets the latest and misses those between. The oldest of too many streams ends; a
+/// browser connects again.
 #[utoipa::path(
     get,
     path = "/api/v1/events",

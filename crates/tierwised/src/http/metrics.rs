@@ -1,7 +1,7 @@
 //! Every metric: one row each, in the order in which they are written.
 //!
-//! Names are those of the kernel's vmstat where it has them (`promote_success`, `demote_fail`), units are base units and
-//! stand last, and `_total` or `_info` is added by the format.
+//! Names are those of the kernel's vmstat where it has them (`promote_success`, `demote_fail`),
+//! units are base units and stand last, and `_total` or `_info` is added by the format.
 
 use super::openmetrics::{Metric, Samples, counter, gauge, info};
 use crate::view::{Mode, Snapshot, TenantTierView, TenantView, TierView};

@@ -1,10 +1,11 @@
 //! The daemon's view to be read over HTTP: metrics, API, events and the dashboard.
 //!
 //! - Nothing can be changed here; commands go over the control socket.
-//! - It listens on loopback only and answers only requests that name loopback as their host: a page of another site that
-//!   has its own name resolved to 127.0.0.1 (DNS rebinding) learns nothing.
+//! - It listens on loopback only and answers only requests that name loopback as their host: a page
+//!   of another site that has its own name resolved to 127.0.0.1 (DNS rebinding) learns nothing.
 //! - One thread serves everybody, and does nothing while nobody asks.
-//! - A request and its answer have deadlines, and connections have places: who sends no request loses his to who does.
+//! - A request and its answer have deadlines, and connections have places: who sends no request
+//!   loses his to who does.
 //!
 //! ```
 //! use std::io::{Read, Write};

@@ -105,7 +105,8 @@ impl Samples {
     }
 }
 
-/// A label's value as the format has it. The library writes values as they are, and a tenant may be called anything.
+/// A label's value as the format has it. The library writes values as they are, and a tenant may be
+/// called anything.
 fn escaped(label: &str) -> String {
     label.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
@@ -158,7 +159,8 @@ impl Kind {
             return metric.encode_info(labels);
         }
         if labels.is_empty() {
-            // A family without labels would be written with empty braces, which is allowed but unusual.
+            // A family without labels would be written with empty braces, which is allowed but
+            // unusual.
             return self.encode_value(metric, value);
         }
         self.encode_value(&mut metric.encode_family(labels)?, value)

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Connections at a time. A browser opens up to six, Prometheus one. Event streams, which keep their
-/// places, take a quarter at most.
+/// Connections at a time. A browser opens up to six, Prometheus one. Event streams, which keep
+/// their places, take a quarter at most.
 pub(super) const MAX_CONNECTIONS: usize = 64;
 
 /// All places.

@@ -27,7 +27,8 @@ use super::router;
 use crate::system::optional::Feature;
 use crate::view::Snapshot;
 
-/// How long answers under way may take after the stop; a local reader has any of them in milliseconds.
+/// How long answers under way may take after the stop; a local reader has any of them in
+/// milliseconds.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Longest head of a request: a browser's cookies for localhost fit.
@@ -47,7 +48,8 @@ pub(super) struct Deadlines {
 
 impl Default for Deadlines {
     fn default() -> Self {
-        // A client on the same machine needs milliseconds for either, also when the machine is busy.
+        // A client on the same machine needs milliseconds for either, also when the machine is
+        // busy.
         Self { head: Duration::from_secs(10), answer: Duration::from_secs(30) }
     }
 }
@@ -60,8 +62,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and shows whatever was put into `views` last. Who wants a newer one says so by a message to `waker`, and holds a receiver
-    /// of the views beside the server's own meanwhile.
+    /// Listens, and shows whatever was put into `views` last. Who wants a newer one says so by a
+    /// message to `waker`, and holds a receiver of the views beside the server's own meanwhile.
     ///
     /// # Errors
     /// The address is not loopback, is in use, or cannot be listened on.
@@ -184,7 +186,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset)
 }
 
-/// One request and its answer. Who asks again connects again: on loopback that costs nothing, and nobody holds a place idly.
+/// One request and its answer. Who asks again connects again: on loopback that costs nothing, and
+/// nobody holds a place idly.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     app: Router,

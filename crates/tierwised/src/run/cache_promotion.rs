@@ -1,5 +1,5 @@
-//! Page cache that is used again and again and lies in slow memory: the kernel promotes it, as far as its tenant's share and what is
-//! free of the fastest tier allow.
+//! Page cache that is used again and again and lies in slow memory: the kernel promotes it, as far
+//! as its tenant's share and what is free of the fastest tier allow.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ use super::Daemon;
 use crate::config::LimitText;
 use crate::view::Mode;
 
-/// How often rates are set anew: several of DAMON's aggregation intervals, so that what they did shows in the groups' use.
+/// How often rates are set anew: several of DAMON's aggregation intervals, so that what they did
+/// shows in the groups' use.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Looking by DAMON takes its places first, as many as it needs; it has begun by then.
@@ -82,7 +83,8 @@ impl CachePromotion {
                 }
                 Ok(Visit::Enter)
             });
-            // The survey of processes walks the same folders and tells of those that it cannot list.
+            // The survey of processes walks the same folders and tells of those that it cannot
+            // list.
             directories.faults().clear();
             if let Err(e) = walked {
                 tracing::debug!("page cache of {}: {e}", shown_path(&group.path));
@@ -190,7 +192,8 @@ impl Daemon {
         Pages(most.saturating_sub(held).0.min(u64::MAX / page.0)).in_bytes(page).0
     }
 
-    /// The one that promotion goes to: kept as long as it is in the tier, because another begins the kernel's work anew.
+    /// The one that promotion goes to: kept as long as it is in the tier, because another begins
+    /// the kernel's work anew.
     fn roomiest_fast_node(&mut self) -> u32 {
         let nodes = &self.world.host().tiers[0].nodes;
         if let Some(node) = self.cache_promotion.node.filter(|node| nodes.contains(node)) {
@@ -204,7 +207,9 @@ impl Daemon {
     }
 }
 
-/// Divides a rate by how much there is, among the groups whose paths are text, because that is what DAMON is told; in powers of two: each change of a rate is a question that others who use DAMON wait for.
+/// Divides a rate by how much there is, among the groups whose paths are text, because that is what
+/// DAMON is told; in powers of two: each change of a rate is a question that others who use DAMON
+/// wait for.
 fn shares(root: &Path, found: &[(PathBuf, u64)], rate: u64, out: &mut Vec<(String, u64)>) {
     let all: u64 = found.iter().map(|(_, bytes)| bytes).sum();
     for (path, bytes) in found {

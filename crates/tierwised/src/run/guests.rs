@@ -1,5 +1,6 @@
-//! What a virtual machine that was named by its QMP socket consists of: asked when it begins, each in a task of its own on the
-//! thread that talks to tenants, because a QEMU that hangs must keep nobody waiting.
+//! What a virtual machine that was named by its QMP socket consists of: asked when it begins, each
+//! in a task of its own on the thread that talks to tenants, because a QEMU that hangs must keep
+//! nobody waiting.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +19,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::peers::{Peers, Stream};
 use crate::config::Config;
 
-/// How long QEMU may take for all its answers: its main loop answers within milliseconds unless it hangs.
+/// How long QEMU may take for all its answers: its main loop answers within milliseconds unless it
+/// hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A guest that begins again and again is asked once in so long.

@@ -6,7 +6,8 @@
 //! - [`snapshot`]: the view, made once a second while somebody reads it.
 //! - [`events`]: what is worth saying, in words.
 //! - `guests`: what virtual machines consist of, asked of their QEMU.
-//! - [`page_cache`]: what the kernel is told to demote by itself; [`cache_promotion`]: what to promote.
+//! - [`page_cache`]: what the kernel is told to demote by itself; [`cache_promotion`]: what to
+//!   promote.
 //! - [`latency`]: tenants' latency, read where it is told to be; `peers`: the thread that reads it.
 
 pub mod cache_promotion;
@@ -181,7 +182,8 @@ impl Daemon {
     /// Makes everything ready: topology, settings of the kernel, a way of looking, the engine.
     ///
     /// # Errors
-    /// The configuration does not fit this machine, or the kernel refuses; nothing is changed then that is not given back.
+    /// The configuration does not fit this machine, or the kernel refuses; nothing is changed then
+    /// that is not given back.
     pub fn new(start: Options, channels: Channels) -> anyhow::Result<Self> {
         let host = Host::discover(&start.roots, start.config.tier_override().as_ref())?;
         let mut history = History::default();
@@ -241,7 +243,8 @@ impl Daemon {
         })
     }
 
-    /// Runs until it is told to stop, whatever happens on the machine meanwhile, and gives back what was taken.
+    /// Runs until it is told to stop, whatever happens on the machine meanwhile, and gives back
+    /// what was taken.
     pub fn run(mut self) {
         let Ok(()) = self.driver.start(&self.engine, &mut self.world);
         self.publish();

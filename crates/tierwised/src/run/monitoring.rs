@@ -1,5 +1,5 @@
-//! A daemon that cannot see which pages are hot must not move any: it observes, says why, and tries again, because what is in
-//! the way is mostly somebody else who uses DAMON for a while.
+//! A daemon that cannot see which pages are hot must not move any: it observes, says why, and tries
+//! again, because what is in the way is mostly somebody else who uses DAMON for a while.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use super::{Daemon, setup};
 use crate::judgement::BLIND;
 use crate::view::Mode;
 
-/// How long it waits before it tries again: trying is cheap, but another user of DAMON is there for minutes.
+/// How long it waits before it tries again: trying is cheap, but another user of DAMON is there for
+/// minutes.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// What a daemon does that cannot look. Why stands where it is said what it looks by.

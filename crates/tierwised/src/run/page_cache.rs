@@ -1,5 +1,6 @@
-//! Page cache above a cap. The engine moves what processes map; the rest of what a control group holds of the fastest tier is the
-//! kernel's to demote, and it is told to as long as the group has more there than its cap. [`super::cache_promotion`] is the other way.
+//! Page cache above a cap. The engine moves what processes map; the rest of what a control group
+//! holds of the fastest tier is the kernel's to demote, and it is told to as long as the group has
+//! more there than its cap. [`super::cache_promotion`] is the other way.
 
 use tierwise_core::units::{Bytes, Pages, TenantId};
 use tierwise_linux::error::Result;
@@ -11,11 +12,13 @@ use super::Daemon;
 use crate::config::LimitText;
 use crate::view::Mode;
 
-/// Most that is demoted of a tenant in one round: the call returns when it is done, and a round must not be long.
+/// Most that is demoted of a tenant in one round: the call returns when it is done, and a round
+/// must not be long.
 const MAX: Bytes = Bytes(32 << 20);
 
 impl Daemon {
-    /// Has the kernel demote what is above caps. A kernel that cannot is said once, and not asked again.
+    /// Has the kernel demote what is above caps. A kernel that cannot is said once, and not asked
+    /// again.
     pub(super) fn demote_page_cache(&mut self) {
         let wanted = self.start.config.moving.page_cache && !self.page_cache_refused;
         let world = &self.world;

@@ -1,8 +1,9 @@
 //! The one thread that talks to tenants' services and virtual machines, however many there are.
 //!
-//! Each conversation is a task of its own with a time limit for the whole of it, so that a peer that is slow or silent keeps
-//! nobody else waiting and holds no thread. What the thread costs is counted apart from the daemon's budget: it is spent at
-//! the wish of single tenants, each of whose conversations is bounded by itself.
+//! Each conversation is a task of its own with a time limit for the whole of it, so that a peer
+//! that is slow or silent keeps nobody else waiting and holds no thread. What the thread costs is
+//! counted apart from the daemon's budget: it is spent at the wish of single tenants, each of whose
+//! conversations is bounded by itself.
 
 use std::io;
 use std::sync::Arc;
@@ -94,7 +95,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// What has come, at most so much; nothing is the end. Others have their turn before it is looked at.
+    /// What has come, at most so much; nothing is the end. Others have their turn before it is
+    /// looked at.
     pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             self.ready(Interest::READABLE).await?;

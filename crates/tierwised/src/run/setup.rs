@@ -31,8 +31,9 @@ use crate::config::{Config, TenantConfig};
 use crate::judgement::{self, UsableSource};
 use crate::view::Mode;
 
-/// One sample in so many last-level misses, where the processor samples: MEMTIS's own (htmm_inst_sample_period is 200 for
-/// loads), ten times as rare, because a live machine pays for each with an interrupt.
+/// One sample in so many last-level misses, where the processor samples: MEMTIS's own
+/// (htmm_inst_sample_period is 200 for loads), ten times as rare, because a live machine pays for
+/// each with an interrupt.
 const SAMPLE_PERIOD: u64 = 2000;
 
 /// Fewest DAMON regions: its own default.
@@ -51,7 +52,8 @@ pub(super) fn mode(start: &Options, host: &Host) -> (Mode, String) {
     (Mode::Manage, String::new())
 }
 
-/// Opens the record of the kernel's settings: what a killed daemon left is given back first. DAMON is released, if told to.
+/// Opens the record of the kernel's settings: what a killed daemon left is given back first. DAMON
+/// is released, if told to.
 pub(super) fn open_settings(
     start: &Options,
     mode: Mode,

@@ -1,4 +1,5 @@
-//! Log lines: on a terminal with time and colour, for the journal without either but with its priority prefix.
+//! Log lines: on a terminal with time and colour, for the journal without either but with its
+//! priority prefix.
 
 use std::env;
 use std::fmt;
@@ -10,7 +11,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Starts logging to the standard error. `TIERWISE_LOG` filters (`warn`, `tierwise_linux=debug`); the default is `info`.
+/// Starts logging to the standard error. `TIERWISE_LOG` filters (`warn`, `tierwise_linux=debug`);
+/// the default is `info`.
 pub fn start() {
     let filter = EnvFilter::try_from_env("TIERWISE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);

@@ -1,7 +1,8 @@
-//! The capabilities that the daemon keeps after it has started as root; everything else is dropped, for good.
+//! The capabilities that the daemon keeps after it has started as root; everything else is dropped,
+//! for good.
 //!
-//! Files that belong to root (DAMON's, control groups', the state file) stay open to it because its user stays root; what a
-//! capability opens is what is listed here.
+//! Files that belong to root (DAMON's, control groups', the state file) stay open to it because its
+//! user stays root; what a capability opens is what is listed here.
 
 use caps::{CapSet, Capability, CapsHashSet};
 
@@ -14,8 +15,9 @@ pub const KEPT: [(Capability, &str); 3] = [
     (Capability::CAP_SYS_PTRACE, "other users' maps, pagemap and move_pages(2)"),
 ];
 
-/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and `CAP_SYS_ADMIN` where
-/// `kernel.numa_balancing` is taken over and must be given back, or physical addresses are looked up.
+/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and
+/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and must be given back, or physical
+/// addresses are looked up.
 pub fn needed(config: &Config) -> CapsHashSet {
     use crate::config::MonitorSource::{Auto, DamonPaddr, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
@@ -29,8 +31,8 @@ pub fn needed(config: &Config) -> CapsHashSet {
     set
 }
 
-/// Drops everything else in every set of this thread, and all that it starts: call it before there are others. Returns which of
-/// [`KEPT`] it never had: without root all of them.
+/// Drops everything else in every set of this thread, and all that it starts: call it before there
+/// are others. Returns which of [`KEPT`] it never had: without root all of them.
 ///
 /// # Errors
 /// The kernel refuses.

@@ -115,8 +115,8 @@ impl BestEffort {
     }
 }
 
-/// Divides pages by weight beyond the floors, and what some cannot take among the others. What does not divide
-/// is left: at most a page a tenant.
+/// Divides pages by weight beyond the floors, and what some cannot take among the others. What does
+/// not divide is left: at most a page a tenant.
 fn by_weight(beyond: Pages, claims: &mut [Claim]) {
     let tenants = claims.len();
     let room = |claim: &Claim| claim.cap.saturating_sub(claim.floor).0;

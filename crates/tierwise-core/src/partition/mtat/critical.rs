@@ -55,8 +55,8 @@ impl Critical {
         self.partition.is_some()
     }
 
-    /// The end of an interval: the agent learns from its last action and takes the next, of at most `largest`
-    /// pages up or down.
+    /// The end of an interval: the agent learns from its last action and takes the next, of at most
+    /// `largest` pages up or down.
     pub(super) fn act(
         &mut self,
         seen: &AccessReport,
@@ -101,8 +101,8 @@ impl Critical {
         };
     }
 
-    /// What it is to have: its partition, not below its floor, and no more than its cap or its memory. Before
-    /// its first requests, what it holds.
+    /// What it is to have: its partition, not below its floor, and no more than its cap or its
+    /// memory. Before its first requests, what it holds.
     pub(super) fn claim(
         &mut self,
         held: Pages,

@@ -1,19 +1,21 @@
-//! MTAT's partition policy maker (Kim et al., Middleware 2025, section 3.2): fast memory is partitioned; each
-//! latency-critical tenant has as much as its agent finds that its SLO needs, and best-effort tenants have what
-//! is left.
+//! MTAT's partition policy maker (Kim et al., Middleware 2025, section 3.2): fast memory is
+//! partitioned; each latency-critical tenant has as much as its agent finds that its SLO needs, and
+//! best-effort tenants have what is left.
 //!
 //! - *Latency-critical* (section 3.2.1, algorithm 1). At each action interval an agent
-//!   ([`crate::learn::Agent`]) sees the tenant's usage ratio, access ratio and load, and grows or shrinks its
-//!   partition by up to [`largest_step`] (equation 1). It learns from the [`reward`] (equation 2). Until its
-//!   first requests were answered, a tenant's partition is what it holds, and may grow into what is free.
-//! - *Best-effort* (section 3.2.2, algorithm 2): simulated annealing over the tenants' profiles raises the
-//!   smallest normalised performance (equation 3), from an even split in steps of 1/32 of the tier (1 GB of the
-//!   paper's 32) or, with many tenants, an eighth of an even part. Done anew at the partition interval, and when
-//!   the latency-critical tenants' total or the tenants changed by more than a step; between, parts keep their
-//!   proportions. Without a profile for every one of them, the split is by weight.
+//!   ([`crate::learn::Agent`]) sees the tenant's usage ratio, access ratio and load, and grows or
+//!   shrinks its partition by up to [`largest_step`] (equation 1). It learns from the [`reward`]
+//!   (equation 2). Until its first requests were answered, a tenant's partition is what it holds,
+//!   and may grow into what is free.
+//! - *Best-effort* (section 3.2.2, algorithm 2): simulated annealing over the tenants' profiles
+//!   raises the smallest normalised performance (equation 3), from an even split in steps of 1/32
+//!   of the tier (1 GB of the paper's 32) or, with many tenants, an eighth of an even part. Done
+//!   anew at the partition interval, and when the latency-critical tenants' total or the tenants
+//!   changed by more than a step; between, parts keep their proportions. Without a profile for
+//!   every one of them, the split is by weight.
 //!
-//! Floors and caps of the operator hold in both; the sum leaves the high watermark free. A latency-critical
-//! tenant without an SLO cannot be rewarded, and is a best-effort one.
+//! Floors and caps of the operator hold in both; the sum leaves the high watermark free. A
+//! latency-critical tenant without an SLO cannot be rewarded, and is a best-effort one.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,20 +34,21 @@
 //!
 //! How the paper is read:
 //!
-//! - *Equation 1* prints the bound as `M / 2t`, with `M` in bytes a second and `t` the interval, which is no
-//!   amount of memory. Its text asks that a change be completed within the interval with promotion and demotion
-//!   sharing the bandwidth, which is `M t / 2`.
-//! - *The action interval.* Section 4 has partition updates once a minute, but the load of Figure 7 changes every
-//!   20 s and Figure 5 shows partitions that follow it. So the agents act more often than best-effort tenants
-//!   are annealed: every second, the shortest time in which a service answers enough requests for a 99th
-//!   percentile at its lowest load.
-//! - *The reward* of an action is for the usage ratio and the worst P99 seen in the interval that follows it.
-//!   An interval without requests has no P99, and nothing is learned from it.
+//! - *Equation 1* prints the bound as `M / 2t`, with `M` in bytes a second and `t` the interval,
+//!   which is no amount of memory. Its text asks that a change be completed within the interval
+//!   with promotion and demotion sharing the bandwidth, which is `M t / 2`.
+//! - *The action interval.* Section 4 has partition updates once a minute, but the load of Figure 7
+//!   changes every 20 s and Figure 5 shows partitions that follow it. So the agents act more often
+//!   than best-effort tenants are annealed: every second, the shortest time in which a service
+//!   answers enough requests for a 99th percentile at its lowest load.
+//! - *The reward* of an action is for the usage ratio and the worst P99 seen in the interval that
+//!   follows it. An interval without requests has no P99, and nothing is learned from it.
 //!
-//! Parameters: `action_interval_ms` (1000), `interval_ms` (60000), `bandwidth_mbps` (M in megabytes a second; the
-//! peak of the tier next to the fastest, as every promoted page comes from there and every demoted one goes
-//! there), `best_effort` ("annealing", or "free": they compete page by page, MTAT (LC Only) of section 5),
-//! `model` (the trained model that agents begin as), `floors` (of tenants that have none of their own).
+//! Parameters: `action_interval_ms` (1000), `interval_ms` (60000), `bandwidth_mbps` (M in megabytes
+//! a second; the peak of the tier next to the fastest, as every promoted page comes from there and
+//! every demoted one goes there), `best_effort` ("annealing", or "free": they compete page by page,
+//! MTAT (LC Only) of section 5), `model` (the trained model that agents begin as), `floors` (of
+//! tenants that have none of their own).
 
 mod best_effort;
 mod critical;
@@ -79,8 +82,8 @@ pub fn largest_step(bandwidth: Bandwidth, interval: Duration, page_size: Bytes) 
     Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).in_pages(page_size)
 }
 
-/// Equation 2 of MTAT: what an interval was worth in which the 99th percentile was `p99` and this share of the
-/// tenant's memory was fast.
+/// Equation 2 of MTAT: what an interval was worth in which the 99th percentile was `p99` and this
+/// share of the tenant's memory was fast.
 pub fn reward(p99: Duration, slo: Duration, usage_ratio: f64) -> f64 {
     if p99 <= slo { 1.0 - usage_ratio } else { -1.0 }
 }
@@ -191,8 +194,8 @@ impl Mtat {
             }
             let (learning, model, seed) = (&self.learning, self.model.as_deref(), self.seed);
             let known = self.critical[index].get_or_insert_with(|| {
-                // The model was read when the partitioner was made; if its file is gone since, a new agent
-                // is better than none.
+                // The model was read when the partitioner was made; if its file is gone since, a
+                // new agent is better than none.
                 let agent = learning.agent(model, seed ^ index as u64);
                 Critical::new(
                     agent.or_else(|_| learning.agent(None, seed ^ index as u64)).ok(),
@@ -221,8 +224,9 @@ impl Mtat {
         Claim { tenant, floor, cap, weight, pages: floor, rule: self.floors.rule() }
     }
 
-    /// Cuts the latency-critical tenants' claims to what the others' floors leave, all in proportion to what
-    /// they claim beyond their own floors. Returns what is left for the others, floors included.
+    /// Cuts the latency-critical tenants' claims to what the others' floors leave, all in
+    /// proportion to what they claim beyond their own floors. Returns what is left for the others,
+    /// floors included.
     fn fit(&mut self, available: Pages) -> Pages {
         let sum = |claims: &[Claim], of: fn(&Claim) -> Pages| claims.iter().map(of).sum::<Pages>();
         let floors = sum(&self.best_effort_claims, |c| c.floor);

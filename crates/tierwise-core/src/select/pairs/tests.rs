@@ -11,8 +11,9 @@ use crate::units::{Bandwidth, Bytes, Pages, Timestamp};
 
 const TICK: Tick = Tick { now: Timestamp(0), updated: false, partitioned: true };
 
-/// Two tenants of eight pages each. Of the first, pages 0 and 1 are dedicated and the others lie two and two in colours 0,
-/// 1 and 2; of the second pages 8 to 13 are dedicated and the others share colour 3.
+/// Two tenants of eight pages each. Of the first, pages 0 and 1 are dedicated and the others lie
+/// two and two in colours 0, 1 and 2; of the second pages 8 to 13 are dedicated and the others
+/// share colour 3.
 struct Machine {
     topology: Topology,
     pages: PageTable,

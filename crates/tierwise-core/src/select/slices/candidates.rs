@@ -4,8 +4,8 @@ use crate::select::turn::Turn;
 use crate::stage::Scope;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId};
 
-/// Every tenant that competes is asked for at least so many base pages, so that one that holds next to nothing
-/// is heard; a look at so few costs less than a move.
+/// Every tenant that competes is asked for at least so many base pages, so that one that holds next
+/// to nothing is heard; a look at so few costs less than a move.
 const MIN_ASKED: u64 = 32;
 
 /// One whose pages are candidates.
@@ -37,7 +37,8 @@ pub(super) struct Candidates {
     pub(super) hot: Vec<PageId>,
     /// Pages of the upper tier, coldest first.
     pub(super) cold: Vec<PageId>,
-    /// Pages that were named in this slice and not hot enough for the tier that they were named for.
+    /// Pages that were named in this slice and not hot enough for the tier that they were named
+    /// for.
     pub(super) rejected: Vec<PageId>,
 }
 
@@ -62,7 +63,8 @@ impl Candidates {
         }
     }
 
-    /// Finds up to about `limit` base pages of tiers slower than `upper` that deserve it, from the nearest first.
+    /// Finds up to about `limit` base pages of tiers slower than `upper` that deserve it, from the
+    /// nearest first.
     pub(super) fn find_hot(
         &mut self,
         members: &[Member],
@@ -99,8 +101,8 @@ impl Candidates {
         self.hot.sort_unstable_by_key(|&page| (std::cmp::Reverse(turn.hotness(page)), page));
     }
 
-    /// Adds up to `limit` base pages of a tenant's that no look has found accessed, from the nearest slower tier
-    /// first: a share is filled, hot or not.
+    /// Adds up to `limit` base pages of a tenant's that no look has found accessed, from the
+    /// nearest slower tier first: a share is filled, hot or not.
     pub(super) fn fill(&mut self, tenant: TenantId, mut limit: Pages, turn: &mut Turn<'_, '_>) {
         for tier in turn.ctx.topology.ids().skip(1) {
             let (from, scope) = (self.hot.len(), Scope { tier, tenant: Some(tenant) });
@@ -111,8 +113,8 @@ impl Candidates {
         }
     }
 
-    /// How many of the coldest pages from the `first` on make room for `frames` base pages that are hotter than
-    /// each of them.
+    /// How many of the coldest pages from the `first` on make room for `frames` base pages that are
+    /// hotter than each of them.
     pub(super) fn colder(
         &self,
         first: usize,

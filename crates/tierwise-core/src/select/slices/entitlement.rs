@@ -1,8 +1,9 @@
 //! What a tenant holds against what it is entitled to.
 //!
-//! A partition is enforced only while somebody lacks what it is entitled to: what a tenant holds beyond it is then taken
-//! away, as much as is lacking and not free, and from all that hold too much in proportion. Where memory is free nobody
-//! gives any, so that a program that grows between two partitions keeps what it allocated.
+//! A partition is enforced only while somebody lacks what it is entitled to: what a tenant holds
+//! beyond it is then taken away, as much as is lacking and not free, and from all that hold too
+//! much in proportion. Where memory is free nobody gives any, so that a program that grows between
+//! two partitions keeps what it allocated.
 
 use crate::share::Share;
 use crate::units::Pages;
@@ -40,8 +41,8 @@ impl Entitlement {
     }
 }
 
-/// Cuts what tenants hold too much of to what is wanted of all together, in proportion. The parts are differences of a
-/// rounded running sum, so that they add up exactly.
+/// Cuts what tenants hold too much of to what is wanted of all together, in proportion. The parts
+/// are differences of a rounded running sum, so that they add up exactly.
 pub(super) fn share_out(beyond: &mut [u64], wanted: u64) {
     let all: u128 = beyond.iter().map(|&pages| u128::from(pages)).sum();
     let total = all.min(u128::from(wanted));

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::units::{Pages, Timestamp};
 
-/// The first wait: a partition interval of a second, in which a live world tells anew what there is to share.
+/// The first wait: a partition interval of a second, in which a live world tells anew what there is
+/// to share.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The longest: somebody who frees memory is found within a minute.

@@ -1,33 +1,39 @@
-//! MTAT's partition policy enforcer (Kim et al., Middleware 2025, section 3.3): a change of the partitions is
-//! made in slices of time, and in each partition the hottest pages stay.
+//! MTAT's partition policy enforcer (Kim et al., Middleware 2025, section 3.3): a change of the
+//! partitions is made in slices of time, and in each partition the hottest pages stay.
 //!
-//! - *Adjust* (algorithm 3, section 3.3.1). At each slice, what every tenant holds of the fastest tier is
-//!   compared with its share, and [`plan_slice`] says who gives and takes how much. Pages are demoted from the
-//!   lowest bin and promoted from the highest (section 3.3.2). A share is filled whether or not its tenant has
-//!   pages that were accessed: a latency-critical tenant's are wanted when a request comes, not after it.
-//! - *Refine* (section 3.3.2, Figure 4b). With what a slice leaves, a tenant's slow pages change places with its
-//!   own fast ones if they are in a higher bin, and with no other tenant's. On more than two tiers, what is then left goes
-//!   to the tiers below the fastest, where pages change places by their bins alone, whosesoever they are.
-//! - *Compete.* Tenants whose floor is below their cap share what is not partitioned as by frequency alone: the
-//!   hottest pages of all of them, but nobody's floor is touched and nobody's cap exceeded. In the schedule
-//!   they count as one best-effort tenant. MTAT (LC Only) of section 5 has its best-effort tenants compete.
-//!   Without shares, all do.
+//! - *Adjust* (algorithm 3, section 3.3.1). At each slice, what every tenant holds of the fastest
+//!   tier is compared with its share, and [`plan_slice`] says who gives and takes how much. Pages
+//!   are demoted from the lowest bin and promoted from the highest (section 3.3.2). A share is
+//!   filled whether or not its tenant has pages that were accessed: a latency-critical tenant's are
+//!   wanted when a request comes, not after it.
+//! - *Refine* (section 3.3.2, Figure 4b). With what a slice leaves, a tenant's slow pages change
+//!   places with its own fast ones if they are in a higher bin, and with no other tenant's. On more
+//!   than two tiers, what is then left goes to the tiers below the fastest, where pages change
+//!   places by their bins alone, whosesoever they are.
+//! - *Compete.* Tenants whose floor is below their cap share what is not partitioned as by
+//!   frequency alone: the hottest pages of all of them, but nobody's floor is touched and nobody's
+//!   cap exceeded. In the schedule they count as one best-effort tenant. MTAT (LC Only) of section
+//!   5 has its best-effort tenants compete. Without shares, all do.
 //!
-//! A share is an entitlement and no limit ([`Share`]): what a tenant holds beyond it is taken away only as far as others
-//! lack what they are entitled to and it is not free ([`entitlement`]). What it holds beyond its cap goes whatever is free.
+//! A share is an entitlement and no limit ([`Share`]): what a tenant holds beyond it is taken away
+//! only as far as others lack what they are entitled to and it is not free ([`entitlement`]). What
+//! it holds beyond its cap goes whatever is free.
 //!
-//! A share's promotion rate slows its tenant's exchanges down: to that part of the pages that it exchanged in its
-//! busiest recent slice at the full rate. What a share grows or shrinks by goes on at the slices' pace.
+//! A share's promotion rate slows its tenant's exchanges down: to that part of the pages that it
+//! exchanged in its busiest recent slice at the full rate. What a share grows or shrinks by goes on
+//! at the slices' pace.
 //!
-//! A tier short of its low watermark is relieved at any time, by whoever holds more than its share first. If that follows at once on the growth
-//! of shares, they promised more than there is, as a live machine's may; best-effort shares then wait with growing, a second at first and
-//! twice as long each time, or the same pages would be promoted and relieved by every slice.
-//! Deltas are worked out anew at each slice, so that moves that failed, births and ends are made good.
+//! A tier short of its low watermark is relieved at any time, by whoever holds more than its share
+//! first. If that follows at once on the growth of shares, they promised more than there is, as a
+//! live machine's may; best-effort shares then wait with growing, a second at first and twice as
+//! long each time, or the same pages would be promoted and relieved by every slice. Deltas are
+//! worked out anew at each slice, so that moves that failed, births and ends are made good.
 //!
-//! Parameters: `slice_ms` (100), and `p_max`, the most base pages that a slice demotes and the most that it
-//! promotes: by default as many as half the next slower tier's bandwidth copies in a slice, which is what
-//! equation 1 allows a partition to change by. The paper prints neither. `fill` ("everybody"): whose shares are filled with
-//! pages that were not accessed; with "latency-critical" the others' leave room for what they will allocate.
+//! Parameters: `slice_ms` (100), and `p_max`, the most base pages that a slice demotes and the most
+//! that it promotes: by default as many as half the next slower tier's bandwidth copies in a slice,
+//! which is what equation 1 allows a partition to change by. The paper prints neither. `fill`
+//! ("everybody"): whose shares are filled with pages that were not accessed; with
+//! "latency-critical" the others' leave room for what they will allocate.
 
 mod candidates;
 mod entitlement;
@@ -61,8 +67,8 @@ use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 /// Whose shares are filled with pages that were not accessed, and whether best-effort tenants' are.
 const FILLS: [(&str, bool); 2] = [("everybody", true), ("latency-critical", false)];
 
-/// What is left from slice to slice of the largest exchange so far, at the full rate: programs change their pages in bursts, and
-/// a slice in which nothing changed says nothing of the next ten.
+/// What is left from slice to slice of the largest exchange so far, at the full rate: programs
+/// change their pages in bursts, and a slice in which nothing changed says nothing of the next ten.
 const PACE_MEMORY: f64 = 0.9;
 
 /// The first look for pages that should change places; each that finds only such doubles the next.
@@ -244,7 +250,8 @@ impl Slices {
         let mut moved = Pages(0);
         for &page in &self.found.hot {
             let frames = turn.frames(&[page]);
-            // A huge page that is more than what is missing waits, or its tenant would exceed its share.
+            // A huge page that is more than what is missing waits, or its tenant would exceed its
+            // share.
             if moved + frames <= wanted
                 && self.may_take(page, frames, turn)
                 && turn.move_to(page, TierId::FASTEST, cause)
@@ -262,8 +269,8 @@ impl Slices {
         turn.books.held(tenant, TierId::FASTEST) + frames <= cap
     }
 
-    /// Exchanges pages within the partitions, latency-critical tenants first, and then among those that
-    /// compete.
+    /// Exchanges pages within the partitions, latency-critical tenants first, and then among those
+    /// that compete.
     fn refine(&mut self, mut left: Pages, turn: &mut Turn<'_, '_>) {
         for critical in [true, false] {
             for i in 0..self.changes.len() {
@@ -286,7 +293,8 @@ impl Slices {
         }
     }
 
-    /// Exchanges a tenant's own pages, at its share's rate. Returns how many base pages were promoted.
+    /// Exchanges a tenant's own pages, at its share's rate. Returns how many base pages were
+    /// promoted.
     fn exchange_own(&mut self, tenant: TenantId, left: Pages, turn: &mut Turn<'_, '_>) -> Pages {
         if self.pace.len() <= tenant.index() {
             self.pace.resize(tenant.index() + 1, Pages(0));
@@ -304,8 +312,9 @@ impl Slices {
         moved
     }
 
-    /// Exchanges pages of a tier below the fastest, whosesoever they are: first with those that were not hot enough for the
-    /// fastest, as a page is named once in a plan. Returns how many base pages were promoted.
+    /// Exchanges pages of a tier below the fastest, whosesoever they are: first with those that
+    /// were not hot enough for the fastest, as a page is named once in a plan. Returns how many
+    /// base pages were promoted.
     fn exchange_below(&mut self, upper: TierId, left: Pages, turn: &mut Turn<'_, '_>) -> Pages {
         let anybody = [Member::ANYBODY];
         self.found.take_rejected(upper, turn);
@@ -314,8 +323,8 @@ impl Slices {
         moved + self.exchange(&anybody, upper, left.saturating_sub(moved), turn)
     }
 
-    /// Exchanges pages of these members until none below a tier is in a higher bin than one in it, or `limit` base
-    /// pages are promoted. Returns how many were.
+    /// Exchanges pages of these members until none below a tier is in a higher bin than one in it,
+    /// or `limit` base pages are promoted. Returns how many were.
     fn exchange(
         &mut self,
         members: &[Member],
@@ -342,8 +351,8 @@ impl Slices {
         moved
     }
 
-    /// Pairs the candidates, hottest with coldest. Returns the base pages promoted, and whether every
-    /// candidate was.
+    /// Pairs the candidates, hottest with coldest. Returns the base pages promoted, and whether
+    /// every candidate was.
     fn pair(&mut self, upper: TierId, limit: Pages, turn: &mut Turn<'_, '_>) -> (Pages, bool) {
         let (mut moved, mut room, mut used) = (Pages(0), Pages(0), 0);
         for i in 0..self.found.hot.len() {
@@ -376,8 +385,8 @@ impl Slices {
         (moved, true)
     }
 
-    /// Whether a page's tenant may promote it once the pages that make way are gone: in a partition they are
-    /// its own, among those that compete its cap counts.
+    /// Whether a page's tenant may promote it once the pages that make way are gone: in a partition
+    /// they are its own, among those that compete its cap counts.
     fn may_swap(&self, page: PageId, upper: TierId, frames: Pages, turn: &Turn<'_, '_>) -> bool {
         if upper != TierId::FASTEST {
             return true;
@@ -395,7 +404,8 @@ impl Slices {
         }
     }
 
-    /// Whether a page's tenant stays at its floor without it; in a partition it gets it back at once.
+    /// Whether a page's tenant stays at its floor without it; in a partition it gets it back at
+    /// once.
     fn may_give(&self, page: PageId, upper: TierId, turn: &Turn<'_, '_>) -> bool {
         if upper != TierId::FASTEST {
             return true;

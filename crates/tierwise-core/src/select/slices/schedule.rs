@@ -22,12 +22,14 @@ impl Change {
     }
 }
 
-/// Sets every step of a slice of at most `limit` base pages each way (MTAT, algorithm 3, lines 3 to 12).
+/// Sets every step of a slice of at most `limit` base pages each way (MTAT, algorithm 3, lines 3 to
+/// 12).
 ///
-/// Latency-critical tenants move first. What they gain beyond what others of them give, best-effort tenants
-/// that are to give do give, in proportion to what they have to; what they give, best-effort tenants that are
-/// to take do take. If none of them moves, best-effort tenants give and take as much as the slice allows.
-/// The paper has one latency-critical tenant; several share the slice in proportion.
+/// Latency-critical tenants move first. What they gain beyond what others of them give, best-effort
+/// tenants that are to give do give, in proportion to what they have to; what they give,
+/// best-effort tenants that are to take do take. If none of them moves, best-effort tenants give
+/// and take as much as the slice allows. The paper has one latency-critical tenant; several share
+/// the slice in proportion.
 ///
 /// ```
 /// use tierwise_core::select::{Change, plan_slice};
@@ -61,9 +63,9 @@ pub fn plan_slice(changes: &mut [Change], limit: Pages) {
     }
 }
 
-/// Distributes up to `limit` pages over the tenants of a class that take, or that give, in proportion to
-/// their deltas. Returns how many there were to distribute. The parts are differences of a rounded running
-/// sum, so that they add up exactly and none is above its delta.
+/// Distributes up to `limit` pages over the tenants of a class that take, or that give, in
+/// proportion to their deltas. Returns how many there were to distribute. The parts are differences
+/// of a rounded running sum, so that they add up exactly and none is above its delta.
 fn distribute(changes: &mut [Change], critical: bool, taking: bool, limit: i64) -> i64 {
     let concerned = |c: &Change| c.critical == critical && c.delta != 0 && (c.delta > 0) == taking;
     let delta = |c: &Change| i128::from(c.delta.unsigned_abs());

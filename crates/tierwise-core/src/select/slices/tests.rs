@@ -97,8 +97,8 @@ impl Enforced {
     }
 }
 
-/// Tenant 0 holds 10 pages and is to have 40, tenants 1 and 2 hold 50 and 30 and are to have 30 and 20: in
-/// slices of 12 pages, tenant 0 gains 12, which the others give 2 to 1.
+/// Tenant 0 holds 10 pages and is to have 40, tenants 1 and 2 hold 50 and 30 and are to have 30 and
+/// 20: in slices of 12 pages, tenant 0 gains 12, which the others give 2 to 1.
 #[test]
 fn critical_tenant_moves_first_others_give_proportionally() {
     let mut enforced = Enforced::new(3, "p_max = 12");
@@ -202,7 +202,8 @@ fn slower_tiers_exchange_pages_too() {
     assert!((25..30).all(|page| tier(page) == 2));
 }
 
-/// Tenants 1 and 2 compete for what tenant 0's partition leaves, and keep 6 pages (the high watermark) free.
+/// Tenants 1 and 2 compete for what tenant 0's partition leaves, and keep 6 pages (the high
+/// watermark) free.
 #[test]
 fn unpartitioned_tenants_compete_by_hotness() {
     let mut enforced = Enforced::new(3, "");
@@ -241,7 +242,8 @@ fn short_tier_is_relieved_between_slices() {
     assert!(moves.iter().all(|m| m.0 >= 100 && m.2 == Cause::Pressure));
 }
 
-/// A live machine's shares may promise what somebody else has taken by now. 100 pages, of which four are to stay free.
+/// A live machine's shares may promise what somebody else has taken by now. 100 pages, of which
+/// four are to stay free.
 #[test]
 fn overcommitted_shares_stay_stable() {
     let mut enforced = Enforced::new(2, "");
@@ -249,7 +251,8 @@ fn overcommitted_shares_stay_stable() {
     enforced.partition(&[0, 99]);
     enforced.sample(0..120, 1);
     let moved: usize = (0..100).map(|_| enforced.slice().len()).sum();
-    // Some eight up and some four down each of the four times in ten seconds, and not a hundred times.
+    // Some eight up and some four down each of the four times in ten seconds, and not a hundred
+    // times.
     assert!((8..80).contains(&moved), "{moved} moves");
 }
 
@@ -261,7 +264,8 @@ fn slice_is_half_the_slower_tiers_copying() {
     assert_eq!(enforced.selector.next_wake(), Some(Timestamp(10_000_000)));
 }
 
-/// A program grew from 30 pages to 60 since its partition was computed, and the other one has all that it has.
+/// A program grew from 30 pages to 60 since its partition was computed, and the other one has all
+/// that it has.
 #[test]
 fn free_memory_is_not_taken_from_holders() {
     let mut enforced = Enforced::new(2, "");
@@ -271,7 +275,8 @@ fn free_memory_is_not_taken_from_holders() {
     assert_eq!(enforced.held(), [20, 60]);
 }
 
-/// 15 pages are free above the high watermark of six; 40 are lacking, so 25 go, in proportion to what is held too much.
+/// 15 pages are free above the high watermark of six; 40 are lacking, so 25 go, in proportion to
+/// what is held too much.
 #[test]
 fn lacking_tenants_take_surplus_in_proportion() {
     let mut enforced = Enforced::new(3, "");

@@ -1,7 +1,8 @@
 //! A control problem shaped like MTAT's, with a known optimum.
 //!
-//! The state is usage ratio, access ratio and load; the tenant meets its SLO if its usage is at least what
-//! the load needs; the reward is MTAT's (eq. 2); the action changes the usage by up to 0.2.
+//! The state is usage ratio, access ratio and load; the tenant meets its SLO if its usage is at
+//! least what the load needs; the reward is MTAT's (eq. 2); the action changes the usage by up to
+//! 0.2.
 
 use crate::sac::{Sac, Transition};
 
@@ -66,8 +67,8 @@ pub(super) fn best_reward() -> f32 {
 
 /// Lets the learner live through episodes of random starts and loads.
 pub(super) fn live(learner: &mut Sac, transitions: usize) {
-    // Loads and starts that cover 0..1 evenly (fractional parts of multiples of irrational numbers) and
-    // meet none of the held-out loads.
+    // Loads and starts that cover 0..1 evenly (fractional parts of multiples of irrational numbers)
+    // and meet none of the held-out loads.
     let part = |episode: usize, of: f32| (episode as f32 * of).fract();
     for episode in 0..transitions / LIVED {
         let mut control = Control::new(part(episode, 0.754_878), part(episode, 0.569_84));

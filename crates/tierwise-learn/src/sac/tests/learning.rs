@@ -3,9 +3,10 @@
 use super::control::{best_reward, live, mean_reward};
 use crate::sac::{Sac, SacConfig};
 
-/// Settings that learn the small problem in seconds; the defaults' learning rate alone takes three times
-/// the transitions. A narrower network, larger steps, a discount that fits decisions whose effect shows at
-/// once, and, as the reward falls off a cliff right beside its best place, less exploration.
+/// Settings that learn the small problem in seconds; the defaults' learning rate alone takes three
+/// times the transitions. A narrower network, larger steps, a discount that fits decisions whose
+/// effect shows at once, and, as the reward falls off a cliff right beside its best place, less
+/// exploration.
 fn quick() -> SacConfig {
     SacConfig {
         hidden: 32,

@@ -145,7 +145,8 @@ fn first_listed_tenant_wins_process_once() {
     assert_eq!(both.refresh(&roots).unwrap().conflicts, []);
 }
 
-/// Any program can give itself any name (`prctl(PR_SET_NAME)`), and any group of its own any name below it.
+/// Any program can give itself any name (`prctl(PR_SET_NAME)`), and any group of its own any name
+/// below it.
 #[test]
 fn unreadable_process_leaves_others_found() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
@@ -198,7 +199,8 @@ fn staying_tenants_keep_their_processes() {
     assert_eq!(tracker.state(TenantId(7)), State::Ended);
 }
 
-/// Whoever may make groups beside a service's may not take its place, and harms nobody else by trying.
+/// Whoever may make groups beside a service's may not take its place, and harms nobody else by
+/// trying.
 #[test]
 fn ambiguous_name_concerns_its_tenant_alone() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");

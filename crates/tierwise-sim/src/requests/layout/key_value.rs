@@ -4,8 +4,8 @@ use super::super::mix::{Group, Kind, Mix};
 use super::super::skew::Skew;
 use super::{divide, lines};
 
-/// A pointer for each item: tables grow before they hold more items than buckets (memcached at 1.5, Redis
-/// at 1).
+/// A pointer for each item: tables grow before they hold more items than buckets (memcached at 1.5,
+/// Redis at 1).
 const BUCKET_BYTES: f64 = 8.0;
 
 /// A store.

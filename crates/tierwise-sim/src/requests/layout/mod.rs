@@ -1,7 +1,8 @@
 //! What a request touches, from the data structures of programs that were not recorded.
 //!
-//! Each layout divides the units among the program's structures in proportion to their bytes, and says for
-//! each step of a request how many lines it misses and why. Processor time is added by [`super::calibrate`].
+//! Each layout divides the units among the program's structures in proportion to their bytes, and
+//! says for each step of a request how many lines it misses and why. Processor time is added by
+//! [`super::calibrate`].
 
 mod document;
 mod key_value;
@@ -11,8 +12,9 @@ pub use document::document;
 pub use key_value::{KeyValue, key_value};
 pub use transaction::transaction;
 
-/// Divides units among structures in proportion to their bytes, each at least one; what is left after the last one
-/// is nobody's. There must be more units than structures. Returns the first unit and the number of units of each.
+/// Divides units among structures in proportion to their bytes, each at least one; what is left
+/// after the last one is nobody's. There must be more units than structures. Returns the first unit
+/// and the number of units of each.
 fn divide<const N: usize>(units: u32, all_bytes: f64, bytes: [f64; N]) -> [(u32, u32); N] {
     let (mut first, mut to_come) = (0, N as u32);
     bytes.map(|bytes| {
@@ -25,8 +27,8 @@ fn divide<const N: usize>(units: u32, all_bytes: f64, bytes: [f64; N]) -> [(u32,
     })
 }
 
-/// Cache lines that hold so many bytes which begin anywhere in a line, as allocators place them at multiples of
-/// 8 or 16: half a line more than they fill.
+/// Cache lines that hold so many bytes which begin anywhere in a line, as allocators place them at
+/// multiples of 8 or 16: half a line more than they fill.
 fn lines(bytes: f64) -> f64 {
     (bytes / crate::units::LINE + 0.5).ceil()
 }
@@ -47,7 +49,8 @@ mod tests {
                 assert!((by_unit - loads - stores).abs() < 1e-3, "{units}");
             }
         }
-        // A bucket's line and the item's 17: 1,050 bytes fill 16.4, and half a line more by their place.
+        // A bucket's line and the item's 17: 1,050 bytes fill 16.4, and half a line more by their
+        // place.
         assert_eq!(key_value(store, 100).misses(), (18.0, 0.0));
     }
 

@@ -1,9 +1,10 @@
-//! An in-memory database under TPC-C, as Silo: rows in memory that was filled warehouse by warehouse, and a Masstree
-//! over each table.
+//! An in-memory database under TPC-C, as Silo: rows in memory that was filled warehouse by
+//! warehouse, and a Masstree over each table.
 //!
-//! New-order and payment, nine tenths of the transactions (clause 5.2.3), stand for all. Rows are chosen by NURand as
-//! the standard says; the rows of one transaction are drawn independently, though they belong to one warehouse.
-//! Inserts go to new memory, which is here the part of the order lines that a minute of them fills.
+//! New-order and payment, nine tenths of the transactions (clause 5.2.3), stand for all. Rows are
+//! chosen by NURand as the standard says; the rows of one transaction are drawn independently,
+//! though they belong to one warehouse. Inserts go to new memory, which is here the part of the
+//! order lines that a minute of them fills.
 
 use super::super::alias::AliasTable;
 use super::super::mix::{Group, Kind, Mix, Popularity};
@@ -25,8 +26,8 @@ const HEADER: f64 = 20.0;
 /// Bytes of the index a row: nodes of 256 bytes, ten of whose fifteen places are taken.
 const INDEX: f64 = 25.0;
 
-/// Rows of a warehouse and bytes of each: clause 4.2.2's sizes. With headers and indexes they sum up to 30.1 GB
-/// for 320 warehouses; MTAT, table 1, has 30.4.
+/// Rows of a warehouse and bytes of each: clause 4.2.2's sizes. With headers and indexes they sum
+/// up to 30.1 GB for 320 warehouses; MTAT, table 1, has 30.4.
 const STOCK: (f64, f64) = (100_000.0, 306.0);
 const CUSTOMER: (f64, f64) = (30_000.0, 655.0);
 const ORDER_LINE: (f64, f64) = (300_000.0, 54.0);
@@ -37,15 +38,18 @@ const HISTORY_BYTES: f64 = 46.0;
 /// All items, once.
 const ITEM_BYTES: f64 = ITEMS as f64 * (82.0 + HEADER + INDEX);
 
-/// Share of all memory that a minute of inserts fills: 5,600 new orders a second with ten lines of 99 bytes.
+/// Share of all memory that a minute of inserts fills: 5,600 new orders a second with ten lines of
+/// 99 bytes.
 const FRONTIER: f64 = 0.011;
 
-/// Misses of a look-up: the lowest inner node and the leaf. A node's four lines are fetched at once (Mao et
-/// al., EuroSys 2012, section 4.2), so it is waited for once. Higher levels take less than 10 MB and stay cached.
+/// Misses of a look-up: the lowest inner node and the leaf. A node's four lines are fetched at once
+/// (Mao et al., EuroSys 2012, section 4.2), so it is waited for once. Higher levels take less than
+/// 10 MB and stay cached.
 const LOOK_UP_MISSES: f64 = 2.0;
 
-/// Misses of an item's look-up and row, three lines, of which about two are cached: rows and index take
-/// 13 MB, the service's share of the cache is 12 (4 ways of 12 in 36 MB: MTAT, section 5), and NURand prefers some.
+/// Misses of an item's look-up and row, three lines, of which about two are cached: rows and index
+/// take 13 MB, the service's share of the cache is 12 (4 ways of 12 in 36 MB: MTAT, section 5), and
+/// NURand prefers some.
 const ITEM_MISSES: f64 = 1.0;
 
 /// Lines of a new order: five to fifteen (clause 2.4.1.3).
@@ -55,8 +59,8 @@ const LINES: f64 = 10.0;
 const BY_NAME: f64 = 0.6;
 
 /// Reads, writes and inserts of a new order and of a payment, to which their processor times are in
-/// proportion: four for each line, customer, district twice, warehouse, order, its index and new order; and
-/// warehouse, district and customer twice each, history, and the names.
+/// proportion: four for each line, customer, district twice, warehouse, order, its index and new
+/// order; and warehouse, district and customer twice each, history, and the names.
 const NEW_ORDER_WORK: f64 = LINES * 4.0 + 7.0;
 const PAYMENT_WORK: f64 = 7.0 + BY_NAME;
 

@@ -56,7 +56,8 @@ fn every_path_answers_what_it_says() {
     }
 }
 
-/// Whether a value has the form of a schema: references, alternatives, types, and every key of an object known and there.
+/// Whether a value has the form of a schema: references, alternatives, types, and every key of an
+/// object known and there.
 fn fits(document: &Value, schema: &Value, value: &Value, place: &str) {
     if let Some(reference) = schema["$ref"].as_str() {
         let found = document.pointer(reference.trim_start_matches('#')).unwrap();

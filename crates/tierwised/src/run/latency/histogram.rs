@@ -1,4 +1,5 @@
-//! A histogram in Prometheus' text format, read as it comes: every byte once, and nothing kept but one line and the buckets.
+//! A histogram in Prometheus' text format, read as it comes: every byte once, and nothing kept but
+//! one line and the buckets.
 //!
 //! ```
 //! use tierwised::run::latency::histogram::quantile;
@@ -90,7 +91,8 @@ impl Histogram {
         Ok(())
     }
 
-    /// The buckets, upper bound and cumulative count, ascending: to be called when everything was read.
+    /// The buckets, upper bound and cumulative count, ascending: to be called when everything was
+    /// read.
     ///
     /// # Errors
     /// The last line is none, or there is no bucket.
@@ -187,8 +189,8 @@ pub(super) fn difference(before: &[(f64, f64)], now: &[(f64, f64)]) -> Vec<(f64,
     before.iter().zip(now).map(|(a, b)| (b.0, b.1 - a.1)).collect()
 }
 
-/// A quantile of cumulative buckets, interpolated within its bucket; the highest finite bound if it is beyond. Buckets that
-/// make no sense give a number that makes none, and may be no number.
+/// A quantile of cumulative buckets, interpolated within its bucket; the highest finite bound if it
+/// is beyond. Buckets that make no sense give a number that makes none, and may be no number.
 pub fn quantile(buckets: &[(f64, f64)], quantile: f64) -> Option<f64> {
     let all = buckets.last()?.1;
     if all <= 0.0 {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Outcome, Reading};
 
-/// A tenant's problem is said in the log once in so many seconds at most: a service may fail every other second, and `status`
-/// shows the present one anyhow.
+/// A tenant's problem is said in the log once in so many seconds at most: a service may fail every
+/// other second, and `status` shows the present one anyhow.
 const SAID_S: f64 = 60.0;
 
 /// By tenant.
@@ -29,8 +29,8 @@ impl Known {
         self.tenants.entry(tenant.to_owned()).or_default().p99 = Some(p99);
     }
 
-    /// Takes in what came of reading a tenant's endpoint, and gives the reading if there is one. A latency that cannot be read
-    /// any more is not known any more.
+    /// Takes in what came of reading a tenant's endpoint, and gives the reading if there is one. A
+    /// latency that cannot be read any more is not known any more.
     pub(in crate::run) fn read(
         &mut self,
         tenant: &str,

@@ -47,7 +47,8 @@ impl Allowance {
         self.left = (self.left + passed.as_secs_f64() * self.rate).min(self.rate * WINDOW_S);
     }
 
-    /// So much was used. If it was more than there was, how long nothing is to be used until everything is there again.
+    /// So much was used. If it was more than there was, how long nothing is to be used until
+    /// everything is there again.
     pub fn spend(&mut self, used: Duration) -> Option<Duration> {
         self.left -= used.as_secs_f64();
         let stalled = self.rate * WINDOW_S - self.left;

@@ -1,13 +1,14 @@
-//! Tenants' latency, read once a second where the configuration says: a Prometheus histogram, or the round trip of the
-//! cheapest request to Redis or Memcached.
+//! Tenants' latency, read once a second where the configuration says: a Prometheus histogram, or
+//! the round trip of the cheapest request to Redis or Memcached.
 //!
 //! - [`metered`]: what an endpoint costs, and what follows when it is too much.
 //! - [`histogram`]: Prometheus' text format.
 //! - `source`: one reading, from the connection to the last byte.
 //! - `known`: what the daemon knows of each tenant's latency, and why it does not.
 //!
-//! One thread reads all of them (`peers`), each endpoint in a task of its own: a service that does not answer keeps nobody
-//! waiting. A task is handed over when the configuration is read again, so that there is one for an endpoint at any time.
+//! One thread reads all of them (`peers`), each endpoint in a task of its own: a service that does
+//! not answer keeps nobody waiting. A task is handed over when the configuration is read again, so
+//! that there is one for an endpoint at any time.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -36,7 +37,8 @@ use crate::config::{Config, Latency};
 /// How often it is read: the partitioners' own interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A service that does not answer in this time is as good as down. It is for everything, from the connection to the last byte.
+/// A service that does not answer in this time is as good as down. It is for everything, from the
+/// connection to the last byte.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A latency that was read.
@@ -48,7 +50,8 @@ pub(super) struct Reading {
     pub(super) operations: u64,
 }
 
-/// What came of reading an endpoint: nothing where there were no requests, or why it cannot be read.
+/// What came of reading an endpoint: nothing where there were no requests, or why it cannot be
+/// read.
 pub(super) type Outcome = Result<Option<Reading>, String>;
 
 /// What the tasks have found out and the daemon has not taken yet, by tenant: at most one each.
@@ -89,7 +92,8 @@ impl Readers {
         Self { board: Board::default(), wake: wake.clone(), limits, tasks: Vec::new() }
     }
 
-    /// Reads these tenants' latency from now on. An endpoint that stays keeps its task, and with it what it owes.
+    /// Reads these tenants' latency from now on. An endpoint that stays keeps its task, and with it
+    /// what it owes.
     pub(super) fn follow(&mut self, peers: &Peers, config: &Config) {
         let tenants = config.tenants.iter();
         let wanted: Vec<Endpoint> = tenants
@@ -175,7 +179,8 @@ fn too_costly(used: Duration, pause: Duration, budget: f64) -> String {
     )
 }
 
-/// Puts an outcome where the daemon takes it from. What it has not taken yet is not lost: requests add up.
+/// Puts an outcome where the daemon takes it from. What it has not taken yet is not lost: requests
+/// add up.
 fn note(board: &mut BTreeMap<String, Outcome>, tenant: &str, outcome: Outcome) {
     let known = board.get(tenant).and_then(|known| known.as_ref().ok()).copied().flatten();
     let outcome = match (known, outcome) {

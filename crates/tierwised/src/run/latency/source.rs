@@ -14,10 +14,12 @@ use super::reply::{self, MEMCACHED, REDIS, Service};
 use crate::config::Latency;
 use crate::run::peers::Stream;
 
-/// Round trips a reading: a hundred make a 99th percentile of a sort, and cost a service next to nothing.
+/// Round trips a reading: a hundred make a 99th percentile of a sort, and cost a service next to
+/// nothing.
 const ROUND_TRIPS: usize = 100;
 
-/// Bytes that are read at once: what is made of them takes a tenth of a millisecond, for which the others wait.
+/// Bytes that are read at once: what is made of them takes a tenth of a millisecond, for which the
+/// others wait.
 const PIECE: usize = 16 << 10;
 
 /// A 99th percentile beyond an hour is none.
@@ -34,8 +36,8 @@ impl Source {
         Self { latency, before: Vec::new() }
     }
 
-    /// The 99th percentile since the last reading and how many requests there were; nothing if there were none. All of it
-    /// takes so long at most.
+    /// The 99th percentile since the last reading and how many requests there were; nothing if
+    /// there were none. All of it takes so long at most.
     pub(super) async fn read(&mut self, patience: Duration) -> anyhow::Result<Option<Reading>> {
         let talk = Talk { patience, deadline: Instant::now() + patience };
         match &self.latency {
@@ -80,7 +82,8 @@ impl Talk {
             } else if let Ok(done) = timeout_at(self.deadline, round_trip(&stream, service)).await {
                 done?;
             } else {
-                // A service that is slow is what this is about: the one that waits has waited so long at least.
+                // A service that is slow is what this is about: the one that waits has waited so
+                // long at least.
                 times.push(started.elapsed());
                 break;
             }
@@ -102,7 +105,8 @@ pub(super) fn since_then(since: &[(f64, f64)]) -> anyhow::Result<Option<Reading>
     Ok(Some(Reading { p99: Duration::from_secs_f64(p99), operations }))
 }
 
-/// The loopback addresses that are meant: latency is read of services on this host, and no resolver can say otherwise.
+/// The loopback addresses that are meant: latency is read of services on this host, and no resolver
+/// can say otherwise.
 pub(crate) fn loopback(address: &str) -> anyhow::Result<Vec<SocketAddr>> {
     let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let port = address.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());

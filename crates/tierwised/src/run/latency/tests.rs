@@ -87,7 +87,8 @@ fn store() -> String {
     })
 }
 
-/// A service that keeps its connections open and says nothing, and tells when one was opened and when it was closed.
+/// A service that keeps its connections open and says nothing, and tells when one was opened and
+/// when it was closed.
 fn silent() -> (String, Receiver<&'static str>) {
     let (sender, events) = bounded(1000);
     let address = serve(move |mut stream| {
@@ -202,7 +203,8 @@ fn round_trips_are_timed_wrong_answers_named() {
 
 #[test]
 fn one_deadline_is_for_a_whole_conversation() {
-    // Each byte comes in time, and all of them take 30 s; a time limit for each read would wait for the end.
+    // Each byte comes in time, and all of them take 30 s; a time limit for each read would wait for
+    // the end.
     let dripping = serve(|mut stream| {
         for byte in b"HTTP/1.0 200 OK\r\n\r\nh_bucket{le=\"1\"} 4\n".iter().cycle().take(3000) {
             if stream.write_all(&[*byte]).is_err() {

@@ -1,9 +1,9 @@
 //! Makes the load phase of a trace coarser: `coarsen-load TRACE WINDOWS`.
 //!
 //! A program's start and loading can take more windows than what it is recorded for, and all that a
-//! simulation needs of them is which pages were touched in what order. Windows before the mark `run`
-//! are put together, evenly, until there are about WINDOWS; those after it stay as they are. The file is
-//! replaced.
+//! simulation needs of them is which pages were touched in what order. Windows before the mark
+//! `run` are put together, evenly, until there are about WINDOWS; those after it stay as they are.
+//! The file is replaced.
 
 use std::path::{Path, PathBuf};
 

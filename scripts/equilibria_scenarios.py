@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes scenarios/equilibria/: the validations of Equilibria's section V-B with its sizes, and its stacked cases
-(sections V-C and V-D).
+"""Writes scenarios/equilibria/: the validations of Equilibria's section V-B with its sizes, and its
+stacked cases (sections V-C and V-D).
 
-Memory is simulated in granules of 64 MiB: a program of 120 GB is 1788 units. A pass over it reads every line of every
-unit once; eight threads with three misses in flight each read 14 GB/s from local memory.
+Memory is simulated in granules of 64 MiB: a program of 120 GB is 1788 units. A pass over it reads
+every line of every unit once; eight threads with three misses in flight each read 14 GB/s from
+local memory.
 """
 
 import pathlib
@@ -16,7 +17,14 @@ UNIT_PAGES = 64 * 256
 
 
 def machine(fast, slow, granule="64MiB"):
-    return ["[machine]", 'preset = "dram-cxl-252"', f'fast = "{fast}GB"', f'slow = "{slow}GB"', f'granule = "{granule}"', ""]
+    return [
+        "[machine]",
+        'preset = "dram-cxl-252"',
+        f'fast = "{fast}GB"',
+        f'slow = "{slow}GB"',
+        f'granule = "{granule}"',
+        "",
+    ]
 
 
 def units(gb):
@@ -47,9 +55,9 @@ def passes(name, gb, start=0, floor="80GB", cap=None):
 
 
 def thrasher():
-    """V-B 5 in MiB for its GB: a scan then sees all of A every second, and a block of 10, which is left after two and a half
-    seconds, is promoted whole. At full size 10 GB take longer to turn over than the 5 s after which the
-    table of promotions is cleared."""
+    """V-B 5 in MiB for its GB: a scan then sees all of A every second, and a block of 10, which is
+    left after two and a half seconds, is promoted whole. At full size 10 GB take longer to turn
+    over than the 5 s after which the table of promotions is cleared."""
     quiet = lambda name: [
         "[[workload]]",
         f'name = "{name}"',
@@ -63,28 +71,32 @@ def thrasher():
         f"accesses_per_window = {50 * 256 // 6 * LINES}",
         "",
     ]
-    return [
-        "[machine]",
-        'preset = "dram-cxl-252"',
-        'fast = "244MiB"',
-        'slow = "164MiB"',
-        "",
-        "[[workload]]",
-        'name = "A"',
-        'cap = "10MiB"',
-        "loops = 10000",
-        "dilation = 10",
-        "[workload.generator]",
-        'pattern = "moving-hot-set"',
-        'footprint = "100MiB"',
-        "windows = 30",
-        "hot_fraction = 0.1",
-        "hot_access_share = 1.0",
-        "dwell_windows = 3",
-        "accesses_per_window = 20000",
-        "instructions_per_access = 10000",
-        "",
-    ] + quiet("B") + quiet("C")
+    return (
+        [
+            "[machine]",
+            'preset = "dram-cxl-252"',
+            'fast = "244MiB"',
+            'slow = "164MiB"',
+            "",
+            "[[workload]]",
+            'name = "A"',
+            'cap = "10MiB"',
+            "loops = 10000",
+            "dilation = 10",
+            "[workload.generator]",
+            'pattern = "moving-hot-set"',
+            'footprint = "100MiB"',
+            "windows = 30",
+            "hot_fraction = 0.1",
+            "hot_access_share = 1.0",
+            "dwell_windows = 3",
+            "accesses_per_window = 20000",
+            "instructions_per_access = 10000",
+            "",
+        ]
+        + quiet("B")
+        + quiet("C")
+    )
 
 
 def write(name, summary, duration, body):
@@ -95,16 +107,36 @@ def write(name, summary, duration, body):
 def validations():
     # 240 GB for the three containers, and what the watermarks keep free.
     small = machine(244, 164)
-    write("local-preferred", "V-B 1: 120, 40 and 40 GB fit, and all of it stays local", 300,
-          small + passes("A", 120) + passes("B", 40) + passes("C", 40))
-    write("lower-protection", "V-B 2: 120, 90 and 90 GB with floors of 80 GB: all converge to 80", 600,
-          small + passes("A", 120) + passes("B", 90, 10) + passes("C", 90, 10))
-    write("donation", "V-B 3: 120, 70 and 70 GB with floors of 80 GB: A has what the others do not use", 600,
-          small + passes("A", 120) + passes("B", 70, 10) + passes("C", 70, 10))
-    write("upper-bound", "V-B 4: 120, 40 and 40 GB fit, but A's upper bound is 80 GB", 300,
-          small + passes("A", 120, cap="80GB") + passes("B", 40) + passes("C", 40))
-    write("thrashing", "V-B 5, in MiB: A, held to 10, thrashes through 100 beside two quiet containers of 50", 120,
-          thrasher())
+    write(
+        "local-preferred",
+        "V-B 1: 120, 40 and 40 GB fit, and all of it stays local",
+        300,
+        small + passes("A", 120) + passes("B", 40) + passes("C", 40),
+    )
+    write(
+        "lower-protection",
+        "V-B 2: 120, 90 and 90 GB with floors of 80 GB: all converge to 80",
+        600,
+        small + passes("A", 120) + passes("B", 90, 10) + passes("C", 90, 10),
+    )
+    write(
+        "donation",
+        "V-B 3: 120, 70 and 70 GB with floors of 80 GB: A has what the others do not use",
+        600,
+        small + passes("A", 120) + passes("B", 70, 10) + passes("C", 70, 10),
+    )
+    write(
+        "upper-bound",
+        "V-B 4: 120, 40 and 40 GB fit, but A's upper bound is 80 GB",
+        300,
+        small + passes("A", 120, cap="80GB") + passes("B", 40) + passes("C", 40),
+    )
+    write(
+        "thrashing",
+        "V-B 5, in MiB: A, held to 10, thrashes through 100 beside two quiet containers of 50",
+        120,
+        thrasher(),
+    )
 
 
 def service(name, gb, layout, servers, rate, slo, load, start=0, floor=None, cap=None):
@@ -128,8 +160,15 @@ def service(name, gb, layout, servers, rate, slo, load, start=0, floor=None, cap
 
 
 def recorded(name, trace, gb, dilation, start=0, stop=0, floor=None, cap=None, threads=16):
-    lines = ["[[workload]]", f'name = "{name}"', f'trace = "../../traces/{trace}.twt"', f'footprint = "{gb}GB"',
-             f"dilation = {dilation}", f"threads = {threads}", "loops = 100"]
+    lines = [
+        "[[workload]]",
+        f'name = "{name}"',
+        f'trace = "../../traces/{trace}.twt"',
+        f'footprint = "{gb}GB"',
+        f"dilation = {dilation}",
+        f"threads = {threads}",
+        "loops = 100",
+    ]
     if floor is not None:
         lines.append(f"floor = {floor}")
     if cap is not None:
@@ -142,30 +181,66 @@ def recorded(name, trace, gb, dilation, start=0, stop=0, floor=None, cap=None, t
 
 
 def stacked():
-    # Large server: 768 GB local, 256 GB CXL (V-A). Cache: floor 70 % and cap 75 % of each container's memory (V-D 1).
+    # Large server: 768 GB local, 256 GB CXL (V-A). Cache: floor 70 % and cap 75 % of each
+    # container's memory (V-D 1).
     large, limits = machine(768, 256), {"floor": 0.70, "cap": 0.75}
-    # Granules of 4 MiB: a copy of 64 would be what the percentiles of the response times show. At 60 % of what they bear,
-    # as a cache's threads must also carry out its promotions.
+    # Granules of 4 MiB: a copy of 64 would be what the percentiles of the response times show. At
+    # 60 % of what they bear, as a cache's threads must also carry out its promotions.
     fine = machine(768, 256, "4MiB")
-    cache = lambda name, **more: service(name, 480, "key-value", 16, 800_000, 2, 0.6, **limits, **more)
+    cache = lambda name, **more: service(
+        name, 480, "key-value", 16, 800_000, 2, 0.6, **limits, **more
+    )
     write("cache", "V-D 1: two caches that fill the server", 600, fine + cache("A") + cache("B"))
-    write("cache-burst", "V-D 1: a cache runs alone, and another fills its memory at once", 600,
-          fine + cache("A") + cache("B", start=100))
-    # CI: floor 192 GB, three quarters of the 256 GB a job is expected to take (V-D 2). Jobs are a compression and graph
-    # builds, whose memory grows as they run; 310 GB is what each has at its most, so that about 256 are held on average; D starts when the others have taken what there is.
+    write(
+        "cache-burst",
+        "V-D 1: a cache runs alone, and another fills its memory at once",
+        600,
+        fine + cache("A") + cache("B", start=100),
+    )
+    # CI: floor 192 GB, three quarters of the 256 GB a job is expected to take (V-D 2). Jobs are a
+    # compression and graph builds, whose memory grows as they run; 310 GB is what each has at its
+    # most, so that about 256 are held on average; D starts when the others have taken what there
+    # is.
     job = lambda name, trace, start=0: recorded(name, trace, 310, 2000, start, floor='"192GB"')
-    write("ci", "V-D 2: four build jobs; D starts when the others have taken the local memory", 600,
-          large + job("A", "zstd-long") + job("B", "graph-cc-kron") + job("C", "graph-bfs-urand") + job("D", "graph-pr-urand", 200))
-    # Small server: 256 GB local, 64 GB CXL. Web: five instances, floor 28 GB (V-D 3); B's requests touch less.
+    write(
+        "ci",
+        "V-D 2: four build jobs; D starts when the others have taken the local memory",
+        600,
+        large
+        + job("A", "zstd-long")
+        + job("B", "graph-cc-kron")
+        + job("C", "graph-bfs-urand")
+        + job("D", "graph-pr-urand", 200),
+    )
+    # Small server: 256 GB local, 64 GB CXL. Web: five instances, floor 28 GB (V-D 3); B's requests
+    # touch less.
     small = machine(256, 64)
     web = lambda name, rate, load: service(name, 60, "document", 4, rate, 20, load, floor='"28GB"')
-    write("web", "V-D 3: three instances of partition A (B, C, E) and two of partition B (A, D) of a web service", 300,
-          small + web("A", 15_000, 0.5) + web("B", 30_000, 0.95) + web("C", 30_000, 0.95) + web("D", 15_000, 0.5) + web("E", 30_000, 0.95))
-    # TaoBench and SparkBench: upper bound 192 GB each (V-C). A analyses in a loop while the caches fill up.
+    write(
+        "web",
+        "V-D 3: three instances of partition A (B, C, E) and two of partition B (A, D) of a web service",
+        300,
+        small
+        + web("A", 15_000, 0.5)
+        + web("B", 30_000, 0.95)
+        + web("C", 30_000, 0.95)
+        + web("D", 15_000, 0.5)
+        + web("E", 30_000, 0.95),
+    )
+    # TaoBench and SparkBench: upper bound 192 GB each (V-C). A analyses in a loop while the caches
+    # fill up.
     cap = '"192GB"'
     tao = lambda name, start: service(name, 250, "key-value", 4, 200_000, 2, 0.9, start, cap=cap)
-    write("tao-spark", "V-C: three caches (B, C, D) fill up beside a data analysis in a loop (A)", 600,
-          large + recorded("A", "graph-pr-kron", 180, 700, cap=cap) + tao("B", 50) + tao("C", 100) + tao("D", 150))
+    write(
+        "tao-spark",
+        "V-C: three caches (B, C, D) fill up beside a data analysis in a loop (A)",
+        600,
+        large
+        + recorded("A", "graph-pr-kron", 180, 700, cap=cap)
+        + tao("B", 50)
+        + tao("C", 100)
+        + tao("D", 150),
+    )
 
 
 def main():

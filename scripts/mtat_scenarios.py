@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes scenarios/mtat/: MTAT's co-locations (section 5.1): one latency-critical service under the load of figure 7
-beside four best-effort programs of four threads each, 32 GB fast and 256 GB slow.
+"""Writes scenarios/mtat/: MTAT's co-locations (section 5.1): one latency-critical service under the
+load of figure 7 beside four best-effort programs of four threads each, 32 GB fast and 256 GB slow.
 
-The best-effort programs are recordings scaled up to the sizes of table 2: every recorded page becomes as much larger
-as the program does, and is accessed as often, so a window of the recording stands for that many windows.
+The best-effort programs are recordings scaled up to the sizes of table 2: every recorded page
+becomes as much larger as the program does, and is accessed as often, so a window of the recording
+stands for that many windows.
 """
 
 import pathlib
@@ -18,7 +19,12 @@ BEST_EFFORT = [
     ("pr", "graph-pr-kron", 36_000_000_000, 253.8 * 2**20),
     ("xsbench", "xsbench", 31_700_000_000, 132.3 * 2**20),
 ]
-SERVICES = {"redis": "Redis", "memcached": "Memcached", "mongodb": "A document store like MongoDB", "silo": "A transaction engine like Silo"}
+SERVICES = {
+    "redis": "Redis",
+    "memcached": "Memcached",
+    "mongodb": "A document store like MongoDB",
+    "silo": "A transaction engine like Silo",
+}
 
 
 def scenario(service):
@@ -53,7 +59,8 @@ def scenario(service):
             # More than a run takes.
             "loops = 100",
         ]
-        # Made by `tierwise profile` from a scenario of this script, which is then written again with them.
+        # Made by `tierwise profile` from a scenario of this script, which is then written again
+        # with them.
         if (ROOT / "profiles" / f"{name}.json").exists():
             lines.append(f'profile = "../../profiles/{name}.json"')
     return "\n".join(lines) + "\n"

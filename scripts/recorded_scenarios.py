@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Writes scenarios/recorded/NAME.toml for every traces/NAME.twt.
 
-A recording is a second or so of a program; policies act by the second. Two ways to make it a run of minutes:
+A recording is a second or so of a program; policies act by the second. Two ways to make it a run of
+minutes:
 
-- A server whose requests are drawn from a fixed distribution (YCSB A, B, C, F and W, TPC-B) goes on as it did:
-  its run phase is looped at its own speed.
-- A program with a course (graph kernels, searches, the compressor, and YCSB D, whose records keep growing) must
-  not begin again: its windows are stretched, as if the same program ran on a problem that much larger.
+- A server whose requests are drawn from a fixed distribution (YCSB A, B, C, F and W, TPC-B) goes on
+  as it did: its run phase is looped at its own speed.
+- A program with a course (graph kernels, searches, the compressor, and YCSB D, whose records keep
+  growing) must not begin again: its windows are stretched, as if the same program ran on a problem
+  that much larger.
 """
 
 import json
@@ -16,7 +18,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Two and a half minutes: 150 wakes of a daemon that wakes every second, seven passes over 20,000 pages at 1024 a second.
+# Two and a half minutes: 150 wakes of a daemon that wakes every second, seven passes over 20,000
+# pages at 1024 a second.
 SECONDS = 150
 SUMMARY = {
     "redis": "Redis serving YCSB {what}, a third of it in fast memory",
@@ -87,7 +90,9 @@ def run_seconds(tierwise, name):
         file.flush()
         out = subprocess.run(
             [tierwise, "simulate", file.name, "--policy", "static", "--interval", "100ms"],
-            check=True, capture_output=True, text=True,
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
     return json.loads(out.splitlines()[-1])["time_seconds"]
 
@@ -101,10 +106,12 @@ def main():
         once = run_seconds(tierwise, name)
         times = max(1, round(SECONDS / once))
         if loops_at_its_own_speed(name):
-            # A few tenths of a second: shorter than any policy's interval, long enough for every hot page to show.
+            # A few tenths of a second: shorter than any policy's interval, long enough for every
+            # hot page to show.
             body = text(name, 30, 1, times)
         else:
-            # Some tens of seconds once stretched: a phase lasts longer than a policy takes to see it.
+            # Some tens of seconds once stretched: a phase lasts longer than a policy takes to see
+            # it.
             body = text(name, 8, times, 1)
         (folder / f"{name}.toml").write_text(body)
         print(f"{name}: once {once:.1f} s, {times} times")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that the tools named on the command line are there. As root on Debian it installs what is
-# missing; otherwise it says in plain words what to install, and fails.
+# Makes sure that the tools named on the command line are there. As root on Debian it installs what
+# is missing; otherwise it says in plain words what to install, and fails.
 set -euo pipefail
 
 missing=()
@@ -52,7 +52,8 @@ for tool in "$@"; do
             missing+=("Python 3.11 or later with venv (holds the Python package under test): apt-get install python3-venv")
         ;;
     headers)
-        # The interpreter that tierwise.emt is built for. Both packages are of Debian's own; another interpreter brings these files itself.
+        # The interpreter that tierwise.emt is built for. Both packages are of Debian's own; another
+        # interpreter brings these files itself.
         interpreter=${PYTHON:-python3}
         has_headers() { "$interpreter" -c "import pathlib, sysconfig; pathlib.Path(sysconfig.get_path('include'), 'Python.h').stat()" 2>/dev/null; }
         has_tests() { "$interpreter" -c "import test.test_gc" 2>/dev/null; }

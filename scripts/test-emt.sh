@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds tierwise.emt into target/emt-venv and tests it: formats of types, doctests, tests, tests under AddressSanitizer, and CPython's own
-# tests with tracking on. PYTHON names the interpreter (default python3).
+# Builds tierwise.emt into target/emt-venv and tests it: formats of types, doctests, tests, tests
+# under AddressSanitizer, and CPython's own tests with tracking on. PYTHON names the interpreter
+# (default python3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -41,12 +42,14 @@ case $tools in *mypy*) "$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierw
     tierwise/emt/settings.py tierwise/emt/signals/marking.py tierwise/emt/topology.py)
 cd ../..
 
-# The extension alone is instrumented: what it reads and writes of its own, and of the libraries' through their functions, is checked.
+# The extension alone is instrumented: what it reads and writes of its own, and of the libraries'
+# through their functions, is checked.
 libasan=$(cc -print-file-name=libasan.so)
 if [ -e "$libasan" ]; then
     build asan "-fsanitize=address -fno-omit-frame-pointer -g"
     "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$scratch/asan-site" "$scratch"/asan/*.whl
-    # Python keeps memory to its end on purpose; and programs of the tests that fork run with the library too.
+    # Python keeps memory to its end on purpose; and programs of the tests that fork run with the
+    # library too.
     PYTHONPATH=$scratch/asan-site LD_PRELOAD=$libasan ASAN_OPTIONS=detect_leaks=0 \
         "$venv/bin/pytest" -q -p no:cacheprovider python/emt/tests/test_tables.py python/emt/tests/test_signals.py \
         python/emt/tests/test_bad_luck.py python/emt/tests/test_harm.py \
@@ -56,7 +59,8 @@ else
     exit 1
 fi
 
-# CPython's own tests, where the interpreter has them, with every signal that works on it: without the lock there are pages only.
+# CPython's own tests, where the interpreter has them, with every signal that works on it: without
+# the lock there are pages only.
 signals=$("$venv/bin/python" -c 'import sys; print("uffd-wp", "refdelta" if getattr(sys, "_is_gil_enabled", lambda: True)() else "")')
 if "$venv/bin/python" -c "import test.test_gc, test.test_dict, test.test_threading" 2>/dev/null; then
     for signal in $signals; do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the programs of the dev profile into a temporary folder and runs the documented commands there, with the
-# source tree hidden: what is installed must be enough. Root hides it with a mount of its own; others need user namespaces.
+# Installs the programs of the dev profile into a temporary folder and runs the documented commands
+# there, with the source tree hidden: what is installed must be enough. Root hides it with a mount
+# of its own; others need user namespaces.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -46,7 +47,8 @@ must "thrash" tierwise scenario check scenarios/equilibria/thrashing.toml
 must "redis" tierwise scenario check scenarios/mtat/redis.toml
 cd "$WORK/cwd"
 must "tpp" tierwise policies
-# It ends with an error where the machine cannot do what is asked; what it found is what matters here.
+# It ends with an error where the machine cannot do what is asked; what it found is what matters
+# here.
 (tierwise doctor || true) > doctor 2>&1
 must "kernel" grep kernel doctor
 tierwise config example > tierwised.toml

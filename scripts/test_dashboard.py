@@ -1,6 +1,8 @@
-"""The dashboard in Debian's Chromium: is everything shown, is the console silent, does it survive the daemon's restart?
+"""The dashboard in Debian's Chromium: is everything shown, is the console silent, does it survive
+the daemon's restart?
 
-The browser is driven over two pipes (Chrome DevTools Protocol), so nothing but Python's own library is needed.
+The browser is driven over two pipes (Chrome DevTools Protocol), so nothing but Python's own library
+is needed.
 
     test_dashboard.py PROGRAM [PICTURES]    PROGRAM is the example `dashboard`, PICTURES a folder for screenshots
 """
@@ -33,29 +35,46 @@ class Browser:
         theirs_in, ours_out = os.pipe()
 
         def as_three_and_four():
-            # Chromium reads commands from 3 and answers on 4; duplicates first, for one of them may be 3 or 4 already.
+            # Chromium reads commands from 3 and answers on 4; duplicates first, for one of them may
+            # be 3 or 4 already.
             commands, answers = os.dup(theirs_in), os.dup(theirs_out)
             os.dup2(commands, 3)
             os.dup2(answers, 4)
 
         self.process = subprocess.Popen(
-            ["chromium", "--headless", "--no-sandbox", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage",
-             "--hide-scrollbars", "--no-first-run", "--disable-background-networking", f"--user-data-dir={profile}",
-             "about:blank"],
-            preexec_fn=as_three_and_four, close_fds=False, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [
+                "chromium",
+                "--headless",
+                "--no-sandbox",
+                "--remote-debugging-pipe",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+                "--no-first-run",
+                "--disable-background-networking",
+                f"--user-data-dir={profile}",
+                "about:blank",
+            ],
+            preexec_fn=as_three_and_four,
+            close_fds=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         os.close(theirs_in)
         os.close(theirs_out)
         self.incoming, self.outgoing = ours_in, ours_out
         self.unread, self.number, self.session, self.complaints = b"", 0, None, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Runtime", "Log", "Page"):
             self.call(f"{domain}.enable")
 
     def call(self, method, **parameters):
-        """Sends a command and waits for its answer; complaints of the console that come meanwhile are kept."""
+        """Sends a command and waits for its answer; complaints of the console that come meanwhile
+        are kept."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
         if self.session:
@@ -104,8 +123,17 @@ class Browser:
             time.sleep(0.1)
 
     def look(self, width, scheme):
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
 
     def picture(self, file):
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
@@ -144,17 +172,33 @@ def holds(text, part, what):
 
 def everything_is_shown(browser):
     browser.wait("document.querySelectorAll('.tenant').length === 4", "all tenants are shown")
-    names = browser.evaluate("[...document.querySelectorAll('.tenant h3')].map((name) => name.textContent)")
+    names = browser.evaluate(
+        "[...document.querySelectorAll('.tenant h3')].map((name) => name.textContent)"
+    )
     same(names, list(TENANTS), "the tenants' names")
     body = browser.evaluate("document.body.innerText")
-    for part in ("manages", "policy tierwise", "monitors accesses with DAMON on virtual addresses", "uses less than its floor",
-                 "✗ missed", "✓ met", "floor 16 GiB · share 24 GiB · cap 32 GiB", "no live process", "1,264 thrash events",
-                 "thrash control: 1,264 blocks", "floor 0 B, cap 20 GiB, promotes at 25 %", "of 1 % allowed", "14 MiB",
-                 # Not markup: it stands there as it was written.
-                 "pid 4711 <defunct> is gone"):
+    for part in (
+        "manages",
+        "policy tierwise",
+        "monitors accesses with DAMON on virtual addresses",
+        "uses less than its floor",
+        "✗ missed",
+        "✓ met",
+        "floor 16 GiB · share 24 GiB · cap 32 GiB",
+        "no live process",
+        "1,264 thrash events",
+        "thrash control: 1,264 blocks",
+        "floor 0 B, cap 20 GiB, promotes at 25 %",
+        "of 1 % allowed",
+        "14 MiB",
+        # Not markup: it stands there as it was written.
+        "pid 4711 <defunct> is gone",
+    ):
         holds(body, part, "the page")
     same(browser.evaluate("document.querySelectorAll('#decisions li').length"), 4, "decisions")
-    same(browser.evaluate("document.querySelectorAll('defunct').length"), 0, "elements made of text")
+    same(
+        browser.evaluate("document.querySelectorAll('defunct').length"), 0, "elements made of text"
+    )
 
 
 def bars_say_what_they_show(browser):
@@ -168,7 +212,8 @@ def bars_say_what_they_show(browser):
         if abs(bar["part"] - bar["now"] / bar["most"]) > 0.01 or not bar["words"]:
             raise AssertionError(f"a bar does not show its figure: {bar}")
     same(bars[2]["label"], "shop, DRAM tier", "the first tenant's first bar")
-    # The scale is the most that any tenant has or may have: 32 GiB of DRAM, so the floor of 16 GiB is in its middle.
+    # The scale is the most that any tenant has or may have: 32 GiB of DRAM, so the floor of 16 GiB
+    # is in its middle.
     mark = browser.evaluate("document.querySelector('.tenant .mark.floor').style.left")
     same(mark, "50%", "the place of the first tenant's floor")
 
@@ -222,7 +267,10 @@ def main(program, pictures=None):
         pictures.mkdir(parents=True, exist_ok=True)
     profile = tempfile.mkdtemp(prefix="tierwise-dashboard-")
     try:
-        with contextlib.closing(Daemon(program)) as daemon, contextlib.closing(Browser(profile)) as browser:
+        with (
+            contextlib.closing(Daemon(program)) as daemon,
+            contextlib.closing(Browser(profile)) as browser,
+        ):
             browser.call("Page.navigate", url=daemon.page)
             everything_is_shown(browser)
             bars_say_what_they_show(browser)

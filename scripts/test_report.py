@@ -1,4 +1,5 @@
-"""The pages of `compare`, `advise` and `profile` in Debian's Chromium: does no page scroll sideways, is the winner in sight?
+"""The pages of `compare`, `advise` and `profile` in Debian's Chromium: does no page scroll
+sideways, is the winner in sight?
 
     test_report.py PROGRAM [PICTURES]    PROGRAM is the command `tierwise`, PICTURES a folder for screenshots
 """
@@ -38,8 +39,12 @@ windows = 20
 
 def scenario(folder, name):
     file = folder / f"{name}.toml"
-    tenants = ["web"] if name == "b" else [f"a-tenant-with-a-rather-long-name-{i}" for i in range(4)]
-    file.write_text(SCENARIO.format(name=name) + "".join(WORKLOAD.format(name=tenant) for tenant in tenants))
+    tenants = (
+        ["web"] if name == "b" else [f"a-tenant-with-a-rather-long-name-{i}" for i in range(4)]
+    )
+    file.write_text(
+        SCENARIO.format(name=name) + "".join(WORKLOAD.format(name=tenant) for tenant in tenants)
+    )
     return str(file)
 
 
@@ -53,8 +58,12 @@ def pages(program, folder):
     }
     for name, arguments in made.items():
         page = folder / f"{name}.html"
-        subprocess.run([program, *arguments, "--html", str(page)], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [program, *arguments, "--html", str(page)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         yield name, page
 
 
@@ -64,14 +73,18 @@ def it_fits(browser, name, pictures):
             browser.look(width, scheme)
             needed = browser.evaluate("document.documentElement.scrollWidth")
             if needed > width:
-                raise AssertionError(f"{name}: the page is {needed} pixels wide in a window of {width}")
+                raise AssertionError(
+                    f"{name}: the page is {needed} pixels wide in a window of {width}"
+                )
             if pictures:
                 browser.picture(pictures / f"{name}-{width}-{scheme}.png")
 
 
 def the_winner_is_in_sight(browser):
     """The best policy of all stands in the first column, which is wholly within the window."""
-    best = browser.evaluate("document.querySelector('p b').innerText.match(/scenarios (\\S+) served best/)[1]")
+    best = browser.evaluate(
+        "document.querySelector('p b').innerText.match(/scenarios (\\S+) served best/)[1]"
+    )
     for width in WIDTHS:
         browser.look(width, "light")
         column = browser.evaluate("""(() => {
@@ -83,7 +96,9 @@ def the_winner_is_in_sight(browser):
             raise AssertionError(f"the winner ends at {column['right']} in a window of {width}")
     # On a laptop nothing of the matrix is out of sight.
     browser.look(1280, "light")
-    hidden = browser.evaluate("(() => { const m = document.querySelector('.wide'); return m.scrollWidth - m.clientWidth; })()")
+    hidden = browser.evaluate(
+        "(() => { const m = document.querySelector('.wide'); return m.scrollWidth - m.clientWidth; })()"
+    )
     same(hidden, 0, "columns of the matrix beyond a window of 1280")
 
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Trains the classifier that says whether a tenant is slowed down by more than a threshold (Memstrata, section 4.2).
+"""Trains the classifier that says whether a tenant is slowed down by more than a threshold
+(Memstrata, section 4.2).
 
     scripts/train_slowdown.py                      trains the model that ships, for 5 %
     scripts/train_slowdown.py --threshold 0.10     retrains it for another threshold
 
-Reads models/memstrata/samples.csv, which
-`cargo run --release -p tierwise-sim --example slowdown_samples scenarios/recorded` writes, and writes
-models/memstrata/slowdown-PERCENT.onnx with slowdown-PERCENT.json (data, seed, fit, confusion matrices). Needs
-its libraries: `pip install numpy onnx scikit-learn skl2onnx`.
+Reads models/memstrata/samples.csv, which `cargo run --release -p tierwise-sim --example
+slowdown_samples scenarios/recorded` writes, and writes models/memstrata/slowdown-PERCENT.onnx with
+slowdown-PERCENT.json (data, seed, fit, confusion matrices). Needs its libraries: `pip install numpy
+onnx scikit-learn skl2onnx`.
 
-The programs, not their samples, are divided into two halves: a program whose samples were trained on is never
-validated on.
+The programs, not their samples, are divided into two halves: a program whose samples were trained
+on is never validated on.
 """
 
 import argparse
@@ -63,19 +64,29 @@ def features(row, intercept, slope):
     """What the engine computes of the same counters."""
     latency, thousands = float(row["l3_miss_ns"]), float(row["instructions"]) / 1000
     ratio = min(max((latency - intercept) / slope, 0.0), 1.0)
-    return [ratio * float(row["memory_requests"]) / thousands, latency, float(row["l2_miss_ns"]),
-            float(row["dtlb_miss_ns"]), float(row["l2_misses"]) / thousands]
+    return [
+        ratio * float(row["memory_requests"]) / thousands,
+        latency,
+        float(row["l2_miss_ns"]),
+        float(row["dtlb_miss_ns"]),
+        float(row["l2_misses"]) / thousands,
+    ]
 
 
 def judged(said, is_so):
     """Accuracy and confusion matrix: rows are what is so (no, yes), columns what was said."""
-    return {"samples": len(said), "accuracy": round(float((said == is_so).mean()), 4),
-            "confusion": confusion_matrix(is_so, said, labels=[0, 1]).tolist()}
+    return {
+        "samples": len(said),
+        "accuracy": round(float((said == is_so).mean()), 4),
+        "confusion": confusion_matrix(is_so, said, labels=[0, 1]).tolist(),
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threshold", type=float, default=0.05, help="slowdown, as a share (default 0.05)")
+    parser.add_argument(
+        "--threshold", type=float, default=0.05, help="slowdown, as a share (default 0.05)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--samples", type=pathlib.Path, default=FOLDER / "samples.csv")
     parser.add_argument("--out", type=pathlib.Path, default=FOLDER)
@@ -92,38 +103,69 @@ def main():
 
     def table(some):
         x = numpy.array([features(row, intercept, slope) for row in some], dtype=numpy.float32)
-        y = numpy.array([float(row["slowdown"]) > 1 + arguments.threshold for row in some], dtype=numpy.int64)
+        y = numpy.array(
+            [float(row["slowdown"]) > 1 + arguments.threshold for row in some], dtype=numpy.int64
+        )
         return x, y
 
     (x, y), (unseen, is_so) = table(of_train), table(of_test)
     forest = RandomForestClassifier(n_estimators=TREES, random_state=arguments.seed).fit(x, y)
     alone = RandomForestClassifier(n_estimators=TREES, random_state=arguments.seed).fit(x[:, :1], y)
-    model = to_onnx(forest, initial_types=[("features", FloatTensorType([None, len(FEATURES)]))],
-                    options={id(forest): {"zipmap": False}}, target_opset={"": 17, "ai.onnx.ml": 3})
-    said = {"features": ",".join(FEATURES), "intercept_ns": repr(float(intercept)), "slope_ns": repr(float(slope)),
-            "threshold": repr(arguments.threshold)}
+    model = to_onnx(
+        forest,
+        initial_types=[("features", FloatTensorType([None, len(FEATURES)]))],
+        options={id(forest): {"zipmap": False}},
+        target_opset={"": 17, "ai.onnx.ml": 3},
+    )
+    said = {
+        "features": ",".join(FEATURES),
+        "intercept_ns": repr(float(intercept)),
+        "slope_ns": repr(float(slope)),
+        "threshold": repr(arguments.threshold),
+    }
     for key, value in said.items():
         entry = model.metadata_props.add()
         entry.key, entry.value = key, value
 
     name = f"slowdown-{arguments.threshold * 100:g}"
     manifest = {
-        "threshold": arguments.threshold, "seed": arguments.seed, "trees": TREES, "scikit-learn": sklearn.__version__,
-        "samples": arguments.samples.name, "sha256": hashlib.sha256(arguments.samples.read_bytes()).hexdigest(),
-        "trained_on": train, "validated_on": test,
-        "fit": {"intercept_ns": round(float(intercept), 3), "slope_ns": round(float(slope), 3),
-                "r_squared": round(float(r_squared), 4)},
-        "training": judged(forest.predict(x), y), "validation": judged(forest.predict(unseen), is_so),
+        "threshold": arguments.threshold,
+        "seed": arguments.seed,
+        "trees": TREES,
+        "scikit-learn": sklearn.__version__,
+        "samples": arguments.samples.name,
+        "sha256": hashlib.sha256(arguments.samples.read_bytes()).hexdigest(),
+        "trained_on": train,
+        "validated_on": test,
+        "fit": {
+            "intercept_ns": round(float(intercept), 3),
+            "slope_ns": round(float(slope), 3),
+            "r_squared": round(float(r_squared), 4),
+        },
+        "training": judged(forest.predict(x), y),
+        "validation": judged(forest.predict(unseen), is_so),
         "validation_by_mpki_alone": judged(alone.predict(unseen[:, :1]), is_so),
-        "importance": {f: round(float(i), 3) for f, i in zip(FEATURES, forest.feature_importances_)},
-        # For a test that the forest says the same wherever it is run: features, and the probability of an outlier.
-        "examples": [[*map(float, row), float(p)] for row, p in
-                     zip(unseen[:: max(1, len(unseen) // 20)],
-                         forest.predict_proba(unseen[:: max(1, len(unseen) // 20)])[:, 1])],
+        "importance": {
+            f: round(float(i), 3) for f, i in zip(FEATURES, forest.feature_importances_)
+        },
+        # For a test that the forest says the same wherever it is run: features, and the probability
+        # of an outlier.
+        "examples": [
+            [*map(float, row), float(p)]
+            for row, p in zip(
+                unseen[:: max(1, len(unseen) // 20)],
+                forest.predict_proba(unseen[:: max(1, len(unseen) // 20)])[:, 1],
+            )
+        ],
     }
     (arguments.out / f"{name}.onnx").write_bytes(model.SerializeToString())
     (arguments.out / f"{name}.json").write_text(json.dumps(manifest, indent=1) + "\n")
-    print(json.dumps({k: manifest[k] for k in ("fit", "training", "validation", "validation_by_mpki_alone")}, indent=1))
+    print(
+        json.dumps(
+            {k: manifest[k] for k in ("fit", "training", "validation", "validation_by_mpki_alone")},
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// The dashboard: shows every snapshot that /api/v1/events sends. Text goes into the page through textContent alone, so
-// that no name or reason can become markup.
+// The dashboard: shows every snapshot that /api/v1/events sends. Text goes into the page through
+// textContent alone, so that no name or reason can become markup.
 
 /** Seconds of promotions and demotions that a chart shows. */
 const HISTORY_S = 300;
@@ -372,7 +372,8 @@ class Page {
   }
 
   updateTenants(snapshot) {
-    // All bars of a tier have one scale, so that tenants can be compared: the most that any of them has or may have.
+    // All bars of a tier have one scale, so that tenants can be compared: the most that any of them
+    // has or may have.
     const scales = snapshot.tiers.map((tier, index) => {
       const amounts = snapshot.tenants.map(({ tiers }) => tiers[index]).filter(Boolean);
       const most = amounts.flatMap((has) => [has.usage_bytes, has.floor_bytes ?? 0, has.share_bytes ?? 0, has.cap_bytes ?? 0]);

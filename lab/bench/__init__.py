@@ -1,6 +1,8 @@
-"""`make lab-bench`: three programs under every policy, in timed guests, and the same in the simulator.
+"""`make lab-bench`: three programs under every policy, in timed guests, and the same in the
+simulator.
 
-programs.py says what runs, for both sides. In the guest: __main__.py runs it, run.py is one run of it, policies.py and
-damos.py what places the pages, measure.py what is counted. On the host, where tierlab/bench.py begins: simulate.py
-records and simulates, ranking.py compares two rankings, table.py prints.
+programs.py says what runs, for both sides. In the guest: __main__.py runs it, run.py is one run of
+it, policies.py and damos.py what places the pages, measure.py what is counted. On the host, where
+tierlab/bench.py begins: simulate.py records and simulates, ranking.py compares two rankings,
+table.py prints.
 """

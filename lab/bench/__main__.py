@@ -1,4 +1,5 @@
-"""In the guest: python3 -m bench KERNEL PROGRAM POLICY... runs a program under each policy, a JSON line a run."""
+"""In the guest: python3 -m bench KERNEL PROGRAM POLICY... runs a program under each policy, a JSON
+line a run."""
 
 import json
 import os
@@ -22,10 +23,18 @@ def main(words: list[str]) -> int:
             result: dict[str, object]
             try:
                 with Guest(kernel) as guest:
-                    result = {"program": name, "policy": policy, **one(guest, program(name), POLICIES[policy])}
+                    result = {
+                        "program": name,
+                        "policy": policy,
+                        **one(guest, program(name), POLICIES[policy]),
+                    }
             except Exception as error:
                 traceback.print_exc(file=sys.stdout)
-                result = {"program": name, "policy": policy, "failed": f"{type(error).__name__}: {error}"}
+                result = {
+                    "program": name,
+                    "policy": policy,
+                    "failed": f"{type(error).__name__}: {error}",
+                }
             print(json.dumps(result), file=events, flush=True)
             if "failed" in result:
                 return 1

@@ -1,7 +1,9 @@
-"""DAMON's own tiering: migrate_hot to the fast node and migrate_cold to the slow one, by schemes of one kdamond.
+"""DAMON's own tiering: migrate_hot to the fast node and migrate_cold to the slow one, by schemes of
+one kdamond.
 
-Where the kernel has the two actions for virtual addresses (7.x), the program's own are watched. 6.12 has them for
-physical addresses only: all memory is watched there, and a filter leaves only the program's cgroup to the schemes.
+Where the kernel has the two actions for virtual addresses (7.x), the program's own are watched.
+6.12 has them for physical addresses only: all memory is watched there, and a filter leaves only the
+program's cgroup to the schemes.
 """
 
 from dataclasses import dataclass
@@ -18,7 +20,8 @@ MEMORY = Path("/sys/devices/system/memory")
 # The largest numbers of their types are the widest bounds.
 WIDEST_SIZE = 2**64 - 1
 WIDEST_COUNT = 2**32 - 1
-# The kernel module mem_tier, an example of this, and DAMON's documentation bound their regions by 10 and 1000.
+# The kernel module mem_tier, an example of this, and DAMON's documentation bound their regions by
+# 10 and 1000.
 REGIONS_MAX = 1000
 
 
@@ -33,22 +36,29 @@ class Scheme:
 
 
 SCHEMES = (
-    # Cold first, so that there is room when the other is applied. Seen once in 20 looks at the most, for 2 s, as runs
-    # take some ten. Never seen is too strict: of a program that goes anywhere now and then nothing would be cold.
+    # Cold first, so that there is room when the other is applied. Seen once in 20 looks at the
+    # most, for 2 s, as runs take some ten. Never seen is too strict: of a program that goes
+    # anywhere now and then nothing would be cold.
     Scheme("migrate_cold", (0, 1), 20, 1),
-    # Seen in a quarter of 20 looks, twice in a row: a region of hot and cold pages alike has been split by then.
+    # Seen in a quarter of 20 looks, twice in a row: a region of hot and cold pages alike has been
+    # split by then.
     Scheme("migrate_hot", (5, WIDEST_COUNT), 2, 0),
 )
 
 
 def begin_damos(guest: Guest, group: Cgroup, pid: int) -> None:
-    """Turns it on for a process; the kernel's own statistics are turned off. It ends with `end_damos`."""
+    """Turns it on for a process; the kernel's own statistics are turned off. It ends with
+    `end_damos`."""
     make_room()
     write(DAMON / "nr_kdamonds", 1)
     write(KDAMOND / "contexts/nr_contexts", 1)
     by_process = guest.kernel != "6.12"
     write(CONTEXT / "operations", "vaddr" if by_process else "paddr")
-    for name, value in (("sample_us", SAMPLE_US), ("aggr_us", AGGREGATE_US), ("update_us", 10 * AGGREGATE_US)):
+    for name, value in (
+        ("sample_us", SAMPLE_US),
+        ("aggr_us", AGGREGATE_US),
+        ("update_us", 10 * AGGREGATE_US),
+    ):
         write(CONTEXT / "monitoring_attrs/intervals" / name, value)
     write(CONTEXT / "monitoring_attrs/nr_regions/max", REGIONS_MAX)
     write(CONTEXT / "targets/nr_targets", 1)

@@ -1,4 +1,5 @@
-"""What is counted in the guest while a program runs: the clock, true misses, moves, what tiering costs."""
+"""What is counted in the guest while a program runs: the clock, true misses, moves, what tiering
+costs."""
 
 import time
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from tierguest.files import table
 from tierguest.program import processor_seconds
 from tierguest.truth import Truth
 
-# The kernel's threads that tiering keeps busy: reclaim and demotion, DAMON, and compaction, which moves need.
+# The kernel's threads that tiering keeps busy: reclaim and demotion, DAMON, and compaction, which
+# moves need.
 THREADS = ("kswapd", "kdamond", "kcompactd")
 MOVES = {"migrated": "pgmigrate_success", "promoted": "pgpromote_success"}
 # Added up: which of them a kernel has, and which of them counts, depends on who asked.
@@ -26,7 +28,8 @@ class Counts:
     promoted: int
     demoted: int
     threads: dict[int, float]
-    """Processor seconds of the kernel's threads, by their number; those that end are gone with what they used."""
+    """Processor seconds of the kernel's threads, by their number; those that end are gone with what
+    they used."""
     processes: dict[int, float]
     """The same of processes that tier."""
 
@@ -63,7 +66,8 @@ def counts(truth: Truth, processes: list[int]) -> Counts:
 
 
 def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:
-    """Processor seconds of the kernel's threads that tiering keeps busy, which are known by their names."""
+    """Processor seconds of the kernel's threads that tiering keeps busy, which are known by their
+    names."""
     found = {}
     for folder in proc.iterdir():
         if not folder.name.isdigit():

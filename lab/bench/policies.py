@@ -15,9 +15,9 @@ from .damos import begin_damos, end_damos
 # A scan period of 0.1 s instead of 1 s: runs are shorter than the kernel's patience.
 SCAN_PERIOD_MS = 100
 
-# A timed guest's processor is as fast as it says, so that a share of it means what it means elsewhere. Runs take some
-# ten seconds where programs take minutes: what the daemon learns, it has to learn in a tenth of the time, and may use
-# ten times its default budget for it.
+# A timed guest's processor is as fast as it says, so that a share of it means what it means
+# elsewhere. Runs take some ten seconds where programs take minutes: what the daemon learns, it has
+# to learn in a tenth of the time, and may use ten times its default budget for it.
 BUDGET_PERCENT = 10.0
 CAP_PERCENT = 30.0
 
@@ -51,7 +51,9 @@ def _tierwised(recipe: str) -> Begin:
     def begin(guest: Guest, group: Cgroup, _: int) -> Tierwised:
         tenants = [("program", f"cgroup = '{group.name}'")]
         config = configuration(guest, recipe, tenants, budget_percent=BUDGET_PERCENT)
-        return guest.tierwised(config.replace("cap_percent = 300.0", f"cap_percent = {CAP_PERCENT}"))
+        return guest.tierwised(
+            config.replace("cap_percent = 300.0", f"cap_percent = {CAP_PERCENT}")
+        )
 
     return begin
 

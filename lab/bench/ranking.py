@@ -1,4 +1,5 @@
-"""Two rankings of the same policies: which pairs they order differently, and how alike they are on the whole.
+"""Two rankings of the same policies: which pairs they order differently, and how alike they are on
+the whole.
 
     >>> live, simulated = {"a": 10.0, "b": 11.0, "c": 15.0}, {"a": 1.0, "b": 1.4, "c": 1.3}
     >>> compared = compare(live, simulated, tie=0.02)
@@ -21,11 +22,13 @@ class Comparison:
     disagreements: list[tuple[str, str]]
     """Pairs that one orders one way and the other the other way; a tie disagrees with nothing."""
     tau: float
-    """Kendall's tau-b, which allows for ties: 1 for the same order, -1 for the opposite, 0 if one is all ties."""
+    """Kendall's tau-b, which allows for ties: 1 for the same order, -1 for the opposite, 0 if one
+    is all ties."""
 
 
 def order(first: float, second: float, tie: float) -> int:
-    """-1 if the first takes less, 1 if more, 0 if they differ by no more than the share `tie` of the smaller."""
+    """-1 if the first takes less, 1 if more, 0 if they differ by no more than the share `tie` of
+    the smaller."""
     if abs(first - second) <= tie * min(first, second):
         return 0
     return -1 if first < second else 1

@@ -1,4 +1,5 @@
-"""One run: a fresh program, the same placement at the start, one policy, measured from the same point on."""
+"""One run: a fresh program, the same placement at the start, one policy, measured from the same
+point on."""
 
 import contextlib
 import signal
@@ -20,17 +21,21 @@ MIB = 1 << 20
 FILL_S = 120.0
 # Of the guest's clock; the slowest takes some 25 s.
 WORK_S = 300.0
-# How often it is looked whether a program has filled its memory: it is stopped then, having done this much at most.
+# How often it is looked whether a program has filled its memory: it is stopped then, having done
+# this much at most.
 FILL_POLL_S = 0.005
-# Boot's kernel workers share the one processor for the first seconds. Costs nothing: an idle guest's clock jumps.
+# Boot's kernel workers share the one processor for the first seconds. Costs nothing: an idle
+# guest's clock jumps.
 SETTLE_S = 8
 # What a run finds free of the fast node must not depend on the run before it.
 KEPT_BY_KERNEL = (
-    # Not the 66 MiB that khugepaged asks for: half of it is of the fast node, as much as a program gets there.
+    # Not the 66 MiB that khugepaged asks for: half of it is of the fast node, as much as a program
+    # gets there.
     ("min_free_kbytes", 16384),
     # No more for a while after a page had to be taken from another kind's.
     ("watermark_boost_factor", 0),
-    # A processor's own list holds a thousandth of a node, not up to a tenth, which is neither free nor used.
+    # A processor's own list holds a thousandth of a node, not up to a tenth, which is neither free
+    # nor used.
     ("percpu_pagelist_high_fraction", 1000),
 )
 
@@ -49,7 +54,8 @@ class Filled:
 
 
 def one(guest: Guest, program: Program, policy: Policy) -> dict[str, object]:
-    """Runs it and returns what was measured; AssertionError if the program failed or the daemon ended."""
+    """Runs it and returns what was measured; AssertionError if the program failed or the daemon
+    ended."""
     with contextlib.chdir(guest.folder):
         return _one(guest, program, policy)
 
@@ -72,7 +78,9 @@ def _one(guest: Guest, program: Program, policy: Policy) -> dict[str, object]:
     finally:
         policy.end()
     return {
-        **after.since(before), "resident_mib": sum(at_start) / MIB, "fast_mib_at_start": at_start[0] / MIB,
+        **after.since(before),
+        "resident_mib": sum(at_start) / MIB,
+        "fast_mib_at_start": at_start[0] / MIB,
         "said": worker.json_lines()[-1],
     }
 
@@ -111,7 +119,8 @@ def _go(guest: Guest, program: Program, filled: Filled) -> Process:
 
 
 def settle() -> None:
-    """Waits until the kernel has done what it does after its boot, and makes what it keeps small and the same."""
+    """Waits until the kernel has done what it does after its boot, and makes what it keeps small
+    and the same."""
     time.sleep(SETTLE_S)
     for name, value in KEPT_BY_KERNEL:
         write(f"/proc/sys/vm/{name}", value)

@@ -1,8 +1,9 @@
 """On the host: records the programs that the guests run, and simulates the policies on them.
 
-The machine that is simulated is the guest: latencies, the size of the fast node that the program found, the daemon's
-blocks, what a page's move costs when its copy's misses come one after the other. One figure is fitted to the guests'
-runs, from the run with fast memory alone: the time that goes by beside the program's misses.
+The machine that is simulated is the guest: latencies, the size of the fast node that the program
+found, the daemon's blocks, what a page's move costs when its copy's misses come one after the
+other. One figure is fitted to the guests' runs, from the run with fast memory alone: the time that
+goes by beside the program's misses.
 """
 
 import json
@@ -32,12 +33,13 @@ MIB = 1 << 20
 WINDOW_INSTRUCTIONS = 10_000_000
 # Bandwidth is not modelled in a guest: a figure that no program comes near.
 UNLIMITED_GBPS = 100_000
-# How long a recorded program may take to fill its memory, in seconds of the host; it takes some ten.
+# How long a recorded program may take to fill its memory, in seconds of the host; it takes some
+# ten.
 FILL_S = 600.0
 RECORDING_S = 3600.0
 POLL_S = 0.02
-# Kernel work for a page that moves, beside its copy. The daemon moved 28,544 pages in 0.81 s of a guest's processor time,
-# 28 us a page; 20 of them are the copy's misses.
+# Kernel work for a page that moves, beside its copy. The daemon moved 28,544 pages in 0.81 s of a
+# guest's processor time, 28 us a page; 20 of them are the copy's misses.
 MIGRATE_PAGE_NS = 8000
 
 
@@ -50,12 +52,16 @@ class Result:
 
 
 def _program_words(paths: Paths, words: Sequence[str]) -> list[str]:
-    """The guests' own programs: the lab's are static, the store comes from the guests' root with its libraries."""
+    """The guests' own programs: the lab's are static, the store comes from the guests' root with
+    its libraries."""
     if (paths.programs / words[0]).exists():
         return [str(paths.programs / words[0]), *words[1:]]
     libraries = paths.root / "usr/lib/x86_64-linux-gnu"
     return [
-        str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries), str(paths.root / "usr/bin" / words[0]),
+        str(libraries / "ld-linux-x86-64.so.2"),
+        "--library-path",
+        str(libraries),
+        str(paths.root / "usr/bin" / words[0]),
         *words[1:],
     ]
 
@@ -72,15 +78,34 @@ class Recording:
 
     def record(self) -> Path:
         """Records it whole; returns the trace of what follows the filling."""
-        words = self.program.words if self.program.says_when_filled else (*self.program.words, f"report={self._report}")
+        words = (
+            self.program.words
+            if self.program.says_when_filled
+            else (*self.program.words, f"report={self._report}")
+        )
         command = [
-            _tierwise(), "record", "-o", str(self.trace), "--force", "--window", str(WINDOW_INSTRUCTIONS),
-            "--llc", f"{LLC_BYTES >> 20}MiB/{LLC_WAYS}", "--marks", str(self._marks), "--",
+            _tierwise(),
+            "record",
+            "-o",
+            str(self.trace),
+            "--force",
+            "--window",
+            str(WINDOW_INSTRUCTIONS),
+            "--llc",
+            f"{LLC_BYTES >> 20}MiB/{LLC_WAYS}",
+            "--marks",
+            str(self._marks),
+            "--",
             *_program_words(self.paths, words),
         ]
         with open(self.folder / "said", "wb") as said:
             self._process = subprocess.Popen(
-                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+                command,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
             )
             try:
                 self._follow(self._process)
@@ -90,7 +115,10 @@ class Recording:
                     os.killpg(self._process.pid, signal.SIGKILL)
                     self._process.wait()
         part = self.folder / "run.twt"
-        run("record", [_tierwise(), "trace", "cut", str(self.trace), str(part), "--phase", "run", "--force"])
+        run(
+            "record",
+            [_tierwise(), "trace", "cut", str(self.trace), str(part), "--phase", "run", "--force"],
+        )
         return part
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
@@ -107,24 +135,38 @@ class Recording:
                 process.send_signal(signal.SIGTERM)
         self._wait(process, lambda: process.poll() is not None, RECORDING_S)
         if process.returncode != 0 and not self.program.work:
-            raise LabError(f"record {self.program.name}: status {process.returncode}: {self._said()}")
+            raise LabError(
+                f"record {self.program.name}: status {process.returncode}: {self._said()}"
+            )
 
     def _filled(self) -> bool:
         if self.program.load:
             return (self.folder / SOCKET).exists()
-        return '"build_seconds"' in self._said() if self.program.says_when_filled else self._report.exists()
+        return (
+            '"build_seconds"' in self._said()
+            if self.program.says_when_filled
+            else self._report.exists()
+        )
 
     def _client(self, words: Sequence[str]) -> None:
         run(f"record {self.program.name}", _program_words(self.paths, words), cwd=self.folder)
 
-    def _wait(self, process: subprocess.Popen[bytes], condition: Callable[[], bool], within_s: float) -> None:
+    def _wait(
+        self, process: subprocess.Popen[bytes], condition: Callable[[], bool], within_s: float
+    ) -> None:
         deadline = time.monotonic() + within_s
         while not condition():
             if self.stop.is_set():
                 raise LabError(f"record {self.program.name}: the lab was interrupted")
             if process.poll() is not None or time.monotonic() > deadline:
-                state = f"ended with status {process.returncode}" if process.poll() is not None else "still runs"
-                raise LabError(f"record {self.program.name}: after {within_s:.0f} s at most it {state}: {self._said()}")
+                state = (
+                    f"ended with status {process.returncode}"
+                    if process.poll() is not None
+                    else "still runs"
+                )
+                raise LabError(
+                    f"record {self.program.name}: after {within_s:.0f} s at most it {state}: {self._said()}"
+                )
             time.sleep(POLL_S)
 
     def _said(self) -> str:
@@ -139,7 +181,12 @@ def _tierwise() -> str:
 
 
 def scenario(
-    program: Program, trace: Path, fast_bytes: int, resident_bytes: int, instruction_ns: float, granule_bytes: int,
+    program: Program,
+    trace: Path,
+    fast_bytes: int,
+    resident_bytes: int,
+    instruction_ns: float,
+    granule_bytes: int,
     latency_ns: Sequence[int],
 ) -> str:
     """The guest as a scenario. Granules of one page are the kernel's; else the daemon's blocks."""
@@ -171,7 +218,7 @@ read_gbps = {UNLIMITED_GBPS}
 [[workload]]
 name = "{program.name}"
 trace = "{trace.name}"
-{f'footprint = "{resident_bytes}B"' if granule_bytes > PAGE_BYTES else ''}
+{f'footprint = "{resident_bytes}B"' if granule_bytes > PAGE_BYTES else ""}
 """
 
 
@@ -194,7 +241,13 @@ def simulate(
     results: dict[str, Result] = {}
     for granule, policies in _by_granule(program):
         text = scenario(
-            program, trace, int(limited.fast_mib_at_start * MIB), info["peak_resident_bytes"], beside, granule, latency_ns
+            program,
+            trace,
+            int(limited.fast_mib_at_start * MIB),
+            info["peak_resident_bytes"],
+            beside,
+            granule,
+            latency_ns,
         )
         file = trace.with_name(f"{program.name}-{granule}.toml")
         file.write_text(text)
@@ -218,7 +271,9 @@ def _compare(scenario_file: Path, policies: Sequence[Simulated]) -> dict[str, Re
             recipe.write_text(policy.text)
             words += ["--recipe", str(recipe)]
     said = json.loads(_quiet(words))
-    found = {row["policy"]: Result(row["slowdown"], row["fast_access_ratio"]) for row in said["results"]}
+    found = {
+        row["policy"]: Result(row["slowdown"], row["fast_access_ratio"]) for row in said["results"]
+    }
     return {policy.name: found[policy.recipe] for policy in policies}
 
 

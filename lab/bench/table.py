@@ -10,7 +10,15 @@ from .ranking import Comparison
 BOUND = "all-fast"
 BEST = "*"
 HEADER = (
-    "policy", "seconds", "of all-fast", "apart", "fast misses", "pages moved", "promoted", "demoted", "tiering CPU s",
+    "policy",
+    "seconds",
+    "of all-fast",
+    "apart",
+    "fast misses",
+    "pages moved",
+    "promoted",
+    "demoted",
+    "tiering CPU s",
     "P99 us",
 )
 
@@ -44,7 +52,8 @@ class Run:
 
     @property
     def apart_s(self) -> float:
-        """The run time if tiering had had a processor of its own, as it has on real machines and in the simulator."""
+        """The run time if tiering had had a processor of its own, as it has on real machines and in
+        the simulator."""
         return self.seconds - self.cpu_s
 
 
@@ -99,7 +108,10 @@ def aligned(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     lines = [header, *body]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
-        "  ".join(text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(zip(line, widths)))
+        "  ".join(
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(line, widths))
+        )
         for line in lines
     )
 
@@ -128,14 +140,21 @@ def about(program: Program, runs: Sequence[Run]) -> str:
 COMPARED = ("policy", "live", "live, apart", "simulated", "fast live", "fast simulated")
 
 
-def side_by_side(runs: Sequence[Run], simulated: Mapping[str, tuple[float, float]]) -> list[tuple[str, ...]]:
-    """Slowdowns of each policy and shares of misses served fast, the simulator's as (slowdown, share); in live order."""
+def side_by_side(
+    runs: Sequence[Run], simulated: Mapping[str, tuple[float, float]]
+) -> list[tuple[str, ...]]:
+    """Slowdowns of each policy and shares of misses served fast, the simulator's as (slowdown,
+    share); in live order."""
     chosen = [run for run in first_runs(runs) if run.policy in simulated]
     bound = next(run.seconds for run in chosen if run.policy == BOUND)
     return [
         (
-            run.policy, f"{run.seconds / bound:.3f}", f"{run.apart_s / bound:.3f}", f"{simulated[run.policy][0]:.3f}",
-            f"{run.fast_share:.1%}", f"{simulated[run.policy][1]:.1%}",
+            run.policy,
+            f"{run.seconds / bound:.3f}",
+            f"{run.apart_s / bound:.3f}",
+            f"{simulated[run.policy][0]:.3f}",
+            f"{run.fast_share:.1%}",
+            f"{simulated[run.policy][1]:.1%}",
         )
         for run in sorted(chosen, key=lambda run: run.seconds)
     ]
@@ -147,4 +166,6 @@ def verdict(compared: Comparison, tie: float) -> str:
         pairs = "no pair in another order"
     else:
         pairs = "in another order: " + ", ".join(f"{a} and {b}" for a, b in compared.disagreements)
-    return f"Kendall's tau {compared.tau:.2f}; {pairs} (what differs by less than {tie:.1%} is a tie)"
+    return (
+        f"Kendall's tau {compared.tau:.2f}; {pairs} (what differs by less than {tie:.1%} is a tie)"
+    )

@@ -33,8 +33,8 @@ struct counters {
 };
 
 /*
- * Maps the file, which must have room for the counters of `pages` pages. Without a path they live in
- * memory. Returns NULL or what is wrong.
+ * Maps the file, which must have room for the counters of `pages` pages. Without a path they live
+ * in memory. Returns NULL or what is wrong.
  */
 const char *counters_open(const char *path, uint64_t pages);
 

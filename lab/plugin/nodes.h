@@ -9,8 +9,8 @@
 #define NODES_MAX 4
 
 /*
- * Declares a node from "ID:LATENCY_NS:START-END[+START-END...]", addresses in bytes. Returns NULL or
- * what is wrong with it.
+ * Declares a node from "ID:LATENCY_NS:START-END[+START-END...]", addresses in bytes. Returns NULL
+ * or what is wrong with it.
  */
 const char *nodes_declare(const char *text);
 

@@ -12,8 +12,8 @@
  *   counters=FILE     where the counts go (counters.h)
  *
  * Without `node` no access is watched and the guest runs at full speed: flush_us alone costs the
- * flushes and nothing else. With it accesses are watched from when the guest asks for it (counters.h),
- * because nobody wants to know of a boot's, which would take three times as long.
+ * flushes and nothing else. With it accesses are watched from when the guest asks for it
+ * (counters.h), because nobody wants to know of a boot's, which would take three times as long.
  *
  * Why flushes: a page table's accessed bit is set when the processor fills its translation buffer.
  * A real buffer has a few thousand entries and forgets them by itself; QEMU's grows to what a
@@ -48,8 +48,8 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info 
  */
 #define FIRST_LEVEL_LINES 512
 /*
- * After so much charged time the vCPU looks at its timers. A guest's tick is 4 ms; a hundredth of it
- * keeps its timers punctual, and one exit in 400 misses is not felt.
+ * After so much charged time the vCPU looks at its timers. A guest's tick is 4 ms; a hundredth of
+ * it keeps its timers punctual, and one exit in 400 misses is not felt.
  */
 #define INTERRUPT_EVERY_NS 50000
 /* The guest waits for the answer, once, at the end of its boot. */

@@ -26,34 +26,54 @@ trace = "{trace}"
 @test(boot="hmat", needs=("tierwise",), timeout_s=400)
 def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
     """record-live, then compare: a policy that follows what is hot serves more from fast memory than first touch."""
-    stairs = guest.stairs(mib=ALL_MIB, hot_mib=HOT_MIB, hot_at_mib=ALL_MIB - HOT_MIB, pattern="fixed", forget=1)
+    stairs = guest.stairs(
+        mib=ALL_MIB, hot_mib=HOT_MIB, hot_at_mib=ALL_MIB - HOT_MIB, pattern="fixed", forget=1
+    )
     before = (read(DAMON_STAT) if DAMON_STAT.exists() else "", taken_places())
     trace, scenario = guest.folder / "live.twt", guest.folder / "recorded.toml"
     guest.run(
         "tierwise", "record-live", "-o", str(trace), "--pid", str(stairs.pid), "--duration", "20s", "--release-damon",
         "--state", str(guest.folder / "state"), within_s=200,
     )  # fmt: skip
-    assert (read(DAMON_STAT) if DAMON_STAT.exists() else "", taken_places()) == before, "DAMON is not given back"
+    assert (read(DAMON_STAT) if DAMON_STAT.exists() else "", taken_places()) == before, (
+        "DAMON is not given back"
+    )
     told = json.loads(guest.run("tierwise", "trace", "stat", str(trace), "--json", within_s=200))
     guest.figure("windows", len(told["windows"]))
     scenario.write_text(SCENARIO.format(trace=trace))
-    words = ("tierwise", "compare", str(scenario), "--policies", "static,clock,memtis,tierwise", "--json")
+    words = (
+        "tierwise",
+        "compare",
+        str(scenario),
+        "--policies",
+        "static,clock,memtis,tierwise",
+        "--json",
+    )
     results = json.loads(guest.run(*words, within_s=300))["results"]
     shares = {result["policy"]: result["fast_access_ratio"] for result in results}
     for policy, share in shares.items():
         guest.figure(f"{policy}_fast_share".replace("-", "_"), share)
-    assert shares["tierwise"] > shares["static"] + 0.2, f"of what was recorded little was to be learnt: {shares}"
+    assert shares["tierwise"] > shares["static"] + 0.2, (
+        f"of what was recorded little was to be learnt: {shares}"
+    )
 
 
 @test(boot="hmat", needs=("tierwise",), timeout_s=120)
 def doctor_finds_a_machine_that_can_be_managed(guest: Guest) -> None:
-    """Two tiers, DAMON, root: doctor says that tierwised could manage this, and names tiers, kernel and tenants."""
+    """Two tiers, DAMON, root: doctor says that tierwised could manage this, and names tiers, kernel
+    and tenants."""
     config = guest.folder / "tierwised.toml"
-    config.write_text(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'\nfloor = '64MiB'")]))
+    config.write_text(
+        configuration(guest, "tierwise", [("shop", "cgroup = 'shop'\nfloor = '64MiB'")])
+    )
     said = guest.run("tierwise", "doctor", "--config", str(config))
     assert "tierwised could manage this machine's memory" in said, said
     told = json.loads(guest.run("tierwise", "doctor", "--config", str(config), "--json"))
     found = {check["name"]: check for check in told["checks"]}
     assert told["can"] == "manage", told
-    assert "node 0" in found["memory tiers"]["found"] and "node 1" in found["memory tiers"]["found"], found
-    assert found["tenant"]["status"] == "note" and "shop" in found["tenant"]["found"], found["tenant"]
+    assert (
+        "node 0" in found["memory tiers"]["found"] and "node 1" in found["memory tiers"]["found"]
+    ), found
+    assert found["tenant"]["status"] == "note" and "shop" in found["tenant"]["found"], found[
+        "tenant"
+    ]

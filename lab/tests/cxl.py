@@ -15,8 +15,22 @@ def _ensure_online(guest: Guest) -> None:
         return
     guest.run("modprobe", "-a", *MODULES)
     guest.wait_until(lambda: "mem0" in guest.run("cxl", "list", "-M"), 20, "cxl list shows no mem0")
-    guest.run("cxl", "create-region", "-m", "-d", "decoder0.0", "-w", "1", "-t", "ram", "mem0", within_s=90)
-    guest.wait_until(NODE.exists, 30, lambda: f"node 2 did not appear; daxctl: {guest.run('daxctl', 'list')}")
+    guest.run(
+        "cxl",
+        "create-region",
+        "-m",
+        "-d",
+        "decoder0.0",
+        "-w",
+        "1",
+        "-t",
+        "ram",
+        "mem0",
+        within_s=90,
+    )
+    guest.wait_until(
+        NODE.exists, 30, lambda: f"node 2 did not appear; daxctl: {guest.run('daxctl', 'list')}"
+    )
 
 
 @test(boot="cxl", timeout_s=240)

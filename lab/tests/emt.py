@@ -15,7 +15,8 @@ LIMIT_S = 160
 # Several rounds of migration.
 INTERVALS = 120
 
-# A program whose hot objects are known: a tenth of them is used. It prints where pages of both parts are, and what tracking says.
+# A program whose hot objects are known: a tenth of them is used. It prints where pages of both
+# parts are, and what tracking says.
 PROGRAM = """
 import faulthandler, json, os, sys, time
 from array import array
@@ -33,7 +34,8 @@ hot = items[len(items) * 4 // 10 : len(items) // 2]
 size = len(hot[0])
 
 def pages(part):
-    # bytearray.__alloc__ is beside the object: the middle of the buffer is on a page of its own or a neighbour's.
+    # bytearray.__alloc__ is beside the object: the middle of the buffer is on a page of its own or
+    # a neighbour's.
     if objects: return array("Q", sorted({id(item) & ~4095 for item in part}))
     import ctypes
     return array("Q", sorted({ctypes.addressof(ctypes.c_char.from_buffer(item, size // 2)) & ~4095 for item in part}))
@@ -72,7 +74,9 @@ print(json.dumps({
 """.replace("BUDGET", str(BUDGET)).replace("LIMIT", str(LIMIT_S))
 
 
-def _run(guest: Guest, node: int, signal: str, slow: str, spare_mib: int, intervals: int, way: str) -> dict[str, object]:
+def _run(
+    guest: Guest, node: int, signal: str, slow: str, spare_mib: int, intervals: int, way: str
+) -> dict[str, object]:
     """Runs the program with its memory preferred on a node; what it printed.
 
     `spare_mib` of what is free on the fast node when it begins are for it; with less than none it has to give.
@@ -80,15 +84,30 @@ def _run(guest: Guest, node: int, signal: str, slow: str, spare_mib: int, interv
     assert Path(SITE).is_dir(), f"{SITE} is not in the guest: run python/emt/lab.sh on the host"
     file = guest.folder / "program.py"
     file.write_text(PROGRAM)
-    # A hundredth: with an eighth on processors' lists, which nobody's pressure is, nobody would know how much is left.
+    # A hundredth: with an eighth on processors' lists, which nobody's pressure is, nobody would
+    # know how much is left.
     write(PER_CPU_LISTS, 100)
-    # The C library returns small buffers' memory to the system only from its own mappings: one arena keeps addresses steady.
-    words = ("env", f"PYTHONPATH={SITE}", "MALLOC_ARENA_MAX=1", "numactl", f"--preferred={node}", "python3", str(file))
+    # The C library returns small buffers' memory to the system only from its own mappings: one
+    # arena keeps addresses steady.
+    words = (
+        "env",
+        f"PYTHONPATH={SITE}",
+        "MALLOC_ARENA_MAX=1",
+        "numactl",
+        f"--preferred={node}",
+        "python3",
+        str(file),
+    )
     try:
-        out = guest.run(*words, signal, slow, str(spare_mib), str(intervals), way, within_s=LIMIT_S + 20)
+        out = guest.run(
+            *words, signal, slow, str(spare_mib), str(intervals), way, within_s=LIMIT_S + 20
+        )
     except AssertionError as error:
-        # The console shows of a processor that is stuck in the kernel only that it is; where it is stands in the kernel's log.
-        raise AssertionError("\n".join([str(error), *guest.run("dmesg").splitlines()[-80:]])) from error
+        # The console shows of a processor that is stuck in the kernel only that it is; where it is
+        # stands in the kernel's log.
+        raise AssertionError(
+            "\n".join([str(error), *guest.run("dmesg").splitlines()[-80:]])
+        ) from error
     found: dict[str, object] = json.loads(out.splitlines()[-1])
     assert found["active"], found
     assert found["left_protected"] == 0, found
@@ -159,7 +178,11 @@ def _rwp_is_refused(guest: Guest) -> None:
     assert "no:" in line and "7.3" in line, out
 
 
-@test(boot="hmat", timeout_s=180, lacks={"6.12": Lack("userfaultfd has no RWP before 7.3", _rwp_is_refused)})
+@test(
+    boot="hmat",
+    timeout_s=180,
+    lacks={"6.12": Lack("userfaultfd has no RWP before 7.3", _rwp_is_refused)},
+)
 def emt_sees_reads(guest: Guest) -> None:
     """uffd-rwp tells a part of buffers that is only read from the rest; uffd-wp does not."""
     hot, cold = _seen(_run(guest, 0, "uffd-rwp", "", 0, INTERVALS, "reads"))

@@ -1,4 +1,5 @@
-"""What goes wrong on a live machine: nothing may crash, leak, move what is not a tenant's, or stay changed."""
+"""What goes wrong on a live machine: nothing may crash, leak, move what is not a tenant's, or stay
+changed."""
 
 import json
 import os
@@ -28,10 +29,14 @@ def _goes_on(guest: Guest, daemon: Tierwised) -> None:
     stairs = guest.stairs(group, mib=48, hot_mib=48, pattern="fixed", node=1)
 
     def placed() -> bool:
-        assert daemon.running(), f"tierwised ended with {daemon.process.returncode}: {daemon.said()[-2000:]}"
+        assert daemon.running(), (
+            f"tierwised ended with {daemon.process.returncode}: {daemon.said()[-2000:]}"
+        )
         return stairs.region().share(0) > 0.9
 
-    guest.wait_until(placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.said()[-2000:]}")
+    guest.wait_until(
+        placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.said()[-2000:]}"
+    )
 
 
 def _after(*tenants: tuple[str, str]) -> list[tuple[str, str]]:
@@ -40,9 +45,12 @@ def _after(*tenants: tuple[str, str]) -> list[tuple[str, str]]:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def processes_end_while_their_pages_move(guest: Guest) -> None:
-    """Programs that are killed while their pages are on the way, one after the other: news, not errors."""
+    """Programs that are killed while their pages are on the way, one after the other: news, not
+    errors."""
     group = guest.cgroup("short")
-    daemon = guest.tierwised(configuration(guest, "multi-clock", _after(("short", "cgroup = 'short'"))))
+    daemon = guest.tierwised(
+        configuration(guest, "multi-clock", _after(("short", "cgroup = 'short'")))
+    )
     ended = 0
     for _ in range(6):
         stairs = guest.stairs(group, mib=96, hot_mib=96, pattern="fixed", node=1)
@@ -58,8 +66,11 @@ def processes_end_while_their_pages_move(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def a_group_is_removed_and_made_again(guest: Guest) -> None:
-    """A tenant's cgroup goes with all that is in it, and comes back: the daemon waits for it and takes it up again."""
-    daemon = guest.tierwised(configuration(guest, "multi-clock", _after(("short", "cgroup = 'short'"))))
+    """A tenant's cgroup goes with all that is in it, and comes back: the daemon waits for it and
+    takes it up again."""
+    daemon = guest.tierwised(
+        configuration(guest, "multi-clock", _after(("short", "cgroup = 'short'")))
+    )
     for _ in range(2):
         with guest.part() as part:
             stairs = part.stairs(part.cgroup("short"), mib=48, hot_mib=48, pattern="fixed", node=1)
@@ -71,36 +82,46 @@ def a_group_is_removed_and_made_again(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def a_full_node_takes_what_fits(guest: Guest) -> None:
-    """The fast node is all but full of locked memory: what fits moves, the rest fails and breaks nothing, and room that comes is used."""
+    """The fast node is all but full of locked memory: what fits moves, the rest fails and breaks
+    nothing, and room that comes is used."""
     group = guest.cgroup("short")
     with guest.part() as part:
-        # A little above what the kernel never gives away: less would have it kill the ballast instead.
+        # A little above what the kernel never gives away: less would have it kill the ballast
+        # instead.
         part.ballast(36)
         stairs = guest.stairs(group, mib=200, hot_mib=200, pattern="fixed", node=1)
-        daemon = guest.tierwised(configuration(guest, "tierwise", _after(("short", "cgroup = 'short'"))))
+        daemon = guest.tierwised(
+            configuration(guest, "tierwise", _after(("short", "cgroup = 'short'")))
+        )
         time.sleep(2 * A_WHILE_S)
         assert daemon.running(), daemon.said()
         guest.figure("placed_while_full", stairs.region().share(0))
         assert stairs.region().share(0) < 0.5, f"there was no room for so much: {stairs.describe()}"
     guest.wait_until(
-        lambda: stairs.region().share(0) > 0.9, WITHIN_S, lambda: f"{stairs.describe()}; {daemon.said()[-2000:]}"
+        lambda: stairs.region().share(0) > 0.9,
+        WITHIN_S,
+        lambda: f"{stairs.describe()}; {daemon.said()[-2000:]}",
     )
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def locked_pages_move_like_others(guest: Guest) -> None:
-    """mlock keeps pages from being swapped, not from being moved: a tenant's locked hot memory becomes fast."""
+    """mlock keeps pages from being swapped, not from being moved: a tenant's locked hot memory
+    becomes fast."""
     group = guest.cgroup("short")
     stairs = guest.stairs(group, mib=48, hot_mib=48, pattern="fixed", node=1, lock=1)
     daemon = guest.tierwised(configuration(guest, "multi-clock", [("short", "cgroup = 'short'")]))
     guest.wait_until(
-        lambda: stairs.region().share(0) > 0.95, WITHIN_S, lambda: f"{stairs.describe()}; {daemon.said()[-2000:]}"
+        lambda: stairs.region().share(0) > 0.95,
+        WITHIN_S,
+        lambda: f"{stairs.describe()}; {daemon.said()[-2000:]}",
     )
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def strangers_are_left_alone(guest: Guest) -> None:
-    """Programs outside the tenants stay where they are, however hot, before and after pids are used again."""
+    """Programs outside the tenants stay where they are, however hot, before and after pids are used
+    again."""
     stranger = guest.stairs(guest.cgroup("stranger"), mib=48, hot_mib=48, pattern="fixed", node=1)
     # With numa_balancing off nobody else would move it either.
     tenants = _after(("short", "cgroup = 'short'"))
@@ -118,18 +139,23 @@ def _with_balancing(config: str) -> str:
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
 def what_a_killed_daemon_changed_is_given_back(guest: Guest) -> None:
-    """kill -9: `tierwise restore`, or the next start, sets numa_balancing and DAMON's places as they were."""
+    """kill -9: `tierwise restore`, or the next start, sets numa_balancing and DAMON's places as
+    they were."""
     guest.numa_balancing(2)
     before = taken_places()
     guest.stairs(guest.cgroup("shop"), mib=16, hot_mib=16, pattern="fixed")
-    config = _with_balancing(configuration(guest, "multi-clock", _after(("shop", "cgroup = 'shop'"))))
+    config = _with_balancing(
+        configuration(guest, "multi-clock", _after(("shop", "cgroup = 'shop'")))
+    )
     state = str(guest.folder / "state")
 
     def killed() -> None:
         daemon = guest.tierwised(config)
-        guest.wait_until(lambda: read(NUMA_BALANCING) == "0" and taken_places() > before, WITHIN_S, daemon.said)
-        # A thread of DAMON's is written down right after it was turned on; one whose number was not written down could be anybody's,
-        # and is left alone.
+        guest.wait_until(
+            lambda: read(NUMA_BALANCING) == "0" and taken_places() > before, WITHIN_S, daemon.said
+        )
+        # A thread of DAMON's is written down right after it was turned on; one whose number was not
+        # written down could be anybody's, and is left alone.
         time.sleep(A_WHILE_S)
         daemon.kill()
         assert read(NUMA_BALANCING) == "0", "nobody was there to give it back"
@@ -150,22 +176,30 @@ def what_a_killed_daemon_changed_is_given_back(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def somebody_else_uses_damon(guest: Guest) -> None:
-    """Another user's kdamond goes on undisturbed; the daemon only observes, says why, and begins when the other ends."""
+    """Another user's kdamond goes on undisturbed; the daemon only observes, says why, and begins
+    when the other ends."""
     other = guest.stairs(mib=16, hot_mib=4, pattern="fixed")
     with guest.part() as part:
         damon = part.damon(other.pid)
         daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
-        guest.wait_until(lambda: "only observes: no access monitoring source" in daemon.said(), WITHIN_S, daemon.said)
+        guest.wait_until(
+            lambda: "only observes: no access monitoring source" in daemon.said(),
+            WITHIN_S,
+            daemon.said,
+        )
         time.sleep(A_WHILE_S)
         assert daemon.running(), daemon.said()
-        assert damon.running(), f"the other user's DAMON was stopped; tierwised said: {daemon.said()}"
+        assert damon.running(), (
+            f"the other user's DAMON was stopped; tierwised said: {daemon.said()}"
+        )
     _goes_on(guest, daemon)
     assert other.running()
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def a_broken_configuration_is_not_taken(guest: Guest) -> None:
-    """SIGHUP with a mistake in the file: the line is said, the old configuration stays; a right one prints what differs."""
+    """SIGHUP with a mistake in the file: the line is said, the old configuration stays; a right one
+    prints what differs."""
     good = configuration(guest, "multi-clock", _after())
     daemon = guest.tierwised(good)
     guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
@@ -173,7 +207,9 @@ def a_broken_configuration_is_not_taken(guest: Guest) -> None:
     guest.wait_until(lambda: "not reloaded" in daemon.said(), 20, daemon.said)
     assert "interval_ms" in daemon.said() and "intervall_ms" in daemon.said(), daemon.said()
     daemon.reload(good.replace('policy = "multi-clock"', 'policy = "tierwise"'))
-    guest.wait_until(lambda: "tierwise" in daemon.said().rpartition("not reloaded")[2], 20, daemon.said)
+    guest.wait_until(
+        lambda: "tierwise" in daemon.said().rpartition("not reloaded")[2], 20, daemon.said
+    )
     _goes_on(guest, daemon)
 
 
@@ -197,7 +233,14 @@ def _churn(guest: Guest, round_: int) -> None:
     programs = []
     for i in range(round_ % 2, TENANTS, 2):
         group = Path(f"/sys/fs/cgroup/churn/{i}")
-        words = ["bash", "-c", 'echo $$ > "$0"; exec "$@"', str(group / "cgroup.procs"), "sleep", "30"]
+        words = [
+            "bash",
+            "-c",
+            'echo $$ > "$0"; exec "$@"',
+            str(group / "cgroup.procs"),
+            "sleep",
+            "30",
+        ]
         programs.append(subprocess.Popen(words, stdin=subprocess.DEVNULL))
     time.sleep(A_WHILE_S)
     for program in programs:
@@ -207,7 +250,8 @@ def _churn(guest: Guest, round_: int) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def tenants_come_and_go(guest: Guest) -> None:
-    """200 tenants whose processes come and go: the daemon's memory does not grow, and it loses none of them."""
+    """200 tenants whose processes come and go: the daemon's memory does not grow, and it loses none
+    of them."""
     guest.cgroup("churn")
     (Path("/sys/fs/cgroup/churn/cgroup.subtree_control")).write_text("+memory")
     groups = [Path(f"/sys/fs/cgroup/churn/{i}") for i in range(TENANTS)]
@@ -233,7 +277,8 @@ def tenants_come_and_go(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
 def commands_while_it_runs(guest: Guest) -> None:
-    """Tenants added, set and removed, pause and resume, another policy, latency reported: all over the socket."""
+    """Tenants added, set and removed, pause and resume, another policy, latency reported: all over
+    the socket."""
     daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
     guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
     socket = str(guest.folder / "control.sock")
@@ -242,7 +287,9 @@ def commands_while_it_runs(guest: Guest) -> None:
         return guest.run("tierwise", "daemon", *words, "--socket", socket)
 
     def status() -> dict[str, object]:
-        view: dict[str, object] = json.loads(guest.run("tierwise", "status", "--json", "--socket", socket))
+        view: dict[str, object] = json.loads(
+            guest.run("tierwise", "status", "--json", "--socket", socket)
+        )
         return view
 
     guest.stairs(guest.cgroup("shop"), mib=16, hot_mib=4, pattern="fixed")
@@ -262,7 +309,15 @@ def commands_while_it_runs(guest: Guest) -> None:
     assert "shop" in guest.run("tierwise", "explain", "--tenant", "shop", "--socket", socket)
     tell("tenant", "remove", "shop")
     wrong = subprocess.run(
-        [shutil.which("tierwise") or "tierwise", "daemon", "tenant", "remove", "shopp", "--socket", socket],
+        [
+            shutil.which("tierwise") or "tierwise",
+            "daemon",
+            "tenant",
+            "remove",
+            "shopp",
+            "--socket",
+            socket,
+        ],
         capture_output=True,
         text=True,
         check=False,

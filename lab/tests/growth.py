@@ -1,4 +1,5 @@
-"""A program that grows into a fast node with room: what it allocates after its share was computed stays fast."""
+"""A program that grows into a fast node with room: what it allocates after its share was computed
+stays fast."""
 
 import time
 
@@ -13,7 +14,8 @@ MIB = 1 << 20
 GROWS_TO_MIB = 480
 STEP_MIB = 10
 STEP_S = 0.5
-# Two blocks of the daemon's are 4 MiB; the kernel itself puts a few pages of a starting program anywhere.
+# Two blocks of the daemon's are 4 MiB; the kernel itself puts a few pages of a starting program
+# anywhere.
 ELSEWHERE_MIB = 1
 # 24 s on an idle host; a busy one gives its guests the time of day and not the processor.
 LIMIT_S = 300
@@ -46,7 +48,9 @@ def what_grows_into_free_fast_memory_stays_there(guest: Guest) -> None:
     """tierwise: a program that allocates 20 MiB/s into a fast node with room is never demoted."""
     write(PER_CPU_LISTS, 100)
     group = guest.cgroup("grower")
-    daemon = guest.tierwised(configuration(guest, "tierwise", tenants=[("grower", "cgroup = 'grower'")]))
+    daemon = guest.tierwised(
+        configuration(guest, "tierwise", tenants=[("grower", "cgroup = 'grower'")])
+    )
     grower = guest.start("python3", "-c", GROWER, cgroup=group)
     most = 0.0
 

@@ -18,7 +18,11 @@ SETTLED_AGE = 10
 
 def _promoting(guest: Guest, stairs: Stairs) -> Damon:
     return guest.damon(
-        stairs.pid, action="migrate_hot", least_accesses=IN_USE, least_age=SETTLED_AGE, target_node=0
+        stairs.pid,
+        action="migrate_hot",
+        least_accesses=IN_USE,
+        least_age=SETTLED_AGE,
+        target_node=0,
     )
 
 
@@ -54,7 +58,10 @@ def damon_promotes_by_process(guest: Guest) -> None:
     """DAMOS migrate_hot on a process's own addresses brings the hot part to the fast node."""
     stairs = _slow_stairs(guest)
     damon = _promoting(guest, stairs)
-    guest.figure("promoted_s", guest.wait_until(lambda: stairs.hot().share(0) > 0.9, 60, stairs.describe, every_s=1))
+    guest.figure(
+        "promoted_s",
+        guest.wait_until(lambda: stairs.hot().share(0) > 0.9, 60, stairs.describe, every_s=1),
+    )
     assert damon.applied_bytes() > 0
     guest.figure("cold_left_slow_share", stairs.cold().share(1))
     assert stairs.cold().share(1) > 0.8, stairs.describe()

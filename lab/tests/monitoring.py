@@ -1,5 +1,6 @@
-"""What each way of looking sees of a program whose hot part is known: all of it begins on the slow node, with room for all on the fast
-one, under a policy that promotes whatever is seen in use again and again."""
+"""What each way of looking sees of a program whose hot part is known: all of it begins on the slow
+node, with room for all on the fast one, under a policy that promotes whatever is seen in use again
+and again."""
 
 from tierguest import Guest, test
 from tierguest.configuration import configuration
@@ -7,25 +8,41 @@ from tierguest.stairs import Stairs
 
 ALL_MIB = 128
 HOT_MIB = 32
-# Of the hot part that has to be found, and of the rest that may be taken for it: DAMON's regions end where they happen to.
+# Of the hot part that has to be found, and of the rest that may be taken for it: DAMON's regions
+# end where they happen to.
 LEAST_FOUND = 0.95
 MOST_MISTAKEN = 0.10
 LIMIT_S = 300
 
 
 def _finds(
-    guest: Guest, source: str, least_found: float = LEAST_FOUND, most_mistaken: float = MOST_MISTAKEN, **options: object
+    guest: Guest,
+    source: str,
+    least_found: float = LEAST_FOUND,
+    most_mistaken: float = MOST_MISTAKEN,
+    **options: object,
 ) -> None:
     stairs: Stairs = guest.stairs(
-        guest.cgroup("shop"), mib=ALL_MIB, hot_mib=HOT_MIB, hot_at_mib=48, pattern="fixed", node=1, **options
+        guest.cgroup("shop"),
+        mib=ALL_MIB,
+        hot_mib=HOT_MIB,
+        hot_at_mib=48,
+        pattern="fixed",
+        node=1,
+        **options,
     )
-    daemon = guest.tierwised(configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")], source=source))
+    daemon = guest.tierwised(
+        configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")], source=source)
+    )
 
     def found() -> bool:
         assert daemon.running(), f"tierwised ended: {daemon.said()}"
         return stairs.hot().share(0) >= least_found
 
-    guest.figure("seconds", guest.wait_until(found, LIMIT_S, lambda: f"{stairs.describe()}; {daemon.said()[-1500:]}"))
+    guest.figure(
+        "seconds",
+        guest.wait_until(found, LIMIT_S, lambda: f"{stairs.describe()}; {daemon.said()[-1500:]}"),
+    )
     mistaken = stairs.cold().share(0)
     guest.figure("hot_found", stairs.hot().share(0))
     guest.figure("cold_taken_for_hot", mistaken)
@@ -46,17 +63,22 @@ def soft_dirty_finds_it(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def damon_on_physical_memory_finds_it(guest: Guest) -> None:
-    """DAMON on physical memory, its regions looked up in the process's page tables: most of it, and not much else."""
-    # A thousand regions over two gigabytes are two megabytes each. Of base pages neighbours in memory are strangers: by how the guest's memory was
-    # strewn by then 2 to 64 % of the cold part were taken for hot, where chance would take four fifths. So: huge pages.
+    """DAMON on physical memory, its regions looked up in the process's page tables: most of it, and
+    not much else."""
+    # A thousand regions over two gigabytes are two megabytes each. Of base pages neighbours in
+    # memory are strangers: by how the guest's memory was strewn by then 2 to 64 % of the cold part
+    # were taken for hot, where chance would take four fifths. So: huge pages.
     _finds(guest, "damon-paddr", least_found=0.8, most_mistaken=0.4, huge=1)
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=120)
 def ways_that_are_not_there_say_so(guest: Guest) -> None:
-    """The idle-page bitmap and the processor's samples, which a cloud kernel in QEMU has not: observed only, with what to do."""
+    """The idle-page bitmap and the processor's samples, which a cloud kernel in QEMU has not:
+    observed only, with what to do."""
     for source, word in (("idle-bitmap", "CONFIG_IDLE_PAGE_TRACKING"), ("perf", "PEBS")):
         with guest.part() as part:
-            daemon = part.tierwised(configuration(part, "multi-clock", [("shop", "cgroup = 'shop'")], source=source))
+            daemon = part.tierwised(
+                configuration(part, "multi-clock", [("shop", "cgroup = 'shop'")], source=source)
+            )
             part.wait_until(lambda d=daemon: "only observes" in d.said(), 60, daemon.said)  # type: ignore[misc]
             assert word in daemon.said(), daemon.said()

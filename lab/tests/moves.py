@@ -9,7 +9,8 @@ PAGES_PER_MIB = 256
 
 @test(boot="hmat")
 def move_pages_moves(guest: Guest) -> None:
-    """A bare loop of move_pages moves all pages to and fro; its rate is what movers are compared with."""
+    """A bare loop of move_pages moves all pages to and fro; its rate is what movers are compared
+    with."""
     for batch in (32, 512, 4096):
         rounds = guest.json_lines("moveloop", "32", str(batch), "4")
         for line in rounds:

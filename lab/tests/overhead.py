@@ -1,4 +1,5 @@
-"""What the daemon costs: processor time and memory by the number of tenants, and how fast it moves pages."""
+"""What the daemon costs: processor time and memory by the number of tenants, and how fast it moves
+pages."""
 
 import json
 import time
@@ -19,14 +20,17 @@ MEASURED_S = 12
 def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
     groups: list[Cgroup] = [guest.cgroup(f"t{i}") for i in range(tenants)]
     for group in groups:
-        # They sleep most of the time: two emulated processors have to carry all of them. Nobody waits for one to begin.
+        # They sleep most of the time: two emulated processors have to carry all of them. Nobody
+        # waits for one to begin.
         words = (f"mib={TENANT_MIB}", "hot_mib=1", "pattern=fixed", "pause_us=1000000")
         guest.start("stairs", *words, cgroup=group)
     names = [(f"t{i}", f"cgroup = 't{i}'") for i in range(tenants)]
     # As shipped: intervals of a second, a budget of a hundredth of a processor.
     config = configuration(guest, policy, names, budget_percent=1.0)
     config = config.replace("interval_ms = 500", "interval_ms = 1000")
-    config = config.replace("sampling_ms = 10", "sampling_ms = 20").replace("aggregation_ms = 200", "aggregation_ms = 400")
+    config = config.replace("sampling_ms = 10", "sampling_ms = 20").replace(
+        "aggregation_ms = 200", "aggregation_ms = 400"
+    )
     config = config.replace("cap_percent = 300.0", "cap_percent = 3.0")
     daemon = guest.tierwised(config)
     guest.wait_until(lambda: "monitors accesses with" in daemon.said(), 60, daemon.said)
@@ -41,7 +45,8 @@ def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=600)
 def cost_of_tenants(guest: Guest) -> None:
-    """Processor time and resident memory of the daemon with 10, 50 and 200 tenants, with its default budget."""
+    """Processor time and resident memory of the daemon with 10, 50 and 200 tenants, with its
+    default budget."""
     for tenants in (10, 50, 200):
         with guest.part() as part:
             _cost(part, tenants)
@@ -61,7 +66,8 @@ BATCH_PAGES = 512
 
 
 def _bare(guest: Guest, stairs: Stairs) -> float:
-    """Pages a second of processor time of a bare loop over the program's pages, the better of two rounds towards the fast node."""
+    """Pages a second of processor time of a bare loop over the program's pages, the better of two
+    rounds towards the fast node."""
     start, size = stairs.truth().region
     words = (str(size // MIB), str(BATCH_PAGES), "5", str(stairs.pid), str(start))
     lines = [line for line in guest.json_lines("moveloop", *words, within_s=120) if line["to"] == 0]
@@ -73,25 +79,36 @@ def _bare(guest: Guest, stairs: Stairs) -> float:
 
 @test(boot="timed", needs=("tierwised", "tierwise"), timeout_s=600)
 def pages_a_second(guest: Guest) -> None:
-    """What the daemon moves in a second of its processor time, against a bare move_pages loop over the same program's pages.
+    """What the daemon moves in a second of its processor time, against a bare move_pages loop over
+    the same program's pages.
 
-    Timed, because processor time of the other kind of guest is what the host's other programs leave it.
+    Timed, because processor time of the other kind of guest is what the host's other programs leave
+    it.
     """
     time.sleep(SETTLED_S)
     # The loop ends with everything on the slow node.
-    stairs = guest.stairs(guest.cgroup("shop"), mib=MOVED_MIB, hot_mib=MOVED_MIB, pattern="fixed", node=1)
+    stairs = guest.stairs(
+        guest.cgroup("shop"), mib=MOVED_MIB, hot_mib=MOVED_MIB, pattern="fixed", node=1
+    )
     # Blocks as shipped.
-    config = configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]).replace('block = "256KiB"', 'block = "2MiB"')
-    # Beside the loop, too, somebody looks: DAMON takes its part of the guest's processors, and of their caches.
+    config = configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]).replace(
+        'block = "256KiB"', 'block = "2MiB"'
+    )
+    # Beside the loop, too, somebody looks: DAMON takes its part of the guest's processors, and of
+    # their caches.
     looking = guest.tierwised(config, "--dry-run")
     guest.wait_until(lambda: "monitors accesses with" in looking.said(), 60, looking.said)
     bare = _bare(guest, stairs)
     looking.stop()
     guest.figure("bare_pages_per_s", bare)
     daemon = guest.tierwised(config)
-    guest.wait_until(lambda: stairs.region().share(0) > 0.9, 120, lambda: f"{stairs.describe()}; {daemon.said()}")
+    guest.wait_until(
+        lambda: stairs.region().share(0) > 0.9, 120, lambda: f"{stairs.describe()}; {daemon.said()}"
+    )
     time.sleep(2)
-    view = json.loads(guest.run("tierwise", "status", "--json", "--socket", str(guest.folder / "control.sock")))
+    view = json.loads(
+        guest.run("tierwise", "status", "--json", "--socket", str(guest.folder / "control.sock"))
+    )
     moved = view["counters"]["moved_bytes"] / PAGE_BYTES / view["cost"]["moving_seconds"]
     guest.figure("tierwised_pages_per_s", moved)
     guest.figure("share_of_bare", moved / bare)

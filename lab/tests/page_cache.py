@@ -24,24 +24,39 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
-    """`page_cache = true`: of what a group has read the fast node keeps its cap, and the rest is on the slow one, not dropped."""
+    """`page_cache = true`: of what a group has read the fast node keeps its cap, and the rest is on
+    the slow one, not dropped."""
     write(DROP_CACHES, 1)
     group = guest.cgroup("reader")
     reads = f"dd if={DISK} of=/dev/null bs=1M count={READ_MIB} status=none; exec sleep 1000"
     guest.start("bash", "-c", reads, cgroup=group)
-    guest.wait_until(lambda: sum(group.on_nodes("file")) >= 0.99 * READ_MIB * MIB, 60, lambda: str(group.on_nodes("file")))
+    guest.wait_until(
+        lambda: sum(group.on_nodes("file")) >= 0.99 * READ_MIB * MIB,
+        60,
+        lambda: str(group.on_nodes("file")),
+    )
     before = group.on_nodes("file")
     assert before[0] > 2 * CAP_MIB * MIB, f"it was to begin on the fast node: {before}"
     config = configuration(
-        guest, "tierwise", [("reader", f"cgroup = 'reader'\ncap = '{CAP_MIB}MiB'")], more="[move]\npage_cache = true\n"
+        guest,
+        "tierwise",
+        [("reader", f"cgroup = 'reader'\ncap = '{CAP_MIB}MiB'")],
+        more="[move]\npage_cache = true\n",
     )
-    daemon = guest.tierwised(config.replace("release_damon = true", "release_damon = true\ndemotion = true"))
+    daemon = guest.tierwised(
+        config.replace("release_damon = true", "release_damon = true\ndemotion = true")
+    )
 
     def capped() -> bool:
         assert daemon.running(), f"tierwised ended: {daemon.said()}"
         return group.on_nodes("file")[0] <= (CAP_MIB + 2) * MIB
 
-    guest.figure("seconds", guest.wait_until(capped, WITHIN_S, lambda: f"{group.on_nodes('file')}; {daemon.said()[-1500:]}"))
+    guest.figure(
+        "seconds",
+        guest.wait_until(
+            capped, WITHIN_S, lambda: f"{group.on_nodes('file')}; {daemon.said()[-1500:]}"
+        ),
+    )
     fast, slow = after = group.on_nodes("file")
     guest.figure("fast_mib", fast / MIB)
     guest.figure("slow_mib", slow / MIB)
@@ -63,13 +78,18 @@ def _running() -> list[str]:
 
 
 def _read_again_and_again(guest: Guest, name: str, mib: int, skip_mib: int) -> Cgroup:
-    """A group that reads a part of the disk in a loop; the part is cached on the slow node, where the group began."""
+    """A group that reads a part of the disk in a loop; the part is cached on the slow node, where
+    the group began."""
     write(ROOT / "cgroup.subtree_control", "+cpuset")
     group = guest.cgroup(name)
     write(group.path / "cpuset.mems", "1")
     reads = f"while :; do dd if={DISK} of=/dev/null bs=64k count={mib * 16} skip={skip_mib * 16} status=none; done"
     guest.start("bash", "-c", reads, cgroup=group)
-    guest.wait_until(lambda: sum(group.on_nodes("file")) >= 0.95 * mib * MIB, 60, lambda: str(group.on_nodes("file")))
+    guest.wait_until(
+        lambda: sum(group.on_nodes("file")) >= 0.95 * mib * MIB,
+        60,
+        lambda: str(group.on_nodes("file")),
+    )
     # New pages go where they like from now on; those of files stay where they are.
     write(group.path / "cpuset.mems", "0-1")
     return group
@@ -77,28 +97,43 @@ def _read_again_and_again(guest: Guest, name: str, mib: int, skip_mib: int) -> C
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
 def page_cache_in_use_is_promoted(guest: Guest) -> None:
-    """`promote_page_cache = true`: what a tenant reads again and again comes up to its cap, and what others read does not."""
+    """`promote_page_cache = true`: what a tenant reads again and again comes up to its cap, and
+    what others read does not."""
     write(DROP_CACHES, 1)
     # With MGLRU reading a file leaves no mark that DAMON could see.
     write(MGLRU, 0)
     group = _read_again_and_again(guest, "reader", HOT_MIB, 0)
     others = _read_again_and_again(guest, "others", STRANGERS_MIB, HOT_MIB)
     before = group.on_nodes("file"), others.on_nodes("file")
-    assert before[0][1] > 0.9 * HOT_MIB * MIB and before[1][1] > 0.9 * STRANGERS_MIB * MIB, f"it was to begin on the slow node: {before}"
-    config = configuration(guest, "tierwise", [("reader", f"cgroup = 'reader'\ncap = '{HOT_CAP_MIB}MiB'")], more="[move]\npromote_page_cache = true\n")
+    assert before[0][1] > 0.9 * HOT_MIB * MIB and before[1][1] > 0.9 * STRANGERS_MIB * MIB, (
+        f"it was to begin on the slow node: {before}"
+    )
+    config = configuration(
+        guest,
+        "tierwise",
+        [("reader", f"cgroup = 'reader'\ncap = '{HOT_CAP_MIB}MiB'")],
+        more="[move]\npromote_page_cache = true\n",
+    )
     daemon = guest.tierwised(config)
 
     def promoted() -> bool:
         assert daemon.running(), f"tierwised ended: {daemon.said()}"
         return group.on_nodes("file")[0] >= 6 * MIB
 
-    guest.figure("seconds", guest.wait_until(promoted, WITHIN_S, lambda: f"{group.on_nodes('file')}; {daemon.said()[-1500:]}"))
+    guest.figure(
+        "seconds",
+        guest.wait_until(
+            promoted, WITHIN_S, lambda: f"{group.on_nodes('file')}; {daemon.said()[-1500:]}"
+        ),
+    )
     time.sleep(SETTLES_S)
     fast = group.on_nodes("file")[0]
     guest.figure("fast_mib", fast / MIB)
     guest.figure("others_fast_mib", others.on_nodes("file")[0] / MIB)
     assert fast <= (HOT_CAP_MIB + 1) * MIB, f"more than its cap came up: {group.on_nodes('file')}"
-    assert others.on_nodes("file")[0] - before[1][0] <= 2 * MIB, f"others' came up: {others.on_nodes('file')}, before {before[1]}"
+    assert others.on_nodes("file")[0] - before[1][0] <= 2 * MIB, (
+        f"others' came up: {others.on_nodes('file')}, before {before[1]}"
+    )
     # A crash leaves them to whoever restores: the record of those that promote is one of its own.
     daemon.kill()
     assert _running(), "a killed daemon's kdamonds go on"

@@ -12,15 +12,18 @@ from tierguest.stairs import Stairs
 
 HOT_MIB = 48
 ALL_MIB = 608
-# The fast node has room for the hot part, for what memtis and the kernel keep free (3 % of the node: 31 MiB), and for little more: what
-# is cold has to go where it belongs. tierwise shares what the kernel's high watermark leaves, and the kernel's low one is what others go down to.
+# The fast node has room for the hot part, for what memtis and the kernel keep free (3 % of the
+# node: 31 MiB), and for little more: what is cold has to go where it belongs. tierwise shares what
+# the kernel's high watermark leaves, and the kernel's low one is what others go down to.
 LEFT_MIB = 90
 LEFT_TO_SHARE_MIB = 110
-# As long as those get that are only measured, twice what they need; the programs do not change meanwhile.
+# As long as those get that are only measured, twice what they need; the programs do not change
+# meanwhile.
 CONVERGENCE_S = 20
 # What nobody moves does not move later either.
 STILL_S = 5
-# An idle host needs half a minute, and a busy one ten times as long: its guests have the time of day and not the processor.
+# An idle host needs half a minute, and a busy one ten times as long: its guests have the time of
+# day and not the processor.
 LIMIT_S = 300
 
 
@@ -30,7 +33,14 @@ def _stairs(guest: Guest, forget: int = 0, left_mib: int = LEFT_MIB) -> Stairs:
     # A hundredth: with an eighth on processors' lists nobody would know how much is left.
     write(PER_CPU_LISTS, 100)
     guest.ballast(left_mib)
-    return guest.stairs(group, mib=ALL_MIB, hot_mib=HOT_MIB, hot_at_mib=ALL_MIB - HOT_MIB, pattern="fixed", forget=forget)
+    return guest.stairs(
+        group,
+        mib=ALL_MIB,
+        hot_mib=HOT_MIB,
+        hot_at_mib=ALL_MIB - HOT_MIB,
+        pattern="fixed",
+        forget=forget,
+    )
 
 
 def _shares(guest: Guest, name: str, stairs: Stairs) -> tuple[float, float]:
@@ -40,11 +50,15 @@ def _shares(guest: Guest, name: str, stairs: Stairs) -> tuple[float, float]:
     return hot, cold
 
 
-def _converges(guest: Guest, name: str, policy: str | None = None, forget: int = 0, left_mib: int = LEFT_MIB) -> None:
+def _converges(
+    guest: Guest, name: str, policy: str | None = None, forget: int = 0, left_mib: int = LEFT_MIB
+) -> None:
     stairs = _stairs(guest, forget, left_mib)
     before = stairs.hot().share(0)
     assert before < 0.5, f"the hot part was to begin on the slow node: {stairs.describe()}"
-    daemon = guest.tierwised(configuration(guest, policy or name, tenants=[("stairs", "cgroup = 'stairs'")]))
+    daemon = guest.tierwised(
+        configuration(guest, policy or name, tenants=[("stairs", "cgroup = 'stairs'")])
+    )
 
     def placed() -> bool:
         assert daemon.running(), f"tierwised ended: {daemon.said()}"
@@ -64,14 +78,18 @@ def multi_clock_places(guest: Guest) -> None:
     _converges(guest, "multi-clock")
 
 
-# memtis counts in samples how long it waits before it adapts. A processor gives some ten thousand a second; DAMON in an emulated
-# guest gives a tenth of that.
-FEWER_SAMPLES = (("adaptation_period = 100000", "adaptation_period = 10000"), ("cooling_period = 2000000", "cooling_period = 200000"))
+# memtis counts in samples how long it waits before it adapts. A processor gives some ten thousand a
+# second; DAMON in an emulated guest gives a tenth of that.
+FEWER_SAMPLES = (
+    ("adaptation_period = 100000", "adaptation_period = 10000"),
+    ("cooling_period = 2000000", "cooling_period = 200000"),
+)
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
 def memtis_places(guest: Guest) -> None:
-    """memtis, on DAMON's samples: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
+    """memtis, on DAMON's samples: 95 % of what is hot on the fast node, 90 % of what is cold on the
+    slow one."""
     recipe = guest.run("tierwise", "policies", "show", "memtis")
     for shipped, here in FEWER_SAMPLES:
         assert shipped in recipe, recipe
@@ -93,11 +111,18 @@ NOBODY = 65534
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def another_users_program_is_placed(guest: Guest) -> None:
-    """A tenant's processes belong to a user: what the daemon keeps of root's rights is enough to see and move them."""
-    stairs = guest.stairs(guest.cgroup("shop"), user=NOBODY, mib=48, hot_mib=48, pattern="fixed", node=1)
-    daemon = guest.tierwised(configuration(guest, "tierwise", tenants=[("shop", "cgroup = 'shop'")]))
+    """A tenant's processes belong to a user: what the daemon keeps of root's rights is enough to
+    see and move them."""
+    stairs = guest.stairs(
+        guest.cgroup("shop"), user=NOBODY, mib=48, hot_mib=48, pattern="fixed", node=1
+    )
+    daemon = guest.tierwised(
+        configuration(guest, "tierwise", tenants=[("shop", "cgroup = 'shop'")])
+    )
     guest.wait_until(
-        lambda: stairs.region().share(0) > 0.95, LIMIT_S, lambda: f"{stairs.describe()}; {daemon.said()[-1500:]}"
+        lambda: stairs.region().share(0) > 0.95,
+        LIMIT_S,
+        lambda: f"{stairs.describe()}; {daemon.said()[-1500:]}",
     )
 
 
@@ -126,7 +151,8 @@ BESIDE: tuple[tuple[str, Callable[[Guest, Stairs], None]], ...] = (
 
 @test(boot="hmat", timeout_s=600)
 def what_others_place(guest: Guest) -> None:
-    """First touch leaves the hot part where it is; the kernel's own tiering and ageing as memtierd does it are measured beside."""
+    """First touch leaves the hot part where it is; the kernel's own tiering and ageing as memtierd
+    does it are measured beside."""
     for name, place in BESIDE:
         with guest.part() as part:
             stairs = _stairs(part)

@@ -36,7 +36,9 @@ def wrong_options_are_explained(guest: Guest) -> None:
         (["graph", "10", "8", "1", "sssp"], "one of: pagerank, bfs"),
     ):
         done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 2 and said in done.stderr, f"{words}: status {done.returncode}: {done.stderr}"
+        assert done.returncode == 2 and said in done.stderr, (
+            f"{words}: status {done.returncode}: {done.stderr}"
+        )
 
 
 @test(boot="single", share="programs")
@@ -55,7 +57,9 @@ def redis_and_memcached_answer(guest: Guest) -> None:
     guest.start("redis-server", "--save", "", "--port", "6379", "--dir", str(guest.folder))
     ping = ["redis-cli", "ping"]
     guest.wait_until(
-        lambda: "PONG" in subprocess.run(ping, capture_output=True, text=True, check=False).stdout, 30, "no PONG"
+        lambda: "PONG" in subprocess.run(ping, capture_output=True, text=True, check=False).stdout,
+        30,
+        "no PONG",
     )
     assert guest.run("redis-cli", "set", "key", "value").strip() == "OK"
     guest.start("memcached", "-u", "nobody", "-l", "127.0.0.1")

@@ -1,4 +1,5 @@
-"""What the daemon says to a machine or a configuration that it cannot work with: one sentence that says what to do."""
+"""What the daemon says to a machine or a configuration that it cannot work with: one sentence that
+says what to do."""
 
 import os
 import subprocess
@@ -32,7 +33,11 @@ def one_node_is_only_observed(guest: Guest) -> None:
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=8, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
     socket = str(guest.folder / "control.sock")
-    guest.wait_until(lambda: Path(socket).exists() and "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(
+        lambda: Path(socket).exists() and "monitors accesses with" in daemon.said(),
+        WITHIN_S,
+        daemon.said,
+    )
     time.sleep(3)
     said = guest.run("tierwise", "status", "--socket", socket)
     assert "only observes" in said and "node 0" in said, said
@@ -54,7 +59,8 @@ def _written(said: str) -> list[str]:
 
 @test(boot="flat", needs=("tierwised", "tierwise"), timeout_s=400)
 def nodes_of_one_tier_can_be_told_apart(guest: Guest) -> None:
-    """Two nodes in one tier: observed, with the lines to write; with those lines in the configuration, managed."""
+    """Two nodes in one tier: observed, with the lines to write; with those lines in the
+    configuration, managed."""
     tenants = [("shop", "cgroup = 'shop'")]
     daemon = guest.tierwised(configuration(guest, "multi-clock", tenants))
     guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
@@ -65,22 +71,35 @@ def nodes_of_one_tier_can_be_told_apart(guest: Guest) -> None:
     daemon.stop()
     override = _written(said)
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=32, pattern="fixed", node=1)
-    managing = guest.tierwised(configuration(guest, "multi-clock", tenants, more="\n".join(override)))
+    managing = guest.tierwised(
+        configuration(guest, "multi-clock", tenants, more="\n".join(override))
+    )
 
     def placed() -> bool:
         assert managing.running(), f"tierwised ended: {managing.said()}"
         return stairs.region().share(0) > 0.9
 
-    guest.wait_until(placed, WITHIN_S, lambda: f"{stairs.describe()}; {managing.said()}; told {override}")
+    guest.wait_until(
+        placed, WITHIN_S, lambda: f"{stairs.describe()}; {managing.said()}; told {override}"
+    )
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def mistakes_in_the_file_are_explained(guest: Guest) -> None:
-    """Unknown keys, a policy that is not there, floors above the capacity: file, line, key, and what is allowed."""
+    """Unknown keys, a policy that is not there, floors above the capacity: file, line, key, and
+    what is allowed."""
     good = configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")])
-    _refused(guest, good.replace("budget_percent", "budget_procent"), "budget_procent", "budget_percent", ".toml:")
+    _refused(
+        guest,
+        good.replace("budget_percent", "budget_procent"),
+        "budget_procent",
+        "budget_percent",
+        ".toml:",
+    )
     _refused(guest, good.replace('"tierwise"', '"tierwize"', 1), "tierwize", "tierwise", ".toml:")
-    huge = configuration(guest, "tierwise", [(name, f"cgroup = '{name}'\nfloor = '700MiB'") for name in ("a", "b")])
+    huge = configuration(
+        guest, "tierwise", [(name, f"cgroup = '{name}'\nfloor = '700MiB'") for name in ("a", "b")]
+    )
     _refused(guest, huge, "floor", "MiB")
 
 
@@ -93,7 +112,15 @@ def without_root_it_says_what_is_missing(guest: Guest) -> None:
     config = folder / "mine.toml"
     config.write_text(configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]))
     os.chmod(config, 0o644)
-    words = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "tierwised", "--config", str(config))
+    words = (
+        "setpriv",
+        f"--reuid={NOBODY}",
+        f"--regid={NOBODY}",
+        "--clear-groups",
+        "tierwised",
+        "--config",
+        str(config),
+    )
     daemon = guest.start(*words)
     time.sleep(8)
     said = daemon.said()
@@ -104,9 +131,11 @@ def without_root_it_says_what_is_missing(guest: Guest) -> None:
 
 @test(boot="hmat", share="offline", needs=("tierwised",), timeout_s=400)
 def a_nodes_memory_goes_offline(guest: Guest) -> None:
-    """Most of the slow node's memory is taken offline under the daemon: it says what is left, and goes on with that.
+    """Most of the slow node's memory is taken offline under the daemon: it says what is left, and
+    goes on with that.
 
-    The last of a node's memory cannot go in these guests, because the kernel keeps some of its own there.
+    The last of a node's memory cannot go in these guests, because the kernel keeps some of its own
+    there.
     """
     stairs = guest.stairs(guest.cgroup("shop"), mib=64, hot_mib=64, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
@@ -119,7 +148,8 @@ def a_nodes_memory_goes_offline(guest: Guest) -> None:
 
 
 def _take_offline(guest: Guest, node: int) -> None:
-    """Every block of a node's memory that can go; pages that are there are moved away by the kernel."""
+    """Every block of a node's memory that can go; pages that are there are moved away by the
+    kernel."""
     blocks = sorted(Path(f"/sys/devices/system/node/node{node}").glob("memory[0-9]*"))
     gone, left = 0, []
     for block in blocks:

@@ -21,7 +21,8 @@ PAGE_IS_PRESENT = 1 << 3
 
 
 def _seen(damon: Damon, stairs: Stairs) -> tuple[float, float]:
-    """Of the hot part, the share that DAMON calls hot; and of what it calls hot in the region, the share that is."""
+    """Of the hot part, the share that DAMON calls hot; and of what it calls hot in the region, the
+    share that is."""
     truth = stairs.truth()
     regions = [region for region in damon.regions() if region.accesses >= damon.samples // 4]
     called = sum(region.overlap(*truth.region) for region in regions)
@@ -31,18 +32,25 @@ def _seen(damon: Damon, stairs: Stairs) -> tuple[float, float]:
 
 @test(boot="hmat")
 def damon_finds_the_hot_set(guest: Guest) -> None:
-    """DAMON vaddr finds the hot part of stairs, and nothing else, though emulation keeps translations."""
+    """DAMON vaddr finds the hot part of stairs, and nothing else, though emulation keeps
+    translations."""
     stairs = guest.stairs(mib=128, hot_mib=16, hot_at_mib=48, pattern="fixed")
     damon = guest.damon(stairs.pid)
     time.sleep(SETTLED_S)
     guest.wait_until(
-        lambda: min(_seen(damon, stairs)) > 0.9, 30, lambda: f"hot seen, seen hot: {_seen(damon, stairs)}", every_s=1
+        lambda: min(_seen(damon, stairs)) > 0.9,
+        30,
+        lambda: f"hot seen, seen hot: {_seen(damon, stairs)}",
+        every_s=1,
     )
     found, precise = _seen(damon, stairs)
     guest.figure("found_share", found)
     guest.figure("precise_share", precise)
     hot = [region for region in damon.regions() if region.overlap(*stairs.truth().hot)]
-    looks = sum(region.accesses * region.overlap(*stairs.truth().hot) for region in hot) / stairs.truth().hot[1]
+    looks = (
+        sum(region.accesses * region.overlap(*stairs.truth().hot) for region in hot)
+        / stairs.truth().hot[1]
+    )
     guest.figure("looks_that_saw_it_of_20", looks)
 
 
@@ -51,11 +59,26 @@ def a_stopped_program_looks_idle(guest: Guest) -> None:
     """After SIGSTOP no page looks used, and after SIGCONT the hot part does again."""
     stairs = guest.stairs(mib=64, hot_mib=8, pattern="fixed")
     damon = guest.damon(stairs.pid)
-    guest.wait_until(lambda: _seen(damon, stairs)[0] > 0.9, 30, lambda: f"at first: {_seen(damon, stairs)}", every_s=1)
+    guest.wait_until(
+        lambda: _seen(damon, stairs)[0] > 0.9,
+        30,
+        lambda: f"at first: {_seen(damon, stairs)}",
+        every_s=1,
+    )
     stairs.signal(signal.SIGSTOP)
-    guest.wait_until(lambda: _seen(damon, stairs)[0] == 0.0, 30, lambda: f"stopped: {_seen(damon, stairs)}", every_s=1)
+    guest.wait_until(
+        lambda: _seen(damon, stairs)[0] == 0.0,
+        30,
+        lambda: f"stopped: {_seen(damon, stairs)}",
+        every_s=1,
+    )
     stairs.signal(signal.SIGCONT)
-    guest.wait_until(lambda: _seen(damon, stairs)[0] > 0.9, 30, lambda: f"again: {_seen(damon, stairs)}", every_s=1)
+    guest.wait_until(
+        lambda: _seen(damon, stairs)[0] > 0.9,
+        30,
+        lambda: f"again: {_seen(damon, stairs)}",
+        every_s=1,
+    )
 
 
 @test(boot="hmat")
@@ -71,7 +94,9 @@ def damon_follows_the_stairs(guest: Guest) -> None:
             followed.add(phase)
         return {0, 1, 2} <= followed
 
-    guest.wait_until(followed_three, 36, lambda: f"followed in phases {followed} of 0, 1, 2", every_s=0.5)
+    guest.wait_until(
+        followed_three, 36, lambda: f"followed in phases {followed} of 0, 1, 2", every_s=0.5
+    )
 
 
 @test(boot="hmat")
@@ -89,12 +114,30 @@ def pagemap_scan_finds_touched_pages(guest: Guest) -> None:
         ctypes.memset(start + page * PAGE_BYTES, 1, 1)
     regions = ctypes.create_string_buffer(24 * 16)
     # size, flags, start, end, walk_end, vec, vec_len, max_pages, inverted, mask, anyof, return
-    request = bytearray(struct.pack(
-        "<12Q", 96, 0, start, start + size, 0, ctypes.addressof(regions), 16, 0, 0, PAGE_IS_PRESENT, 0, PAGE_IS_PRESENT
-    ))
+    request = bytearray(
+        struct.pack(
+            "<12Q",
+            96,
+            0,
+            start,
+            start + size,
+            0,
+            ctypes.addressof(regions),
+            16,
+            0,
+            0,
+            PAGE_IS_PRESENT,
+            0,
+            PAGE_IS_PRESENT,
+        )
+    )
     descriptor = os.open("/proc/self/pagemap", os.O_RDONLY)
     count = fcntl.ioctl(descriptor, PAGEMAP_SCAN, request)
     os.close(descriptor)
     found = [struct.unpack_from("<2Q", regions, 24 * index) for index in range(count)]
-    pages = [(page - start) // PAGE_BYTES for first, end in found for page in range(first, end, PAGE_BYTES)]
+    pages = [
+        (page - start) // PAGE_BYTES
+        for first, end in found
+        for page in range(first, end, PAGE_BYTES)
+    ]
     assert pages == touched, f"PAGEMAP_SCAN names pages {pages}; written were {touched}"

@@ -1,4 +1,5 @@
-"""Redis and Memcached under a load with a hot set: what Tierwise does for them, and what it hears of their latency."""
+"""Redis and Memcached under a load with a hot set: what Tierwise does for them, and what it hears
+of their latency."""
 
 import contextlib
 import json
@@ -15,14 +16,15 @@ from tierguest.program import Program
 MIB = 1 << 20
 KEYS = 24_000
 VALUE_BYTES = 4_000
-# A third of the hundred MiB that a store holds, and the 32 MiB that the kernel keeps free. The hot fifth is loaded
-# last, when the fast node is full.
+# A third of the hundred MiB that a store holds, and the 32 MiB that the kernel keeps free. The hot
+# fifth is loaded last, when the fast node is full.
 LEFT_MIB = 66
 # As in placement.py: a bound for a busy host; counting misses slows a guest to a third.
 CONVERGENCE_S = 300
 # A million requests under emulation take longer than a test: the load is ended by the test.
 ENDLESS = 1_000_000_000
-# Sixty misses a request: some ten thousand on an idle host, and on a busy one still enough to tell a share by.
+# Sixty misses a request: some ten thousand on an idle host, and on a busy one still enough to tell
+# a share by.
 MEASURED_S = 5
 LEAST_MISSES = 10_000
 # Enough for a 99th percentile.
@@ -43,9 +45,13 @@ class Store:
         return ("kvload", f"store={self.name}", f"port={self.port}", *sizes, *more)
 
 
-REDIS = Store("redis", ("redis-server", "--save", "", "--port", "6379", "--bind", "127.0.0.1"), 6379)
+REDIS = Store(
+    "redis", ("redis-server", "--save", "", "--port", "6379", "--bind", "127.0.0.1"), 6379
+)
 # Room for all values, and one thread, as there is one connection.
-MEMCACHED = Store("memcached", ("memcached", "-u", "nobody", "-l", "127.0.0.1", "-m", "512", "-t", "1"), 11211)
+MEMCACHED = Store(
+    "memcached", ("memcached", "-u", "nobody", "-l", "127.0.0.1", "-m", "512", "-t", "1"), 11211
+)
 
 
 def _loaded(guest: Guest, store: Store, group: Cgroup) -> Program:
@@ -69,7 +75,8 @@ def _driven(guest: Guest, store: Store) -> Program:
 
 
 def _ended(client: Program) -> dict[str, Any]:
-    """Ends a client; what it says of its requests. Fails if a value was not the one that was written."""
+    """Ends a client; what it says of its requests. Fails if a value was not the one that was
+    written."""
     status = client.stop()
     assert status == 0, f"kvload ended with status {status}: {client.said()}"
     said = client.json_lines()[-1]
@@ -78,12 +85,14 @@ def _ended(client: Program) -> dict[str, Any]:
 
 
 def _fast_share(guest: Guest) -> float:
-    """Of the true misses of some seconds, those that node 0 serves. The program's, the kernel's, the daemon's."""
+    """Of the true misses of some seconds, those that node 0 serves. The program's, the kernel's,
+    the daemon's."""
     truth = guest.truth()
     before = truth.misses()
     time.sleep(MEASURED_S)
     fast, slow = (
-        now.loads + now.stores - then.loads - then.stores for now, then in zip(truth.misses()[:2], before[:2])
+        now.loads + now.stores - then.loads - then.stores
+        for now, then in zip(truth.misses()[:2], before[:2])
     )
     assert fast + slow > LEAST_MISSES, f"{fast + slow} misses say nothing"
     return fast / (fast + slow)
@@ -91,7 +100,8 @@ def _fast_share(guest: Guest) -> float:
 
 @contextlib.contextmanager
 def _served(guest: Guest, store: Store) -> Iterator[tuple[Guest, Cgroup]]:
-    """A store under load, of which a third fits the fast node; every value read has to be right in the end."""
+    """A store under load, of which a third fits the fast node; every value read has to be right in
+    the end."""
     with guest.part() as part:
         group = part.cgroup(store.name)
         part.ballast(LEFT_MIB)
@@ -101,8 +111,8 @@ def _served(guest: Guest, store: Store) -> Iterator[tuple[Guest, Cgroup]]:
         guest.figure(f"{store.name}_reads_checked", _ended(client)["reads"])
 
 
-# Of a part of the misses that no placement changes: the kernel's, the client's and the sockets' are on both nodes. Under first touch a
-# tenth is served fast, and two runs differ by a hundredth.
+# Of a part of the misses that no placement changes: the kernel's, the client's and the sockets' are
+# on both nodes. Under first touch a tenth is served fast, and two runs differ by a hundredth.
 LEAST_GAIN = 0.1
 
 
@@ -112,7 +122,9 @@ def _is_served_faster(guest: Guest, store: Store) -> None:
         before = _fast_share(part)
         guest.figure(f"{store.name}_first_touch_fast_share", before)
     with _served(guest, store) as (part, group):
-        daemon = part.tierwised(configuration(part, "tierwise", [(group.name, f"cgroup = '{group.name}'")]))
+        daemon = part.tierwised(
+            configuration(part, "tierwise", [(group.name, f"cgroup = '{group.name}'")])
+        )
         after = 0.0
 
         def faster() -> bool:
@@ -131,13 +143,15 @@ def _is_served_faster(guest: Guest, store: Store) -> None:
 
 @test(boot="truth", needs=("tierwised", "tierwise"), timeout_s=600)
 def redis_is_served_faster(guest: Guest) -> None:
-    """Redis: of its true misses more go to the fast node than under first touch, and every value read is right."""
+    """Redis: of its true misses more go to the fast node than under first touch, and every value
+    read is right."""
     _is_served_faster(guest, REDIS)
 
 
 @test(boot="truth", needs=("tierwised", "tierwise"), timeout_s=600)
 def memcached_is_served_faster(guest: Guest) -> None:
-    """Memcached: of its true misses more go to the fast node than under first touch, and every value read is right."""
+    """Memcached: of its true misses more go to the fast node than under first touch, and every
+    value read is right."""
     _is_served_faster(guest, MEMCACHED)
 
 
@@ -146,7 +160,9 @@ def a_wrong_value_is_noticed(guest: Guest) -> None:
     """kvload counts values that are not those that were written, and fails."""
     guest.start(*MEMCACHED.words)
     client = ("kvload", "store=memcached", "keys=100", "reads=100")
-    guest.wait_until(lambda: guest.start(*client).wait(30) == 0, 60, "memcached does not answer", every_s=0.5)
+    guest.wait_until(
+        lambda: guest.start(*client).wait(30) == 0, 60, "memcached does not answer", every_s=0.5
+    )
     assert guest.json_lines(*client, "requests=200")[-1]["wrong"] == 0
     other = guest.start(*client, "load=0", "requests=200", "value_bytes=900")
     assert other.wait(30) == 1, f"status {other.process.returncode}: {other.said()}"
@@ -156,7 +172,9 @@ def a_wrong_value_is_noticed(guest: Guest) -> None:
 
 def _status(guest: Guest) -> dict[str, Any]:
     """What the daemon says of its only tenant."""
-    said = json.loads(guest.run("tierwise", "status", "--json", "--socket", str(guest.folder / "control.sock")))
+    said = json.loads(
+        guest.run("tierwise", "status", "--json", "--socket", str(guest.folder / "control.sock"))
+    )
     tenant: dict[str, Any] = said["tenants"][0]
     return tenant
 
@@ -164,7 +182,9 @@ def _status(guest: Guest) -> dict[str, Any]:
 def _daemon(guest: Guest, store: Store, lines: str) -> Callable[[], dict[str, Any]]:
     group = guest.cgroup(store.name)
     _loaded(guest, store, group)
-    daemon = guest.tierwised(configuration(guest, tenants=[(store.name, f"cgroup = '{store.name}'\n{lines}")]))
+    daemon = guest.tierwised(
+        configuration(guest, tenants=[(store.name, f"cgroup = '{store.name}'\n{lines}")])
+    )
 
     def view() -> dict[str, Any]:
         assert daemon.running(), f"tierwised ended: {daemon.said()}"
@@ -176,16 +196,28 @@ def _daemon(guest: Guest, store: Store, lines: str) -> Callable[[], dict[str, An
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=180)
 def a_pushed_p99_is_shown(guest: Guest) -> None:
-    """What kvload measured, told by `tierwise daemon report`, is what `tierwise status --json` shows."""
+    """What kvload measured, told by `tierwise daemon report`, is what `tierwise status --json`
+    shows."""
     view = _daemon(guest, REDIS, "")
     p99_us = guest.json_lines(*REDIS.load_words("load=0", f"requests={REPORTED}"))[-1]["p99_us"]
     guest.run(
-        "tierwise", "daemon", "report", "--tenant", "redis", "--p99", f"{p99_us}us", "--operations", str(REPORTED),
-        "--socket", str(guest.folder / "control.sock"),
+        "tierwise",
+        "daemon",
+        "report",
+        "--tenant",
+        "redis",
+        "--p99",
+        f"{p99_us}us",
+        "--operations",
+        str(REPORTED),
+        "--socket",
+        str(guest.folder / "control.sock"),
     )
     guest.figure("p99_us", p99_us)
     shown = view()["p99_ms"]
-    assert shown is not None and abs(shown * 1e3 - p99_us) < 0.01 * p99_us, f"{shown} ms is shown, {p99_us} us was told"
+    assert shown is not None and abs(shown * 1e3 - p99_us) < 0.01 * p99_us, (
+        f"{shown} ms is shown, {p99_us} us was told"
+    )
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=180)

@@ -1,7 +1,8 @@
-"""Who gets how much of the fast node: floors and caps, read from the kernel's own count (memory.numa_stat).
+"""Who gets how much of the fast node: floors and caps, read from the kernel's own count
+(memory.numa_stat).
 
-The sizes are those of Equilibria's validation (section V-B) at 2 MiB for its gigabyte: 480 MiB of fast memory for three
-tenants that use all that they have.
+The sizes are those of Equilibria's validation (section V-B) at 2 MiB for its gigabyte: 480 MiB of
+fast memory for three tenants that use all that they have.
 """
 
 import signal
@@ -18,14 +19,17 @@ from tierguest.stairs import Stairs
 
 MIB = 1 << 20
 FAST_MIB = 480
-# What else is needed of the node at first. The kernel keeps more free, and finds that much elsewhere: in its own lists by processor.
+# What else is needed of the node at first. The kernel keeps more free, and finds that much
+# elsewhere: in its own lists by processor.
 KEPT_MIB = 24
 TOLERANCE_MIB = FAST_MIB * 0.05
-# An idle host needs half a minute; a busy one gives its guests the time of day and not the processor.
+# An idle host needs half a minute; a busy one gives its guests the time of day and not the
+# processor.
 CONVERGENCE_S = 600
 # A program that rests for half of its time leaves the two processors some for the others.
 PAUSE_US = 1000
-# An emulated program comes back to each of its pages some ten times a second only; checks that are further apart find it.
+# An emulated program comes back to each of its pages some ten times a second only; checks that are
+# further apart find it.
 SAMPLING_MS = 50
 NAMES = ("first", "second", "third")
 
@@ -38,14 +42,21 @@ class Sharing:
         self.groups: dict[str, Cgroup] = {}
         self.stairs: dict[str, Stairs] = {}
         self.daemon: Tierwised | None = None
-        # A hundredth: of up to an eighth on processors' own lists the tenants would have what no reading of free memory promised.
+        # A hundredth: of up to an eighth on processors' own lists the tenants would have what no
+        # reading of free memory promised.
         write(PER_CPU_LISTS, 100)
         guest.ballast(FAST_MIB + KEPT_MIB)
 
     def begin(self, name: str, mib: int) -> None:
         """A tenant that uses all of so much memory."""
         self.groups[name] = self.guest.cgroup(name)
-        options = {"mib": mib, "hot_mib": mib, "pattern": "fixed", "pause_us": PAUSE_US, "forget": 1}
+        options = {
+            "mib": mib,
+            "hot_mib": mib,
+            "pattern": "fixed",
+            "pause_us": PAUSE_US,
+            "forget": 1,
+        }
         self.stairs[name] = self.guest.stairs(self.groups[name], **options)
 
     def manage(self, policy: str, lines: Sequence[tuple[str, str]]) -> None:
@@ -53,7 +64,9 @@ class Sharing:
         tenants = [(name, f"cgroup = '{name}'\n{more}") for name, more in lines]
         config = configuration(self.guest, policy, tenants)
         config = config.replace("sampling_ms = 10", f"sampling_ms = {SAMPLING_MS}")
-        self.daemon = self.guest.tierwised(config.replace("aggregation_ms = 200", f"aggregation_ms = {10 * SAMPLING_MS}"))
+        self.daemon = self.guest.tierwised(
+            config.replace("aggregation_ms = 200", f"aggregation_ms = {10 * SAMPLING_MS}")
+        )
 
     def fast_mib(self, name: str) -> float:
         """What a tenant holds on the fast node, by the kernel's count."""
@@ -70,15 +83,20 @@ class Sharing:
 
         def near() -> bool:
             assert self.daemon and self.daemon.running(), f"tierwised ended: {self.describe()}"
-            return all(abs(self.fast_mib(name) - mib) <= TOLERANCE_MIB for name, mib in expected.items())
+            return all(
+                abs(self.fast_mib(name) - mib) <= TOLERANCE_MIB for name, mib in expected.items()
+            )
 
-        self.guest.figure("seconds", self.guest.wait_until(near, CONVERGENCE_S, self.describe, every_s=1))
+        self.guest.figure(
+            "seconds", self.guest.wait_until(near, CONVERGENCE_S, self.describe, every_s=1)
+        )
         for name in expected:
             self.guest.figure(f"{name}_fast_mib", self.fast_mib(name))
 
 
 def _floors(guest: Guest, policy: str, sizes: Sequence[int]) -> None:
-    """All tenants have a third of the fast memory as their floor; what one does not need the first has beside its own."""
+    """All tenants have a third of the fast memory as their floor; what one does not need the first
+    has beside its own."""
     sharing = Sharing(guest)
     for name, mib in zip(NAMES, sizes, strict=True):
         sharing.begin(name, mib)
@@ -88,26 +106,31 @@ def _floors(guest: Guest, policy: str, sizes: Sequence[int]) -> None:
     guest.figure("shared_mib", shared)
     needed = [min(mib, shared / 3) for mib in sizes]
     expected = [shared - sum(needed[1:]), *needed[1:]]
-    assert any(abs(a - b) > TOLERANCE_MIB for a, b in zip(began, expected, strict=True)), f"nothing to do: {began}"
+    assert any(abs(a - b) > TOLERANCE_MIB for a, b in zip(began, expected, strict=True)), (
+        f"nothing to do: {began}"
+    )
     sharing.manage(policy, [(name, f"floor = '{shared / 3:.0f}MiB'") for name in NAMES])
     sharing.wait_for(dict(zip(NAMES, expected, strict=True)))
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def tierwise_holds_floors(guest: Guest) -> None:
-    """tierwise, 240/180/180 MiB of 480 and equal floors: 160 each, though the first comers had more."""
+    """tierwise, 240/180/180 MiB of 480 and equal floors: 160 each, though the first comers had
+    more."""
     _floors(guest, "tierwise", (240, 180, 180))
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def tierwise_donates(guest: Guest) -> None:
-    """tierwise, 240/140/140 MiB: two need less than their floors, and the first has what they leave: 200/140/140."""
+    """tierwise, 240/140/140 MiB: two need less than their floors, and the first has what they
+    leave: 200/140/140."""
     _floors(guest, "tierwise", (240, 140, 140))
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def a_cap_is_kept(guest: Guest) -> None:
-    """A tenant with a cap of 80 MiB is brought under it, though there is room, and its neighbour has what it wants."""
+    """A tenant with a cap of 80 MiB is brought under it, though there is room, and its neighbour
+    has what it wants."""
     sharing = Sharing(guest)
     sharing.begin("first", 200)
     sharing.begin("second", 200)
@@ -119,7 +142,8 @@ def a_cap_is_kept(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def a_late_starter_is_served(guest: Guest) -> None:
-    """Two tenants fill the fast node; a third that the configuration waits for comes later and gets its floor."""
+    """Two tenants fill the fast node; a third that the configuration waits for comes later and gets
+    its floor."""
     sharing = Sharing(guest)
     sharing.begin("first", 260)
     sharing.begin("second", 260)
@@ -134,13 +158,16 @@ def a_late_starter_is_served(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=1300)
 def a_stopped_program_drains_and_comes_back(guest: Guest) -> None:
-    """SIGSTOP: the fast memory goes to the neighbour that uses it; SIGCONT: what is used again comes back."""
+    """SIGSTOP: the fast memory goes to the neighbour that uses it; SIGCONT: what is used again
+    comes back."""
     sharing = Sharing(guest)
     sharing.begin("first", 200)
     sharing.begin("second", FAST_MIB)
     sharing.manage("tierwise", [("first", ""), ("second", "")])
     sharing.stairs["first"].signal(signal.SIGSTOP)
-    drained = guest.wait_until(lambda: sharing.fast_mib("first") <= TOLERANCE_MIB, CONVERGENCE_S, sharing.describe)
+    drained = guest.wait_until(
+        lambda: sharing.fast_mib("first") <= TOLERANCE_MIB, CONVERGENCE_S, sharing.describe
+    )
     guest.figure("drained_s", drained)
     sharing.stairs["first"].signal(signal.SIGCONT)
     # Alike in all that is known of them, they may each have a half; the first needs less.

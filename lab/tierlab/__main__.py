@@ -33,11 +33,23 @@ RUN_TIMEOUT_S = 600.0
 
 
 def _machine_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kernel", default=SERIES[0].name, help="the kernel series (default: %(default)s)")
-    parser.add_argument("--topology", default="hmat", help="the machine: " + ", ".join(TOPOLOGIES) + " (default: hmat)")
-    parser.add_argument("--memory", metavar="MIB,MIB", help="sizes of the nodes (default: the machine's)")
-    parser.add_argument("--timed", action="store_true", help="misses take the guest's time; one processor")
-    parser.add_argument("--truth", action="store_true", help="count true misses in function mode too (slower)")
+    parser.add_argument(
+        "--kernel", default=SERIES[0].name, help="the kernel series (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--topology",
+        default="hmat",
+        help="the machine: " + ", ".join(TOPOLOGIES) + " (default: hmat)",
+    )
+    parser.add_argument(
+        "--memory", metavar="MIB,MIB", help="sizes of the nodes (default: the machine's)"
+    )
+    parser.add_argument(
+        "--timed", action="store_true", help="misses take the guest's time; one processor"
+    )
+    parser.add_argument(
+        "--truth", action="store_true", help="count true misses in function mode too (slower)"
+    )
 
 
 def _guest(paths: Paths, options: argparse.Namespace) -> Guest:
@@ -46,15 +58,23 @@ def _guest(paths: Paths, options: argparse.Namespace) -> Guest:
         try:
             machine = machine.sized(*(int(size) for size in options.memory.split(",")))
         except ValueError as error:
-            raise LabError(f"--memory {options.memory}: sizes in MiB are expected, for example 512,2048") from error
-    return Guest(paths, series(options.kernel).name, machine, Mode(timed=options.timed, truth=options.truth))
+            raise LabError(
+                f"--memory {options.memory}: sizes in MiB are expected, for example 512,2048"
+            ) from error
+    return Guest(
+        paths, series(options.kernel).name, machine, Mode(timed=options.timed, truth=options.truth)
+    )
 
 
 def _job(paths: Paths, options: argparse.Namespace) -> int:
     guest = _guest(paths, options)
     job = Job(" ".join(options.words), options.job)
     outcome = guest.run(
-        job, options.timeout, on_event=print, on_console=lambda line: print(line, flush=True), results=options.results
+        job,
+        options.timeout,
+        on_event=print,
+        on_console=lambda line: print(line, flush=True),
+        results=options.results,
     )
     if outcome.exit_code is None:
         raise LabError(f"{outcome.reason}\nthe end of its console:\n{outcome.console_tail()}")
@@ -72,11 +92,15 @@ def _test(paths: Paths, options: argparse.Namespace) -> int:
     failed = sum(not result.ok for result in report.results)
     again = sum(result.ok and result.again for result in report.results)
     only_alone = f", {again} passed only alone" if again else ""
-    report.say(f"{len(report.results)} tests, {failed} failed{only_alone}, {time.monotonic() - began:.0f} s")
+    report.say(
+        f"{len(report.results)} tests, {failed} failed{only_alone}, {time.monotonic() - began:.0f} s"
+    )
     for result in report.results:
         if not result.ok:
             # Once more at the end, where whoever sees only the end of the output finds it.
-            report.say(f"failed: {result.kernel} {result.test}: {result.reason.splitlines()[0] if result.reason else ''}")
+            report.say(
+                f"failed: {result.kernel} {result.test}: {result.reason.splitlines()[0] if result.reason else ''}"
+            )
     return 0 if passed else 1
 
 
@@ -91,24 +115,44 @@ def _list() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python3 -m tierlab", description="Stock Debian kernels with a fast and a slow memory node, in QEMU.",
-        epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python3 -m tierlab",
+        description="Stock Debian kernels with a fast and a slow memory node, in QEMU.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build or renew what the lab needs, into target/lab/ (as root, on Debian)")
+    commands.add_parser(
+        "build", help="build or renew what the lab needs, into target/lab/ (as root, on Debian)"
+    )
     shell = commands.add_parser("shell", help="boot with this terminal as the console")
     _machine_options(shell)
     test = commands.add_parser("test", help="run the tests; status 1 if one fails")
-    test.add_argument("--filter", default="", metavar="TEXT", help="only tests with this in their name")
-    test.add_argument("--kernel", help="only this series: " + ", ".join(known.name for known in SERIES))
+    test.add_argument(
+        "--filter", default="", metavar="TEXT", help="only tests with this in their name"
+    )
+    test.add_argument(
+        "--kernel", help="only this series: " + ", ".join(known.name for known in SERIES)
+    )
     test.add_argument("--json", action="store_true", help="a JSON object a test instead of a line")
-    bench.add_options(commands.add_parser("bench", help="measure policies in timed guests, and the simulator against them"))
+    bench.add_options(
+        commands.add_parser(
+            "bench", help="measure policies in timed guests, and the simulator against them"
+        )
+    )
     commands.add_parser("list", help="name the tests")
     job = commands.add_parser("run", help="boot and run a command")
     _machine_options(job)
-    job.add_argument("--job", type=Path, help="a folder whose contents the command finds in its working directory")
-    job.add_argument("--results", type=Path, help="where to put what the command leaves in /results")
-    job.add_argument("--timeout", type=float, default=RUN_TIMEOUT_S, help="seconds (default: %(default).0f)")
+    job.add_argument(
+        "--job",
+        type=Path,
+        help="a folder whose contents the command finds in its working directory",
+    )
+    job.add_argument(
+        "--results", type=Path, help="where to put what the command leaves in /results"
+    )
+    job.add_argument(
+        "--timeout", type=float, default=RUN_TIMEOUT_S, help="seconds (default: %(default).0f)"
+    )
     job.add_argument("words", nargs="+", metavar="COMMAND", help="run by the guest's bash")
     return parser
 

@@ -1,7 +1,8 @@
 """A package manager beside the machine's own: other suites, an empty machine, nothing installed.
 
-The archive's address is the one that the machine's own apt is configured with. The state says that no package
-is installed, so that what is fetched for QEMU is complete down to the C library and runs on any Debian.
+The archive's address is the one that the machine's own apt is configured with. The state says that
+no package is installed, so that what is fetched for QEMU is complete down to the C library and runs
+on any Debian.
 """
 
 import re
@@ -67,7 +68,9 @@ class Apt:
 
 def mirror() -> str:
     """The Debian archive that this machine's apt uses."""
-    sites = run("mirror", ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"])
+    sites = run(
+        "mirror", ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]
+    )
     for site in sites.splitlines():
         if re.search(r"/debian/?$", site):
             return site.rstrip("/")

@@ -1,4 +1,5 @@
-"""`make lab-bench`: measures policies in timed guests, compares them with the simulator, prints both (lab/bench/)."""
+"""`make lab-bench`: measures policies in timed guests, compares them with the simulator, prints
+both (lab/bench/)."""
 
 import argparse
 import json
@@ -15,7 +16,19 @@ from typing import Any
 from bench.programs import PROGRAMS, RUNS, Program
 from bench.ranking import Comparison, compare
 from bench.simulate import Recording, Result, simulate
-from bench.table import BOUND, COMPARED, HEADER, Run, about, aligned, first_runs, markdown, rows, side_by_side, spread
+from bench.table import (
+    BOUND,
+    COMPARED,
+    HEADER,
+    Run,
+    about,
+    aligned,
+    first_runs,
+    markdown,
+    rows,
+    side_by_side,
+    spread,
+)
 from bench.table import verdict as verdict_of
 
 from .boots import BOOTS
@@ -25,17 +38,21 @@ from .job import Job
 from .kernel import SERIES, series
 from .paths import LAB, Paths, tested_program
 
-# Of the host, for all runs of a program: an idle machine takes six minutes, one that is busy several times that.
+# Of the host, for all runs of a program: an idle machine takes six minutes, one that is busy
+# several times that.
 TIMEOUT_S = 5400.0
-# A guest or a recording keeps one of the host's processors busy; the lab is made for machines with two.
+# A guest or a recording keeps one of the host's processors busy; the lab is made for machines with
+# two.
 AT_ONCE = 2
-# Copying bytes with one repeated instruction is a processor's fastest way, and emulation's slowest: a nanosecond a byte.
-# A guest whose processor does not offer it copies by words, as the recorder's does.
+# Copying bytes with one repeated instruction is a processor's fastest way, and emulation's slowest:
+# a nanosecond a byte. A guest whose processor does not offer it copies by words, as the recorder's
+# does.
 PROCESSOR = ("-cpu", "max,-erms,-fsrm,-fsrs,-fzrm")
-# The smallest fast node that holds the kernel and all of a program. What policies keep free is a share of a node: of a
-# gigabyte it would be as much as a program gets.
+# The smallest fast node that holds the kernel and all of a program. What policies keep free is a
+# share of a node: of a gigabyte it would be as much as a program gets.
 NODE_MIB = (384, 512)
-# Differences of a thousandth are nothing in an emulated guest, even if the repeats happen to agree better.
+# Differences of a thousandth are nothing in an emulated guest, even if the repeats happen to agree
+# better.
 LEAST_TIE = 0.005
 NOTE = """\
 Emulated guests, a nanosecond an instruction: only ratios within one block mean anything. A guest has one processor, so
@@ -63,44 +80,70 @@ class Block:
         chosen = [run for run in first_runs(self.runs) if run.policy != BOUND]
         return {
             "live": compare({run.policy: run.seconds for run in chosen}, simulated, self.tie),
-            "live, apart": compare({run.policy: run.apart_s for run in chosen}, simulated, self.tie),
+            "live, apart": compare(
+                {run.policy: run.apart_s for run in chosen}, simulated, self.tie
+            ),
         }
 
     def compared_rows(self) -> list[tuple[str, ...]]:
         """Guest and simulator side by side."""
-        return side_by_side(self.runs, {name: (r.slowdown, r.fast_share) for name, r in self.simulated.items()})
+        return side_by_side(
+            self.runs, {name: (r.slowdown, r.fast_share) for name, r in self.simulated.items()}
+        )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("--kernel", default=SERIES[-1].name, help="the kernel series (default: %(default)s)")
     parser.add_argument(
-        "--program", action="append", choices=[program.name for program in PROGRAMS], help="only this one; repeatable"
+        "--kernel", default=SERIES[-1].name, help="the kernel series (default: %(default)s)"
     )
-    parser.add_argument("--policy", action="append", choices=sorted(set(RUNS)), help="only this one; repeatable")
     parser.add_argument(
-        "--at-once", type=int, default=AT_ONCE, metavar="N", help="guests and recordings (default: %(default)s)"
+        "--program",
+        action="append",
+        choices=[program.name for program in PROGRAMS],
+        help="only this one; repeatable",
+    )
+    parser.add_argument(
+        "--policy", action="append", choices=sorted(set(RUNS)), help="only this one; repeatable"
+    )
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=AT_ONCE,
+        metavar="N",
+        help="guests and recordings (default: %(default)s)",
     )
     parser.add_argument("--no-simulation", action="store_true", help="measure only")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--markdown", action="store_true", help="print tables for docs/performance.md")
+    form.add_argument(
+        "--markdown", action="store_true", help="print tables for docs/performance.md"
+    )
 
 
 def bench(paths: Paths, options: argparse.Namespace) -> int:
     """Runs everything and prints it; returns the exit status."""
     kernel = series(options.kernel).name
     _check()
-    chosen = [program for program in PROGRAMS if not options.program or program.name in options.program]
+    chosen = [
+        program for program in PROGRAMS if not options.program or program.name in options.program
+    ]
     names = [name for name in RUNS if not options.policy or name in options.policy]
     wants_simulation = not options.no_simulation and {BOUND, "first-touch"} <= set(names)
     began = time.monotonic()
     stop = threading.Event()
-    with tempfile.TemporaryDirectory(dir=_runs(paths), prefix="bench-") as scratch, ThreadPoolExecutor(
-        options.at_once
-    ) as pool:
-        measured = [pool.submit(_measure, paths, kernel, program, names, stop) for program in chosen]
-        recorded = [pool.submit(_record, paths, program, Path(scratch), stop) for program in chosen if wants_simulation]
+    with (
+        tempfile.TemporaryDirectory(dir=_runs(paths), prefix="bench-") as scratch,
+        ThreadPoolExecutor(options.at_once) as pool,
+    ):
+        measured = [
+            pool.submit(_measure, paths, kernel, program, names, stop) for program in chosen
+        ]
+        recorded = [
+            pool.submit(_record, paths, program, Path(scratch), stop)
+            for program in chosen
+            if wants_simulation
+        ]
         try:
             blocks = [future.result() for future in measured]
             _simulate(blocks, recorded)
@@ -116,7 +159,9 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
 def _check() -> None:
     for name in ("tierwised", "tierwise"):
         if not tested_program(name):
-            raise LabError(f"bench needs target/release/{name}, which is not there: cargo build --release -p {name}")
+            raise LabError(
+                f"bench needs target/release/{name}, which is not there: cargo build --release -p {name}"
+            )
 
 
 def _runs(paths: Paths) -> Path:
@@ -128,11 +173,17 @@ def _say(text: str) -> None:
     print(f"lab: {text}", file=sys.stderr, flush=True)
 
 
-def _measure(paths: Paths, kernel: str, program: Program, names: Sequence[str], stop: threading.Event) -> Block:
+def _measure(
+    paths: Paths, kernel: str, program: Program, names: Sequence[str], stop: threading.Event
+) -> Block:
     """All runs of a program, in one guest."""
     boot = BOOTS["timed"]
-    guest = Guest(paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode)
-    command = f"PYTHONPATH=/lab/python exec python3 -m bench {kernel} {program.name} {' '.join(names)}"
+    guest = Guest(
+        paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode
+    )
+    command = (
+        f"PYTHONPATH=/lab/python exec python3 -m bench {kernel} {program.name} {' '.join(names)}"
+    )
     block = Block(program)
     failures = []
 
@@ -143,12 +194,18 @@ def _measure(paths: Paths, kernel: str, program: Program, names: Sequence[str], 
             return
         run = Run(**{**told, "misses": tuple(told["misses"])})
         block.runs.append(run)
-        _say(f"{program.name}, {run.policy}: {run.seconds:.2f} s, {run.fast_share:.1%} of misses fast "
-             f"({len(block.runs)} of {len(names)})")
+        _say(
+            f"{program.name}, {run.policy}: {run.seconds:.2f} s, {run.fast_share:.1%} of misses fast "
+            f"({len(block.runs)} of {len(names)})"
+        )
 
-    outcome = guest.run(Job(command, files={"bench": LAB / "bench"}), TIMEOUT_S, on_event, stop=stop)
+    outcome = guest.run(
+        Job(command, files={"bench": LAB / "bench"}), TIMEOUT_S, on_event, stop=stop
+    )
     if failures or outcome.exit_code != 0:
-        reason = "; ".join(failures) or outcome.reason or f"{program.name}: status {outcome.exit_code}"
+        reason = (
+            "; ".join(failures) or outcome.reason or f"{program.name}: status {outcome.exit_code}"
+        )
         raise LabError(f"{reason}\nthe end of its console:\n{outcome.console_tail()}")
     _check_results(block)
     return block
@@ -195,11 +252,15 @@ def _json(blocks: Sequence[Block]) -> str:
     said = []
     for block in blocks:
         one: dict[str, Any] = {
-            "program": block.program.name, "about": block.program.about, "tie": block.tie,
+            "program": block.program.name,
+            "about": block.program.about,
+            "tie": block.tie,
             "runs": [{**asdict(run), "fast_share": run.fast_share} for run in block.runs],
         }
         if block.simulated:
             one["simulated"] = {name: asdict(result) for name, result in block.simulated.items()}
-            one["comparisons"] = {name: asdict(comparison) for name, comparison in block.comparisons().items()}
+            one["comparisons"] = {
+                name: asdict(comparison) for name, comparison in block.comparisons().items()
+            }
         said.append(one)
     return json.dumps(said, indent=2)

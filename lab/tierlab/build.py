@@ -18,8 +18,18 @@ from .steps import digest, remove, step
 
 # What the tests and an operator at the lab's shell use inside the guest.
 ROOT_PACKAGES = (
-    "python3", "redis-server", "redis-tools", "memcached", "numactl", "cxl", "daxctl", "kmod", "iproute2", "procps",
-    "util-linux", "busybox-static",
+    "python3",
+    "redis-server",
+    "redis-tools",
+    "memcached",
+    "numactl",
+    "cxl",
+    "daxctl",
+    "kmod",
+    "iproute2",
+    "procps",
+    "util-linux",
+    "busybox-static",
 )
 # Documentation, which nobody reads in the guest and which would be a third of the image.
 ROOT_WITHOUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
@@ -40,16 +50,26 @@ def build(paths: Paths) -> None:
         with ThreadPoolExecutor(1) as beside:
             # mmdebstrap takes longest and waits for its own downloads: the others fit beside it.
             building = beside.submit(
-                step, paths, paths.root, digest([SUITE, *ROOT_PACKAGES, *ROOT_WITHOUT]), lambda out: _root(apt, out)
+                step,
+                paths,
+                paths.root,
+                digest([SUITE, *ROOT_PACKAGES, *ROOT_WITHOUT]),
+                lambda out: _root(apt, out),
             )
             step(paths, paths.qemu, digest(["qemu-system-x86", SUITE]), lambda out: _qemu(apt, out))
             kernels = step(
-                paths, paths.kernels, digest(repr(series) for series in SERIES), lambda out: _kernels(apt, out)
+                paths,
+                paths.kernels,
+                digest(repr(series) for series in SERIES),
+                lambda out: _kernels(apt, out),
             )
             root = building.result()
         first = LAB / "guest" / "first-init"
         step(
-            paths, paths.image, digest([kernels, root, IMAGE_SIZE], [first]), lambda out: _image(paths, first, out)
+            paths,
+            paths.image,
+            digest([kernels, root, IMAGE_SIZE], [first]),
+            lambda out: _image(paths, first, out),
         )
         # The archives have been unpacked; the lists are fetched again by whoever needs them.
         remove(paths.apt)
@@ -67,10 +87,24 @@ def _plugin_sources() -> list[Path]:
 def _plugin(out: Path) -> None:
     sources = sorted((LAB / "plugin").glob("*.c"))
     include = [f"-I{REPOSITORY / 'recorder' / 'plugin'}", f"-I{REPOSITORY / 'recorder' / 'common'}"]
-    run("plugin", [
-        "gcc", "-O2", "-g", *C_WARNINGS, *include, "-fPIC", "-fvisibility=hidden", "-shared", "-o", out, *sources,
-        "-lpthread", "-ldl",
-    ])
+    run(
+        "plugin",
+        [
+            "gcc",
+            "-O2",
+            "-g",
+            *C_WARNINGS,
+            *include,
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-shared",
+            "-o",
+            out,
+            *sources,
+            "-lpthread",
+            "-ldl",
+        ],
+    )
 
 
 def _program_sources() -> list[Path]:
@@ -90,11 +124,17 @@ def _unpack(name: str, archives: list[Path], into: Path) -> None:
 
 
 def _qemu(apt: Apt, out: Path) -> None:
-    """QEMU and its closure. It runs with its own C library, so the machine's release does not matter."""
+    """QEMU and its closure. It runs with its own C library, so the machine's release does not
+    matter."""
     with tempfile.TemporaryDirectory(dir=out.parent) as cache:
         (Path(cache) / "archives" / "partial").mkdir(parents=True)
         apt.get(
-            "qemu", f"-oDir::Cache={cache}", "install", "-y", "--download-only", "--no-install-recommends",
+            "qemu",
+            f"-oDir::Cache={cache}",
+            "install",
+            "-y",
+            "--download-only",
+            "--no-install-recommends",
             "qemu-system-x86",
         )
         archives = list((Path(cache) / "archives").glob("*.deb"))
@@ -119,9 +159,15 @@ def _kernel(apt: Apt, series: Series, out: Path) -> None:
         tree = Path(scratch) / "tree"
         _unpack("kernels", list(Path(scratch).glob("*.deb")), tree)
         images = [file for file in tree.rglob("vmlinuz*") if file.is_file()]
-        modules = list((tree / "usr/lib/modules").iterdir()) if (tree / "usr/lib/modules").is_dir() else []
+        modules = (
+            list((tree / "usr/lib/modules").iterdir())
+            if (tree / "usr/lib/modules").is_dir()
+            else []
+        )
         if len(images) != 1 or len(modules) != 1:
-            raise LabError(f"kernels: one image and one module tree expected in {packages}; found {images}, {modules}")
+            raise LabError(
+                f"kernels: one image and one module tree expected in {packages}; found {images}, {modules}"
+            )
         out.mkdir()
         shutil.copyfile(images[0], out / "vmlinuz")
         (out / "release").write_text(modules[0].name + "\n")
@@ -134,7 +180,9 @@ def _newest(apt: Apt, series: Series) -> str:
     listed = apt.query("kernels", "madison", "linux-image-cloud-amd64")
     found = [[part.strip() for part in line.split("|")] for line in listed.splitlines()]
     for _, version, source in found:
-        if f" {series.suite}/main" in f" {source.split(' ', 1)[-1]}" and version.startswith(series.version_prefix):
+        if f" {series.suite}/main" in f" {source.split(' ', 1)[-1]}" and version.startswith(
+            series.version_prefix
+        ):
             return version
     offered = ", ".join(sorted({version for _, version, _ in found})) or "nothing"
     raise LabError(
@@ -157,15 +205,26 @@ def _kernel_packages(apt: Apt, meta: str) -> list[str]:
 
 def _root(apt: Apt, out: Path) -> None:
     if os.geteuid() != 0:
-        raise LabError("root: making a Debian root folder needs root, as files in it belong to it; run as root")
+        raise LabError(
+            "root: making a Debian root folder needs root, as files in it belong to it; run as root"
+        )
     sources = out.parent / "root.list"
     sources.write_text("\n".join(apt.source_lines(*SUITES[:2])) + "\n")
     try:
-        run("root", [
-            "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase",
-            *(f"--dpkgopt=path-exclude={pattern}" for pattern in ROOT_WITHOUT),
-            f"--include={','.join(ROOT_PACKAGES)}", SUITE, out, sources,
-        ])
+        run(
+            "root",
+            [
+                "mmdebstrap",
+                "--quiet",
+                "--mode=root",
+                "--variant=minbase",
+                *(f"--dpkgopt=path-exclude={pattern}" for pattern in ROOT_WITHOUT),
+                f"--include={','.join(ROOT_PACKAGES)}",
+                SUITE,
+                out,
+                sources,
+            ],
+        )
     finally:
         sources.unlink()
 
@@ -184,7 +243,21 @@ def _image(paths: Paths, first: Path, out: Path) -> None:
     for name in ("lab", "results"):
         (paths.root / name).mkdir(exist_ok=True)
     # No journal: a guest's writes are thrown away with the guest.
-    run("image", [
-        "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-E", "lazy_itable_init=1", "-d", paths.root, out,
-        IMAGE_SIZE,
-    ], env={**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"})
+    run(
+        "image",
+        [
+            "mke2fs",
+            "-q",
+            "-t",
+            "ext4",
+            "-O",
+            "^has_journal",
+            "-E",
+            "lazy_itable_init=1",
+            "-d",
+            paths.root,
+            out,
+            IMAGE_SIZE,
+        ],
+        env={**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
+    )

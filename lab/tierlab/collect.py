@@ -57,13 +57,17 @@ def groups(wanted: str, kernels: Sequence[str]) -> list[Group]:
     """The guests to boot for the tests whose name contains `wanted`, on these kernels."""
     chosen = [test for test in tests() if wanted in test.name]
     if not chosen:
-        raise LabError(f"--filter {wanted}: no test has that in its name; `python3 -m tierlab list` names them")
+        raise LabError(
+            f"--filter {wanted}: no test has that in its name; `python3 -m tierlab list` names them"
+        )
     for test in chosen:
         boot(test.boot, test.name)
         _check_needs(test)
         unknown = set(test.lacks) - {series.name for series in SERIES}
         if unknown:
-            raise LabError(f"{test.name}: lacks names {sorted(unknown)}, which are no kernels of the lab")
+            raise LabError(
+                f"{test.name}: lacks names {sorted(unknown)}, which are no kernels of the lab"
+            )
     found: dict[tuple[str, str, str], list[Test]] = {}
     for test in chosen:
         for kernel in kernels:

@@ -10,13 +10,26 @@ from .errors import LabError
 TAIL_LINES = 25
 
 
-def run(step: str, command: Sequence[str | Path], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Runs a command and returns what it printed; a failure names the step, the command and its last lines."""
+def run(
+    step: str,
+    command: Sequence[str | Path],
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Runs a command and returns what it printed; a failure names the step, the command and its
+    last lines."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
-            words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", check=False,
+            words,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except FileNotFoundError as error:
         raise LabError(
@@ -24,5 +37,7 @@ def run(step: str, command: Sequence[str | Path], cwd: Path | None = None, env: 
         ) from error
     if done.returncode != 0:
         tail = "\n  ".join(done.stdout.splitlines()[-TAIL_LINES:]) or "(no output)"
-        raise LabError(f"{step}: `{' '.join(words)}` ended with status {done.returncode}:\n  {tail}")
+        raise LabError(
+            f"{step}: `{' '.join(words)}` ended with status {done.returncode}:\n  {tail}"
+        )
     return done.stdout

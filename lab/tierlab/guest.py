@@ -20,7 +20,8 @@ from .topology import Topology
 RESULTS_BYTES = 256 << 20
 # How often the host looks at the guest's serial lines. A boot takes two hundred times as long.
 POLL_S = 0.05
-# A boot takes 8 s on an idle machine; a guest that is not up after this hangs, or its host is overloaded many times over.
+# A boot takes 8 s on an idle machine; a guest that is not up after this hangs, or its host is
+# overloaded many times over.
 BOOT_TIMEOUT_S = 300.0
 CONSOLE_TAIL_LINES = 40
 
@@ -53,7 +54,8 @@ class Lines:
         self._offset = 0
 
     def new(self, rest: bool = False) -> list[str]:
-        """The lines that were completed since the last call; with `rest`, the one that is not complete too."""
+        """The lines that were completed since the last call; with `rest`, the one that is not
+        complete too."""
         with open(self.file, "rb") as opened:
             opened.seek(self._offset)
             text = opened.read()
@@ -80,24 +82,35 @@ class Guest:
         results: Path | None = None,
         stop: threading.Event | None = None,
     ) -> Outcome:
-        """Boots, runs the job, returns what became of it; `timeout_s` counts from the end of the boot.
+        """Boots, runs the job, returns what became of it; `timeout_s` counts from the end of the
+        boot.
 
-        `on_event` gets the lines that the job writes to descriptor 3, `on_console` those of the console.
-        Setting `stop` ends the guest.
+        `on_event` gets the lines that the job writes to descriptor 3, `on_console` those of the
+        console. Setting `stop` ends the guest.
         """
         with self._folder() as name:
             folder = Path(name)
             self._prepare(folder, job)
-            serial = ["-serial", f"file:{folder / 'console'}", "-serial", f"file:{folder / 'events'}"]
+            serial = [
+                "-serial",
+                f"file:{folder / 'console'}",
+                "-serial",
+                f"file:{folder / 'events'}",
+            ]
             for file in ("console", "events", "qemu"):
                 (folder / file).touch()
             with open(folder / "qemu", "wb") as said:
                 process = subprocess.Popen(
-                    [*self._command(folder), *serial], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                    [*self._command(folder), *serial],
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
                     env={**os.environ, "TMPDIR": str(folder)},
                 )
                 try:
-                    outcome = watch(process, folder, timeout_s, on_event, on_console, stop or threading.Event())
+                    outcome = watch(
+                        process, folder, timeout_s, on_event, on_console, stop or threading.Event()
+                    )
                 finally:
                     process.kill()
                     process.wait()
@@ -112,12 +125,16 @@ class Guest:
             self._prepare(folder, Job("", shell=True))
             serial = ["-chardev", "stdio,id=terminal,signal=off", "-serial", "chardev:terminal"]
             return subprocess.run(
-                [*self._command(folder), *serial], env={**os.environ, "TMPDIR": str(folder)}, check=False
+                [*self._command(folder), *serial],
+                env={**os.environ, "TMPDIR": str(folder)},
+                check=False,
             ).returncode
 
     def _folder(self) -> tempfile.TemporaryDirectory[str]:
         self.paths.runs.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(dir=self.paths.runs, prefix=f"{self.kernel}-{self.topology.name}-")
+        return tempfile.TemporaryDirectory(
+            dir=self.paths.runs, prefix=f"{self.kernel}-{self.topology.name}-"
+        )
 
     def _prepare(self, folder: Path, job: Job) -> None:
         if not self.paths.image.exists():
@@ -133,38 +150,63 @@ class Guest:
         qemu = self.paths.qemu
         libraries = qemu / "usr/lib/x86_64-linux-gnu"
         kernel = self.paths.kernels / self.kernel
-        append = "console=ttyS0 quiet root=/dev/nvme0n1 rootfstype=ext4 rw init=/first-init panic=-1"
+        append = (
+            "console=ttyS0 quiet root=/dev/nvme0n1 rootfstype=ext4 rw init=/first-init panic=-1"
+        )
         return [
             # QEMU with the C library it was built for, whatever this machine has.
-            str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries),
+            str(libraries / "ld-linux-x86-64.so.2"),
+            "--library-path",
+            str(libraries),
             str(qemu / "usr/bin/qemu-system-x86_64"),
-            *[word for name in ("qemu", "seabios") for word in ("-L", str(qemu / "usr/share" / name))],
+            *[
+                word
+                for name in ("qemu", "seabios")
+                for word in ("-L", str(qemu / "usr/share" / name))
+            ],
             *self.topology.arguments(self.mode.processors),
             *self.mode.arguments(self.paths.plugin, self.topology, folder / "counters"),
-            "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            # The cloud kernels have NVMe and ext4 built in, so no initramfs is needed. Only one NVMe disk: two would
-            # race for the first name.
-            "-drive", f"file={self.paths.image},if=none,format=raw,id=root,snapshot=on",
-            "-device", "nvme,drive=root,serial=root,bus=pcie.0",
-            "-drive", f"file={folder / 'job.tar'},if=none,format=raw,id=job,readonly=on",
-            "-device", "virtio-blk-pci,drive=job,serial=job,bus=pcie.0",
-            "-drive", f"file={folder / 'results'},if=none,format=raw,id=results",
-            "-device", "virtio-blk-pci,drive=results,serial=results,bus=pcie.0",
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+            # The cloud kernels have NVMe and ext4 built in, so no initramfs is needed. Only one
+            # NVMe disk: two would race for the first name.
+            "-drive",
+            f"file={self.paths.image},if=none,format=raw,id=root,snapshot=on",
+            "-device",
+            "nvme,drive=root,serial=root,bus=pcie.0",
+            "-drive",
+            f"file={folder / 'job.tar'},if=none,format=raw,id=job,readonly=on",
+            "-device",
+            "virtio-blk-pci,drive=job,serial=job,bus=pcie.0",
+            "-drive",
+            f"file={folder / 'results'},if=none,format=raw,id=results",
+            "-device",
+            "virtio-blk-pci,drive=results,serial=results,bus=pcie.0",
             *(self._counters_device(folder / "counters") if self.mode.counts else []),
-            "-kernel", str(kernel / "vmlinuz"), "-append", append,
+            "-kernel",
+            str(kernel / "vmlinuz"),
+            "-append",
+            append,
         ]
 
     def _counters_device(self, file: Path) -> list[str]:
-        """The plugin's counters as the memory of a device, so that the guest reads them as they are now."""
+        """The plugin's counters as the memory of a device, so that the guest reads them as they are
+        now."""
         size = counters_bytes(self.topology)
         return [
-            "-object", f"memory-backend-file,id=counters,mem-path={file},size={size},share=on",
-            "-device", "ivshmem-plain,memdev=counters,bus=pcie.0",
+            "-object",
+            f"memory-backend-file,id=counters,mem-path={file},size={size},share=on",
+            "-device",
+            "ivshmem-plain,memdev=counters,bus=pcie.0",
         ]
 
 
 def counters_bytes(topology: Topology) -> int:
-    """The size of the file of counters: a header page and 4 bytes a page, rounded up as a PCI device's memory is."""
+    """The size of the file of counters: a header page and 4 bytes a page, rounded up as a PCI
+    device's memory is."""
     needed = 4096 + 4 * (topology.memory_end() // 4096)
     return 1 << (needed - 1).bit_length()
 
@@ -202,7 +244,11 @@ def watch(
             outcome.reason = "the lab was interrupted"
             break
         if time.monotonic() > deadline:
-            limit = f"{BOOT_TIMEOUT_S:.0f} s for its boot" if outcome.boot_s is None else f"{timeout_s:.0f} s"
+            limit = (
+                f"{BOOT_TIMEOUT_S:.0f} s for its boot"
+                if outcome.boot_s is None
+                else f"{timeout_s:.0f} s"
+            )
             outcome.reason = f"the guest (process {process.pid}) hung and was ended after {limit}"
             break
         time.sleep(POLL_S)
@@ -212,12 +258,15 @@ def watch(
     outcome.console = (folder / "console").read_text(errors="replace").replace("\r", "")
     if outcome.exit_code is None and not outcome.reason:
         said = (folder / "qemu").read_text(errors="replace").strip()
-        outcome.reason = f"the guest ended (status {process.returncode}) before its job did. {said}".strip()
+        outcome.reason = (
+            f"the guest ended (status {process.returncode}) before its job did. {said}".strip()
+        )
     return outcome
 
 
 def remove_stale_runs(paths: Paths) -> None:
-    """Removes what guests left whose host program was killed: folders that no program has open for a day."""
+    """Removes what guests left whose host program was killed: folders that no program has open for
+    a day."""
     day_ago = time.time() - 86400
     for folder in paths.runs.glob("*") if paths.runs.is_dir() else ():
         if folder.stat().st_mtime < day_ago:

@@ -1,4 +1,5 @@
-"""What a guest is given: a tar of the lab's programs, the programs under test, a folder, and a command."""
+"""What a guest is given: a tar of the lab's programs, the programs under test, a folder, and a
+command."""
 
 import io
 import tarfile
@@ -68,6 +69,7 @@ def unpack_results(disk: Path, into: Path) -> None:
         if not any(file.read(SECTOR)):
             return
     with tarfile.open(disk, "r:") as tar:
-        # Nothing outside `into`, no devices. Python 3.11.2, which Debian 12 has, does not know the filter's argument.
+        # Nothing outside `into`, no devices. Python 3.11.2, which Debian 12 has, does not know the
+        # filter's argument.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         tar.extractall(into)

@@ -15,8 +15,9 @@ class Series:
     version_prefix: str
 
 
-# Debian's stable kernel, which most hosts will run for years, and the newest that Debian packages for it: what
-# differs between them (DAMON's actions, reclaim by node) is what Tierwise has to find out at run time.
+# Debian's stable kernel, which most hosts will run for years, and the newest that Debian packages
+# for it: what differs between them (DAMON's actions, reclaim by node) is what Tierwise has to find
+# out at run time.
 SERIES = (
     Series("6.12", SUITE, "6.12."),
     Series("7", f"{SUITE}-backports", "7."),
@@ -28,4 +29,6 @@ def series(name: str) -> Series:
     for known in SERIES:
         if known.name == name:
             return known
-    raise LabError(f"--kernel {name}: no such kernel; one of: {', '.join(known.name for known in SERIES)}")
+    raise LabError(
+        f"--kernel {name}: no such kernel; one of: {', '.join(known.name for known in SERIES)}"
+    )

@@ -1,4 +1,5 @@
-"""How time passes in a guest: as fast as the host can (function mode), or as its misses say (timed mode)."""
+"""How time passes in a guest: as fast as the host can (function mode), or as its misses say (timed
+mode)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,20 +7,23 @@ from pathlib import Path
 
 from .topology import Topology
 
-# DAMON looks every 5 ms by default: with flushes twice as often every page in use is walked to between two looks.
-# At 4 ms it misses up to a quarter of them, at 10 ms half (lab/README.md has the figures).
+# DAMON looks every 5 ms by default: with flushes twice as often every page in use is walked to
+# between two looks. At 4 ms it misses up to a quarter of them, at 10 ms half (lab/README.md has the
+# figures).
 FLUSH_US = 2000
-# A 4 MiB last-level cache in front of programs of some 100 MiB, as tens of MiB are in front of tens of GiB.
+# A 4 MiB last-level cache in front of programs of some 100 MiB, as tens of MiB are in front of tens
+# of GiB.
 LLC_BYTES = 4 << 20
 LLC_WAYS = 16
-# An access past the first-level cache takes tens of nanoseconds there: 20,000 are a few milliseconds, less than the
-# 5 ms between two of DAMON's looks.
+# An access past the first-level cache takes tens of nanoseconds there: 20,000 are a few
+# milliseconds, less than the 5 ms between two of DAMON's looks.
 FLUSH_ACCESSES = 20000
 
 
 @dataclass(frozen=True)
 class Mode:
-    """The emulation, and what the plugin does. `counters` is the file for the true misses, if they are counted."""
+    """The emulation, and what the plugin does. `counters` is the file for the true misses, if they
+    are counted."""
 
     timed: bool = False
     # Function mode too can count true misses, at a third of its speed.
@@ -40,7 +44,8 @@ class Mode:
         return self.timed or self.truth
 
     def arguments(self, plugin: Path, topology: Topology, counters: Path) -> list[str]:
-        """QEMU's arguments for emulation and plugin. `sleep=off`: an idle guest's time costs nothing."""
+        """QEMU's arguments for emulation and plugin. `sleep=off`: an idle guest's time costs
+        nothing."""
         threads = "single" if self.timed else "multi"
         words = ["-accel", f"tcg,thread={threads}"]
         if self.timed:
@@ -55,6 +60,10 @@ class Mode:
             where = "+".join(f"{start:#x}-{end:#x}" for start, end in ranges)
             nodes.append(f"node={node}:{topology.latency_ns[node]}:{where}")
         return [
-            *nodes, f"counters={counters}", f"llc_bytes={self.llc_bytes}", f"llc_ways={self.llc_ways}",
-            f"flush_accesses={self.flush_accesses}", f"charge={'on' if self.timed else 'off'}",
+            *nodes,
+            f"counters={counters}",
+            f"llc_bytes={self.llc_bytes}",
+            f"llc_ways={self.llc_ways}",
+            f"flush_accesses={self.flush_accesses}",
+            f"charge={'on' if self.timed else 'off'}",
         ]

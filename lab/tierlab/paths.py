@@ -7,8 +7,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAB = REPOSITORY / "lab"
 
-# The programs under test, which a guest is given if they are there. Release builds: a debug build under
-# emulation is another order of magnitude slower.
+# The programs under test, which a guest is given if they are there. Release builds: a debug build
+# under emulation is another order of magnitude slower.
 TESTED_PROGRAMS = ("tierwised", "tierwise")
 
 
@@ -71,7 +71,8 @@ class Paths:
 
 
 def tested_program(name: str) -> Path | None:
-    """A program under test, if it has been built: in the folder that TIERLAB_TESTED names, else in target/release."""
+    """A program under test, if it has been built: in the folder that TIERLAB_TESTED names, else in
+    target/release."""
     folder = Path(os.environ.get("TIERLAB_TESTED", REPOSITORY / "target" / "release"))
     candidate = folder / name
     return candidate if candidate.is_file() else None

@@ -30,7 +30,8 @@ def remove(path: Path) -> None:
 
 
 def step(paths: Paths, output: Path, inputs: str, build: Callable[[Path], None]) -> str:
-    """Makes `output` by calling `build` with a path beside it, unless it was made of the same inputs.
+    """Makes `output` by calling `build` with a path beside it, unless it was made of the same
+    inputs.
 
     Returns the fingerprint, which is an input of the steps that use the output.
     """

@@ -75,8 +75,9 @@ def _line(result: Result) -> str:
 def run(paths: Paths, groups: Sequence[Group], report: Report) -> bool:
     """Runs all groups; true if every test passed.
 
-    A few that failed run again, one guest at a time: emulated guests share the host's processors with each other and with whatever
-    else it does, and a limit that one of them missed for that is none that Tierwise missed. Both runs are printed.
+    A few that failed run again, one guest at a time: emulated guests share the host's processors
+    with each other and with whatever else it does, and a limit that one of them missed for that is
+    none that Tierwise missed. Both runs are printed.
     """
     stop = threading.Event()
     _run_beside(paths, groups, report, stop)
@@ -89,24 +90,31 @@ def run(paths: Paths, groups: Sequence[Group], report: Report) -> bool:
     return all(result.ok for result in report.results)
 
 
-def _run_beside(paths: Paths, groups: Sequence[Group], report: Report, stop: threading.Event) -> None:
+def _run_beside(
+    paths: Paths, groups: Sequence[Group], report: Report, stop: threading.Event
+) -> None:
     with ThreadPoolExecutor(GUESTS_AT_ONCE) as pool:
         futures = [pool.submit(_run_group, paths, group, report, stop) for group in groups]
         try:
             for future in futures:
                 future.result()
         except BaseException:
-            # An interrupt, or a guest that cannot be booted: those that run are ended, and no other is begun.
+            # An interrupt, or a guest that cannot be booted: those that run are ended, and no other
+            # is begun.
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _run_group(paths: Paths, group: Group, report: Report, stop: threading.Event, again: bool = False) -> None:
+def _run_group(
+    paths: Paths, group: Group, report: Report, stop: threading.Event, again: bool = False
+) -> None:
     boot = BOOTS[group.boot]
     guest = Guest(paths, group.kernel, boot.topology, boot.mode)
     names = " ".join(f"'{test.name}'" for test in group.tests)
-    command = f"PYTHONPATH=/lab/python exec python3 -m tierguest {group.kernel} /lab/job/tests {names}"
+    command = (
+        f"PYTHONPATH=/lab/python exec python3 -m tierguest {group.kernel} /lab/job/tests {names}"
+    )
     running: list[str] = []
     results: dict[str, Result] = {}
 

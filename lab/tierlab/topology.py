@@ -1,4 +1,5 @@
-"""The machines that the lab can be: which memory nodes, how they are described to the kernel, what a miss costs."""
+"""The machines that the lab can be: which memory nodes, how they are described to the kernel, what
+a miss costs."""
 
 from dataclasses import dataclass, field, replace
 
@@ -6,19 +7,22 @@ from .errors import LabError
 
 MIB = 1 << 20
 GIB = 1 << 30
-# q35 puts memory beyond 2 GiB above the 4 GiB line once there is this much of it, else all of it below.
+# q35 puts memory beyond 2 GiB above the 4 GiB line once there is this much of it, else all of it
+# below.
 SPLIT_ABOVE = 2816 * MIB
 LOW_WHEN_SPLIT = 2 * GIB
 
 
 @dataclass(frozen=True)
 class Topology:
-    """A machine. Latencies and bandwidths are what HMAT tells the kernel and what timed mode charges."""
+    """A machine. Latencies and bandwidths are what HMAT tells the kernel and what timed mode
+    charges."""
 
     name: str
     about: str
     node_mib: tuple[int, ...]
-    # Of local DRAM, and of CXL memory behind a switch (Sun et al., MICRO 2023: 2 to 3 times DRAM's).
+    # Of local DRAM, and of CXL memory behind a switch (Sun et al., MICRO 2023: 2 to 3 times
+    # DRAM's).
     latency_ns: tuple[int, ...] = (90, 220)
     bandwidth_gbs: tuple[int, ...] = (100, 20)
     hmat: bool = False
@@ -28,15 +32,27 @@ class Topology:
     def sized(self, *node_mib: int) -> "Topology":
         """The same machine with nodes of other sizes, in MiB."""
         if len(node_mib) != len(self.node_mib):
-            raise LabError(f"topology {self.name} has {len(self.node_mib)} nodes; {len(node_mib)} sizes were given")
+            raise LabError(
+                f"topology {self.name} has {len(self.node_mib)} nodes; {len(node_mib)} sizes were given"
+            )
         return replace(self, node_mib=tuple(node_mib))
 
     def arguments(self, processors: int) -> list[str]:
         """QEMU's arguments for machine, processors and memory."""
         machine = "q35" + (",hmat=on" if self.hmat else "") + (",cxl=on" if self.cxl else "")
-        # A guest that knows of a hypervisor does not flush caches for CXL regions, and refuses to make one.
+        # A guest that knows of a hypervisor does not flush caches for CXL regions, and refuses to
+        # make one.
         processor = "max,-hypervisor" if self.cxl else "max"
-        words = ["-M", machine, "-cpu", processor, "-smp", str(processors), "-m", f"{sum(self.node_mib)}M"]
+        words = [
+            "-M",
+            machine,
+            "-cpu",
+            processor,
+            "-smp",
+            str(processors),
+            "-m",
+            f"{sum(self.node_mib)}M",
+        ]
         for node, mib in enumerate(self.node_mib):
             owner = f",cpus=0-{processors - 1}" if node == 0 else ""
             initiator = ",initiator=0" if self.hmat else ""
@@ -53,7 +69,10 @@ class Topology:
                 ("access-latency", f"latency={self.latency_ns[node]}"),
                 ("access-bandwidth", f"bandwidth={self.bandwidth_gbs[node]}G"),
             ):
-                words += ["-numa", f"hmat-lb,initiator=0,target={node},hierarchy=memory,data-type={kind},{value}"]
+                words += [
+                    "-numa",
+                    f"hmat-lb,initiator=0,target={node},hierarchy=memory,data-type={kind},{value}",
+                ]
         return words
 
     def physical_ranges(self) -> list[list[tuple[int, int]]]:
@@ -76,18 +95,25 @@ class Topology:
 
 
 CXL_DEVICE = (
-    "-object", "memory-backend-ram,id=cxlmemory,size=256M,share=on",
-    "-device", "pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl.1",
-    "-device", "cxl-rp,port=0,bus=cxl.1,id=rootport,chassis=0,slot=2",
-    "-device", "cxl-type3,bus=rootport,volatile-memdev=cxlmemory,id=cxlmem0",
-    "-M", "cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size=4G",
+    "-object",
+    "memory-backend-ram,id=cxlmemory,size=256M,share=on",
+    "-device",
+    "pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl.1",
+    "-device",
+    "cxl-rp,port=0,bus=cxl.1,id=rootport,chassis=0,slot=2",
+    "-device",
+    "cxl-type3,bus=rootport,volatile-memdev=cxlmemory,id=cxlmem0",
+    "-M",
+    "cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size=4G",
 )
 
 TOPOLOGIES = {
     topology.name: topology
     for topology in (
         Topology("hmat", "two nodes, described by HMAT: two memory tiers", (1024, 1024), hmat=True),
-        Topology("flat", "two nodes without HMAT: the kernel puts both into one tier", (1024, 1024)),
+        Topology(
+            "flat", "two nodes without HMAT: the kernel puts both into one tier", (1024, 1024)
+        ),
         Topology("single", "one node", (1024,), latency_ns=(90,), bandwidth_gbs=(100,)),
         Topology(
             "cxl",

@@ -43,7 +43,10 @@ class Deciding(unittest.TestCase):
         self.assertEqual((decision.demote, decision.promote), ([], []))
 
     def test_neither_how_often_nor_for_how_long_matters(self) -> None:
-        seldom, often = (decide([_region(0, accesses, age)], AGES, TENTH_S) for accesses, age in ((1, 0), (20, 10)))
+        seldom, often = (
+            decide([_region(0, accesses, age)], AGES, TENTH_S)
+            for accesses, age in ((1, 0), (20, 10))
+        )
         self.assertEqual(seldom, often)
 
 
@@ -67,7 +70,10 @@ class Moving(unittest.TestCase):
             calls.append((len(pages), node))
             return node == 1
 
-        regions = [_region(0, 0, 99), Region(1 << 30, (1 << 30) + 2 * PAGES_PER_CALL * PAGE_BYTES, 9, 9)]
+        regions = [
+            _region(0, 0, 99),
+            Region(1 << 30, (1 << 30) + 2 * PAGES_PER_CALL * PAGE_BYTES, 9, 9),
+        ]
         Ageing(cast(Damon, FakeDamon(regions)), AGES, move=move).round()
         self.assertEqual(calls, [(4, 1), (PAGES_PER_CALL, 0)])
 

@@ -12,7 +12,18 @@ from bench.programs import PROGRAMS, RUNS
 from bench.ranking import compare, order, ranked
 from bench.simulate import instruction_ns, scenario
 from bench.simulated import SIMULATED
-from bench.table import HEADER, Run, aligned, best, first_runs, markdown, rows, side_by_side, spread, verdict
+from bench.table import (
+    HEADER,
+    Run,
+    aligned,
+    best,
+    first_runs,
+    markdown,
+    rows,
+    side_by_side,
+    spread,
+    verdict,
+)
 from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
@@ -77,7 +88,9 @@ class Rankings(unittest.TestCase):
         self.assertEqual((opposite.tau, len(opposite.disagreements)), (-1.0, 3))
 
     def test_what_is_within_the_spread_is_a_tie(self) -> None:
-        self.assertEqual([order(1.0, 1.019, 0.02), order(1.0, 1.03, 0.02), order(1.03, 1.0, 0.02)], [0, -1, 1])
+        self.assertEqual(
+            [order(1.0, 1.019, 0.02), order(1.0, 1.03, 0.02), order(1.03, 1.0, 0.02)], [0, -1, 1]
+        )
         compared = compare({"a": 1.0, "b": 1.01}, {"a": 2.0, "b": 1.0}, 0.02)
         self.assertEqual((compared.disagreements, compared.tau), ([], 0.0))
 
@@ -90,17 +103,23 @@ class Rankings(unittest.TestCase):
         self.assertIn("in another order: a and b", verdict(compared, 0.01))
 
     def test_side_by_side_is_in_live_order(self) -> None:
-        found = side_by_side(RUNS_OF_ONE, {"all-fast": (1.0, 1.0), "first-touch": (1.6, 0.3), "tierwise": (1.1, 0.8)})
+        found = side_by_side(
+            RUNS_OF_ONE, {"all-fast": (1.0, 1.0), "first-touch": (1.6, 0.3), "tierwise": (1.1, 0.8)}
+        )
         self.assertEqual([row[0] for row in found], ["all-fast", "tierwise", "first-touch"])
         self.assertEqual(found[1][1:], ("1.125", "1.031", "1.100", "90.0%", "80.0%"))
 
 
 class Scenarios(unittest.TestCase):
     def test_the_machine_is_the_guest(self) -> None:
-        text = scenario(PROGRAMS[0], Path("/tmp/run.twt"), 40_000_000, 128 << 20, 1.5, 256 << 10, (90, 220))
+        text = scenario(
+            PROGRAMS[0], Path("/tmp/run.twt"), 40_000_000, 128 << 20, 1.5, 256 << 10, (90, 220)
+        )
         read = tomllib.loads(text)
         fast, slow = read["machine"]["tier"]
-        self.assertEqual((fast["load_ns"], slow["load_ns"], read["machine"]["granule"]), (90, 220, "262144B"))
+        self.assertEqual(
+            (fast["load_ns"], slow["load_ns"], read["machine"]["granule"]), (90, 220, "262144B")
+        )
         self.assertEqual(int(fast["capacity"].removesuffix("B")) % (256 << 10), 0)
         # 64 misses on each node for a page.
         self.assertAlmostEqual(read["costs"]["copy_bytes_per_ns"], 4096 / (64 * 310), places=4)
@@ -112,7 +131,9 @@ class Scenarios(unittest.TestCase):
 
     def test_time_beside_misses_is_fitted_to_the_bound(self) -> None:
         # 8 s, of which 10 million misses take 0.9.
-        self.assertAlmostEqual(instruction_ns({"misses": 10**7, "instructions": 10**9}, BOUND, 90), 7.1)
+        self.assertAlmostEqual(
+            instruction_ns({"misses": 10**7, "instructions": 10**9}, BOUND, 90), 7.1
+        )
 
     def test_what_is_simulated_runs_in_the_guests_too(self) -> None:
         self.assertLessEqual({policy.name for policy in SIMULATED}, set(RUNS))

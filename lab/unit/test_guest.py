@@ -23,15 +23,21 @@ class Watching(unittest.TestCase):
     def _watch(self, script: str, timeout_s: float = 60) -> Outcome:
         with subprocess.Popen(["sh", "-c", script], cwd=self.folder) as process:
             self.addCleanup(process.kill)
-            return watch(process, self.folder, timeout_s, self.told.append, lambda line: None, self.stop)
+            return watch(
+                process, self.folder, timeout_s, self.told.append, lambda line: None, self.stop
+            )
 
     def test_a_job_that_ends(self) -> None:
-        outcome = self._watch("(echo 'ready 4.2 6.12.0-x'; echo one; echo 'exit 3') >>events; echo end >console")
+        outcome = self._watch(
+            "(echo 'ready 4.2 6.12.0-x'; echo one; echo 'exit 3') >>events; echo end >console"
+        )
         self.assertEqual((outcome.exit_code, outcome.release, outcome.reason), (3, "6.12.0-x", ""))
         self.assertEqual((self.told, outcome.console_tail()), (["one"], "end"))
 
     def test_a_hung_guest_is_ended_and_its_console_kept(self) -> None:
-        outcome = self._watch("echo 'ready 4.2 r' >events; echo stuck here >console; exec sleep 1000", timeout_s=0.2)
+        outcome = self._watch(
+            "echo 'ready 4.2 r' >events; echo stuck here >console; exec sleep 1000", timeout_s=0.2
+        )
         self.assertIsNone(outcome.exit_code)
         self.assertRegex(outcome.reason, r"process \d+\) hung and was ended after 0 s")
         self.assertEqual(outcome.console_tail(), "stuck here")

@@ -58,7 +58,9 @@ class Steps(unittest.TestCase):
 
 class Commands(unittest.TestCase):
     def test_a_failure_names_step_command_and_output(self) -> None:
-        with self.assertRaisesRegex(LabError, r"(?s)kernels: `sh -c echo why; exit 3` ended with status 3:.*why"):
+        with self.assertRaisesRegex(
+            LabError, r"(?s)kernels: `sh -c echo why; exit 3` ended with status 3:.*why"
+        ):
             run("kernels", ["sh", "-c", "echo why; exit 3"])
 
     def test_a_missing_program_is_named(self) -> None:

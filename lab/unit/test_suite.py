@@ -26,7 +26,9 @@ class Grouping(unittest.TestCase):
         made = groups("", ["6.12", "7"])
         names = [(group.kernel, test.name) for group in made for test in group.tests]
         self.assertEqual(len(names), len(set(names)))
-        newer, older = ({name for kernel, name in names if kernel == series} for series in ("7", "6.12"))
+        newer, older = (
+            {name for kernel, name in names if kernel == series} for series in ("7", "6.12")
+        )
         self.assertEqual(newer, older)
 
     def test_tests_of_one_boot_share_a_guest(self) -> None:
@@ -41,7 +43,9 @@ class Grouping(unittest.TestCase):
         def absent(guest: object) -> None:
             """Stands for the assertion."""
 
-        test = Test("file::name", _nothing, "hmat", "", 10, (), {"6.12": Lack("has no such thing", absent)})
+        test = Test(
+            "file::name", _nothing, "hmat", "", 10, (), {"6.12": Lack("has no such thing", absent)}
+        )
         self.assertIs(test.on("6.12"), absent)
         self.assertIs(test.on("7"), _nothing)
 
@@ -53,7 +57,9 @@ class Reporting(unittest.TestCase):
 
     def test_a_hung_guest_fails_the_test_that_ran_and_those_after(self) -> None:
         outcome = Outcome(None, "the guest hung", "console", 1.0, 2.0, "r")
-        results = [untold(self._group(), name, ["a::one"], outcome) for name in ("a::one", "a::two")]
+        results = [
+            untold(self._group(), name, ["a::one"], outcome) for name in ("a::one", "a::two")
+        ]
         self.assertEqual([result.ok for result in results], [False, False])
         reasons = ["while it ran: the guest hung", "it did not run: the guest hung"]
         self.assertEqual([result.reason for result in results], reasons)
@@ -61,7 +67,9 @@ class Reporting(unittest.TestCase):
     def test_a_failure_is_printed_with_reason_and_console(self) -> None:
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            Report(as_json=False).add(Result("7", "a::one", False, 1.5, "too slow", console="last line"))
+            Report(as_json=False).add(
+                Result("7", "a::one", False, 1.5, "too slow", console="last line")
+            )
         self.assertRegex(said.getvalue(), r"(?s)7 +FAIL +1\.5 s  a::one.*too slow.*\| last line")
 
     def test_a_repetition_takes_the_place_of_what_it_repeats(self) -> None:
@@ -81,15 +89,22 @@ class Repeating(unittest.TestCase):
         """Names of the tests as they ran, and whether all passed; a test fails so many times."""
         ran: list[tuple[str, bool]] = []
 
-        def stand_in(paths: object, group: Group, report: Report, stop: object, again: bool = False) -> None:
+        def stand_in(
+            paths: object, group: Group, report: Report, stop: object, again: bool = False
+        ) -> None:
             for test in group.tests:
                 ran.append((test.name, again))
                 left = failures[test.name] = failures.get(test.name, 0) - 1
                 report.add(Result(group.kernel, test.name, left < 0, 1.0, again=again))
 
         tests = tuple(Test(f"a::{i}", _nothing, "hmat", "", 10, ()) for i in range(8))
-        with mock.patch.object(suite, "_run_group", stand_in), contextlib.redirect_stdout(io.StringIO()):
-            passed = suite.run(Paths.default(), [Group("7", "hmat", "", tests)], Report(as_json=False))
+        with (
+            mock.patch.object(suite, "_run_group", stand_in),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
+            passed = suite.run(
+                Paths.default(), [Group("7", "hmat", "", tests)], Report(as_json=False)
+            )
         return ran[8:], passed
 
     def test_a_failed_test_runs_once_more_alone(self) -> None:

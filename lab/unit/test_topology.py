@@ -37,7 +37,13 @@ class Arguments(unittest.TestCase):
         self.assertEqual([word.rpartition("=")[2] for word in told], ["90", "220"])
 
     def test_without_hmat_nothing_is_told(self) -> None:
-        self.assertFalse([word for word in topology("flat").arguments(2) if "hmat" in word or "initiator" in word])
+        self.assertFalse(
+            [
+                word
+                for word in topology("flat").arguments(2)
+                if "hmat" in word or "initiator" in word
+            ]
+        )
 
     def test_function_mode_watches_no_access(self) -> None:
         words = Mode().arguments("plugin", topology("hmat"), "counters")

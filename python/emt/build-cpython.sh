@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds a CPython 3.13 from Debian's source package.
-# usage: build-cpython.sh FOLDER PATCHES [TARBALL [CONFIGURE OPTION...]]
-#   FOLDER   where the interpreter goes (FOLDER/bin/python3.13); a few hundred megabytes while it is built
-#   PATCHES  a folder with a `series`, or - for none
-#   TARBALL  python3.13_*.orig.tar.xz, if it is there already; without, or with -, `apt-get source` fetches it, which needs a deb-src
+# Builds a CPython 3.13 from Debian's source package. usage: build-cpython.sh FOLDER PATCHES
+# [TARBALL [CONFIGURE OPTION...]] FOLDER   where the interpreter goes (FOLDER/bin/python3.13); a few
+# hundred megabytes while it is built PATCHES  a folder with a `series`, or - for none TARBALL
+# python3.13_*.orig.tar.xz, if it is there already; without, or with -, `apt-get source` fetches it,
+# which needs a deb-src
 #            line of Debian 13 (trixie) in apt's configuration
 # It takes four to eight minutes of processor time; MAKEFLAGS (for example -j2) is passed on.
 set -euo pipefail

@@ -1,7 +1,8 @@
 """The extension, and the hook that lets an environment variable switch tracking on.
 
-Where the extension cannot be built (another interpreter, no compiler), what is built is the pure-Python package, which does nothing and says
-why. TIERWISE_EMT_REQUIRE_EXTENSION=1 makes that an error; TIERWISE_EMT_CFLAGS adds options of the compiler.
+Where the extension cannot be built (another interpreter, no compiler), what is built is the
+pure-Python package, which does nothing and says why. TIERWISE_EMT_REQUIRE_EXTENSION=1 makes that an
+error; TIERWISE_EMT_CFLAGS adds options of the compiler.
 """
 
 import os
@@ -12,7 +13,14 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
-WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-fvisibility=hidden"]
+WARNINGS = [
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wmissing-prototypes",
+    "-fvisibility=hidden",
+]
 #: Read by site at every start of the interpreter: a line that begins with "import" is run. It costs one look into the environment.
 HOOK = "import os; os.environ.get('TIERWISE_EMT') and __import__('tierwise.emt.autostart')\n"
 HOOK_FILE = "tierwise-emt.pth"
@@ -31,7 +39,11 @@ class BuildWithHook(build_py):
 
 def supported() -> bool:
     """Whether the extension knows this interpreter's objects."""
-    return sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 14) and sys.platform == "linux"
+    return (
+        sys.implementation.name == "cpython"
+        and (3, 11) <= sys.version_info[:2] <= (3, 14)
+        and sys.platform == "linux"
+    )
 
 
 def extensions() -> list[Extension]:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds a free-threaded CPython, which Debian does not have, and runs the package's tests and CPython's own with it.
-# usage: test-free-threaded.sh FOLDER [TARBALL]: as build-cpython.sh has them; an interpreter that is in FOLDER already is used
+# Builds a free-threaded CPython, which Debian does not have, and runs the package's tests and
+# CPython's own with it. usage: test-free-threaded.sh FOLDER [TARBALL]: as build-cpython.sh has
+# them; an interpreter that is in FOLDER already is used
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:?usage: test-free-threaded.sh FOLDER [TARBALL]}

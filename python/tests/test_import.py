@@ -1,4 +1,5 @@
-"""What importing the package costs, and that Gymnasium finds the environment whichever is imported first."""
+"""What importing the package costs, and that Gymnasium finds the environment whichever is imported
+first."""
 
 import subprocess
 import sys
@@ -8,18 +9,35 @@ import pytest
 
 def printed(text: str) -> str:
     """What a program of its own prints."""
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def test_importing_it_imports_neither_gymnasium_nor_numpy() -> None:
-    assert printed("import sys, tierwise; print([name for name in ('gymnasium', 'numpy') if name in sys.modules])") == "[]"
+    assert (
+        printed(
+            "import sys, tierwise; print([name for name in ('gymnasium', 'numpy') if name in sys.modules])"
+        )
+        == "[]"
+    )
 
 
-@pytest.mark.parametrize("first", ["tierwise, gymnasium", "gymnasium, tierwise", "tierwise.env, gymnasium", "tierwise, gymnasium.vector"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        "tierwise, gymnasium",
+        "gymnasium, tierwise",
+        "tierwise.env, gymnasium",
+        "tierwise, gymnasium.vector",
+    ],
+)
 def test_the_environment_is_registered_whichever_comes_first(first: str) -> None:
     text = f"import {first}; import gymnasium; print('tierwise/FastTier-v0' in gymnasium.registry, gymnasium.__spec__.loader is gymnasium.__loader__)"
     assert printed(text) == "True True"
 
 
 def test_a_name_that_is_not_there_is_said() -> None:
-    assert "it has: Agent" in printed("import tierwise\ntry:\n    tierwise.Envy\nexcept AttributeError as error:\n    print(error)")
+    assert "it has: Agent" in printed(
+        "import tierwise\ntry:\n    tierwise.Envy\nexcept AttributeError as error:\n    print(error)"
+    )

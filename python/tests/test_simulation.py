@@ -72,7 +72,11 @@ def test_ctrl_c_ends_a_run(scenario: Path) -> None:
 
 
 def test_overrides_change_the_scenario(scenario: Path) -> None:
-    changed = {"duration_s": 2, "machine.fast": "32MiB", "workload.store.service.max_per_second": 4000}
+    changed = {
+        "duration_s": 2,
+        "machine.fast": "32MiB",
+        "workload.store.service.max_per_second": 4000,
+    }
     tenants = tierwise.run(scenario, "static", overrides=changed)["result"]["tenants"]
     # Half of 4,000 for 2 s; three standard deviations are 190.
     assert tenants[0]["latency"]["requests"] == pytest.approx(4_000, abs=250)

@@ -7,7 +7,8 @@ Run a policy on a scenario::
     result = tierwise.run("scenarios/zipf.toml", "multi-clock")["result"]
     print(result["slowdown"])
 
-Let a Python function decide how much fast memory a latency-critical service gets, once a virtual second::
+Let a Python function decide how much fast memory a latency-critical service gets, once a virtual
+second::
 
     def more_when_slow(state, reward):
         return 1.0 if reward is not None and reward < 0 else -0.05
@@ -45,4 +46,6 @@ def __getattr__(name: str) -> Any:
         from tierwise.env import TierwiseEnv
 
         return TierwiseEnv
-    raise AttributeError(f"module 'tierwise' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    raise AttributeError(
+        f"module 'tierwise' has no attribute {name!r}; it has: {', '.join(__all__)}"
+    )

@@ -2,16 +2,16 @@
 
 The formulation is that of MTAT (Kim et al., Middleware 2025, section 3.2.1):
 
-- *Observation*: usage ratio (share of the service's memory that is fast), access ratio (share of its
-  accesses that the fast tier served) and load (accesses over the most seen in an interval of the episode),
-  each from 0 to 1.
-- *Action*: -1 to 1 of the largest change that the memory's bandwidth allows in an interval (equation 1),
-  down or up.
-- *Reward* (equation 2): 1 less the usage ratio if the interval's 99th percentile of response times met
-  the objective, otherwise -1.
+- *Observation*: usage ratio (share of the service's memory that is fast), access ratio (share of
+  its accesses that the fast tier served) and load (accesses over the most seen in an interval of
+  the episode), each from 0 to 1.
+- *Action*: -1 to 1 of the largest change that the memory's bandwidth allows in an interval
+  (equation 1), down or up.
+- *Reward* (equation 2): 1 less the usage ratio if the interval's 99th percentile of response times
+  met the objective, otherwise -1.
 
-A step is an action interval of the recipe: a virtual second with ``mtat``. Everything else (who else runs,
-which pages are hot, what moves) is the engine's work under that recipe.
+A step is an action interval of the recipe: a virtual second with ``mtat``. Everything else (who
+else runs, which pages are hot, what moves) is the engine's work under that recipe.
 """
 
 import math
@@ -37,8 +37,8 @@ Action = NDArray[np.float32]
 class TierwiseEnv(gymnasium.Env[Observation, Action]):
     """One latency-critical service of a scenario, on the simulated host.
 
-    Episodes are truncated, never terminated. ``info["measured"]`` tells whether any request was answered
-    in the interval; if none was, there is no response time to judge, and the reward is 0.
+    Episodes are truncated, never terminated. ``info["measured"]`` tells whether any request was
+    answered in the interval; if none was, there is no response time to judge, and the reward is 0.
 
     Args:
         scenario: The scenario file, with exactly one latency-critical workload.

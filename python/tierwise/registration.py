@@ -1,7 +1,8 @@
 """Makes the environment known to Gymnasium, without importing Gymnasium.
 
-It and numpy take a third of a second and start threads, which a program that only runs scenarios, or that is tracked by ``tierwise.emt``, need not
-have. Gymnasium 1 looks for no entry points. So the environment is registered at once if Gymnasium is there, else when it comes.
+It and numpy take a third of a second and start threads, which a program that only runs scenarios,
+or that is tracked by ``tierwise.emt``, need not have. Gymnasium 1 looks for no entry points. So the
+environment is registered at once if Gymnasium is there, else when it comes.
 """
 
 import importlib.util
@@ -32,7 +33,9 @@ def _register() -> None:
 class _Finder(MetaPathFinder):
     """Finds Gymnasium as others do, once, and has it loaded by a loader that registers afterwards."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != "gymnasium":
             return None
         sys.meta_path.remove(self)

@@ -1,8 +1,8 @@
 """Trains MTAT's agent and compares our learner with Stable-Baselines3's on the same environment.
 
-``python -m tierwise.train train --algorithm sac-rust`` learns and writes the model and a learning curve;
-``... --algorithm sac-sb3`` learns with the reference; ``... maximum-load`` finds what either can serve;
-``... plot`` draws the curves. `docs/learning.md` has the commands that were run.
+``python -m tierwise.train train --algorithm sac-rust`` learns and writes the model and a learning
+curve; ``... --algorithm sac-sb3`` learns with the reference; ``... maximum-load`` finds what either
+can serve; ``... plot`` draws the curves. `docs/learning.md` has the commands that were run.
 
 Both learners have the same settings: those of ``tierwise_learn::sac::SacConfig``.
 """
@@ -60,7 +60,8 @@ def training_curve(scenario: Path) -> dict[str, Any]:
 
 
 class Alternating(gymnasium.Env[Observation, Observation]):
-    """Several scenarios, an episode each in turn; writes a line of the learning curve for every episode."""
+    """Several scenarios, an episode each in turn; writes a line of the learning curve for every
+    episode."""
 
     def __init__(self, scenarios: Iterable[Path], curve: Path) -> None:
         self._envs = {s.stem: TierwiseEnv(s, overrides=training_curve(s)) for s in scenarios}
@@ -84,9 +85,7 @@ class Alternating(gymnasium.Env[Observation, Observation]):
         self._rewards = []
         return self._envs[self._turn].reset(seed=int(self.np_random.integers(2**31)))
 
-    def step(
-        self, action: Observation
-    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Observation) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """A step of the scenario whose turn it is."""
         outcome = self._envs[self._turn].step(action)
         self._rewards.append(outcome[1])
@@ -99,7 +98,13 @@ class Alternating(gymnasium.Env[Observation, Observation]):
         rewards = np.array(self._rewards)
         seconds = time.monotonic() - self._began
         met = float((rewards >= 0.0).mean())
-        line = (self._transitions, self._turn, f"{rewards.mean():.4f}", f"{met:.4f}", f"{seconds:.1f}")
+        line = (
+            self._transitions,
+            self._turn,
+            f"{rewards.mean():.4f}",
+            f"{met:.4f}",
+            f"{seconds:.1f}",
+        )
         self._curve.writerow(line)
         self._file.flush()
         print(*line, flush=True)
@@ -175,8 +180,8 @@ def policy(model: Path) -> Policy:
 
 
 def meets(scenario: Path, load: float, act: Policy, seed: int) -> tuple[bool, float]:
-    """Whether a constant load meets the objective in every second after the beginning, and how much of the
-    service's memory was fast then."""
+    """Whether a constant load meets the objective in every second after the beginning, and how much
+    of the service's memory was fast then."""
     service = service_of(scenario)
     changed = {"duration_s": RUN_S, f"workload.{service}.service.arrivals": "poisson"}
     simulation = Simulation(scenario, overrides=changed, load=load)
@@ -194,8 +199,8 @@ def meets(scenario: Path, load: float, act: Policy, seed: int) -> tuple[bool, fl
 
 
 def maximum_load(scenario: Path, act: Policy, seed: int) -> tuple[float, float]:
-    """The greatest load that meets the objective, in shares of the published maximum, and the share of the
-    service's memory that is fast under it. Found by halving; 0 if not even a step is met."""
+    """The greatest load that meets the objective, in shares of the published maximum, and the share
+    of the service's memory that is fast under it. Found by halving; 0 if not even a step is met."""
     low, high, usage = 0, round(1.0 / LOAD_STEP) + 1, 0.0
     while high - low > 1:
         middle = (low + high) // 2
@@ -208,7 +213,8 @@ def maximum_load(scenario: Path, act: Policy, seed: int) -> tuple[float, float]:
 
 
 def write_maximum_loads(models: list[Path], scenarios: list[Path], seed: int, file: Path) -> None:
-    """A line for every scenario and model, and for the two that decide nothing: always more, and never."""
+    """A line for every scenario and model, and for the two that decide nothing: always more, and
+    never."""
     policies: dict[str, Policy] = {model.name: policy(model) for model in models}
     policies["always more"] = lambda state: 1.0
     policies["always less"] = lambda state: -1.0
@@ -234,7 +240,9 @@ def plot(curves: list[Path], image: Path) -> None:
 
     lines = {curve.stem: list(csv.DictReader(curve.open())) for curve in curves}
     scenarios = sorted({row["scenario"] for rows in lines.values() for row in rows})
-    figure, panels = pyplot.subplots(1, len(scenarios), figsize=(9, 3.4), sharey=True, squeeze=False)
+    figure, panels = pyplot.subplots(
+        1, len(scenarios), figsize=(9, 3.4), sharey=True, squeeze=False
+    )
     for scenario, panel in zip(scenarios, panels[0], strict=True):
         for name, rows in lines.items():
             own = [row for row in rows if row["scenario"] == scenario]

@@ -6,8 +6,8 @@
  * user programs and by any plugin that watches a whole machine; the Rust module
  * tierwise-trace/src/import/cache.rs behaves the same, and a test there holds both to one sequence.
  *
- * A set is an array of tags in order of use, the most recent first. Sixteen 32-bit tags fill exactly
- * one 64-byte line of the host, so a lookup costs at most one host cache miss.
+ * A set is an array of tags in order of use, the most recent first. Sixteen 32-bit tags fill
+ * exactly one 64-byte line of the host, so a lookup costs at most one host cache miss.
  */
 #ifndef TIERWISE_CACHE_MODEL_H
 #define TIERWISE_CACHE_MODEL_H

@@ -74,7 +74,8 @@ void exec_init(int argc, char **argv, const char *target, void (*on_refusal)(voi
     before_refusal = on_refusal;
 }
 
-/* The guest's memory is the host's, but its pointers may be wrong: the kernel reads, and may refuse. */
+/* The guest's memory is the host's, but its pointers may be wrong: the kernel reads, and may
+ * refuse. */
 static bool read_guest(void *to, uint64_t from, size_t bytes)
 {
     struct iovec local = {to, bytes}, remote = {(void *)from, bytes};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Following execve: the guest's process is replaced by QEMU, with this plugin, around the new program.
- * Process number, descriptors and directory stay, as the kernel keeps them.
+ * Following execve: the guest's process is replaced by QEMU, with this plugin, around the new
+ * program. Process number, descriptors and directory stay, as the kernel keeps them.
  */
 #ifndef TIERWISE_EXEC_H
 #define TIERWISE_EXEC_H
@@ -16,8 +16,8 @@ struct exec {
 };
 
 /*
- * Keeps what a following QEMU must be given: the plugin's own arguments. `on_refusal` runs before the
- * guest is ended, so that what was recorded is not lost.
+ * Keeps what a following QEMU must be given: the plugin's own arguments. `on_refusal` runs before
+ * the guest is ended, so that what was recorded is not lost.
  */
 void exec_init(int argc, char **argv, const char *target, void (*on_refusal)(void));
 

@@ -8,8 +8,8 @@
 
 /*
  * The number of the file behind a descriptor of the calling guest thread. False when its data does
- * not go through the page cache: sockets, pipes, O_DIRECT, files that the kernel makes up. Under the
- * recorder's lock.
+ * not go through the page cache: sockets, pipes, O_DIRECT, files that the kernel makes up. Under
+ * the recorder's lock.
  */
 bool files_number(int descriptor, uint32_t *number);
 

@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Prints "tierwise recorder: ..." to stderr and ends the process with status 125, as env(1) does. */
+/* Prints "tierwise recorder: ..." to stderr and ends the process with status 125, as env(1) does.
+ */
 _Noreturn void fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void *checked_calloc(size_t count, size_t size);

@@ -149,7 +149,8 @@ static uint8_t describe(qemu_plugin_meminfo_t info)
 
 static inline uint64_t description(qemu_plugin_meminfo_t info)
 {
-    /* QEMU packs an access into few bits and a program uses a few dozen values; asking once is enough. */
+    /* QEMU packs an access into few bits and a program uses a few dozen values; asking once is
+     * enough. */
     static uint8_t known[1 << 18];
     if (__builtin_expect(info >= sizeof known, 0))
         return describe(info) - 1U;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The guest has the host's architecture and its addresses are the host's, so the system call numbers
- * and structures are those of the headers here and can be read in place.
+ * The guest has the host's architecture and its addresses are the host's, so the system call
+ * numbers and structures are those of the headers here and can be read in place.
  */
 #define _GNU_SOURCE
 #include "syscalls.h"

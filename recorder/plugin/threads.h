@@ -2,10 +2,10 @@
 /*
  * What each guest thread has done since it last looked: its instructions and its accesses.
  *
- * A thread notes its accesses in a ring of its own, without a lock. Whoever holds the recorder's lock
- * may move any thread's ring into the window: the owner when its ring is full, and anyone before a
- * page is unmapped or a window is closed. So a page's accesses always come before its unmap, counts
- * are exact, and only the order between threads within a ring's length is not kept.
+ * A thread notes its accesses in a ring of its own, without a lock. Whoever holds the recorder's
+ * lock may move any thread's ring into the window: the owner when its ring is full, and anyone
+ * before a page is unmapped or a window is closed. So a page's accesses always come before its
+ * unmap, counts are exact, and only the order between threads within a ring's length is not kept.
  */
 #ifndef TIERWISE_THREADS_H
 #define TIERWISE_THREADS_H
@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 8 KiB a thread: long enough to make the lock cheap, short enough to stay in the first-level cache. */
+/* 8 KiB a thread: long enough to make the lock cheap, short enough to stay in the first-level
+ * cache. */
 #define RING 1024
 #define UNNUMBERED UINT32_MAX
 
@@ -46,7 +47,8 @@ uint16_t thread_number(struct thread *thread);
 /* Instructions of all threads in this window. Under the lock. */
 uint64_t threads_instructions(void);
 
-/* Calls `visit` with each thread's instructions of this window and begins the next. Under the lock. */
+/* Calls `visit` with each thread's instructions of this window and begins the next. Under the lock.
+ */
 void threads_take(void (*visit)(uint32_t thread, uint64_t instructions, void *data), void *data);
 
 /* How many virtual processors have been seen; at least 1. */

@@ -9,8 +9,8 @@
 #include "pages.h"
 
 /*
- * A direct-mapped cache of page lookups. 4096 entries cover 16 MiB at 4 KiB pages, and with 16 bytes
- * each they still fit the host's second-level cache beside the tags of the modelled one.
+ * A direct-mapped cache of page lookups. 4096 entries cover 16 MiB at 4 KiB pages, and with 16
+ * bytes each they still fit the host's second-level cache beside the tags of the modelled one.
  */
 #define LOOKUPS 4096
 struct lookup {

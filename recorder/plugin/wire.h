@@ -2,8 +2,8 @@
 /*
  * The stream to the recording process, described in recorder/README.md ("The wire").
  *
- * A thread of its own sends it. That thread has a private table of file descriptors, so that a guest
- * that closes every descriptor it finds, forks or executes does not touch the stream, and the
+ * A thread of its own sends it. That thread has a private table of file descriptors, so that a
+ * guest that closes every descriptor it finds, forks or executes does not touch the stream, and the
  * guest's own descriptors get the numbers that they would get without a recorder.
  */
 #ifndef TIERWISE_WIRE_H
@@ -89,7 +89,8 @@ void wire_append(struct wire_buffer *buffer, const void *bytes, size_t length);
 /* Connects to the recording process's socket; `on_cut` runs, on a thread of its own, when asked. */
 void wire_open(const char *socket_path, void (*on_cut)(void));
 
-/* Hands a message to the sender and empties the buffer; waits while the one before is being sent. */
+/* Hands a message to the sender and empties the buffer; waits while the one before is being sent.
+ */
 void wire_send(struct wire_buffer *buffer);
 
 /* Waits until everything handed over has been sent. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Feeds line numbers from standard input to the cache model: cache BYTES WAYS LINE_BYTES. Prints one
- * character for each: M for a miss, h for a hit.
+ * Feeds line numbers from standard input to the cache model: cache BYTES WAYS LINE_BYTES. Prints
+ * one character for each: M for a miss, h for a hit.
  */
 #include <inttypes.h>
 #include <stdio.h>

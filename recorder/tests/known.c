@@ -118,7 +118,8 @@ static void scenario_break(void)
     sbrk(-2 * (intptr_t)PAGE);
 }
 
-/* A file of 4 pages, mapped privately (all read, the first then written) and shared (all written). */
+/* A file of 4 pages, mapped privately (all read, the first then written) and shared (all written).
+ */
 static void scenario_file(const char *path)
 {
     int file = open(path, O_RDWR);
@@ -131,7 +132,8 @@ static void scenario_file(const char *path)
     store_each(shared, 4);
 }
 
-/* Two bytes ranges of a file read: pages 1 and 2 by pread, then page 0 by read, into other pages. */
+/* Two bytes ranges of a file read: pages 1 and 2 by pread, then page 0 by read, into other pages.
+ */
 static void scenario_read(const char *path)
 {
     int file = open(path, O_RDONLY);

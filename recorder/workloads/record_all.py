@@ -3,10 +3,10 @@
 
 record_all.py --list names them; record_all.py --table renews the table in traces/README.md.
 
-Needs redis-server, memcached, zstd, gcc and qemu-user from Debian, cargo, and Python 3 with venv. What is
-made on the way (Python packages, graphs, databases, archives) goes to recorder/build/ and stays there
-for the next time. RECORD is the recorder's command (default: tierwise record), TRACES the folder that
-the traces go to (default: traces/). A trace that exists is replaced.
+Needs redis-server, memcached, zstd, gcc and qemu-user from Debian, cargo, and Python 3 with venv.
+What is made on the way (Python packages, graphs, databases, archives) goes to recorder/build/ and
+stays there for the next time. RECORD is the recorder's command (default: tierwise record), TRACES
+the folder that the traces go to (default: traces/). A trace that exists is replaced.
 """
 
 import dataclasses
@@ -68,11 +68,28 @@ def recorder(name, recording, command):
     trace = TRACES / f"{name}.twt"
     MARKS.unlink(missing_ok=True)
     # Relative, because the trace keeps the command and goes to other machines.
-    words = [os.path.relpath(word, HERE) if isinstance(word, pathlib.Path) else str(word)
-             for word in command]
+    words = [
+        os.path.relpath(word, HERE) if isinstance(word, pathlib.Path) else str(word)
+        for word in command
+    ]
     return subprocess.Popen(
-        [*RECORD, "-o", trace, "--force", "--window", str(recording.window), "--llc", LLC, *limit,
-         "--marks", MARKS, "--", *words], cwd=HERE)
+        [
+            *RECORD,
+            "-o",
+            trace,
+            "--force",
+            "--window",
+            str(recording.window),
+            "--llc",
+            LLC,
+            *limit,
+            "--marks",
+            MARKS,
+            "--",
+            *words,
+        ],
+        cwd=HERE,
+    )
 
 
 def wait(process, name):
@@ -96,32 +113,71 @@ def record_server(name, recording, command, store, port):
     workload, operations = recording.parameters
     process = recorder(name, recording, command)
     await_marks(process, name)
-    run([TARGET / "release" / "ycsb-client", "--store", store, "--port", port,
-         "--workload", workload, "--records", RECORDS, "--operations", operations,
-         "--marks", MARKS])
+    run(
+        [
+            TARGET / "release" / "ycsb-client",
+            "--store",
+            store,
+            "--port",
+            port,
+            "--workload",
+            workload,
+            "--records",
+            RECORDS,
+            "--operations",
+            operations,
+            "--marks",
+            MARKS,
+        ]
+    )
     wait(process, name)
 
 
 def redis(name, recording):
     """redis-server without persistence, YCSB workload."""
-    command = ["redis-server", "--port", "7001", "--bind", "127.0.0.1", "--save", "",
-               "--appendonly", "no"]
+    command = [
+        "redis-server",
+        "--port",
+        "7001",
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+    ]
     record_server(name, recording, command, "redis", 7001)
 
 
 def memcached(name, recording):
     """memcached with room for every record, YCSB workload."""
     # -A lets the client end it; one worker thread, because there is one connection.
-    command = ["memcached", "-p", "7002", "-U", "0", "-l", "127.0.0.1", "-m", "1024", "-A", "-t", "1",
-               "-u", "nobody"]
+    command = [
+        "memcached",
+        "-p",
+        "7002",
+        "-U",
+        "0",
+        "-l",
+        "127.0.0.1",
+        "-m",
+        "1024",
+        "-A",
+        "-t",
+        "1",
+        "-u",
+        "nobody",
+    ]
     record_server(name, recording, command, "memcached", 7002)
 
 
 def graph(name, recording):
     """One of GAP's kernels in networkit."""
     kernel, kind, trials = recording.parameters
-    edges = made(f"{kind}{GRAPH_SCALE}.npy", lambda out: run(
-        [python(), "graph/prepare.py", kind, GRAPH_SCALE, out]))
+    edges = made(
+        f"{kind}{GRAPH_SCALE}.npy",
+        lambda out: run([python(), "graph/prepare.py", kind, GRAPH_SCALE, out]),
+    )
     wait(recorder(name, recording, [python(), "graph/run.py", kernel, edges, trials]), name)
 
 
@@ -143,8 +199,9 @@ def search(name, recording):
 def xsbench(name, recording):
     """Look-ups of cross sections, in C."""
     (lookups,) = recording.parameters
-    program = made("xsbench", lambda out: run(
-        ["cc", "-O2", "-std=gnu11", "-o", out, "xsbench/xsbench.c"]))
+    program = made(
+        "xsbench", lambda out: run(["cc", "-O2", "-std=gnu11", "-o", out, "xsbench/xsbench.c"])
+    )
     wait(recorder(name, recording, [program, GRIDPOINTS, lookups]), name)
 
 
@@ -242,11 +299,18 @@ for package in ("networkit", "networkx", "numpy", "scipy"):
 
 def versions():
     """What was recorded, and with what: a line a program."""
-    commands = (["redis-server", "--version"], ["memcached", "--version"], ["zstd", "--version"],
-                [python(), "-c", PACKAGE_VERSIONS], ["cc", "--version"],
-                ["qemu-x86_64", "--version"])
-    return [run(command, capture_output=True, text=True).stdout.split("\n")[0].strip()
-            for command in commands]
+    commands = (
+        ["redis-server", "--version"],
+        ["memcached", "--version"],
+        ["zstd", "--version"],
+        [python(), "-c", PACKAGE_VERSIONS],
+        ["cc", "--version"],
+        ["qemu-x86_64", "--version"],
+    )
+    return [
+        run(command, capture_output=True, text=True).stdout.split("\n")[0].strip()
+        for command in commands
+    ]
 
 
 def write_table():
@@ -255,8 +319,12 @@ def write_table():
     begin, end = "<!-- record_all.py --table -->\n", "<!-- end of the table -->\n"
     before, rest = readme.read_text().split(begin)
     after = rest.split(end)[1]
-    table = run(["cargo", "run", "-q", "--release", "--bin", "trace-table", TRACES], cwd=ROOT,
-                capture_output=True, text=True).stdout
+    table = run(
+        ["cargo", "run", "-q", "--release", "--bin", "trace-table", TRACES],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    ).stdout
     lines = "".join(f"- {version}\n" for version in versions())
     half_written = readme.with_suffix(".tmp")
     half_written.write_text(f"{before}{begin}{lines}\n{table}{end}{after}")
@@ -279,8 +347,19 @@ def main():
     for name in names:
         print(f"recording {name}", flush=True)
         RECORDINGS[name].program(name, RECORDINGS[name])
-        run(["cargo", "run", "-q", "--release", "--bin", "coarsen-load", TRACES / f"{name}.twt",
-             LOAD_WINDOWS], cwd=ROOT)
+        run(
+            [
+                "cargo",
+                "run",
+                "-q",
+                "--release",
+                "--bin",
+                "coarsen-load",
+                TRACES / f"{name}.twt",
+                LOAD_WINDOWS,
+            ],
+            cwd=ROOT,
+        )
 
 
 if __name__ == "__main__":

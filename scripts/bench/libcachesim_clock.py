@@ -15,8 +15,11 @@ import numpy as np
 def main():
     sequence, ours = sys.argv[1], json.load(open(sys.argv[2]))
     pages = np.fromfile(sequence, dtype="<u4")
-    # oracleGeneral records: time u32, object u64, size u32, next access i64; what libCacheSim reads fastest.
-    records = np.zeros(len(pages), dtype=[("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
+    # oracleGeneral records: time u32, object u64, size u32, next access i64; what libCacheSim reads
+    # fastest.
+    records = np.zeros(
+        len(pages), dtype=[("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")]
+    )
     records["id"] = pages
     records["size"] = 1
     records["next"] = -1
@@ -29,11 +32,19 @@ def main():
         miss_ratio, _ = cache.process_trace(reader)
         seconds = time.perf_counter() - started
     theirs = len(pages) / seconds
-    print(json.dumps({
-        "tierwise": ours,
-        "libcachesim": {"seconds": round(seconds, 4), "accesses_per_second": round(theirs), "miss_ratio": miss_ratio},
-        "ratio": round(ours["accesses_per_second"] / theirs, 3),
-    }))
+    print(
+        json.dumps(
+            {
+                "tierwise": ours,
+                "libcachesim": {
+                    "seconds": round(seconds, 4),
+                    "accesses_per_second": round(theirs),
+                    "miss_ratio": miss_ratio,
+                },
+                "ratio": round(ours["accesses_per_second"] / theirs, 3),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Replays one sequence of pages with Tierwise's clock and with libCacheSim's, and prints both rates and their
-# ratio. libCacheSim (PyPI, GPL-3) is installed in an environment of its own: it is an oracle, not a part.
+# Replays one sequence of pages with Tierwise's clock and with libCacheSim's, and prints both rates
+# and their ratio. libCacheSim (PyPI, GPL-3) is installed in an environment of its own: it is an
+# oracle, not a part.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 trace=$1

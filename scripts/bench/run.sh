@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Measures everything that docs/performance.md reports, on this machine. Figures go to target/bench/.
+# Measures everything that docs/performance.md reports, on this machine. Figures go to
+# target/bench/.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=target/bench

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the lab's guest programs share: failing in words, the clock, random numbers, memory on a node. */
+/* What the lab's guest programs share: failing in words, the clock, random numbers, memory on a
+ * node. */
 #ifndef TIERWISE_LAB_COMMON_H
 #define TIERWISE_LAB_COMMON_H
 
@@ -16,7 +17,8 @@
 
 #define PAGE_BYTES 4096UL
 #define MIB (1UL << 20)
-/* Pages named in one call: 48 KiB of arguments, which stay in a first-level cache and its neighbour. */
+/* Pages named in one call: 48 KiB of arguments, which stay in a first-level cache and its
+ * neighbour. */
 #define PAGES_PER_CALL 4096
 
 /* The kernel's own numbers (linux/mempolicy.h). */
@@ -63,7 +65,8 @@ static inline uint64_t random_next(uint64_t *state)
 
 #define RANDOM_SEED UINT64_C(88172645463325252) /* Marsaglia's own example */
 
-/* Binds what this program allocates next to a node; a negative one gives the kernel's default back. */
+/* Binds what this program allocates next to a node; a negative one gives the kernel's default back.
+ */
 static inline void bind_to(int node)
 {
     unsigned long mask = node < 0 ? 0 : 1UL << node;
@@ -74,8 +77,8 @@ static inline void bind_to(int node)
 }
 
 /*
- * Anonymous memory, every page touched while bound to `node` (negative: wherever the kernel puts it),
- * aligned to 2 MiB; of huge pages where asked, else never.
+ * Anonymous memory, every page touched while bound to `node` (negative: wherever the kernel puts
+ * it), aligned to 2 MiB; of huge pages where asked, else never.
  */
 static inline char *allocate(size_t bytes, int node, int huge)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * graph SCALE DEGREE ROUNDS [pagerank|bfs]: a graph kernel over a random power-law graph of 2^SCALE
- * vertices, each with DEGREE edges on average (Chakrabarti, Zhan, Faloutsos: R-MAT, SDM 2004, with the
- * Graph500 probabilities). Few vertices have most edges: their ranks are the hot memory. Prints a JSON
- * line a round with its seconds and a checksum, which depends on the arguments alone.
+ * vertices, each with DEGREE edges on average (Chakrabarti, Zhan, Faloutsos: R-MAT, SDM 2004, with
+ * the Graph500 probabilities). Few vertices have most edges: their ranks are the hot memory. Prints
+ * a JSON line a round with its seconds and a checksum, which depends on the arguments alone.
  */
 #include "common.h"
 

@@ -11,7 +11,8 @@ struct draw {
     uint64_t seed;
 };
 
-/* The hundredth root of a number from 1 on, by Newton's method from above, where it cannot overshoot. */
+/* The hundredth root of a number from 1 on, by Newton's method from above, where it cannot
+ * overshoot. */
 static inline double hundredth_root(double number)
 {
     double root = 2, before;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * kvload OPTION=VALUE...: loads a key-value store and drives it, after YCSB (Cooper et al., SoCC 2010): one connection,
- * requests in small batches, every value that is read checked against the one that was written.
+ * kvload OPTION=VALUE...: loads a key-value store and drives it, after YCSB (Cooper et al., SoCC
+ * 2010): one connection, requests in small batches, every value that is read checked against the
+ * one that was written.
  *
  *   store=redis      redis (RESP) | memcached (its text protocol)
  *   port=N           on 127.0.0.1 (6379 or 11211), or
@@ -17,9 +18,10 @@
  *   hot_requests=N   hotspot: of 100 requests those that go to hot keys (90)
  *   pipeline=N       requests sent before their answers are read (8)
  *
- * Prints a JSON line after loading and one at the end: requests, seconds, how many values were wrong or missing, and
- * percentiles of the time from sending a batch to reading an answer. SIGTERM ends it after the batch that it is at.
- * Status 1 if a value was wrong or missing. No other client may write the keys meanwhile.
+ * Prints a JSON line after loading and one at the end: requests, seconds, how many values were
+ * wrong or missing, and percentiles of the time from sending a batch to reading an answer. SIGTERM
+ * ends it after the batch that it is at. Status 1 if a value was wrong or missing. No other client
+ * may write the keys meanwhile.
  */
 #include <signal.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* How kvload speaks to a store: in RESP or Memcached's text protocol, with values that can be checked. */
+/* How kvload speaks to a store: in RESP or Memcached's text protocol, with values that can be
+ * checked. */
 #ifndef TIERWISE_LAB_KVWIRE_H
 #define TIERWISE_LAB_KVWIRE_H
 
@@ -13,8 +14,8 @@
 /* Room beside the value: the key twice, lengths and protocol words. */
 #define FRAME_BYTES 160UL
 /*
- * What a batch may hold. Half of the smallest buffer that Linux gives a socket (208 KiB), as neither side reads while
- * it writes.
+ * What a batch may hold. Half of the smallest buffer that Linux gives a socket (208 KiB), as
+ * neither side reads while it writes.
  */
 #define BATCH_BYTES (96UL << 10)
 #define KEY_BYTES 32

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * stairs OPTION=VALUE...: a program whose hot memory is known, after masim (SeongJae Park): it allocates
- * one region and accesses a part of it, which moves from phase to phase.
+ * stairs OPTION=VALUE...: a program whose hot memory is known, after masim (SeongJae Park): it
+ * allocates one region and accesses a part of it, which moves from phase to phase.
  *
  *   mib=N            the region (needed)
  *   hot_mib=N        its hot part (needed)
@@ -155,8 +155,8 @@ static void burst(const struct options *options, const struct region *region, ui
 }
 
 /*
- * Takes the rights to more pages away than the kernel drops translations of one by one (33 on x86): it drops
- * all of the process's instead.
+ * Takes the rights to more pages away than the kernel drops translations of one by one (33 on x86):
+ * it drops all of the process's instead.
  */
 static void forget_translations(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * where PID START BYTES [START BYTES]...: on which memory node the pages of a process are. Prints a
- * JSON line a range: pages on nodes 0 to 3, and those that are on none (never touched, or swapped out).
+ * JSON line a range: pages on nodes 0 to 3, and those that are on none (never touched, or swapped
+ * out).
  */
 #include "common.h"
 

@@ -1,11 +1,11 @@
 """What a test of the lab uses inside the guest; lab/README.md has an example.
 
-    from tierguest import Guest, test
+from tierguest import Guest, test
 
-    @test(boot="hmat")
-    def stopped_programs_drain(guest: Guest) -> None:
-        with guest.stairs(mib=64, hot_mib=8, pattern="fixed") as stairs:
-            guest.wait_until(lambda: stairs.fast_share() > 0.9, within_s=30, saying=stairs.describe)
+@test(boot="hmat")
+def stopped_programs_drain(guest: Guest) -> None:
+    with guest.stairs(mib=64, hot_mib=8, pattern="fixed") as stairs:
+        guest.wait_until(lambda: stairs.fast_share() > 0.9, within_s=30, saying=stairs.describe)
 """
 
 from .declare import Lack, Test, declared, test

@@ -1,4 +1,5 @@
-"""Runs tests in the guest: python3 -m tierguest KERNEL FOLDER NAME...; a JSON line before and after each."""
+"""Runs tests in the guest: python3 -m tierguest KERNEL FOLDER NAME...; a JSON line before and after
+each."""
 
 import importlib
 import json
@@ -56,7 +57,10 @@ def run(test: Test, kernel: str) -> dict[str, object]:
         traceback.print_exc(file=sys.stdout)
     sys.stdout.flush()
     return {
-        "test": test.name, "ok": not reason, "seconds": round(time.monotonic() - began, 2), "reason": reason,
+        "test": test.name,
+        "ok": not reason,
+        "seconds": round(time.monotonic() - began, 2),
+        "reason": reason,
         "figures": guest.figures,
     }
 

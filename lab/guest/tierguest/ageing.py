@@ -1,8 +1,9 @@
 """Placement by age alone, as memtierd's policy "age" does it: a baseline for what decides by more.
 
-What was not accessed for a while is demoted, what was accessed lately is promoted, each in rounds, by move_pages; how
-often a page is accessed does not matter, nor who else wants the fast node. memtierd's trackers are DAMON, the idle-page
-bitmap, which Debian's cloud kernels lack, and soft-dirty bits, which see stores only: here it is DAMON.
+What was not accessed for a while is demoted, what was accessed lately is promoted, each in rounds,
+by move_pages; how often a page is accessed does not matter, nor who else wants the fast node.
+memtierd's trackers are DAMON, the idle-page bitmap, which Debian's cloud kernels lack, and
+soft-dirty bits, which see stores only: here it is DAMON.
 
     Ageing(guest.damon(stairs.pid)).run(30)
 """
@@ -21,7 +22,8 @@ PAGE_BYTES = 4096
 # asm/unistd_64.h and linux/mempolicy.h.
 SYS_MOVE_PAGES = 279
 MPOL_MF_MOVE = 2
-# Pages named in one call: two milliseconds of copying, so that no call holds the program up for long.
+# Pages named in one call: two milliseconds of copying, so that no call holds the program up for
+# long.
 PAGES_PER_CALL = 512
 
 # What a full node and pages in use answer with; the next round tries again.
@@ -48,9 +50,11 @@ class Decision:
 
 
 def decide(regions: Sequence[Region], ages: Ages, aggregate_s: float) -> Decision:
-    """What is idle for long goes down, what was accessed in the last look goes up, and what lies between stays.
+    """What is idle for long goes down, what was accessed in the last look goes up, and what lies
+    between stays.
 
-    The age of a region says for how long its count has not changed much, which is no measure of how long it has been active.
+    The age of a region says for how long its count has not changed much, which is no measure of how
+    long it has been active.
     """
     demote, promote = [], []
     for region in regions:
@@ -67,7 +71,12 @@ class Ageing:
     """Ages the process that a running DAMON watches; `move` is move_pages."""
 
     def __init__(
-        self, damon: Damon, ages: Ages = Ages(), aggregate_us: int = AGGREGATE_US, fast: int = 0, slow: int = 1,
+        self,
+        damon: Damon,
+        ages: Ages = Ages(),
+        aggregate_us: int = AGGREGATE_US,
+        fast: int = 0,
+        slow: int = 1,
         move: Move | None = None,
     ) -> None:
         self.damon = damon
@@ -77,7 +86,8 @@ class Ageing:
         self._move = move or move_pages
 
     def round(self) -> Decision:
-        """Looks, decides and moves once: down first, so that there is room. Returns what was decided."""
+        """Looks, decides and moves once: down first, so that there is room. Returns what was
+        decided."""
         decision = decide(self.damon.regions(), self.ages, self._aggregate_s)
         fast, slow = self._nodes
         for ranges, node in ((decision.demote, slow), (decision.promote, fast)):
@@ -96,12 +106,17 @@ class Ageing:
 
 def batches(ranges: Sequence[Range]) -> list[list[int]]:
     """The addresses of the ranges' pages, in calls of at most PAGES_PER_CALL."""
-    pages = [page for start, size in ranges for page in range(start // PAGE_BYTES * PAGE_BYTES, start + size, PAGE_BYTES)]
-    return [pages[first:first + PAGES_PER_CALL] for first in range(0, len(pages), PAGES_PER_CALL)]
+    pages = [
+        page
+        for start, size in ranges
+        for page in range(start // PAGE_BYTES * PAGE_BYTES, start + size, PAGE_BYTES)
+    ]
+    return [pages[first : first + PAGES_PER_CALL] for first in range(0, len(pages), PAGES_PER_CALL)]
 
 
 def move_pages(pid: int, pages: Sequence[int], node: int) -> bool:
-    """move_pages(2). Pages that cannot move (not there, no room) stay: the next round tries them again. False if the node is full."""
+    """move_pages(2). Pages that cannot move (not there, no room) stay: the next round tries them
+    again. False if the node is full."""
     count = len(pages)
     addresses = (ctypes.c_void_p * count)(*pages)
     nodes = (ctypes.c_int * count)(*([node] * count))

@@ -33,5 +33,7 @@ def surplus_mib(left: int, node: int = 0) -> int:
     """How much has to be locked on a node so that so much is left of what is free now."""
     surplus = free_mib(node) - left
     if surplus < 1:
-        raise AssertionError(f"node {node} has {free_mib(node)} MiB free, and {left} should be left")
+        raise AssertionError(
+            f"node {node} has {free_mib(node)} MiB free, and {left} should be left"
+        )
     return surplus

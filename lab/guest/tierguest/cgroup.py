@@ -11,7 +11,8 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 class Cgroup:
-    """A cgroup v2 below the root, with the memory controller. Use with `with`, or through Guest.cgroup."""
+    """A cgroup v2 below the root, with the memory controller. Use with `with`, or through
+    Guest.cgroup."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -54,5 +55,9 @@ class Cgroup:
             return
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not self.processes(), 10, lambda: f"{self.path} still has processes {self.processes()}")
+        wait_until(
+            lambda: not self.processes(),
+            10,
+            lambda: f"{self.path} still has processes {self.processes()}",
+        )
         self.path.rmdir()

@@ -1,7 +1,8 @@
 """Configurations of `tierwised` for a guest.
 
-An emulated processor is some fifty times slower than the one that the default budget of one in a hundred is meant for, and
-a test wants to see an end within a minute: intervals are short and the budget is a whole processor.
+An emulated processor is some fifty times slower than the one that the default budget of one in a
+hundred is meant for, and a test wants to see an end within a minute: intervals are short and the
+budget is a whole processor.
 """
 
 from __future__ import annotations
@@ -54,5 +55,12 @@ def configuration(
 ) -> str:
     """The text of a configuration; tenants are names, and further lines of their tables."""
     look = f'source = "{source}"\n' + (DAMON if source in OF_DAMON else "")
-    text = TEMPLATE.format(policy=policy, folder=guest.folder, more=more, budget=budget_percent, listen=listen, look=look)
+    text = TEMPLATE.format(
+        policy=policy,
+        folder=guest.folder,
+        more=more,
+        budget=budget_percent,
+        listen=listen,
+        look=look,
+    )
     return text + "".join(f'\n[[tenant]]\nname = "{name}"\n{lines}\n' for name, lines in tenants)

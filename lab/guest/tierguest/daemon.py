@@ -8,12 +8,15 @@ from .program import Program
 
 
 class Tierwised(Program):
-    """A running daemon. `config` is the text of its configuration file; further words go to its command line."""
+    """A running daemon. `config` is the text of its configuration file; further words go to its
+    command line."""
 
     def __init__(self, folder: Path, name: str, config: str, *words: str) -> None:
         found = shutil.which("tierwised")
         if not found:
-            raise AssertionError("tierwised was not built: cargo build --release -p tierwised, on the host")
+            raise AssertionError(
+                "tierwised was not built: cargo build --release -p tierwised, on the host"
+            )
         self.config = folder / f"{name}.toml"
         self.config.write_text(config)
         super().__init__([found, "--config", str(self.config), *words], folder / f"{name}.log")
@@ -22,7 +25,8 @@ class Tierwised(Program):
         return self
 
     def reload(self, config: str) -> None:
-        """Writes another configuration beside, puts it into place and asks the daemon to read it (SIGHUP)."""
+        """Writes another configuration beside, puts it into place and asks the daemon to read it
+        (SIGHUP)."""
         beside = self.config.with_suffix(".new")
         beside.write_text(config)
         beside.rename(self.config)

@@ -1,4 +1,5 @@
-"""DAMON through its sysfs: one context that watches one process, for what a test needs to know of it."""
+"""DAMON through its sysfs: one context that watches one process, for what a test needs to know of
+it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +31,8 @@ class Region:
 class Damon:
     """Watches the virtual addresses of one process. Use with `with`; ends the kdamond on leaving.
 
-    `action` is done to every region seen in use at least `least_accesses` times in each of `least_age` aggregations;
-    migrations go to `target_node`.
+    `action` is done to every region seen in use at least `least_accesses` times in each of
+    `least_age` aggregations; migrations go to `target_node`.
     """
 
     def __init__(
@@ -47,7 +48,11 @@ class Damon:
         self.pid = pid
         self._scheme = (action, least_accesses, least_age, target_node)
         self.samples = aggregate_us // sample_us
-        self._intervals = {"sample_us": sample_us, "aggr_us": aggregate_us, "update_us": 10 * aggregate_us}
+        self._intervals = {
+            "sample_us": sample_us,
+            "aggr_us": aggregate_us,
+            "update_us": 10 * aggregate_us,
+        }
         self.kdamond = DAMON / "0"
         self.scheme = self.kdamond / "contexts/0/schemes/0"
 
@@ -101,7 +106,14 @@ class Damon:
         found = []
         for entry in folder.iterdir():
             if entry.name.isdigit():
-                found.append(Region(*(int(read(entry / name)) for name in ("start", "end", "nr_accesses", "age"))))
+                found.append(
+                    Region(
+                        *(
+                            int(read(entry / name))
+                            for name in ("start", "end", "nr_accesses", "age")
+                        )
+                    )
+                )
         return sorted(found, key=lambda region: region.start)
 
 
@@ -113,4 +125,8 @@ def make_room() -> None:
 
 def taken_places() -> int:
     """How many places for kdamonds are configured, on or off."""
-    return sum(1 for place in DAMON.iterdir() if place.name.isdigit() and read(place / "contexts/nr_contexts") != "0")
+    return sum(
+        1
+        for place in DAMON.iterdir()
+        if place.name.isdigit() and read(place / "contexts/nr_contexts") != "0"
+    )

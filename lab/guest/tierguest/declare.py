@@ -1,4 +1,5 @@
-"""How a test says what it needs. Read by the host, which boots guests for it, and by the guest, which runs it."""
+"""How a test says what it needs. Read by the host, which boots guests for it, and by the guest,
+which runs it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,8 +10,8 @@ if TYPE_CHECKING:
 
 TestFunction = Callable[["Guest"], None]
 
-# Seconds of the guest's clock that a test may take unless it says otherwise: a few of DAMON's aggregations and
-# moves of some ten thousand pages, several times over.
+# Seconds of the guest's clock that a test may take unless it says otherwise: a few of DAMON's
+# aggregations and moves of some ten thousand pages, several times over.
 DEFAULT_TIMEOUT_S = 120
 
 
@@ -48,7 +49,10 @@ _declared: list[Test] = []
 
 
 def test(
-    boot: str, share: str = "", timeout_s: int = DEFAULT_TIMEOUT_S, needs: tuple[str, ...] = (),
+    boot: str,
+    share: str = "",
+    timeout_s: int = DEFAULT_TIMEOUT_S,
+    needs: tuple[str, ...] = (),
     lacks: dict[str, Lack] | None = None,
 ) -> Callable[[TestFunction], TestFunction]:
     """Declares the function below as a test; its first line of documentation is shown with `list`."""
@@ -56,7 +60,9 @@ def test(
     def declare(function: TestFunction) -> TestFunction:
         file = function.__module__
         _declared.append(
-            Test(f"{file}::{function.__name__}", function, boot, share, timeout_s, needs, lacks or {})
+            Test(
+                f"{file}::{function.__name__}", function, boot, share, timeout_s, needs, lacks or {}
+            )
         )
         return function
 

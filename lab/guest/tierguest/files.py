@@ -22,7 +22,9 @@ def write(path: str | Path, value: object) -> None:
 
 def table(path: str | Path) -> dict[str, int]:
     """A file of lines of a name and a number: /proc/vmstat, memory.stat."""
-    return {name: int(number) for name, number in (line.split() for line in read(path).splitlines())}
+    return {
+        name: int(number) for name, number in (line.split() for line in read(path).splitlines())
+    }
 
 
 def node_table(path: str | Path) -> dict[str, list[int]]:

@@ -38,7 +38,8 @@ class Guest:
     def __enter__(self) -> "Guest":
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="test-")))
         self._stack.callback(settings.restore, settings.snapshot())
-        # The kernel's own tiering stays out of a test that does not ask for it; 1 is what Debian starts with.
+        # The kernel's own tiering stays out of a test that does not ask for it; 1 is what Debian
+        # starts with.
         self.numa_balancing(0)
         self.demotion(False)
         write(DROP_CACHES, 3)
@@ -49,7 +50,8 @@ class Guest:
 
     @contextlib.contextmanager
     def part(self) -> Iterator["Guest"]:
-        """A part of a test: what is made through the guest that it gives ends with the part. Figures are the test's."""
+        """A part of a test: what is made through the guest that it gives ends with the part.
+        Figures are the test's."""
         with Guest(self.kernel) as part:
             part.figures = self.figures
             yield part
@@ -64,25 +66,35 @@ class Guest:
 
     def stairs(self, cgroup: Cgroup | None = None, **options: object) -> Stairs:
         """A `stairs` that has touched its region and begun its first phase."""
-        return self._stack.enter_context(Stairs(self.folder, self._name("stairs"), cgroup, **options))
+        return self._stack.enter_context(
+            Stairs(self.folder, self._name("stairs"), cgroup, **options)
+        )
 
     def ballast(self, left_mib: int, node: int = 0) -> Stairs:
         """Locks what is free on a node but for so much."""
         size = surplus_mib(left_mib, node)
-        return self.stairs(mib=size, hot_mib=1, node=node, lock=1, pattern="fixed", pause_us=1_000_000)
+        return self.stairs(
+            mib=size, hot_mib=1, node=node, lock=1, pattern="fixed", pause_us=1_000_000
+        )
 
     def start(self, *words: str, cgroup: Cgroup | None = None) -> Program:
         """Any program."""
-        return self._stack.enter_context(Program(words, self.folder / f"{self._name('program')}.out", cgroup))
+        return self._stack.enter_context(
+            Program(words, self.folder / f"{self._name('program')}.out", cgroup)
+        )
 
     def run(self, *words: str, within_s: float = 60) -> str:
         """Runs a program to its end and returns what it printed; AssertionError if it fails."""
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=within_s, check=False)
+            done = subprocess.run(
+                words, capture_output=True, text=True, timeout=within_s, check=False
+            )
         except subprocess.TimeoutExpired as error:
             raise AssertionError(f"{' '.join(words)} still ran after {within_s:.0f} s") from error
         if done.returncode != 0:
-            raise AssertionError(f"{' '.join(words)}: status {done.returncode}: {done.stderr}{done.stdout}")
+            raise AssertionError(
+                f"{' '.join(words)}: status {done.returncode}: {done.stderr}{done.stdout}"
+            )
         return done.stdout
 
     def json_lines(self, *words: str, within_s: float = 60) -> list[dict[str, Any]]:
@@ -91,7 +103,9 @@ class Guest:
 
     def tierwised(self, config: str, *words: str) -> Tierwised:
         """The daemon under test."""
-        return self._stack.enter_context(Tierwised(self.folder, self._name("tierwised"), config, *words))
+        return self._stack.enter_context(
+            Tierwised(self.folder, self._name("tierwised"), config, *words)
+        )
 
     def damon(
         self,
@@ -138,7 +152,9 @@ class Guest:
     def memory_tiers(self) -> list[str]:
         """The node lists of the kernel's memory tiers, fastest first."""
         folder = Path("/sys/devices/virtual/memory_tiering")
-        tiers = sorted(folder.glob("memory_tier*"), key=lambda tier: int(tier.name.removeprefix("memory_tier")))
+        tiers = sorted(
+            folder.glob("memory_tier*"), key=lambda tier: int(tier.name.removeprefix("memory_tier"))
+        )
         return [nodes for nodes in (read(tier / "nodelist") for tier in tiers) if nodes]
 
     def uptime_s(self) -> float:

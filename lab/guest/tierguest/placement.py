@@ -26,7 +26,9 @@ class Placement:
         return self.nodes[node] / self.present if self.present else 0.0
 
     def __add__(self, other: "Placement") -> "Placement":
-        return Placement(tuple(a + b for a, b in zip(self.nodes, other.nodes)), self.absent + other.absent)
+        return Placement(
+            tuple(a + b for a, b in zip(self.nodes, other.nodes)), self.absent + other.absent
+        )
 
 
 def where(pid: int, ranges: Sequence[Range]) -> list[Placement]:

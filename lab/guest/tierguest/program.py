@@ -23,11 +23,19 @@ class Program:
     def __init__(self, words: Sequence[str], output: Path, cgroup: Cgroup | None = None) -> None:
         self.words = list(words)
         self.output = output
-        # The shell joins the group before it becomes the program: what is allocated is charged from the start.
-        command = ["bash", "-c", 'echo $$ > "$0"; exec "$@"', str(cgroup.path / "cgroup.procs")] if cgroup else []
+        # The shell joins the group before it becomes the program: what is allocated is charged from
+        # the start.
+        command = (
+            ["bash", "-c", 'echo $$ > "$0"; exec "$@"', str(cgroup.path / "cgroup.procs")]
+            if cgroup
+            else []
+        )
         with open(output, "wb") as file:
             self.process = subprocess.Popen(
-                [*command, *self.words], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+                [*command, *self.words],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
             )
 
     def __enter__(self) -> "Program":
@@ -64,7 +72,9 @@ class Program:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired as error:
             said = self.said()[-SAID_CHARACTERS:]
-            raise AssertionError(f"{self.words[0]} still runs after {within_s:.0f} s; it said: {said}") from error
+            raise AssertionError(
+                f"{self.words[0]} still runs after {within_s:.0f} s; it said: {said}"
+            ) from error
 
     def stop(self) -> int:
         """Ends it: SIGCONT and SIGTERM, then SIGKILL. Returns its status."""
@@ -96,7 +106,13 @@ def wait_for_file(path: Path, program: Program, within_s: float) -> None:
 
     def there() -> bool:
         if not path.exists() and not program.running():
-            raise AssertionError(f"{program.words} ended with status {program.process.returncode}: {program.said()}")
+            raise AssertionError(
+                f"{program.words} ended with status {program.process.returncode}: {program.said()}"
+            )
         return path.exists()
 
-    wait_until(there, within_s, lambda: f"{path} was not written; {program.words[0]} said: {program.said()}")
+    wait_until(
+        there,
+        within_s,
+        lambda: f"{path} was not written; {program.words[0]} said: {program.said()}",
+    )

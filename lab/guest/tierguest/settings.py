@@ -6,7 +6,8 @@ from .files import read, write
 
 NUMA_BALANCING = Path("/proc/sys/kernel/numa_balancing")
 DEMOTION = Path("/sys/kernel/mm/numa/demotion_enabled")
-# A zone's part of which processors may keep so much on their own lists; 0 for as much as the kernel likes, up to an eighth.
+# A zone's part of which processors may keep so much on their own lists; 0 for as much as the kernel
+# likes, up to an eighth.
 PER_CPU_LISTS = Path("/proc/sys/vm/percpu_pagelist_high_fraction")
 NUMA_SCANNING = Path("/sys/kernel/debug/sched/numa_balancing")
 KEPT = (
@@ -26,7 +27,7 @@ KEPT = (
 def value(path: Path) -> str:
     """A setting as it would be written: of a list of words, the one in brackets."""
     text = read(path)
-    return text[text.index("[") + 1:text.index("]")] if "[" in text else text
+    return text[text.index("[") + 1 : text.index("]")] if "[" in text else text
 
 
 def snapshot() -> dict[Path, str]:

@@ -35,7 +35,12 @@ class Stairs(Program):
     """
 
     def __init__(
-        self, folder: Path, name: str, cgroup: Cgroup | None = None, user: int | None = None, **options: object
+        self,
+        folder: Path,
+        name: str,
+        cgroup: Cgroup | None = None,
+        user: int | None = None,
+        **options: object,
     ) -> None:
         # It writes its report beside, and renames it: another user needs a directory for that.
         reports = folder if user is None else folder / f"{name}.reports"
@@ -47,7 +52,12 @@ class Stairs(Program):
             reports.mkdir(exist_ok=True)
             reports.chmod(0o777)
             become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-        words = [*become, "stairs", *(f"{key}={value}" for key, value in options.items()), f"report={self.report}"]
+        words = [
+            *become,
+            "stairs",
+            *(f"{key}={value}" for key, value in options.items()),
+            f"report={self.report}",
+        ]
         super().__init__(words, folder / f"{name}.out", cgroup)
         try:
             wait_for_file(self.report, self, START_S)
@@ -62,7 +72,9 @@ class Stairs(Program):
     def truth(self) -> Truth:
         """The phase that runs now."""
         said = json.loads(self.report.read_text())
-        return Truth(said["phase"], (said["start"], said["bytes"]), (said["hot_start"], said["hot_bytes"]))
+        return Truth(
+            said["phase"], (said["start"], said["bytes"]), (said["hot_start"], said["hot_bytes"])
+        )
 
     def hot(self) -> Placement:
         """Where the pages of the hot part are."""

@@ -1,4 +1,5 @@
-"""The true last-level misses, which the plugin counts outside the guest and shows as the memory of a device.
+"""The true last-level misses, which the plugin counts outside the guest and shows as the memory of
+a device.
 
 Only in guests that count them: timed mode, and function mode with truth=True. The layout is that of
 lab/plugin/counters.h.
@@ -49,7 +50,7 @@ class Truth:
     def misses(self) -> list[NodeMisses]:
         """Of each node."""
         rows = struct.unpack_from(f"<{4 * NODES_MAX}Q", self._memory, 56)
-        loads, stores = rows[2 * NODES_MAX:3 * NODES_MAX], rows[3 * NODES_MAX:]
+        loads, stores = rows[2 * NODES_MAX : 3 * NODES_MAX], rows[3 * NODES_MAX :]
         return [NodeMisses(loads[node], stores[node]) for node in range(self.nodes)]
 
     def of_page(self, frame: int) -> int:

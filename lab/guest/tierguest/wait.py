@@ -8,9 +8,13 @@ POLL_S = 0.1
 
 
 def wait_until(
-    condition: Callable[[], bool], within_s: float, saying: Callable[[], object] | str, every_s: float = POLL_S
+    condition: Callable[[], bool],
+    within_s: float,
+    saying: Callable[[], object] | str,
+    every_s: float = POLL_S,
 ) -> float:
-    """Returns the seconds until the condition held; AssertionError with what `saying` says if it never does."""
+    """Returns the seconds until the condition held; AssertionError with what `saying` says if it
+    never does."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > within_s:

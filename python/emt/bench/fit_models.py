@@ -1,8 +1,10 @@
-"""Fits the models of the paper's table 2 to what record_samples.py recorded: `fit_models.py FILE.csv...`, needs scikit-learn (the extra [bench]).
+"""Fits the models of the paper's table 2 to what record_samples.py recorded: `fit_models.py
+FILE.csv...`, needs scikit-learn (the extra [bench]).
 
-It prints the table in Markdown, for each signal in the files, and then the weights of its linear model as src/tierwise/emt/linear_model.json
-holds them. Of each workload four fifths are learned from and one fifth is scored (section 5.3). A workload weighs the same whatever it recorded:
-the same number of objects is taken of each.
+It prints the table in Markdown, for each signal in the files, and then the weights of its linear
+model as src/tierwise/emt/linear_model.json holds them. Of each workload four fifths are learned
+from and one fifth is scored (section 5.3). A workload weighs the same whatever it recorded: the
+same number of objects is taken of each.
 """
 
 from __future__ import annotations
@@ -45,19 +47,24 @@ def read(files: Sequence[Path]) -> dict[str, Samples]:
         with file.open(encoding="ascii", newline="") as lines:
             for workload, signal, *numbers in csv.reader(lines):
                 changes = [int(number) for number in numbers[:SAMPLES]]
-                found[signal][workload].append((list(features(changes).vector()), float(numbers[SAMPLES])))
+                found[signal][workload].append(
+                    (list(features(changes).vector()), float(numbers[SAMPLES]))
+                )
     return found
 
 
 def models() -> dict[str, Any]:
-    """Those of table 2, by its names, with scikit-learn's own parameters where the paper prints none."""
+    """Those of table 2, by its names, with scikit-learn's own parameters where the paper prints
+    none."""
     return {
         "MLR": LinearRegression(),
         "MLR + RFE": RFE(LinearRegression(), n_features_to_select=LEFT_BY_RFE),
         "Polynomial": make_pipeline(StandardScaler(), PolynomialFeatures(2), LinearRegression()),
         # A leaf of one object would learn objects by heart.
         "Random Forest": RandomForestRegressor(min_samples_leaf=20, random_state=SEED),
-        "MLP": make_pipeline(StandardScaler(), MLPRegressor(early_stopping=True, random_state=SEED)),
+        "MLP": make_pipeline(
+            StandardScaler(), MLPRegressor(early_stopping=True, random_state=SEED)
+        ),
     }
 
 
@@ -76,7 +83,12 @@ def split(samples: Samples) -> tuple[Any, Any, Any, Any]:
 def scores(label: Any, predicted: Any) -> list[float]:
     """The rows of table 2."""
     pearson = numpy.corrcoef(label, predicted)[0, 1] if numpy.std(predicted) > 0 else 0.0
-    return [mean_squared_error(label, predicted), mean_absolute_error(label, predicted), r2_score(label, predicted), float(pearson)]
+    return [
+        mean_squared_error(label, predicted),
+        mean_absolute_error(label, predicted),
+        r2_score(label, predicted),
+        float(pearson),
+    ]
 
 
 def weights(model: Any) -> dict[str, float]:
@@ -91,9 +103,13 @@ def main(files: Sequence[Path]) -> None:
         given, given_scored, label, label_scored = split(samples)
         named = {name: model.fit(given, label) for name, model in models().items()}
         columns = [scores(label_scored, model.predict(given_scored)) for model in named.values()]
-        print(f"{signal}: {', '.join(sorted(samples))}; {len(label)} objects learned from, {len(label_scored)} scored\n")
+        print(
+            f"{signal}: {', '.join(sorted(samples))}; {len(label)} objects learned from, {len(label_scored)} scored\n"
+        )
         print("| |", " | ".join(named), "|\n|---|" + "---|" * len(named))
-        for row, name in enumerate(("Mean squared error", "Mean absolute error", "R²", "Pearson correlation")):
+        for row, name in enumerate(
+            ("Mean squared error", "Mean absolute error", "R²", "Pearson correlation")
+        ):
             print(f"| {name} |", " | ".join(f"{column[row]:.3f}" for column in columns), "|")
         print(f"\n{json.dumps({signal: weights(named['MLR'])})}\n")
 

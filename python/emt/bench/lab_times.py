@@ -1,7 +1,9 @@
-"""Run times with a part of the resident set fast, in the lab's timed guest: `lab_times.py [WORKLOAD[:TIMES[:SHARE]]...]`, a table in Markdown.
+"""Run times with a part of the resident set fast, in the lab's timed guest: `lab_times.py
+[WORKLOAD[:TIMES[:SHARE]]...]`, a table in Markdown.
 
-No tiering, the kernel's tiering and tierwise.emt, each with 25, 50 and 75 % fast, over the run time with everything fast; with TIMES the work is so
-many times as long, with SHARE only that part is fast. It needs `make lab` and python/emt/lab.sh first, and half an hour of an idle machine.
+No tiering, the kernel's tiering and tierwise.emt, each with 25, 50 and 75 % fast, over the run time
+with everything fast; with TIMES the work is so many times as long, with SHARE only that part is
+fast. It needs `make lab` and python/emt/lab.sh first, and half an hour of an idle machine.
 """
 
 from __future__ import annotations
@@ -17,11 +19,21 @@ WORKLOADS = ("hotspot", "search")
 
 def table(runs: Sequence[dict[str, Any]]) -> str:
     """Slowdown over everything fast."""
-    lines = ["| workload | resident | fast | no tiering | kernel tiering | tierwise.emt | promoted, demoted |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| workload | resident | fast | no tiering | kernel tiering | tierwise.emt | promoted, demoted |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for bound in (run for run in runs if run["placing"] == "all-fast"):
-        of_workload = {(run["share"], run["placing"]): run for run in runs if run["workload"] == bound["workload"]}
+        of_workload = {
+            (run["share"], run["placing"]): run
+            for run in runs
+            if run["workload"] == bound["workload"]
+        }
         for share in sorted({share for share, _ in of_workload if share < 1.0}):
-            slow = {placing: of_workload[share, placing]["seconds"] / bound["seconds"] for placing in ("none", "kernel", "emt")}
+            slow = {
+                placing: of_workload[share, placing]["seconds"] / bound["seconds"]
+                for placing in ("none", "kernel", "emt")
+            }
             emt = of_workload[share, "emt"]
             lines.append(
                 f"| {bound['workload']} | {bound['resident_mib']:.0f} MiB | {share:.0%} | "

@@ -1,15 +1,20 @@
-"""What tracking costs and finds on one workload: `measure.py WORKLOAD SIGNAL [SECONDS [BUDGET]]`, a JSON line on standard output.
+"""What tracking costs and finds on one workload: `measure.py WORKLOAD SIGNAL [SECONDS [BUDGET]]`, a
+JSON line on standard output.
 
-The program goes on without a pause through three phases of as many seconds of its own processor time each:
+The program goes on without a pause through three phases of as many seconds of its own processor
+time each:
 
 1. the signal tracks within a budget, of 2 % if no other is named; its cost is what it accounts for;
-2. history: every page is protected in windows of 20 ms, and the windows in which it was touched are counted;
+2. history: every page is protected in windows of 20 ms, and the windows in which it was touched are
+   counted;
 3. the same again: the accesses that are scored.
 
-A ranking is worth the share of phase 3's touches that its top 10 or 25 % of pages get. The signal ranks by phase 1, the perfect history by phase
-2, the oracle by phase 3 itself. Touches are writes, which every use of an object is (its reference count); what is only read is not scored.
+A ranking is worth the share of phase 3's touches that its top 10 or 25 % of pages get. The signal
+ranks by phase 1, the perfect history by phase 2, the oracle by phase 3 itself. Touches are writes,
+which every use of an object is (its reference count); what is only read is not scored.
 
-Costs are processor time. Work done per second of it is compared between phase 1 and an untracked phase before and after it.
+Costs are processor time. Work done per second of it is compared between phase 1 and an untracked
+phase before and after it.
 """
 
 from __future__ import annotations
@@ -76,7 +81,8 @@ def touches(step: Step, seconds: float) -> dict[int, float]:
 
 
 def caught(ranking: dict[int, float], scored: dict[int, float], share: float) -> float:
-    """The share of scored touches on the top share of pages. Pages that the ranking does not know come last."""
+    """The share of scored touches on the top share of pages. Pages that the ranking does not know
+    come last."""
     order = sorted(scored, key=lambda address: (-ranking.get(address, -1.0), address))
     top = order[: round(len(order) * share)]
     return sum(scored[address] for address in top) / (sum(scored.values()) or 1.0)
@@ -101,7 +107,9 @@ def sampling_speed() -> dict[str, float]:
     }
 
 
-def main(workload: str, signal: str, seconds: float = 20.0, budget: float = 0.02) -> dict[str, object]:
+def main(
+    workload: str, signal: str, seconds: float = 20.0, budget: float = 0.02
+) -> dict[str, object]:
     """All phases."""
     began = time.process_time()
     step = WORKLOADS[workload]()
@@ -144,7 +152,9 @@ def main(workload: str, signal: str, seconds: float = 20.0, budget: float = 0.02
             }
             for share in (0.10, 0.25)
         },
-        "speed": {} if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled() else sampling_speed(),
+        "speed": {}
+        if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled()
+        else sampling_speed(),
     }
 
 

@@ -1,7 +1,9 @@
-"""What tracking costs by the clock: `paired.py WORKLOAD [SIGNAL [PAIRS [SECONDS]]]`, a JSON line on standard output.
+"""What tracking costs by the clock: `paired.py WORKLOAD [SIGNAL [PAIRS [SECONDS]]]`, a JSON line on
+standard output.
 
-Phases of so many seconds of the program's processor time with tracking and without follow each other, in turns, first one and then the other in
-front; the cost of a pair is by how much more processor time a step took with tracking, that of its thread included. Needs an idle machine: two
+Phases of so many seconds of the program's processor time with tracking and without follow each
+other, in turns, first one and then the other in front; the cost of a pair is by how much more
+processor time a step took with tracking, that of its thread included. Needs an idle machine: two
 phases alike differ by what else it does, which the spread of the pairs shows.
 """
 
@@ -36,7 +38,9 @@ def tracked_s(step: Step, seconds: float, signal: str) -> float:
         return step_s(step, seconds) * (1.0 + begun / seconds)
 
 
-def main(workload: str, signal: str = "uffd-wp", pairs: str = "8", seconds: str = "6") -> dict[str, object]:
+def main(
+    workload: str, signal: str = "uffd-wp", pairs: str = "8", seconds: str = "6"
+) -> dict[str, object]:
     """All pairs."""
     step = WORKLOADS[workload]()
     step()
@@ -44,7 +48,12 @@ def main(workload: str, signal: str = "uffd-wp", pairs: str = "8", seconds: str 
     costs = []
     for pair in range(int(pairs)):
         order = (True, False) if pair % 2 else (False, True)
-        took = {tracked: tracked_s(step, float(seconds), signal) if tracked else step_s(step, float(seconds)) for tracked in order}
+        took = {
+            tracked: tracked_s(step, float(seconds), signal)
+            if tracked
+            else step_s(step, float(seconds))
+            for tracked in order
+        }
         costs.append(took[True] / took[False] - 1.0)
     low, middle, high = statistics.quantiles(costs, n=4)
     return {

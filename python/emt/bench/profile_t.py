@@ -1,8 +1,10 @@
-"""Chooses the threshold T of adaptive lazy demotion from profiles (EMT, section 6.2): `profile_t.py [WORKLOAD...]`.
+"""Chooses the threshold T of adaptive lazy demotion from profiles (EMT, section 6.2): `profile_t.py
+[WORKLOAD...]`.
 
-Every workload of table 3, at a twentieth of its size here, runs in the lab's timed guest with half of its resident set fast: with lazy demotion, and with
-eager; its eagerness is recorded. It needs `make lab` and python/emt/lab.sh first, a network for the packages of the guest's Python, and half an
-hour. Prints a table in Markdown and T.
+Every workload of table 3, at a twentieth of its size here, runs in the lab's timed guest with half
+of its resident set fast: with lazy demotion, and with eager; its eagerness is recorded. It needs
+`make lab` and python/emt/lab.sh first, a network for the packages of the guest's Python, and half
+an hour. Prints a table in Markdown and T.
 """
 
 from __future__ import annotations
@@ -26,7 +28,15 @@ PACKAGES = ("networkx", "sqlalchemy", "typing_extensions")
 
 def install(folder: Path) -> None:
     """Puts what the workloads import into a folder."""
-    options = ["--quiet", "--target", str(folder), "--python-version", GUEST_PYTHON, "--only-binary=:all:", "--no-deps"]
+    options = [
+        "--quiet",
+        "--target",
+        str(folder),
+        "--python-version",
+        GUEST_PYTHON,
+        "--only-binary=:all:",
+        "--no-deps",
+    ]
     subprocess.run([sys.executable, "-m", "pip", "install", *options, *PACKAGES], check=True)
 
 
@@ -36,13 +46,20 @@ def profiles(runs: Sequence[dict[str, Any]]) -> list[Profile]:
     found = []
     for name in dict.fromkeys(run["workload"] for run in runs):
         lazy, eager = by_way[name, "lazy"], by_way[name, "eager"]
-        found.append(Profile(name, lazy["seconds"], eager["seconds"], (*lazy["eagerness"], *eager["eagerness"])))
+        found.append(
+            Profile(
+                name, lazy["seconds"], eager["seconds"], (*lazy["eagerness"], *eager["eagerness"])
+            )
+        )
     return found
 
 
 def table(found: Sequence[Profile], t: float) -> str:
     """Run times, and what each would take with T."""
-    lines = ["| workload | lazy | eager | eagerness: lowest, middle, highest | with T |", "|---|---|---|---|---|"]
+    lines = [
+        "| workload | lazy | eager | eagerness: lowest, middle, highest | with T |",
+        "|---|---|---|---|---|",
+    ]
     for profile in found:
         values = sorted(profile.eagerness)
         middle = values[len(values) // 2]

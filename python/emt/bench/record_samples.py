@@ -1,10 +1,14 @@
-"""Samples of objects with the true hotness of their pages, from one workload: `record_samples.py WORKLOAD SIGNAL [SECONDS]`, CSV on standard output.
+"""Samples of objects with the true hotness of their pages, from one workload: `record_samples.py
+WORKLOAD SIGNAL [SECONDS]`, CSV on standard output.
 
-It is what the models of table 2 are fitted to (fit_models.py), and runs on any interpreter: growth needs that of growth/build.sh.
+It is what the models of table 2 are fitted to (fit_models.py), and runs on any interpreter: growth
+needs that of growth/build.sh.
 
-Objects are a random draw of those that recursive marking finds. While the workload runs, their counters are read nine times, which makes eight
-changes. In the same time all pages are write-protected in windows of 20 ms, and the windows in which a page was touched are counted; that is the
-truth where the paper takes DAMON's. An object's label is the count of its page over that of the page touched most: 0 to 1, as coarse as a page.
+Objects are a random draw of those that recursive marking finds. While the workload runs, their
+counters are read nine times, which makes eight changes. In the same time all pages are
+write-protected in windows of 20 ms, and the windows in which a page was touched are counted; that
+is the truth where the paper takes DAMON's. An object's label is the count of its page over that of
+the page touched most: 0 to 1, as coarse as a page.
 """
 
 from __future__ import annotations
@@ -43,11 +47,18 @@ def draw_objects() -> array[int]:
 
 def change(before: int, now: int, growth: bool) -> int:
     """As csrc/objects.c keeps it: a growth counter wraps, a reference count differs either way."""
-    return changes_between(before, now, BITS) if growth else changes_between(0, abs(now - before), BITS)
+    return (
+        changes_between(before, now, BITS)
+        if growth
+        else changes_between(0, abs(now - before), BITS)
+    )
 
 
-def record(step: Step, addresses: array[int], growth: bool, seconds: float) -> list[tuple[int, ...]]:
-    """Counters of all objects at nine moments, and as the last line the touches of their pages, in thousandths of the most."""
+def record(
+    step: Step, addresses: array[int], growth: bool, seconds: float
+) -> list[tuple[int, ...]]:
+    """Counters of all objects at nine moments, and as the last line the touches of their pages, in
+    thousandths of the most."""
     table, tracker = NativeTable(), extension().Tracker("uffd-wp")
     stop_read, stop_write = os.pipe()
     lines: list[tuple[int, ...]] = []
@@ -57,9 +68,16 @@ def record(step: Step, addresses: array[int], growth: bool, seconds: float) -> l
         interval_ns = int(seconds * 1e9 / SAMPLES)
         for phase in range(SAMPLES + 1):
             values, readable = extension().counters(addresses, growth)
-            lines.append(tuple(value if could else -1 for value, could in zip(array("I", values), readable, strict=True)))
+            lines.append(
+                tuple(
+                    value if could else -1
+                    for value, could in zip(array("I", values), readable, strict=True)
+                )
+            )
             if phase < SAMPLES:
-                tracker.sample(table.inner, interval_ns, WINDOW_NS, ALL_PAGES, COUNTING_K, stop_read)
+                tracker.sample(
+                    table.inner, interval_ns, WINDOW_NS, ALL_PAGES, COUNTING_K, stop_read
+                )
         ends.set()
 
     thread = threading.Thread(target=look)
@@ -79,7 +97,9 @@ def main(workload: str, signal: str, seconds: float) -> None:
     """Writes a line an object: workload, signal, eight changes, label."""
     growth = signal == "growth"
     if growth and not extension().GROWTH_BUILD_ID:
-        sys.exit("record_samples: growth: this interpreter counts no changes of reference counts; growth/build.sh builds one that does")
+        sys.exit(
+            "record_samples: growth: this interpreter counts no changes of reference counts; growth/build.sh builds one that does"
+        )
     step = WORKLOADS[workload]()
     work(step, 1.0)
     *counters, touches = record(step, draw_objects(), growth, seconds)
@@ -88,10 +108,23 @@ def main(workload: str, signal: str, seconds: float) -> None:
         # An object that went away in between has no eight changes.
         if -1 not in one:
             pairs = zip(one, one[1:], strict=False)
-            writer.writerow([workload, signal, *(change(before, now, growth) for before, now in pairs), touched / 1000])
+            writer.writerow(
+                [
+                    workload,
+                    signal,
+                    *(change(before, now, growth) for before, now in pairs),
+                    touched / 1000,
+                ]
+            )
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] not in WORKLOADS or sys.argv[2] not in ("growth", "refdelta"):
-        sys.exit(f"usage: record_samples.py WORKLOAD growth|refdelta [SECONDS]; workloads: {', '.join(WORKLOADS)}")
+    if (
+        len(sys.argv) < 3
+        or sys.argv[1] not in WORKLOADS
+        or sys.argv[2] not in ("growth", "refdelta")
+    ):
+        sys.exit(
+            f"usage: record_samples.py WORKLOAD growth|refdelta [SECONDS]; workloads: {', '.join(WORKLOADS)}"
+        )
     main(sys.argv[1], sys.argv[2], float(sys.argv[3]) if len(sys.argv) > 3 else 20.0)

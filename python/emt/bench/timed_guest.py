@@ -1,4 +1,5 @@
-"""Runs a module of `lab/` in the lab's timed guest. It needs `make lab` and python/emt/lab.sh first."""
+"""Runs a module of `lab/` in the lab's timed guest. It needs `make lab` and python/emt/lab.sh
+first."""
 
 from __future__ import annotations
 
@@ -23,8 +24,11 @@ KERNEL = "7"
 TIMEOUT_S = 7200.0
 
 
-def run(module: str, words: Sequence[str], files: Mapping[str, Path] | None = None) -> list[dict[str, Any]]:
-    """What `python3 -m module KERNEL WORDS...` reports there, a JSON line a run; `files` are beside the module by their names.
+def run(
+    module: str, words: Sequence[str], files: Mapping[str, Path] | None = None
+) -> list[dict[str, Any]]:
+    """What `python3 -m module KERNEL WORDS...` reports there, a JSON line a run; `files` are beside
+    the module by their names.
 
     Raises:
         SystemExit: It failed; with the end of the guest's console.
@@ -38,7 +42,9 @@ def run(module: str, words: Sequence[str], files: Mapping[str, Path] | None = No
         print(line, file=sys.stderr, flush=True)
         runs.append(json.loads(line))
 
-    guest = Guest(Paths.default(), KERNEL, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode)
+    guest = Guest(
+        Paths.default(), KERNEL, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode
+    )
     command = f"PYTHONPATH=/lab/python exec python3 -m {module} {KERNEL} {' '.join(words)}"
     all_files = {"bench": LAB / "bench", "emtbench": HERE / "lab", **(files or {})}
     outcome = guest.run(Job(command, files=all_files), TIMEOUT_S, on_event)

@@ -1,7 +1,8 @@
 """The eleven workloads of the paper's table 3, at a size that this machine holds.
 
-Each is a function that builds its data and returns a step to be repeated: a few hundred milliseconds to a few seconds of work, on inputs that a
-seed chooses. The paper's resident sets are 3.7 to 8.6 GB; here they are 500 MB or more.
+Each is a function that builds its data and returns a step to be repeated: a few hundred
+milliseconds to a few seconds of work, on inputs that a seed chooses. The paper's resident sets are
+3.7 to 8.6 GB; here they are 500 MB or more.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def _graph(nodes: int = NODES, edges: int = EDGES) -> Any:
     draw = random.Random(1)
     graph = networkx.Graph()
     graph.add_nodes_from(range(nodes))
-    graph.add_weighted_edges_from((draw.randrange(nodes), draw.randrange(nodes), draw.random()) for _ in range(edges))
+    graph.add_weighted_edges_from(
+        (draw.randrange(nodes), draw.randrange(nodes), draw.random()) for _ in range(edges)
+    )
     # The k-core is not defined with them.
     graph.remove_edges_from(list(networkx.selfloop_edges(graph)))
     return graph
@@ -158,7 +161,11 @@ def _sql(parents: int, columns: int, batch: int) -> Step:
 
     def insert(count: int) -> None:
         made = [
-            Child(parent=draw.choice(rows), **{f"text{n}": f"{draw.random():.12f}" for n in range(columns)}) for _ in range(count)
+            Child(
+                parent=draw.choice(rows),
+                **{f"text{n}": f"{draw.random():.12f}" for n in range(columns)},
+            )
+            for _ in range(count)
         ]
         session.add_all(made)
         session.commit()

@@ -72,7 +72,8 @@ static size_t list(struct table *table, const struct wish *wish, size_t most, st
     return found;
 }
 
-/* Whether an object's tail may go down: the page before, on which its count is written, is as cold. */
+/* Whether an object's tail may go down: the page before, on which its count is written, is as cold.
+ */
 static bool cold_before(struct table *table, const struct wish *wish, uintptr_t page)
 {
     const struct chunk *chunk = table_chunk(table, page - PAGE_BYTES, false);

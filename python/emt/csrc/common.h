@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The page that everything is counted in. The kernel's own on x86-64 and most arm64; module.c refuses others. */
+/* The page that everything is counted in. The kernel's own on x86-64 and most arm64; module.c
+ * refuses others. */
 #define PAGE_SHIFT 12
 #define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)
 
@@ -19,12 +20,13 @@ int64_t thread_cpu_ns(void);
 /* Nanoseconds of a clock that only goes forward. */
 int64_t monotonic_ns(void);
 
-/* Memory that the trackers do not see: shared mappings are none of the private memory that they look at. NULL: no memory. */
+/* Memory that the trackers do not see: shared mappings are none of the private memory that they
+ * look at. NULL: no memory. */
 void *untracked_alloc(size_t bytes);
 void untracked_free(void *memory, size_t bytes);
 
-/* How many forks lie between this process and the one that loaded the extension. A process id does not tell
- * them apart: a child in a PID namespace of its own may have its parent's. */
+/* How many forks lie between this process and the one that loaded the extension. A process id does
+ * not tell them apart: a child in a PID namespace of its own may have its parent's. */
 unsigned fork_depth(void);
 /* 0, or an error number; called once, when the extension is loaded. */
 int watch_forks(void);

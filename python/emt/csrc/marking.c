@@ -1,7 +1,9 @@
-/* The marking phase of EMT (section 5.1, algorithm 1): all objects that can be reached from those that the collector tracks.
+/* The marking phase of EMT (section 5.1, algorithm 1): all objects that can be reached from those
+ * that the collector tracks.
  *
- * It holds the interpreter's lock throughout, as the paper's does. Two limits end the visit of a container: how many children it has, and
- * how deep below a tracked object it lies; the paper does not print its own. */
+ * It holds the interpreter's lock throughout, as the paper's does. Two limits end the visit of a
+ * container: how many children it has, and how deep below a tracked object it lies; the paper does
+ * not print its own. */
 #include "marking.h"
 
 #include <stdlib.h>

@@ -9,11 +9,12 @@
 #define SMALL_CHANGE 2
 #define MOST_CHANGE 255
 
-/* The words before an object in its block: none; the collector's two; those and the two of a managed dict; in a debugging
- * allocator's block everything stands 16 bytes further. */
+/* The words before an object in its block: none; the collector's two; those and the two of a
+ * managed dict; in a debugging allocator's block everything stands 16 bytes further. */
 static const uint8_t offsets[] = {0, 16, 32, 48};
 
-/* The memory of a pool: itself if that is safe, else a copy; NULL if it is gone. Between this and leave_pool the pool stays. */
+/* The memory of a pool: itself if that is safe, else a copy; NULL if it is gone. Between this and
+ * leave_pool the pool stays. */
 static const char *enter_pool(const struct pool *pool, char *copy)
 {
     pthread_mutex_lock(&pools_lock);
@@ -104,8 +105,8 @@ static void choose_pools(struct objects *objects, size_t most)
 
 int objects_turn(struct objects *objects, const struct types *types, size_t most)
 {
-    /* Once a rotation: going through the address space costs as much as looking at a million objects. What became a pool meanwhile has its
-     * turn in the next. */
+    /* Once a rotation: going through the address space costs as much as looking at a million
+     * objects. What became a pool meanwhile has its turn in the next. */
     int error = objects->next == 0 ? pools_find(&objects->pools) : 0;
     if (error != 0) {
         return error;

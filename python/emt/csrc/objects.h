@@ -33,15 +33,17 @@ struct objects {
     bool growth;         /* what is read: the counter in the upper half, or the reference count */
 };
 
-/* Where an object of one of the types stands in a block, or NO_OBJECT; `likely` is where the last one did. */
+/* Where an object of one of the types stands in a block, or NO_OBJECT; `likely` is where the last
+ * one did. */
 uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types, uint8_t *likely);
 
-/* Takes the next pools with at most so many blocks, and finds the objects in them. 0, or an error number. */
+/* Takes the next pools with at most so many blocks, and finds the objects in them. 0, or an error
+ * number. */
 int objects_turn(struct objects *objects, const struct types *types, size_t most);
 /* One sampling phase; how many objects were looked at. */
 size_t objects_sample(struct objects *objects);
-/* Tells the table the summed hotness of the pages of this turn, by the linear model: weights of median, deviation, nonzero, small, range, and
- * the intercept. */
+/* Tells the table the summed hotness of the pages of this turn, by the linear model: weights of
+ * median, deviation, nonzero, small, range, and the intercept. */
 void objects_tell(struct objects *objects, struct table *table, const float weights[6], float k);
 void objects_clear(struct objects *objects);
 

@@ -1,4 +1,5 @@
-/* The sampler of objects as a Python object, `Objects`, and what recursive marking needs: `mark`, `counters`. */
+/* The sampler of objects as a Python object, `Objects`, and what recursive marking needs: `mark`,
+ * `counters`. */
 #include "objects.h"
 #include "table_object.h"
 

@@ -26,8 +26,8 @@ static size_t depth_of_python(void)
 static int call(void *what)
 {
     struct pending *pending = what;
-    /* Another hook, written in Python and called after ours, is not the end of os.fork yet: what is pending is called at its first
-     * instruction. */
+    /* Another hook, written in Python and called after ours, is not the end of os.fork yet: what is
+     * pending is called at its first instruction. */
     if (depth_of_python() > pending->depth && Py_AddPendingCall(call, pending) == 0) {
         return 0;
     }

@@ -71,7 +71,8 @@ bool pools_watch(struct pools *watched)
     pthread_mutex_lock(&pools_lock);
     watched_pools = watched;
     pthread_mutex_unlock(&pools_lock);
-    /* Ours may still be there, below somebody's who wrapped it: hooked twice it would call itself. */
+    /* Ours may still be there, below somebody's who wrapped it: hooked twice it would call itself.
+     */
     if (!hooked) {
         PyObject_GetArenaAllocator(&original);
         PyObjectArenaAllocator ours = {NULL, arena_alloc, arena_free};
@@ -140,7 +141,8 @@ static int add(struct pools *pools, uintptr_t base, const struct pool_header *he
 /* Headers that one call reads. */
 #define BATCH 256
 
-/* How often a batch is read again because arenas went away meanwhile. After that its pools are found in the next rotation. */
+/* How often a batch is read again because arenas went away meanwhile. After that its pools are
+ * found in the next rotation. */
 #define TRIES 3
 
 static size_t arenas_gone(void)
@@ -162,8 +164,9 @@ static int note_batch(struct pools *pools, uintptr_t first, const struct pool_he
     return error;
 }
 
-/* The pools among up to BATCH places. They are read without the lock, for which the allocator waits with the interpreter's; what was
- * read counts if no arena went away before it is noted. One that goes away later is marked. */
+/* The pools among up to BATCH places. They are read without the lock, for which the allocator waits
+ * with the interpreter's; what was read counts if no arena went away before it is noted. One that
+ * goes away later is marked. */
 static int take_batch(struct pools *pools, uintptr_t first, size_t places)
 {
     struct pool_header headers[BATCH];
@@ -193,7 +196,8 @@ static int take_batch(struct pools *pools, uintptr_t first, size_t places)
 /* Blocks of a pool whose links are looked at: most pools of containers show one at once. */
 #define TRIED_BLOCKS 4
 
-/* Whether an object of the pool is linked in the collector's lists: then its neighbour points back to it, and to no copy of it. */
+/* Whether an object of the pool is linked in the collector's lists: then its neighbour points back
+ * to it, and to no copy of it. */
 static bool linked(const struct pool *pool)
 {
     for (uint32_t n = 0; n < TRIED_BLOCKS && n < pool_blocks(pool); n++) {
@@ -222,11 +226,12 @@ static bool same_arena(const struct pool *one, const struct pool *other)
     return one->arena == other->arena && other->base - one->base < ARENA_BYTES;
 }
 
-/* Proves the pools of each arena of which one is proven, or has an object that is linked: all pools that stand together and say that
- * they are of one arena.
+/* Proves the pools of each arena of which one is proven, or has an object that is linked: all pools
+ * that stand together and say that they are of one arena.
  *
- * Memory is read without the lock, for which the allocator waits with the interpreter's: only the sampler's thread, which calls this, reads and writes
- * `proven`. If the arena goes away meanwhile its pools are marked gone, which counts for more than any proof. */
+ * Memory is read without the lock, for which the allocator waits with the interpreter's: only the
+ * sampler's thread, which calls this, reads and writes `proven`. If the arena goes away meanwhile
+ * its pools are marked gone, which counts for more than any proof. */
 static void prove(struct pools *pools)
 {
     for (size_t first = 0, last; first < pools->count; first = last) {
@@ -243,7 +248,8 @@ static void prove(struct pools *pools)
     }
 }
 
-/* No machine's pools are larger: address space that is only reserved (a sanitizer's shadow) is not gone through. */
+/* No machine's pools are larger: address space that is only reserved (a sanitizer's shadow) is not
+ * gone through. */
 #define MOST_RANGE_BYTES ((uintptr_t)1 << 40)
 
 int pools_find(struct pools *pools)

@@ -1,11 +1,15 @@
 /* The pools of CPython's object allocator, found and read without the interpreter's lock.
  *
- * A pool is 16 KiB of blocks of one size class behind a header of 48 bytes, alike in CPython 3.10 to 3.14 (Objects/obmalloc.c,
- * struct pool_header). Memory of the program can go away at any time, so it is read in one of two ways:
+ * A pool is 16 KiB of blocks of one size class behind a header of 48 bytes, alike in CPython 3.10
+ * to 3.14 (Objects/obmalloc.c, struct pool_header). Memory of the program can go away at any time,
+ * so it is read in one of two ways:
  * - through process_vm_readv, which fails where reading would crash;
- * - directly, under `pools_lock`, where a pool is proven to be one. Arenas go away through the arena allocator, which is wrapped so
- *   that it takes the lock and marks their pools gone. A pool is proven when its list of free blocks points into itself, or an object in
- *   it is linked in the collector's lists, which holds for no copy of a pool; and when a pool of the same arena beside it is. */
+ * - directly, under `pools_lock`, where a pool is proven to be one. Arenas go away through the
+ *   arena allocator, which is wrapped so that it takes the lock and marks their pools gone. A pool
+ *   is proven when its list of free blocks points into itself, or an object in it is linked in the
+ *   collector's lists, which holds for no copy of a pool; and when a pool of the same arena beside
+ *   it is.
+ */
 #ifndef TIERWISE_EMT_POOLS_H
 #define TIERWISE_EMT_POOLS_H
 
@@ -54,8 +58,9 @@ static inline uint32_t pool_blocks(const struct pool *pool)
 
 extern pthread_mutex_t pools_lock;
 
-/* Wraps the arena allocator, so that arenas of `watched` that go away are marked. With the interpreter's lock. One at a time: false if
- * another is watched. Fork takes the lock too, so that a child never inherits it taken. */
+/* Wraps the arena allocator, so that arenas of `watched` that go away are marked. With the
+ * interpreter's lock. One at a time: false if another is watched. Fork takes the lock too, so that
+ * a child never inherits it taken. */
 bool pools_watch(struct pools *watched);
 void pools_unwatch(struct pools *watched);
 

@@ -1,7 +1,7 @@
 /* The software page table for whole pages: nine bytes a page, in chunks of 2 MiB of addresses.
  *
- * The same answers as policy/page_table.py gives, without the interpreter's lock. Every function but table_new takes the
- * table's own lock; none touches Python. */
+ * The same answers as policy/page_table.py gives, without the interpreter's lock. Every function
+ * but table_new takes the table's own lock; none touches Python. */
 #ifndef TIERWISE_EMT_TABLE_H
 #define TIERWISE_EMT_TABLE_H
 
@@ -12,7 +12,8 @@
 #define BUCKETS 10
 #define CHUNK_PAGES 512
 #define CHUNK_BYTES (CHUNK_PAGES * PAGE_BYTES)
-/* What is protected and looked at together: few enough that the shortest window's share of the budget is some of them. */
+/* What is protected and looked at together: few enough that the shortest window's share of the
+ * budget is some of them. */
 #define PIECE_PAGES 64
 #define PIECE_BYTES (PIECE_PAGES * PAGE_BYTES)
 
@@ -24,7 +25,8 @@ enum tier { TIER_FAST, TIER_SLOW };
 #define PAGE_UNJUDGED 4   /* could not go down when it was last asked, and was not seen written since */
 #define PAGE_LOOKED_AT 8  /* since it was last judged */
 
-/* A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16 seconds at the default interval. */
+/* A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16
+ * seconds at the default interval. */
 #define MAX_REFUSALS 6
 
 struct chunk {
@@ -49,7 +51,8 @@ struct table {
 int table_init(struct table *table);
 void table_clear(struct table *table);
 
-/* The chunk of an address; made if it is not there and `make` is set. NULL: not there, or no memory. Takes the lock as held. */
+/* The chunk of an address; made if it is not there and `make` is set. NULL: not there, or no
+ * memory. Takes the lock as held. */
 struct chunk *table_chunk(struct table *table, uintptr_t address, bool make);
 
 /* Equation 1, for one page that becomes known. Takes the lock as held. */

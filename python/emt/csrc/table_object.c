@@ -1,6 +1,7 @@
 /* The page table as a Python object: `Table`.
  *
- * Nobody waits for the table's lock with the interpreter's, and nobody who has it calls Python or makes an object. */
+ * Nobody waits for the table's lock with the interpreter's, and nobody who has it calls Python or
+ * makes an object. */
 #include "choose.h"
 #include "moves.h"
 #include "table_object.h"
@@ -232,8 +233,8 @@ static PyObject *refuse(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Pages and what was seen of them, out of a dict: asking for a number may run the program's code, which may change the dict or ask the
- * table. How many; -1 with an exception set. */
+/* Pages and what was seen of them, out of a dict: asking for a number may run the program's code,
+ * which may change the dict or ask the table. How many; -1 with an exception set. */
 static Py_ssize_t read_seen(PyObject *pages, uint64_t **addresses, float **seen)
 {
     PyObject *items = PyDict_Items(pages);

@@ -5,12 +5,14 @@
 #include <string.h>
 #include <time.h>
 
-/* Hotness of one touch an interval. With windows down to 1/32 of an interval, rates fill the ten buckets of the histogram. */
+/* Hotness of one touch an interval. With windows down to 1/32 of an interval, rates fill the ten
+ * buckets of the histogram. */
 #define SCALE 32.0f
 #define MOST 1023.0f
 
-/* New memory is found once a second at the default interval, and for certain within eight. Reading the maps of a program with some
- * hundred mappings takes a fifth of a millisecond, and registering them as long again. */
+/* New memory is found once a second at the default interval, and for certain within eight. Reading
+ * the maps of a program with some hundred mappings takes a fifth of a millisecond, and registering
+ * them as long again. */
 #define SAMPLES_PER_REFRESH 4
 #define REFRESHES_PER_REGISTER 8
 
@@ -37,8 +39,9 @@ static bool was_there(const struct ranges *before, struct range range, size_t *a
     return *at < before->count && before->all[*at].start == range.start && before->all[*at].end == range.end;
 }
 
-/* Registers what is mapped now, now and then. Ranges that cannot be (they are another userfaultfd's, or changed meanwhile) are left
- * alone. What was unmapped and mapped again at the same place is found by registering everything every so often. */
+/* Registers what is mapped now, now and then. Ranges that cannot be (they are another
+ * userfaultfd's, or changed meanwhile) are left alone. What was unmapped and mapped again at the
+ * same place is found by registering everything every so often. */
 static int refresh(struct tracker *tracker)
 {
     if (tracker->samples++ % SAMPLES_PER_REFRESH != 0) {
@@ -93,8 +96,8 @@ static bool next_piece(struct tracker *tracker, uintptr_t *start, uintptr_t *end
     return false;
 }
 
-/* The state of a chunk's pages after a look at some of them. `window_ns`: since when those that count were protected. `only_left`:
- * only pages that were left protected count. */
+/* The state of a chunk's pages after a look at some of them. `window_ns`: since when those that
+ * count were protected. `only_left`: only pages that were left protected count. */
 static size_t take_regions(struct table *table, const struct uffd_way *way, const struct emt_page_region *regions, long count,
                            const struct sampling *asked, struct sampled *did, bool ends_window, int64_t now_ns)
 {
@@ -221,7 +224,8 @@ void tracker_release(struct tracker *tracker)
     for (size_t n = 0; registered && n < tracker->now.count; n++) {
         uffd_unregister(&tracker->uffd, tracker->now.all[n].start, tracker->now.all[n].end);
     }
-    /* The kernel takes away what is left when the descriptor is closed: of ranges that were mapped anew or moved. */
+    /* The kernel takes away what is left when the descriptor is closed: of ranges that were mapped
+     * anew or moved. */
     uffd_close(&tracker->uffd);
     ranges_clear(&tracker->now);
     ranges_clear(&tracker->before);

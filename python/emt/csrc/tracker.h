@@ -1,8 +1,10 @@
-/* Which pages are touched: a rotating part of the program's pages is protected for a window, and looked at when it is over.
+/* Which pages are touched: a rotating part of the program's pages is protected for a window, and
+ * looked at when it is over.
  *
- * A page that was touched within a window of w of an interval of T gets the hotness SCALE * T / w, at most MOST: a rate. One that was not
- * stays protected and costs nothing until it is touched; when its turn comes again, the time since then was its window. So hot
- * pages are told from warm ones by short windows, and warm ones from cold ones by whole rotations. */
+ * A page that was touched within a window of w of an interval of T gets the hotness SCALE * T / w,
+ * at most MOST: a rate. One that was not stays protected and costs nothing until it is touched;
+ * when its turn comes again, the time since then was its window. So hot pages are told from warm
+ * ones by short windows, and warm ones from cold ones by whole rotations. */
 #ifndef TIERWISE_EMT_TRACKER_H
 #define TIERWISE_EMT_TRACKER_H
 
@@ -40,7 +42,8 @@ struct sampled {
 /* 0, or an error number. */
 int tracker_sample(struct tracker *tracker, struct table *table, const struct sampling *asked, struct sampled *did);
 
-/* Takes all protection away. In a child, whose memory has none, it only closes what was inherited. */
+/* Takes all protection away. In a child, whose memory has none, it only closes what was inherited.
+ */
 void tracker_release(struct tracker *tracker);
 
 #endif

@@ -18,8 +18,9 @@ int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step)
 {
     *uffd = (struct uffd){.way = way, .fd = -1, .pagemap = -1, .fork_depth = fork_depth()};
     *step = "userfaultfd";
-    /* For user mode only, which needs no privilege whatever vm.unprivileged_userfaultfd says: an asynchronous fault is resolved by
-     * the kernel itself, also where the kernel is who touches the page. */
+    /* For user mode only, which needs no privilege whatever vm.unprivileged_userfaultfd says: an
+     * asynchronous fault is resolved by the kernel itself, also where the kernel is who touches the
+     * page. */
     uffd->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
     if (uffd->fd < 0) {
         return errno;
@@ -133,15 +134,17 @@ bool uffd_huge(int pagemap, uintptr_t address)
     return ioctl(pagemap, EMT_PAGEMAP_SCAN, &arg) > 0;
 }
 
-/* Pages whose faults are timed: as many tables and descriptors of pages as a first-level cache does not hold, and enough that reading the
- * clock (some 50 ns) does not count. */
+/* Pages whose faults are timed: as many tables and descriptors of pages as a first-level cache does
+ * not hold, and enough that reading the clock (some 50 ns) does not count. */
 #define CALIBRATED_PAGES 2048
-/* From one touched page to the next, odd so that each has its turn: a program's touches do not come by address either. */
+/* From one touched page to the next, odd so that each has its turn: a program's touches do not come
+ * by address either. */
 #define STRIDE 797
-/* Rounds, of which the middle one counts: the least is one that met warm caches, the longest one that was interrupted. */
+/* Rounds, of which the middle one counts: the least is one that met warm caches, the longest one
+ * that was interrupted. */
 #define CALIBRATION_ROUNDS 3
-/* What is written before a round, so that it begins with the program's caches rather than its own: a second-level cache and a part of
- * the third. */
+/* What is written before a round, so that it begins with the program's caches rather than its own:
+ * a second-level cache and a part of the third. */
 #define COLD_BYTES ((size_t)8 << 20)
 #define LINE_BYTES 64
 
@@ -167,8 +170,8 @@ static int by_length(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* The middle of the rounds, with what a touch without a fault costs: a program pays for that in any case, but so little that leaving it
- * in only keeps the figure on the safe side. -errno. */
+/* The middle of the rounds, with what a touch without a fault costs: a program pays for that in any
+ * case, but so little that leaving it in only keeps the figure on the safe side. -errno. */
 static int64_t time_rounds(struct uffd *uffd, char *memory, char *other)
 {
     struct emt_page_region regions[REGIONS];
@@ -195,7 +198,8 @@ int64_t uffd_fault_ns(struct uffd *uffd)
     if (memory == MAP_FAILED) {
         return -ENOMEM;
     }
-    /* Faults by 4 KiB are what is calibrated, whatever the machine does with memory that nobody advised on. */
+    /* Faults by 4 KiB are what is calibrated, whatever the machine does with memory that nobody
+     * advised on. */
     madvise(memory, bytes, MADV_NOHUGEPAGE);
     touch_ns(memory);
     int error = uffd_register(uffd, (uintptr_t)memory, (uintptr_t)memory + bytes);
@@ -205,7 +209,8 @@ int64_t uffd_fault_ns(struct uffd *uffd)
     if (took < 0) {
         return took;
     }
-    /* An eighth more: between a calibration and a program's own faults it varies by some 5 % either way, and what is accounted for must not be
-     * too little. A clock too coarse to see a fault must not make it free. */
+    /* An eighth more: between a calibration and a program's own faults it varies by some 5 % either
+     * way, and what is accounted for must not be too little. A clock too coarse to see a fault must
+     * not make it free. */
     return took / CALIBRATED_PAGES * 9 / 8 + 1;
 }

@@ -1,7 +1,8 @@
-/* What the kernel offers to see which pages are touched: userfaultfd and PAGEMAP_SCAN, in two ways behind one interface.
+/* What the kernel offers to see which pages are touched: userfaultfd and PAGEMAP_SCAN, in two ways
+ * behind one interface.
  *
- * The numbers are the kernel's ABI (linux/userfaultfd.h, linux/fs.h); they stand here because a machine's headers are older than the
- * kernels that a wheel meets. */
+ * The numbers are the kernel's ABI (linux/userfaultfd.h, linux/fs.h); they stand here because a
+ * machine's headers are older than the kernels that a wheel meets. */
 #ifndef TIERWISE_EMT_UFFD_H
 #define TIERWISE_EMT_UFFD_H
 
@@ -55,8 +56,8 @@ struct uffd_way {
     uint64_t register_mode; /* of UFFDIO_REGISTER */
     uint64_t touched;       /* the category of PAGEMAP_SCAN that a touched page has */
     const char *since;      /* the kernel that brought it */
-    /* Protects the present pages of a range, after telling in `regions` which of them were touched since the last time. The number
-     * of regions, or -errno. */
+    /* Protects the present pages of a range, after telling in `regions` which of them were touched
+     * since the last time. The number of regions, or -errno. */
     long (*protect)(struct uffd *uffd, uintptr_t start, uintptr_t end, struct emt_page_region *regions);
 };
 
@@ -74,29 +75,34 @@ struct uffd {
 int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step);
 void uffd_close(struct uffd *uffd);
 
-/* Whether both are open. A program may close all descriptors that it does not know, and open files in their place. */
+/* Whether both are open. A program may close all descriptors that it does not know, and open files
+ * in their place. */
 bool uffd_kept(const struct uffd *uffd);
 
-/* Whether the descriptors are of this process's memory. In a child they are of its parent's: only close them. */
+/* Whether the descriptors are of this process's memory. In a child they are of its parent's: only
+ * close them. */
 bool uffd_own(const struct uffd *uffd);
 
 /* 0, or an error number. */
 int uffd_register(struct uffd *uffd, uintptr_t start, uintptr_t end);
 void uffd_unregister(struct uffd *uffd, uintptr_t start, uintptr_t end);
 
-/* The present small pages of a range, with `touched` among their categories if they were; `flags` are PAGEMAP_SCAN's. The number of regions,
- * or -errno. */
+/* The present small pages of a range, with `touched` among their categories if they were; `flags`
+ * are PAGEMAP_SCAN's. The number of regions, or -errno. */
 long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags, struct emt_page_region *regions);
 
-/* The first present small page of a range; its end if there is none. Huge pages are passed over here as in scans: protecting a part of one
- * splits it, and the program loses more by that than moving a part could gain. The kernel passes over what was never touched, so that terabytes of
+/* The first present small page of a range; its end if there is none. Huge pages are passed over
+ * here as in scans: protecting a part of one splits it, and the program loses more by that than
+ * moving a part could gain. The kernel passes over what was never touched, so that terabytes of
  * address space that a program only reserved take no time. */
 uintptr_t uffd_next_present(struct uffd *uffd, uintptr_t start, uintptr_t end);
 
-/* Whether an address is in a huge page; `pagemap` is a descriptor of /proc/self/pagemap. False where the kernel does not say. */
+/* Whether an address is in a huge page; `pagemap` is a descriptor of /proc/self/pagemap. False
+ * where the kernel does not say. */
 bool uffd_huge(int pagemap, uintptr_t address);
 
-/* Nanoseconds of processor time that the first touch of a protected page costs the one who touches it; -errno. */
+/* Nanoseconds of processor time that the first touch of a protected page costs the one who touches
+ * it; -errno. */
 int64_t uffd_fault_ns(struct uffd *uffd);
 
 #endif

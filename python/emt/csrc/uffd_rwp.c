@@ -1,5 +1,5 @@
-/* uffd-rwp: asynchronous read and write protection, Linux 7.3. It also sees memory that is only read: tables of dicts, buffers,
- * arrays. */
+/* uffd-rwp: asynchronous read and write protection, Linux 7.3. It also sees memory that is only
+ * read: tables of dicts, buffers, arrays. */
 #include "uffd.h"
 
 #include <errno.h>

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #ifdef Py_GIL_DISABLED
-/* Objects stand in the heaps of another allocator, and their owners count references in their own way. */
+/* Objects stand in the heaps of another allocator, and their owners count references in their own
+ * way. */
 bool uses_write(struct uses *uses, uintptr_t page, bool *tail)
 {
     (void)uses;
@@ -27,7 +28,8 @@ static uint32_t block_bytes(const struct pool_header *header)
     return (header->size_class + 1) * 16;
 }
 
-/* Goes through the list of free blocks; false if the program changed it meanwhile, or it is none. */
+/* Goes through the list of free blocks; false if the program changed it meanwhile, or it is none.
+ */
 static bool find_free(struct uses *uses, const struct pool_header *header)
 {
     uint32_t bytes = block_bytes(header), blocks = (header->next_offset - POOL_HEADER_BYTES) / bytes, found = 0;
@@ -55,8 +57,8 @@ static bool read_pool(struct uses *uses, uintptr_t base)
     return pool_plausible(&header, base) && find_free(uses, &header);
 }
 
-/* Whether a word is a reference count that uses write. What stands before a pointer to a type in other memory is mostly a
- * pointer too: its upper half is no count's. */
+/* Whether a word is a reference count that uses write. What stands before a pointer to a type in
+ * other memory is mostly a pointer too: its upper half is no count's. */
 static bool mortal(uint64_t word)
 {
 #if PY_VERSION_HEX >= 0x030c0000

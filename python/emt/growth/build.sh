@@ -4,6 +4,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:?usage: growth/build.sh FOLDER [TARBALL]}
-# Static: an extension's own mark is told from the interpreter's by looking in the extension's file only.
+# Static: an extension's own mark is told from the interpreter's by looking in the extension's file
+# only.
 "$here/../build-cpython.sh" "$folder" "$here/patches" "${2:--}" --disable-test-modules
 "$folder/bin/python3.13" -c 'import sysconfig; print("growth build:", sysconfig.get_paths()["include"])'

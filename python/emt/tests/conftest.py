@@ -1,4 +1,5 @@
-"""What tests share: whether tracking is off again after each, and programs in interpreters of their own."""
+"""What tests share: whether tracking is off again after each, and programs in interpreters of their
+own."""
 
 import contextlib
 import os
@@ -32,12 +33,19 @@ def tracking_is_off_afterwards() -> Iterator[None]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    """Runs Python text in an interpreter of its own and returns what became of it; `check=False` lets it fail."""
+    """Runs Python text in an interpreter of its own and returns what became of it; `check=False`
+    lets it fail."""
 
-    def run(text: str, *words: str, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        text: str, *words: str, check: bool = True, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         file = tmp_path / "program.py"
         file.write_text(textwrap.dedent(text), encoding="utf-8")
-        done = _to_its_end([sys.executable, *words, str(file)], {**os.environ, "PYTHONFAULTHANDLER": "1", **environment}, tmp_path)
+        done = _to_its_end(
+            [sys.executable, *words, str(file)],
+            {**os.environ, "PYTHONFAULTHANDLER": "1", **environment},
+            tmp_path,
+        )
         if check:
             assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}{done.stderr}"
         return done
@@ -45,10 +53,19 @@ def program(tmp_path: Path) -> Program:
     return run
 
 
-def _to_its_end(words: list[str], environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a command. One that hangs is made to say where: its interpreter writes the stacks of all threads when it is aborted."""
+def _to_its_end(
+    words: list[str], environment: dict[str, str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command. One that hangs is made to say where: its interpreter writes the stacks of all
+    threads when it is aborted."""
     process = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder, start_new_session=True
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=folder,
+        start_new_session=True,
     )
     try:
         stdout, stderr = process.communicate(timeout=HANGS_AFTER_S)

@@ -1,4 +1,5 @@
-"""CPython's test_gc, test_dict and test_threading with tracking on, which the environment switches on; status 1 if one fails.
+"""CPython's test_gc, test_dict and test_threading with tracking on, which the environment switches
+on; status 1 if one fails.
 
 A test that fails without tracking too is not counted: those are of the machine, not of tracking.
 """
@@ -17,8 +18,8 @@ SUITES = ("test_gc", "test_dict", "test_threading")
 #: tracked too.
 IGNORED = ["test_get_count", "test_get_objects_arguments"]
 if free_threaded() and sys.version_info[:2] == (3, 13):
-    # A free-threaded 3.13 makes functions, modules and classes immortal when a second thread begins, whoever's it is: what is theirs is not
-    # finalised at the end then.
+    # A free-threaded 3.13 makes functions, modules and classes immortal when a second thread
+    # begins, whoever's it is: what is theirs is not finalised at the end then.
     IGNORED += [
         "test_function_tp_clear_leaves_consistent_state",
         "test_gc_main_module_at_shutdown",
@@ -30,13 +31,26 @@ if free_threaded() and sys.version_info[:2] == (3, 13):
     ]
 #: Far above what a suite takes on a shared machine.
 HANGS_AFTER_S = 900
-WORDS = (sys.executable, "-m", "test", "-q", *(word for name in IGNORED for word in ("--ignore", name)))
+WORDS = (
+    sys.executable,
+    "-m",
+    "test",
+    "-q",
+    *(word for name in IGNORED for word in ("--ignore", name)),
+)
 
 
 def passes(suite: str, environment: dict[str, str]) -> tuple[bool, str]:
     """Whether a suite passes, and what it said."""
     try:
-        done = subprocess.run([*WORDS, suite], capture_output=True, text=True, env=environment, timeout=HANGS_AFTER_S, check=False)
+        done = subprocess.run(
+            [*WORDS, suite],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=HANGS_AFTER_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return False, f"still ran after {HANGS_AFTER_S} s"
     return done.returncode == 0, (done.stdout + done.stderr)[-4000:]
@@ -56,7 +70,9 @@ def main() -> int:
             print(f"{suite} fails with tracking only:\n{said}", file=sys.stderr)
             failed = True
         else:
-            print(f"{suite}: {'passed' if passed else 'fails on this machine without tracking too'} with {os.environ['TIERWISE_EMT_SIGNAL']}")
+            print(
+                f"{suite}: {'passed' if passed else 'fails on this machine without tracking too'} with {os.environ['TIERWISE_EMT_SIGNAL']}"
+            )
     return int(failed)
 
 

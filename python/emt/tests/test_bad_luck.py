@@ -18,13 +18,19 @@ QUICK = dict(sample_interval=0.02, overhead_budget=1.0)
 
 
 def test_no_second_node(program: Program) -> None:
-    said = program(BEGIN + "try:\n    emt.start(emt.Settings(slow_nodes=(9,)))\nexcept emt.Unavailable as error:\n    print(error)")
+    said = program(
+        BEGIN
+        + "try:\n    emt.start(emt.Settings(slow_nodes=(9,)))\nexcept emt.Unavailable as error:\n    print(error)"
+    )
     assert "node 9, which has no memory; nodes with memory:" in said.stdout
     assert "slow_nodes=[] only tracks" in said.stdout
 
 
-# Seccomp filters that answer a system call with an error, as a container's do: BPF of load number, compare, refuse or allow.
-SECCOMP = BEGIN + """
+# Seccomp filters that answer a system call with an error, as a container's do: BPF of load number,
+# compare, refuse or allow.
+SECCOMP = (
+    BEGIN
+    + """
 import ctypes, struct, sys
 def forbid(number, errno, ioctl=0):
     code = [(0x20, 0, 0, 0), (0x15, 0, 3 if ioctl else 1, number)]
@@ -39,6 +45,7 @@ def forbid(number, errno, ioctl=0):
     assert libc.prctl(38, 1, 0, 0, 0) == 0
     assert libc.prctl(22, 2, ctypes.byref(Program(len(code), ctypes.addressof(held)))) == 0, ctypes.get_errno()
 """
+)
 
 
 @pytest.mark.parametrize(
@@ -56,9 +63,13 @@ def forbid(number, errno, ioctl=0):
         ("forbid(310, 1)", "refdelta", "process_vm_readv|no pools"),
     ],
 )
-def test_what_a_kernel_or_container_refuses_is_said(program: Program, forbidden: str, signal: str, reason: str) -> None:
+def test_what_a_kernel_or_container_refuses_is_said(
+    program: Program, forbidden: str, signal: str, reason: str
+) -> None:
     if platform.machine() != "x86_64":
-        forbidden = "raise SystemExit('Unavailable: the numbers of system calls here are those of x86-64')"
+        forbidden = (
+            "raise SystemExit('Unavailable: the numbers of system calls here are those of x86-64')"
+        )
     text = f"{SECCOMP}\n{forbidden}\ntry:\n    emt.start(emt.Settings(signal={signal!r}))\nexcept emt.Unavailable as error:\n    print(error)\nprint(sum(range(10)))"
     said = program(text)
     assert re.search(reason, said.stdout), said.stdout
@@ -67,7 +78,8 @@ def test_what_a_kernel_or_container_refuses_is_said(program: Program, forbidden:
 
 def test_without_pymalloc_pages_are_tracked_and_objects_are_refused(program: Program) -> None:
     said = program(
-        BEGIN + """
+        BEGIN
+        + """
 try:
     emt.start(emt.Settings(signal="refdelta"))
 except emt.Unavailable as error:
@@ -77,7 +89,8 @@ with emt.tiering(**QUICK) as t:
         [bytes(100) for _ in range(1000)]
 print("tracked", protected_mappings())
 """,
-        # A free-threaded interpreter knows no other allocator than its own, and does not start with another.
+        # A free-threaded interpreter knows no other allocator than its own, and does not start with
+        # another.
         PYTHONMALLOC="mimalloc" if free_threaded() else "malloc",
     )
     assert ("free-threaded" if free_threaded() else "PYTHONMALLOC=malloc") in said.stdout
@@ -112,7 +125,8 @@ print("done", protected_mappings())
 
 
 def test_after_a_fork_tracking_waits_for_the_hooks_of_others(program: Program) -> None:
-    # Since 3.12 os.fork warns of threads when all hooks have run; one written in Python runs what is pending.
+    # Since 3.12 os.fork warns of threads when all hooks have run; one written in Python runs what
+    # is pending.
     said = program(
         BEGIN + """
 import os, time
@@ -137,7 +151,8 @@ print("done", protected_mappings())
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_multiprocessing_works(program: Program, method: str) -> None:
     said = program(
-        BEGIN + f"""
+        BEGIN
+        + f"""
 import multiprocessing
 def square(n):
     return n * n
@@ -153,7 +168,8 @@ if __name__ == "__main__":
 
 def test_threads_that_exit(program: Program) -> None:
     said = program(
-        BEGIN + """
+        BEGIN
+        + """
 import threading
 found = []
 def work(n):
@@ -170,14 +186,23 @@ print(sum(found), protected_mappings())
 
 
 def test_the_interpreter_may_end_while_tracking(program: Program) -> None:
-    for last in ("", "raise SystemExit(0)", "import os; os._exit(0)", "import threading; threading.Thread(target=lambda: sum(range(10**6))).start()"):
-        said = program(BEGIN + f"emt.start(emt.Settings(**QUICK))\ndata = [object() for _ in range(10**5)]\n{last}")
+    for last in (
+        "",
+        "raise SystemExit(0)",
+        "import os; os._exit(0)",
+        "import threading; threading.Thread(target=lambda: sum(range(10**6))).start()",
+    ):
+        said = program(
+            BEGIN
+            + f"emt.start(emt.Settings(**QUICK))\ndata = [object() for _ in range(10**5)]\n{last}"
+        )
         assert said.stderr == ""
 
 
 def test_a_sub_interpreter_is_refused(program: Program) -> None:
     said = program(
-        BEGIN + """
+        BEGIN
+        + """
 try:
     import _interpreters
 except ImportError:
@@ -205,7 +230,8 @@ print(protected_mappings())
 @pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
 def test_ten_million_small_objects_freed_at_once(program: Program, signal: str) -> None:
     said = program(
-        BEGIN + f"""
+        BEGIN
+        + f"""
 from tierwise.emt.support import free_threaded
 signal = "uffd-wp" if free_threaded() else {signal!r}
 with emt.tiering(signal=signal, **QUICK) as t:
@@ -226,7 +252,8 @@ print(int(total), protected_mappings())
 @pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
 def test_arenas_that_come_and_go_while_they_are_read(program: Program, signal: str) -> None:
     said = program(
-        BEGIN + f"""
+        BEGIN
+        + f"""
 from tierwise.emt.support import free_threaded
 signal = "uffd-wp" if free_threaded() else {signal!r}
 rounds = 0
@@ -245,7 +272,8 @@ print(protected_mappings())
 
 def test_a_huge_dict(program: Program) -> None:
     said = program(
-        BEGIN + """
+        BEGIN
+        + """
 with emt.tiering(**QUICK) as t:
     big = {n: n for n in range(3_000_000)}
     before = t.stats().intervals
@@ -260,7 +288,8 @@ print(total, protected_mappings())
 
 def test_mappings_that_go_move_and_grow_are_left_alone(program: Program) -> None:
     said = program(
-        BEGIN + """
+        BEGIN
+        + """
 import mmap
 with emt.tiering(**QUICK) as t:
     while t.stats().active and t.stats().intervals < 40:
@@ -279,7 +308,8 @@ print(protected_mappings())
 
 def test_system_calls_into_protected_memory_succeed(program: Program) -> None:
     said = program(
-        BEGIN + """
+        BEGIN
+        + """
 import os
 read, write = os.pipe()
 buffers = [bytearray(4096) for _ in range(2000)]
@@ -310,5 +340,11 @@ print(hashlib.sha256(json.dumps(table).encode()).hexdigest())
 """
     plain = program(text).stdout
     for signal in ("uffd-wp", "refdelta"):
-        tracked = program(text, TIERWISE_EMT="1", TIERWISE_EMT_SIGNAL=signal, TIERWISE_EMT_SAMPLE_INTERVAL="0.01", TIERWISE_EMT_OVERHEAD_BUDGET="1.0")
+        tracked = program(
+            text,
+            TIERWISE_EMT="1",
+            TIERWISE_EMT_SIGNAL=signal,
+            TIERWISE_EMT_SAMPLE_INTERVAL="0.01",
+            TIERWISE_EMT_OVERHEAD_BUDGET="1.0",
+        )
         assert tracked.stdout == plain

@@ -18,9 +18,12 @@ import tierwise.emt as emt
 
 @pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
 @pytest.mark.parametrize("before", [0, 1])
-def test_files_in_the_place_of_closed_descriptors_stay(program: Program, tmp_path: Path, signal: str, before: int) -> None:
+def test_files_in_the_place_of_closed_descriptors_stay(
+    program: Program, tmp_path: Path, signal: str, before: int
+) -> None:
     said = program(
-        BEGIN + f"""
+        BEGIN
+        + f"""
 from tierwise.emt.support import free_threaded
 signal = "uffd-wp" if free_threaded() else {signal!r}
 emt.start(emt.Settings(signal=signal, sample_interval=0.02, overhead_budget=1.0))
@@ -43,7 +46,8 @@ print([file.read() for file in files] == ["kept"] * 8, "closed the descriptors" 
 
 def test_a_process_without_free_descriptors_is_told_so(program: Program) -> None:
     said = program(
-        BEGIN + """
+        BEGIN
+        + """
 # What is imported and made here needs no descriptor again.
 emt.start()
 emt.end()
@@ -80,7 +84,8 @@ for free in range(10):
 
 def test_tracking_rests_while_there_are_no_descriptors(program: Program) -> None:
     said = program(
-        BEGIN + f"""
+        BEGIN
+        + f"""
 from tierwise.emt.process import PROCESS
 emt.start(emt.Settings(sample_interval=0.02, overhead_budget=1.0))
 signal = PROCESS.last()._signal
@@ -106,7 +111,8 @@ print(emt.stats().active, emt.end().reason)
 def test_a_descriptor_may_have_a_large_number(program: Program) -> None:
     # select knows numbers below 1024 only.
     said = program(
-        BEGIN + """
+        BEGIN
+        + """
 _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 held = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]

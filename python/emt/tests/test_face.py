@@ -122,7 +122,9 @@ class Marked:
 def test_reports_are_drawn(tmp_path: Path) -> None:
     marked = [Marked() for _ in range(200_000)]
     with emt.tiering(sample_interval=QUICK, overhead_budget=1.0) as tracked:
-        wait_for(lambda: tracked.stats().intervals > 20 and bool([thing.__class__ for thing in marked]))
+        wait_for(
+            lambda: tracked.stats().intervals > 20 and bool([thing.__class__ for thing in marked])
+        )
     tracked.report(tmp_path / "heat.html")
     text = (tmp_path / "heat.html").read_text(encoding="utf-8")
     assert "<svg" in text
@@ -165,9 +167,17 @@ def test_settings_say_what_is_allowed(wrong: dict[str, object], allowed: str) ->
 
 
 def test_settings_come_from_the_environment() -> None:
-    given = {"TIERWISE_EMT_SLOW_NODES": "1, 3", "TIERWISE_EMT_MEM_PRESSURE": "512MiB", "TIERWISE_EMT_OVERHEAD_BUDGET": "0.05"}
+    given = {
+        "TIERWISE_EMT_SLOW_NODES": "1, 3",
+        "TIERWISE_EMT_MEM_PRESSURE": "512MiB",
+        "TIERWISE_EMT_OVERHEAD_BUDGET": "0.05",
+    }
     settings = Settings.from_environment(given)
-    assert (settings.slow_nodes, settings.reserve_bytes, settings.overhead_budget) == ((1, 3), 512 << 20, 0.05)
+    assert (settings.slow_nodes, settings.reserve_bytes, settings.overhead_budget) == (
+        (1, 3),
+        512 << 20,
+        0.05,
+    )
     with pytest.raises(ValueError, match="TIERWISE_EMT_SLOW_NODES is 'one'"):
         Settings.from_environment({"TIERWISE_EMT_SLOW_NODES": "one"})
     with pytest.raises(ValueError, match="GiB"):
@@ -177,7 +187,9 @@ def test_settings_come_from_the_environment() -> None:
 def test_nodes_are_read_from_sysfs(tmp_path: Path) -> None:
     (tmp_path / "has_memory").write_text("0-1,4\n", encoding="ascii")
     (tmp_path / "node0").mkdir()
-    (tmp_path / "node0" / "meminfo").write_text("Node 0 MemTotal: 9 kB\nNode 0 MemFree:    12 kB\n", encoding="ascii")
+    (tmp_path / "node0" / "meminfo").write_text(
+        "Node 0 MemTotal: 9 kB\nNode 0 MemFree:    12 kB\n", encoding="ascii"
+    )
     topology = tiers((1, 4), (), tmp_path)
     assert (topology.fast, topology.slow, topology.free_fast_bytes()) == ((0,), (1, 4), 12288)
     with pytest.raises(emt.Unavailable, match="nodes with memory: 0, 1, 4"):
@@ -203,8 +215,21 @@ def test_counters_become_a_reading(tmp_path: Path) -> None:
 
 def test_run_runs_a_program_with_its_words(program: Program, tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
-    script.write_text("import sys, tierwise.emt as emt\nprint(__name__, sys.argv[1:], emt.stats().active)\nsys.exit(3)\n", encoding="utf-8")
-    done = program("", "-m", "tierwise.emt", "run", "--metrics", str(tmp_path / "metrics"), str(script), "-x", check=False)
+    script.write_text(
+        "import sys, tierwise.emt as emt\nprint(__name__, sys.argv[1:], emt.stats().active)\nsys.exit(3)\n",
+        encoding="utf-8",
+    )
+    done = program(
+        "",
+        "-m",
+        "tierwise.emt",
+        "run",
+        "--metrics",
+        str(tmp_path / "metrics"),
+        str(script),
+        "-x",
+        check=False,
+    )
     assert done.returncode == 3, done.stderr
     # The fixture's own file is the last word.
     assert done.stdout.startswith("__main__ ['-x', ")
@@ -231,7 +256,9 @@ def test_an_environment_variable_switches_it_on(program: Program, tmp_path: Path
     assert program(text).stdout.strip() == "False"
     assert program(text, TIERWISE_EMT="0").stdout.strip() == "False"
     metrics = tmp_path / "metrics"
-    assert program(text, TIERWISE_EMT="1", TIERWISE_EMT_METRICS=str(metrics)).stdout.strip() == "True"
+    assert (
+        program(text, TIERWISE_EMT="1", TIERWISE_EMT_METRICS=str(metrics)).stdout.strip() == "True"
+    )
     assert "# EOF" in metrics.read_text(encoding="utf-8")
 
 
@@ -279,7 +306,9 @@ def test_tracking_can_pause_and_go_on() -> None:
 
 
 def test_the_module_imports_nothing_that_its_user_does_not_need(program: Program) -> None:
-    said = program("import sys, tierwise.emt; print([name for name in ('numpy', 'matplotlib', 'gymnasium', 'threading') if name in sys.modules])")
+    said = program(
+        "import sys, tierwise.emt; print([name for name in ('numpy', 'matplotlib', 'gymnasium', 'threading') if name in sys.modules])"
+    )
     assert said.stdout.strip() == "[]"
 
 
@@ -287,8 +316,14 @@ def test_it_stands_beside_the_engines_package(program: Program, tmp_path: Path) 
     engine = tmp_path / "engine" / "tierwise"
     engine.mkdir(parents=True)
     # As python/tierwise/__init__.py does.
-    (engine / "__init__.py").write_text("import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)\nENGINE = 1\n", encoding="ascii")
-    said = program("import tierwise, tierwise.emt as emt\nprint(tierwise.ENGINE, emt.stats().reason)", PYTHONPATH=str(engine.parent))
+    (engine / "__init__.py").write_text(
+        "import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)\nENGINE = 1\n",
+        encoding="ascii",
+    )
+    said = program(
+        "import tierwise, tierwise.emt as emt\nprint(tierwise.ENGINE, emt.stats().reason)",
+        PYTHONPATH=str(engine.parent),
+    )
     assert said.stdout.strip() == "1 not started"
 
 
@@ -300,21 +335,41 @@ def test_nodes_that_are_no_list_are_refused_in_words() -> None:
         pass
 
 
-@pytest.mark.parametrize(("name", "value"), [("sample_interval", "x"), ("overhead_budget", None), ("mem_pressure", None), ("fast_nodes", "1")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sample_interval", "x"),
+        ("overhead_budget", None),
+        ("mem_pressure", None),
+        ("fast_nodes", "1"),
+    ],
+)
 def test_a_value_of_another_type_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{value!r}.*; allowed"):
         emt.Settings(**{name: value})  # type: ignore[arg-type]
 
 
 def test_a_misspelt_variable_names_the_nearest() -> None:
-    with pytest.raises(ValueError, match="TIERWISE_EMT_SLOW_NODE is no setting; the nearest is TIERWISE_EMT_SLOW_NODES"):
+    with pytest.raises(
+        ValueError,
+        match="TIERWISE_EMT_SLOW_NODE is no setting; the nearest is TIERWISE_EMT_SLOW_NODES",
+    ):
         emt.Settings.from_environment({"TIERWISE_EMT_SLOW_NODE": "1"})
-    emt.Settings.from_environment({"TIERWISE_EMT": "1", "TIERWISE_EMT_REPORT": "a.html", "TIERWISE_EMT_BENCH_SCALE": "1"})
+    emt.Settings.from_environment(
+        {"TIERWISE_EMT": "1", "TIERWISE_EMT_REPORT": "a.html", "TIERWISE_EMT_BENCH_SCALE": "1"}
+    )
 
 
-@pytest.mark.parametrize("words", [("nosuch.py",), ("/",), ("-m", "no_such_module"), ("-m", "no.such.module")])
+@pytest.mark.parametrize(
+    "words", [("nosuch.py",), ("/",), ("-m", "no_such_module"), ("-m", "no.such.module")]
+)
 def test_a_program_that_is_not_there_is_one_line_and_status_2(words: tuple[str, ...]) -> None:
-    done = subprocess.run([sys.executable, "-m", "tierwise.emt", "run", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tierwise.emt", "run", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert words[-1].split(".")[0] in done.stderr
 

@@ -43,7 +43,9 @@ start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 def test_a_fork_takes_no_protection_from_the_parent(program: Program) -> None:
     # One interval outlasts the program: nothing registers the parent's memory anew.
     said = program(
-        BEGIN + OWN_MAPPING + """
+        BEGIN
+        + OWN_MAPPING
+        + """
 emt.start(emt.Settings(sample_interval=60.0, overhead_budget=1.0))
 while not is_protected(start):
     pass
@@ -62,7 +64,9 @@ print(protected_mappings())
 def test_a_child_without_hooks_can_only_close_its_tracker(program: Program) -> None:
     # A library's fork calls no hook of Python's.
     said = program(
-        BEGIN + OWN_MAPPING + """
+        BEGIN
+        + OWN_MAPPING
+        + """
 from tierwise.emt.support import extension
 tracker, table = extension().Tracker("uffd-wp"), extension().Table()
 stop, _ = os.pipe()
@@ -83,11 +87,13 @@ print(protected_mappings())
     )
     assert said.stdout == "0 True\n0\n"
 
+
 @pytest.mark.parametrize("forks", [0, 1])
 def test_signals_that_a_program_waits_for_reach_it(program: Program, forks: int) -> None:
     # After a fork the thread is begun anew, by another hand.
     said = program(
-        BEGIN + f"""
+        BEGIN
+        + f"""
 import signal
 before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
 with emt.tiering(sample_interval=0.02, overhead_budget=1.0) as t:
@@ -160,7 +166,9 @@ def test_a_page_with_an_immortal_object_stays() -> None:
     if free_threaded():
         assert page == 0
         return
-    count = ctypes.c_uint32.from_address(next(id(item) for item in floats if id(item) & -PAGE == page))
+    count = ctypes.c_uint32.from_address(
+        next(id(item) for item in floats if id(item) & -PAGE == page)
+    )
     before, count.value = count.value, 0xFFFFFFFF
     found = plan(cold(idle), types)
     count.value = before
@@ -173,7 +181,10 @@ def test_the_tail_of_a_hot_object_stays() -> None:
     pages, types = pages_of(tuples), types_whose_uses_write()
     found = plan(cold(pages), types)
     # The last item of a tuple may be on the page after the one that its count is on.
-    last = {(id(item) + tuple.__basicsize__ + 6 * tuple.__itemsize__ & -PAGE, id(item) & -PAGE) for item in tuples}
+    last = {
+        (id(item) + tuple.__basicsize__ + 6 * tuple.__itemsize__ & -PAGE, id(item) & -PAGE)
+        for item in tuples
+    }
     tails = {page for page, head in last if page != head and page in found and head in pages}
     assert bool(tails) is not free_threaded()
     heads = {page - PAGE for page in tails}
@@ -293,12 +304,15 @@ class SevenFaults:
         self.name = name
 
     def sample(self, *_: object) -> tuple[int, int, int, int, int, int]:
-        # Of ten pages five were touched in their windows, and two more that were left protected before.
+        # Of ten pages five were touched in their windows, and two more that were left protected
+        # before.
         return (10, 5, 7, 0, 0, 0)
 
 
 def test_every_first_touch_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tierwise.emt.signals.pages.extension", lambda: SimpleNamespace(Tracker=SevenFaults))
+    monkeypatch.setattr(
+        "tierwise.emt.signals.pages.extension", lambda: SimpleNamespace(Tracker=SevenFaults)
+    )
     signal = UffdWp(budget=0.02, interval_s=0.25)
     table = NativeTable()
     ledger = Ledger(budget=0.02)

@@ -72,9 +72,13 @@ if sys.version_info < (3, 13):
 
 @pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
 @pytest.mark.parametrize("first", FIRST.values(), ids=FIRST.keys())
-def test_a_child_leaves_its_parents_tracking_alone(program: Program, signal: str, first: str) -> None:
+def test_a_child_leaves_its_parents_tracking_alone(
+    program: Program, signal: str, first: str
+) -> None:
     said = program(
-        FORK + first + f"""
+        FORK
+        + first
+        + f"""
 from tierwise.emt.support import free_threaded
 begin("uffd-wp" if free_threaded() else {signal!r})
 print(fork(in_child), told_to_stop(), emt.stats().active)
@@ -103,7 +107,9 @@ print(os.path.exists({str(tmp_path / "metrics")!r}))
 
 
 @pytest.mark.parametrize("handler", ["fork", "begin"])
-def test_a_signals_handler_may_fork_or_begin_while_tracking_begins(program: Program, handler: str) -> None:
+def test_a_signals_handler_may_fork_or_begin_while_tracking_begins(
+    program: Program, handler: str
+) -> None:
     # The handler runs in the middle of what begins; one that waited for that would wait for ever.
     said = program(
         f"""

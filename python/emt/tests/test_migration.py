@@ -17,7 +17,9 @@ PAGE = 4096
 class FakeKernel:
     """Pages on nodes; some do not move whatever one asks."""
 
-    def __init__(self, on_node: dict[int, int], stuck: Sequence[int] = (), room: dict[int, int] | None = None) -> None:
+    def __init__(
+        self, on_node: dict[int, int], stuck: Sequence[int] = (), room: dict[int, int] | None = None
+    ) -> None:
         self.on_node = on_node
         self.stuck = set(stuck)
         self.room = room or {}
@@ -31,7 +33,8 @@ class FakeKernel:
                 self.room[node] = left - 1
                 self.room[self.on_node[address]] = self.room.get(self.on_node[address], 10**9) + 1
                 self.on_node[address] = node
-        # A status that says "all went well", as the kernel's does for pages that were only put on the list.
+        # A status that says "all went well", as the kernel's does for pages that were only put on
+        # the list.
         return [node] * len(addresses)
 
     def nodes(self, addresses: array[int]) -> list[int]:
@@ -53,7 +56,9 @@ def test_demotion_makes_room_and_hot_pages_come_up() -> None:
     fast = {**{n: 0.0 for n in range(10)}, **{n: 100.0 for n in range(10, 14)}}
     slow = {20: 300.0, 21: 200.0, 22: 0.0}
     kernel = kernel_of(fast, slow)
-    done = Migration(table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), 0).round(Reading(), free_fast_pages=1)
+    done = Migration(table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), 0).round(
+        Reading(), free_fast_pages=1
+    )
     assert (done.threshold, done.hot, done.demoted, done.promoted, done.failed) == (1, 6, 1, 2, 0)
     assert kernel.on_node[20 * PAGE] == kernel.on_node[21 * PAGE] == 0
     assert kernel.on_node[22 * PAGE] == 1
@@ -64,14 +69,18 @@ def test_demotion_makes_room_and_hot_pages_come_up() -> None:
 def test_nothing_is_promoted_into_a_fast_tier_without_room() -> None:
     fast, slow = {1: 500.0}, {2: 900.0, 3: 0.0}
     kernel = kernel_of(fast, slow)
-    done = Migration(table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), 0).round(Reading(), free_fast_pages=0)
+    done = Migration(table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), 0).round(
+        Reading(), free_fast_pages=0
+    )
     assert done.promoted <= done.demoted
 
 
 def test_the_reserve_stays_free() -> None:
     fast, slow = {n: 0.0 for n in range(30)}, {40: 900.0}
     kernel = kernel_of(fast, slow)
-    migration = Migration(table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), reserve_pages=10)
+    migration = Migration(
+        table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), reserve_pages=10
+    )
     done = migration.round(Reading(), free_fast_pages=4)
     # One page comes up, and six are lacking to the reserve.
     assert (done.demoted, done.promoted) == (7, 1)
@@ -103,7 +112,9 @@ def test_placement_is_verified_and_failures_are_counted() -> None:
     fast, slow = {n: 0.0 for n in range(6)}, {9: 900.0, 10: 900.0}
     kernel = kernel_of(fast, slow, stuck=[0, 10 * PAGE])
     table = table_of(fast, slow)
-    done = Migration(table, BatchMover(kernel, [0], [1]), Eager(), 0).round(Reading(), free_fast_pages=2)
+    done = Migration(table, BatchMover(kernel, [0], [1]), Eager(), 0).round(
+        Reading(), free_fast_pages=2
+    )
     assert done.failed == 1
     assert done.promoted == 1
     assert table.histogram().slow[9] == 1, "the page that did not come is still counted as slow"
@@ -112,14 +123,18 @@ def test_placement_is_verified_and_failures_are_counted() -> None:
 def test_moves_go_in_batches_and_on_to_the_next_node_of_the_tier() -> None:
     count = BATCH_PAGES * 2 + 7
     kernel = FakeKernel({n * PAGE: 0 for n in range(count)}, room={1: 5})
-    arrived = BatchMover(kernel, [0], [1, 2]).move(array("Q", [n * PAGE for n in range(count)]), fast=False)
+    arrived = BatchMover(kernel, [0], [1, 2]).move(
+        array("Q", [n * PAGE for n in range(count)]), fast=False
+    )
     assert len(arrived) == count
     assert sum(node == 1 for node in kernel.on_node.values()) == 5
     assert max(kernel.batches) == BATCH_PAGES
 
 
 def test_a_table_without_pages_moves_nothing() -> None:
-    done = Migration(PageTable(PAGE), BatchMover(FakeKernel({}), [0], [1]), Eager(), 0).round(Reading(), free_fast_pages=0)
+    done = Migration(PageTable(PAGE), BatchMover(FakeKernel({}), [0], [1]), Eager(), 0).round(
+        Reading(), free_fast_pages=0
+    )
     assert (done.promoted, done.demoted, done.failed) == (0, 0, 0)
 
 
@@ -127,7 +142,9 @@ def test_pages_that_do_not_move_hold_up_no_others() -> None:
     fast = {n: 0.0 for n in range(200)}
     stuck, free = {n: 900.0 for n in range(300, 350)}, {n: 600.0 for n in range(400, 450)}
     kernel = kernel_of(fast, {**stuck, **free}, stuck=[n * PAGE for n in (*stuck, *range(50))])
-    migration = Migration(table_of(fast, {**stuck, **free}), BatchMover(kernel, [0], [1]), Eager(), 0)
+    migration = Migration(
+        table_of(fast, {**stuck, **free}), BatchMover(kernel, [0], [1]), Eager(), 0
+    )
     room = 0
     for _ in range(10):
         done = migration.round(Reading(), free_fast_pages=room, most_moves=50)

@@ -24,18 +24,26 @@ def test_features_are_those_of_section_5_3() -> None:
         features([])
 
 
-@pytest.mark.parametrize(("before", "now", "bits", "change"), [(3, 10, 32, 7), (2**32 - 2, 5, 32, 7), (9, 9, 32, 0), (9, 3, 32, 255)])
-def test_counters_wrap_and_are_kept_in_a_byte(before: int, now: int, bits: int, change: int) -> None:
+@pytest.mark.parametrize(
+    ("before", "now", "bits", "change"),
+    [(3, 10, 32, 7), (2**32 - 2, 5, 32, 7), (9, 9, 32, 0), (9, 3, 32, 255)],
+)
+def test_counters_wrap_and_are_kept_in_a_byte(
+    before: int, now: int, bits: int, change: int
+) -> None:
     assert changes_between(before, now, bits) == change
 
 
 def test_the_linear_model_adds_weighted_features_and_is_never_negative() -> None:
-    model = LinearModel.from_table({"intercept": 1.0, **{name: float(n) for n, name in enumerate(NAMES)}})
+    model = LinearModel.from_table(
+        {"intercept": 1.0, **{name: float(n) for n, name in enumerate(NAMES)}}
+    )
     assert model.hotness(Features(5.0, 2.0, 3, 4, 6)) == 1 + 0 * 5 + 1 * 2 + 2 * 3 + 3 * 4 + 4 * 6
     assert LinearModel(-5.0, (0.0,) * 5).hotness(features([0] * 8)) == 0.0
     with pytest.raises(ValueError, match="median"):
         LinearModel.from_table({"intercept": 1.0})
-    # Of an object in use growth counts every use; two looks at a reference count differ now and then, by one or two.
+    # Of an object in use growth counts every use; two looks at a reference count differ now and
+    # then, by one or two.
     for signal, in_use in (("growth", [40] * 8), ("refdelta", [1, 0, 1, 2, 0, 1, 0, 1])):
         shipped = LinearModel.shipped(signal)
         assert shipped.hotness(features(in_use)) > shipped.hotness(features([0] * 8))
@@ -45,7 +53,12 @@ def test_all_zero_objects_sit_out_two_phases() -> None:
     skips = Skips()
     skips.sampled(1, [0] * 8)
     skips.sampled(2, [0] * 7 + [1])
-    assert [(skips.wanted(1), skips.wanted(2)) for _ in range(4)] == [(False, True), (False, True), (True, True), (True, True)]
+    assert [(skips.wanted(1), skips.wanted(2)) for _ in range(4)] == [
+        (False, True),
+        (False, True),
+        (True, True),
+        (True, True),
+    ]
     skips.sampled(1, [0] * 8)
     skips.forget(1)
     assert skips.wanted(1)
@@ -89,7 +102,9 @@ def test_buckets_are_exponential() -> None:
 
 
 def histogram(fast: dict[int, int], slow: dict[int, int]) -> Histogram:
-    return Histogram(tuple(fast.get(n, 0) for n in range(BUCKETS)), tuple(slow.get(n, 0) for n in range(BUCKETS)))
+    return Histogram(
+        tuple(fast.get(n, 0) for n in range(BUCKETS)), tuple(slow.get(n, 0) for n in range(BUCKETS))
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +120,9 @@ def histogram(fast: dict[int, int], slow: dict[int, int]) -> Histogram:
         ({}, {0: 5, 7: 1}, 1),
     ],
 )
-def test_the_threshold_is_where_colder_fast_pages_outnumber_hotter_slow_ones(fast: dict[int, int], slow: dict[int, int], h: int) -> None:
+def test_the_threshold_is_where_colder_fast_pages_outnumber_hotter_slow_ones(
+    fast: dict[int, int], slow: dict[int, int], h: int
+) -> None:
     assert threshold(histogram(fast, slow), 1.0, 1.0) == h
     if fast:
         assert threshold(histogram(fast, slow), 0.9, 1.0) == h - 1
@@ -141,7 +158,8 @@ def test_demotion_waits_as_section_6_2_says() -> None:
 
 
 def test_t_minimises_the_geometric_mean_of_times() -> None:
-    # The first gains from eager demotion in its eager half, the second loses a little in a tenth of its intervals.
+    # The first gains from eager demotion in its eager half, the second loses a little in a tenth of
+    # its intervals.
     profiles = [
         Profile("gains", lazy_s=10.0, eager_s=2.0, eagerness=tuple([0.0] * 5 + [1.0] * 5)),
         Profile("loses", lazy_s=10.0, eager_s=11.0, eagerness=tuple([0.2] * 9 + [0.9])),

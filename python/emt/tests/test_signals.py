@@ -18,7 +18,9 @@ from tierwise.emt.signals.known_types import types_of_objects
 from tierwise.emt.signals.pool_objects import PoolObjects
 from tierwise.emt.support import extension, free_threaded
 
-of_objects = pytest.mark.xfail(free_threaded(), raises=Unavailable, strict=True, reason="a free-threaded build has no pools")
+of_objects = pytest.mark.xfail(
+    free_threaded(), raises=Unavailable, strict=True, reason="a free-threaded build has no pools"
+)
 
 
 class Known:
@@ -40,7 +42,9 @@ class Known:
     def separates(self, table: NativeTable) -> bool:
         """Whether pages of the hot part are hotter than three quarters of the others'."""
         first, last = id(self.hot[0]), id(self.hot[-1])
-        others = sorted(table.hotness(id(item)) for item in self.all[::7] if not first <= id(item) <= last)
+        others = sorted(
+            table.hotness(id(item)) for item in self.all[::7] if not first <= id(item) <= last
+        )
         hot = sorted(table.hotness(id(item)) for item in self.hot[::7])
         return hot[len(hot) // 2] > others[len(others) * 3 // 4]
 
@@ -62,7 +66,9 @@ def finds(signal: Signal, known: Known, stop: int) -> None:
             signal.adjust(0.001, 0.5)
             if known.separates(table):
                 return
-        raise AssertionError(f"{signal.name} does not tell the hot part from the others after 400 looks at {len(table)} pages")
+        raise AssertionError(
+            f"{signal.name} does not tell the hot part from the others after 400 looks at {len(table)} pages"
+        )
     finally:
         signal.close()
 

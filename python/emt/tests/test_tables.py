@@ -19,7 +19,10 @@ def test_both_tables_agree(seed: int) -> None:
     plain, native = PageTable(PAGE, k=0.5), NativeTable()
     addresses = sorted(draw.sample(range(1 << 16), 400))
     for _ in range(6):
-        seen = {n * PAGE: float(draw.choice([0, 1, 3, 8, 60, 500, 3000])) for n in draw.sample(addresses, 200)}
+        seen = {
+            n * PAGE: float(draw.choice([0, 1, 3, 8, 60, 500, 3000]))
+            for n in draw.sample(addresses, 200)
+        }
         plain.see_pages(seen)
         native.inner.see(seen, 0.5)
         placed = array("Q", [n * PAGE for n in draw.sample(addresses, 60)])
@@ -89,7 +92,11 @@ def test_a_number_that_asks_the_table_while_it_is_told_does_not_hang() -> None:
 
 def test_a_page_is_found_cold_by_looks_at_it_and_not_by_rounds() -> None:
     for table in (PageTable(PAGE), NativeTable()):
-        see = table.see_pages if isinstance(table, PageTable) else lambda pages, table=table: table.inner.see(pages, 0.5)
+        see = (
+            table.see_pages
+            if isinstance(table, PageTable)
+            else lambda pages, table=table: table.inner.see(pages, 0.5)
+        )
         see({PAGE: 0.0})
         for _ in range(3):
             table.judge(1)
@@ -105,13 +112,17 @@ def test_of_cold_pages_the_coldest_go_first_and_equal_ones_not_by_address() -> N
         pages = {n * PAGE: 0.5 if n in warm else 0.0 for n in (*warm, *dead)}
         table.see_pages(pages) if isinstance(table, PageTable) else table.inner.see(pages, 1.0)
         chosen = [address // PAGE for address in table.coldest_fast(1, 0, 250)]
-        assert set(chosen[:200]) == set(dead), "a page that is used now and then goes after those that are not"
+        assert set(chosen[:200]) == set(dead), (
+            "a page that is used now and then goes after those that are not"
+        )
         assert chosen[:200] != sorted(chosen[:200])
 
 
 def test_a_page_that_does_not_move_rests_twice_as_long_each_time() -> None:
     for table in (PageTable(PAGE, k=1.0), NativeTable()):
-        table.see_pages({PAGE: 0.0}) if isinstance(table, PageTable) else table.inner.see({PAGE: 0.0}, 1.0)
+        table.see_pages({PAGE: 0.0}) if isinstance(table, PageTable) else table.inner.see(
+            {PAGE: 0.0}, 1.0
+        )
         rests = []
         for _ in range(9):
             rests.append(0)

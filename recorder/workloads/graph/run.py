@@ -1,7 +1,7 @@
 """Runs one of GAP's six kernels on a prepared graph: python run.py KERNEL EDGES.npy TRIALS
 
-Vertices of trials are drawn by a fixed seed, as GAP draws its sources. The graph is built before the
-mark "run"; every trial counts as one operation.
+Vertices of trials are drawn by a fixed seed, as GAP draws its sources. The graph is built before
+the mark "run"; every trial counts as one operation.
 """
 
 import os

@@ -18,19 +18,27 @@ def fill(database, scale):
     filler = " " * FILLER
     database.executescript(pathlib.Path(__file__).with_name("schema.sql").read_text())
     database.executemany(
-        "INSERT INTO branches VALUES (?, 0, ?)", ((bid, filler) for bid in range(1, scale + 1)))
+        "INSERT INTO branches VALUES (?, 0, ?)", ((bid, filler) for bid in range(1, scale + 1))
+    )
     database.executemany(
         "INSERT INTO tellers VALUES (?, ?, 0, ?)",
-        ((tid + 1, tid // TELLERS_PER_BRANCH + 1, filler)
-         for tid in range(scale * TELLERS_PER_BRANCH)))
+        (
+            (tid + 1, tid // TELLERS_PER_BRANCH + 1, filler)
+            for tid in range(scale * TELLERS_PER_BRANCH)
+        ),
+    )
     # Account numbers do not follow the primary key, or the index would be as ordered as the table.
     database.executemany(
         "INSERT INTO accounts VALUES (?, ?, ?, 0, ?)",
-        ((aid + 1, aid // ACCOUNTS_PER_BRANCH + 1, f"{(aid * 7919) % accounts:016}", filler)
-         for aid in range(accounts)))
+        (
+            (aid + 1, aid // ACCOUNTS_PER_BRANCH + 1, f"{(aid * 7919) % accounts:016}", filler)
+            for aid in range(accounts)
+        ),
+    )
     database.executemany(
         "INSERT INTO history VALUES (1, 1, ?, 0, 0, ?)",
-        ((aid + 1, filler) for aid in range(0, accounts, HISTORY_EVERY)))
+        ((aid + 1, filler) for aid in range(0, accounts, HISTORY_EVERY)),
+    )
 
 
 def main():

@@ -1,9 +1,9 @@
 """TPC-B transactions and history look-ups on SQLite: python run.py memory|file BANK.db TRANSACTIONS
 
 memory makes an in-memory database of the bank first; file works on BANK.db through the page cache,
-after reading it once. SQLite keeps a small cache of its own in front of either. Accounts are drawn as
-TPC-C draws customers, so some are hot. The mark "run" follows the loading; every transaction counts as
-one operation.
+after reading it once. SQLite keeps a small cache of its own in front of either. Accounts are drawn
+as TPC-C draws customers, so some are hot. The mark "run" follows the loading; every transaction
+counts as one operation.
 """
 
 import os
@@ -44,7 +44,8 @@ def transfer(database, draws, number, accounts, scale):
     database.execute("UPDATE tellers SET balance = balance + ? WHERE tid = ?", (delta, tid))
     database.execute("UPDATE branches SET balance = balance + ? WHERE bid = ?", (delta, bid))
     database.execute(
-        "INSERT INTO history VALUES (?, ?, ?, ?, ?, '')", (tid, bid, aid, delta, number))
+        "INSERT INTO history VALUES (?, ?, ?, ?, ?, '')", (tid, bid, aid, delta, number)
+    )
     database.execute("COMMIT")
 
 
@@ -52,14 +53,15 @@ def look(database, draws, accounts):
     """A customer's last ten transactions."""
     database.execute(
         "SELECT delta, mtime FROM history WHERE aid = ? ORDER BY mtime DESC LIMIT 10",
-        (nurand(draws, accounts),)).fetchall()
+        (nurand(draws, accounts),),
+    ).fetchall()
 
 
 def open_bank(where, path):
     """The bank, in memory or in the page cache."""
     if where == "memory":
-        # An image, not a copy made by backup(): that would leave every page on SQLite's list of dirty
-        # ones, which each commit walks.
+        # An image, not a copy made by backup(): that would leave every page on SQLite's list of
+        # dirty ones, which each commit walks.
         database = sqlite3.connect(":memory:", isolation_level=None)
         with open(path, "rb") as image:
             database.deserialize(image.read())
@@ -88,8 +90,10 @@ def main():
     marks = Marks()
     database = open_bank(where, path)
     draws = random.Random(SEED)
-    accounts, scale = (database.execute(f"SELECT max({key}) FROM {table}").fetchone()[0]
-                       for key, table in (("aid", "accounts"), ("bid", "branches")))
+    accounts, scale = (
+        database.execute(f"SELECT max({key}) FROM {table}").fetchone()[0]
+        for key, table in (("aid", "accounts"), ("bid", "branches"))
+    )
     marks.phase("run")
     for number in range(1, transactions + 1):
         if draws.random() < LOOK_SHARE:

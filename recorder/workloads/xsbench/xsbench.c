@@ -2,16 +2,17 @@
  *
  *     xsbench GRIDPOINTS LOOKUPS
  *
- * Written after the description of XSBench (Tramm et al., PHYSOR 2014, sections 2 and 3), not after its code.
- * A reactor's fuel and structure are materials; a material is a list of nuclides with concentrations; a nuclide has
- * five cross sections at each of GRIDPOINTS energies. A neutron of some energy in some material asks for the
- * sum over the material's nuclides of concentration times cross section, interpolated. The unionized energy grid
- * makes that one binary search instead of one for each nuclide: it has all nuclides' energies in order, and for
- * each of them the place in every nuclide's own grid.
+ * Written after the description of XSBench (Tramm et al., PHYSOR 2014, sections 2 and 3), not after
+ * its code. A reactor's fuel and structure are materials; a material is a list of nuclides with
+ * concentrations; a nuclide has five cross sections at each of GRIDPOINTS energies. A neutron of
+ * some energy in some material asks for the sum over the material's nuclides of concentration times
+ * cross section, interpolated. The unionized energy grid makes that one binary search instead of
+ * one for each nuclide: it has all nuclides' energies in order, and for each of them the place in
+ * every nuclide's own grid.
  *
- * Memory: with n nuclides and g gridpoints the index takes 4 n^2 g bytes, the nuclides' grids 48 n g, the
- * unionized energies 8 n g. Energies and materials of the look-ups are random, so the index is accessed a row
- * at a time all over, and the grids a point at a time.
+ * Memory: with n nuclides and g gridpoints the index takes 4 n^2 g bytes, the nuclides' grids 48 n
+ * g, the unionized energies 8 n g. Energies and materials of the look-ups are random, so the index
+ * is accessed a row at a time all over, and the grids a point at a time.
  *
  * The grids are built before the mark "run"; an operation is a look-up.
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -20,8 +21,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The small Hoogenboom-Martin reactor: nuclides, and how many of them are in each material (fuel, cladding,
- * cold and hot borated water, pressure vessel, reflectors, plates and nozzles, assembly ends). */
+/* The small Hoogenboom-Martin reactor: nuclides, and how many of them are in each material (fuel,
+ * cladding, cold and hot borated water, pressure vessel, reflectors, plates and nozzles, assembly
+ * ends). */
 enum { NUCLIDES = 68, MATERIALS = 12, CROSS_SECTIONS = 5, MOST_NUCLIDES = 34 };
 static const int NUCLIDES_IN[MATERIALS] = {34, 5, 4, 4, 27, 21, 21, 21, 21, 21, 9, 9};
 

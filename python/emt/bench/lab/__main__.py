@@ -1,4 +1,5 @@
-"""In the guest: `python3 -m emtbench KERNEL WORKLOAD[:TIMES[:SHARE]]...` runs each under all policies and shares, a JSON line a run.
+"""In the guest: `python3 -m emtbench KERNEL WORKLOAD[:TIMES[:SHARE]]...` runs each under all
+policies and shares, a JSON line a run.
 
 With TIMES its work is so many times as long; with SHARE only that share of it is fast.
 """
@@ -25,16 +26,29 @@ PROGRAM = Path(__file__).parent / "placed.py"
 
 
 def fill(guest: Guest, workload: str, placing: str) -> tuple[Program, Path]:
-    """A program that waits with its memory filled, and the file that it waits for; a workload is NAME:TIMES."""
+    """A program that waits with its memory filled, and the file that it waits for; a workload is
+    NAME:TIMES."""
     name, times = workload.split(":")
     report, go = guest.folder / "filled", guest.folder / "go"
-    words = ("env", "PYTHONPATH=/lab/bin/emt-site", "python3", str(PROGRAM), name, times, placing, str(report), str(go))
+    words = (
+        "env",
+        "PYTHONPATH=/lab/bin/emt-site",
+        "python3",
+        str(PROGRAM),
+        name,
+        times,
+        placing,
+        str(report),
+        str(go),
+    )
     program = guest.start(*words, cgroup=guest.cgroup("emtbench"))
     wait_for_file(report, program, FILL_S)
     return program, go
 
 
-def run(kernel: str, workload: str, placing: str, share: float, resident_mib: float) -> dict[str, object]:
+def run(
+    kernel: str, workload: str, placing: str, share: float, resident_mib: float
+) -> dict[str, object]:
     """One run; `resident_mib` was measured with everything fast."""
     with Guest(kernel) as guest:
         if share < 1.0:
@@ -46,7 +60,13 @@ def run(kernel: str, workload: str, placing: str, share: float, resident_mib: fl
         go.write_text("go\n", encoding="ascii")
         status = program.wait(WORK_S)
         assert status == 0, f"status {status}: {program.said()}"
-        return {"workload": workload, "placing": placing, "share": share, "resident_mib": resident, **program.json_lines()[-1]}
+        return {
+            "workload": workload,
+            "placing": placing,
+            "share": share,
+            "resident_mib": resident,
+            **program.json_lines()[-1],
+        }
 
 
 def main(kernel: str, workloads: list[str]) -> None:
@@ -63,7 +83,9 @@ def main(kernel: str, workloads: list[str]) -> None:
             for part in shares:
                 for placing in PLACINGS:
                     found = run(kernel, workload, placing, part, resident_mib)
-                    assert found["result"] == bound["result"], f"another result than with everything fast: {found}"
+                    assert found["result"] == bound["result"], (
+                        f"another result than with everything fast: {found}"
+                    )
                     print(json.dumps(found), file=events, flush=True)
 
 

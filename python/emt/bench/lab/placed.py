@@ -1,7 +1,9 @@
-"""In the guest: the program whose run time is measured. `placed.py WORKLOAD TIMES none|emt REPORT GO`
+"""In the guest: the program whose run time is measured. `placed.py WORKLOAD TIMES none|emt REPORT
+GO`
 
-It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work so many times, whose seconds and result it prints. Objects that the work uses
-most are made last: where the fast node is filled by first touch, they begin on the slow one.
+It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work so many
+times, whose seconds and result it prints. Objects that the work uses most are made last: where the
+fast node is filled by first touch, they begin on the slow one.
 """
 
 from __future__ import annotations
@@ -33,7 +35,11 @@ def hotspot() -> Work:
         for _ in range(USES):
             place = draw.random()
             # One draw decides both: below a tenth it is anywhere, above within the last fifth.
-            n = int(place * 10 * OBJECTS) if place < 0.1 else cold + int((place - 0.1) / 0.9 * (OBJECTS - cold))
+            n = (
+                int(place * 10 * OBJECTS)
+                if place < 0.1
+                else cold + int((place - 0.1) / 0.9 * (OBJECTS - cold))
+            )
             total += items[n][1]
         return total
 
@@ -52,7 +58,12 @@ def search() -> Work:
         for source in range(SEARCHES):
             seen, front = {source}, [source]
             while front:
-                front = [node for at in front for node in graph[at] if node not in seen and not seen.add(node)]  # type: ignore[func-returns-value]
+                front = [
+                    node
+                    for at in front
+                    for node in graph[at]
+                    if node not in seen and not seen.add(node)
+                ]  # type: ignore[func-returns-value]
             found += len(seen)
         return found + len(idle)
 
@@ -74,7 +85,13 @@ def tiered(policy: str) -> Iterator[dict[str, object]]:
     with emt.tiering([1], mem_pressure=KEPT_FREE) as tiering:
         yield told
     stats = tiering.stats()
-    told.update(promoted=stats.promoted, demoted=stats.demoted, failed=stats.failed, overhead=stats.overhead, rested=stats.rested)
+    told.update(
+        promoted=stats.promoted,
+        demoted=stats.demoted,
+        failed=stats.failed,
+        overhead=stats.overhead,
+        rested=stats.rested,
+    )
 
 
 def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None:

@@ -1,6 +1,8 @@
-"""In the guest: a workload of table 3 with one way of demotion. `profiled.py WORKLOAD none|lazy|eager STEPS REPORT GO`
+"""In the guest: a workload of table 3 with one way of demotion. `profiled.py WORKLOAD
+none|lazy|eager STEPS REPORT GO`
 
-It fills its memory, writes REPORT, waits for GO, and does so many steps; with 0, as many as take `SECONDS`. Prints a JSON line.
+It fills its memory, writes REPORT, waits for GO, and does so many steps; with 0, as many as take
+`SECONDS`. Prints a JSON line.
 """
 
 from __future__ import annotations

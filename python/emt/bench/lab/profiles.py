@@ -1,4 +1,5 @@
-"""In the guest: `python3 -m emtbench.profiles KERNEL WORKLOAD...` runs each with lazy and with eager demotion, a JSON line a run."""
+"""In the guest: `python3 -m emtbench.profiles KERNEL WORKLOAD...` runs each with lazy and with
+eager demotion, a JSON line a run."""
 
 from __future__ import annotations
 
@@ -19,21 +20,38 @@ KEPT_MIB = 10
 PROGRAM = Path(__file__).parent / "profiled.py"
 
 
-def run(kernel: str, workload: str, demotion: str, steps: int, resident_mib: float) -> dict[str, object]:
+def run(
+    kernel: str, workload: str, demotion: str, steps: int, resident_mib: float
+) -> dict[str, object]:
     """One run of so many steps, or as many as fit into the program's own time."""
     with Guest(kernel) as guest:
         if resident_mib:
             guest.ballast(round(SHARE * resident_mib) + KEPT_MIB)
         report, go = guest.folder / "filled", guest.folder / "go"
         site = f"PYTHONPATH=/lab/bin/emt-site:{Path.cwd() / 'packages'}:{Path.cwd()}"
-        words = ("env", site, "python3", str(PROGRAM), workload, demotion, str(steps), str(report), str(go))
+        words = (
+            "env",
+            site,
+            "python3",
+            str(PROGRAM),
+            workload,
+            demotion,
+            str(steps),
+            str(report),
+            str(go),
+        )
         program = guest.start(*words, cgroup=guest.cgroup("emtbench"))
         wait_for_file(report, program, FILL_S)
         resident = resident_bytes(program.pid) / MIB
         go.write_text("go\n", encoding="ascii")
         status = program.wait(WORK_S)
         assert status == 0, f"status {status}: {program.said()}"
-        return {"workload": workload, "demotion": demotion, "resident_mib": resident, **program.json_lines()[-1]}
+        return {
+            "workload": workload,
+            "demotion": demotion,
+            "resident_mib": resident,
+            **program.json_lines()[-1],
+        }
 
 
 def main(kernel: str, workloads: list[str]) -> None:
@@ -45,7 +63,11 @@ def main(kernel: str, workloads: list[str]) -> None:
             steps, resident_mib = bound["steps"], bound["resident_mib"]
             assert isinstance(steps, int) and isinstance(resident_mib, float)
             for demotion in ("lazy", "eager"):
-                print(json.dumps(run(kernel, workload, demotion, steps, resident_mib)), file=events, flush=True)
+                print(
+                    json.dumps(run(kernel, workload, demotion, steps, resident_mib)),
+                    file=events,
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

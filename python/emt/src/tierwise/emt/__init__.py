@@ -6,8 +6,8 @@
         work()
     print(t.stats())
 
-It is EMT ("Efficient Memory Tiering" for Python) on the CPython that people have: no patch, no daemon, no root. Without slow nodes it only
-tracks, which shows what would be moved::
+It is EMT ("Efficient Memory Tiering" for Python) on the CPython that people have: no patch, no
+daemon, no root. Without slow nodes it only tracks, which shows what would be moved::
 
     with emt.tiering() as t:
         work()
@@ -33,10 +33,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def start(settings: Settings | None = None, callback: Callable[[Stats], None] | None = None) -> None:
+def start(
+    settings: Settings | None = None, callback: Callable[[Stats], None] | None = None
+) -> None:
     """Begins tracking, and tiering if the settings name slow nodes.
 
-    `callback` gets the stats every few intervals, in the tracking thread; what it takes counts as overhead.
+    `callback` gets the stats every few intervals, in the tracking thread; what it takes counts as
+    overhead.
 
     Raises:
         AlreadyTracking: It is on.
@@ -60,7 +63,8 @@ def stats() -> Stats:
 
 
 def report(path: str | os.PathLike[str]) -> None:
-    """Draws the heat map of the tracking that is on, or was last: a file that ends in .html, or in .png (needs matplotlib).
+    """Draws the heat map of the tracking that is on, or was last: a file that ends in .html, or in
+    .png (needs matplotlib).
 
     Raises:
         NotTracking: There was none, or it was too short to draw.
@@ -131,11 +135,18 @@ class EMT:
 
     @staticmethod
     def start(mask: int, mem_pressure: int | str, sample_interval: float) -> None:
-        """Demotes to the nodes of a mask (bit n is node n) while less than mem_pressure is free on the others.
+        """Demotes to the nodes of a mask (bit n is node n) while less than mem_pressure is free on
+        the others.
 
         `sample_interval` is in seconds.
         """
-        start(Settings(slow_nodes=nodes_of_mask(mask), mem_pressure=mem_pressure, sample_interval=sample_interval))
+        start(
+            Settings(
+                slow_nodes=nodes_of_mask(mask),
+                mem_pressure=mem_pressure,
+                sample_interval=sample_interval,
+            )
+        )
 
     @staticmethod
     def end() -> Stats:

@@ -1,4 +1,5 @@
-"""`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `check` says what works here."""
+"""`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `check` says what
+works here."""
 
 import argparse
 import importlib.util
@@ -17,21 +18,48 @@ from .topology import nodes_with_memory
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    top = argparse.ArgumentParser(prog="python -m tierwise.emt", description="Keeps the hot memory of a Python program in the fast tier.")
+    top = argparse.ArgumentParser(
+        prog="python -m tierwise.emt",
+        description="Keeps the hot memory of a Python program in the fast tier.",
+    )
     commands = top.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="say which signals and nodes there are here, and why others are not")
+    commands.add_parser(
+        "check", help="say which signals and nodes there are here, and why others are not"
+    )
     run = commands.add_parser("run", help="run a program with tracking on")
-    run.add_argument("--slow-nodes", default="", help="nodes that cold pages go to, with commas between; without any, pages are only tracked")
-    run.add_argument("--fast-nodes", default="", help="nodes that hot pages go to; by default all others")
-    run.add_argument("--mem-pressure", default="1GiB", help="free memory of the fast nodes below which pages move (default 1GiB)")
-    run.add_argument("--sample-interval", type=float, default=0.25, help="seconds of a sampling phase (default 0.25)")
-    run.add_argument("--overhead-budget", type=float, default=0.02, help="share of processor time that it may add (default 0.02)")
+    run.add_argument(
+        "--slow-nodes",
+        default="",
+        help="nodes that cold pages go to, with commas between; without any, pages are only tracked",
+    )
+    run.add_argument(
+        "--fast-nodes", default="", help="nodes that hot pages go to; by default all others"
+    )
+    run.add_argument(
+        "--mem-pressure",
+        default="1GiB",
+        help="free memory of the fast nodes below which pages move (default 1GiB)",
+    )
+    run.add_argument(
+        "--sample-interval",
+        type=float,
+        default=0.25,
+        help="seconds of a sampling phase (default 0.25)",
+    )
+    run.add_argument(
+        "--overhead-budget",
+        type=float,
+        default=0.02,
+        help="share of processor time that it may add (default 0.02)",
+    )
     run.add_argument("--signal", choices=SIGNALS, default="uffd-wp")
     run.add_argument("--objects", choices=OBJECTS, default="pools")
     run.add_argument("--demotion", choices=DEMOTIONS, default="adaptive")
     run.add_argument("--representation", choices=REPRESENTATIONS, default="summed")
     run.add_argument("--report", type=Path, help="draw the heat map into this file, .html or .png")
-    run.add_argument("--metrics", type=Path, help="write the stats into this file, as OpenMetrics text")
+    run.add_argument(
+        "--metrics", type=Path, help="write the stats into this file, as OpenMetrics text"
+    )
     run.add_argument("--module", "-m", action="store_true", help="the program is a module's name")
     run.add_argument("program")
     run.add_argument("words", nargs=argparse.REMAINDER, help="its own words")
@@ -58,13 +86,18 @@ def settings_of(args: argparse.Namespace) -> Settings:
 def why_not(args: argparse.Namespace) -> str:
     """Why the program cannot be run, before anything is started for it; empty if it can."""
     if args.module:
-        # A module of a package is found by importing the package, which is the program's own matter.
+        # A module of a package is found by importing the package, which is the program's own
+        # matter.
         top = args.program.partition(".")[0]
         found = bool(top) and importlib.util.find_spec(top) is not None
         return "" if found else f"there is no module {args.program}; allowed: what python -m runs"
     program = Path(args.program)
     if program.is_dir():
-        return "" if (program / "__main__.py").exists() else f"{program} is a directory without __main__.py; allowed: a Python program"
+        return (
+            ""
+            if (program / "__main__.py").exists()
+            else f"{program} is a directory without __main__.py; allowed: a Python program"
+        )
     try:
         program.open("rb").close()
     except OSError as error:
@@ -73,7 +106,8 @@ def why_not(args: argparse.Namespace) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs the program as __main__. What it raises, SystemExit too, goes on when tracking has ended."""
+    """Runs the program as __main__. What it raises, SystemExit too, goes on when tracking has
+    ended."""
     start(settings_of(args))
     process = os.getpid()
     sys.argv = [args.program, *args.words]
@@ -112,7 +146,10 @@ def check() -> int:
         except Unavailable as error:
             print(f"{signal}: no: {error}")
     nodes = nodes_with_memory()
-    print(f"nodes with memory: {', '.join(map(str, nodes))}" + ("" if len(nodes) > 1 else "; one node: pages can be tracked, not tiered"))
+    print(
+        f"nodes with memory: {', '.join(map(str, nodes))}"
+        + ("" if len(nodes) > 1 else "; one node: pages can be tracked, not tiered")
+    )
     return 0 if works else 1
 
 

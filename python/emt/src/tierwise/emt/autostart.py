@@ -1,10 +1,12 @@
-"""Tracking of code that one does not own: imported at the interpreter's start if TIERWISE_EMT is set.
+"""Tracking of code that one does not own: imported at the interpreter's start if TIERWISE_EMT is
+set.
 
     TIERWISE_EMT=1 TIERWISE_EMT_SLOW_NODES=1 python program.py
 
-The package's .pth file looks for the variable; `import tierwise.emt.autostart` in a sitecustomize does the same. Whatever is in the way, the
-program runs: the reason is written to standard error. At the end TIERWISE_EMT_REPORT (a file name) gets the heat map, and
-TIERWISE_EMT_METRICS the stats as OpenMetrics.
+The package's .pth file looks for the variable; `import tierwise.emt.autostart` in a sitecustomize
+does the same. Whatever is in the way, the program runs: the reason is written to standard error. At
+the end TIERWISE_EMT_REPORT (a file name) gets the heat map, and TIERWISE_EMT_METRICS the stats as
+OpenMetrics.
 """
 
 import atexit

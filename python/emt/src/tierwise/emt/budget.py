@@ -1,10 +1,12 @@
 """How much to look at, so that looking costs what its user allows.
 
-Cost is processor time: that of the tracking thread, and that of the faults which the program pays for. It is held against the processor
-time of the program itself. Two rules, one for the pace and one for the sum:
+Cost is processor time: that of the tracking thread, and that of the faults which the program pays
+for. It is held against the processor time of the program itself. Two rules, one for the pace and
+one for the sum:
 
 - *Pace*: the number of pages protected in an interval follows what the last interval cost.
-- *Sum*: when all that was spent is more than the budget of the whole run so far, the next interval is rested.
+- *Sum*: when all that was spent is more than the budget of the whole run so far, the next interval
+  is rested.
 """
 
 from dataclasses import dataclass
@@ -44,7 +46,8 @@ class Pace:
 
 
 def first_pace(budget: float, interval_s: float, fault_s: float) -> Pace:
-    """The pace to begin with: all pages are taken to be touched, and half of the budget is left to what is not known yet.
+    """The pace to begin with: all pages are taken to be touched, and half of the budget is left to
+    what is not known yet.
 
     >>> first_pace(0.02, 0.25, 1e-6).pages
     2500
@@ -53,14 +56,17 @@ def first_pace(budget: float, interval_s: float, fault_s: float) -> Pace:
 
 
 def next_pace(pace: Pace, budget: float, cost_share: float, tested: int, touched: int) -> Pace:
-    """The pace after an interval that cost so much of the program's time and in which so many pages were tested.
+    """The pace after an interval that cost so much of the program's time and in which so many pages
+    were tested.
 
     >>> next_pace(Pace(1000, 1.0), budget=0.02, cost_share=0.04, tested=1000, touched=500)
     Pace(pages=400, window=1.0)
     >>> next_pace(Pace(1000, 1.0), budget=0.02, cost_share=0.001, tested=1000, touched=900)
     Pace(pages=1500, window=0.5)
     """
-    change = MOST_RISE if cost_share <= 0 else min(MOST_RISE, max(MOST_FALL, AIM * budget / cost_share))
+    change = (
+        MOST_RISE if cost_share <= 0 else min(MOST_RISE, max(MOST_FALL, AIM * budget / cost_share))
+    )
     pages = min(MOST_PAGES, max(LEAST_PAGES, round(pace.pages * change)))
     share = touched / tested if tested else 0.0
     window = pace.window
@@ -74,8 +80,8 @@ def next_pace(pace: Pace, budget: float, cost_share: float, tested: int, touched
 class MovePace:
     """How many pages a round of migration moves each way, by what earlier rounds cost.
 
-    A page costs a microsecond or two on a quiet machine and a hundred times that on an emulated or a loaded one, so nothing is assumed: the
-    first round makes one call.
+    A page costs a microsecond or two on a quiet machine and a hundred times that on an emulated or
+    a loaded one, so nothing is assumed: the first round makes one call.
 
     >>> pace = MovePace()
     >>> pace.most(seconds=0.02)

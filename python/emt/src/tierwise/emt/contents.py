@@ -1,9 +1,9 @@
 """What lies in the program's pages: the objects there by type, for the report.
 
-The collector knows the container objects, and they name the objects that they refer to; what neither
-of them reaches is not named. An object's attributes are never asked for, because that could run the
-program's code. Of objects that keep their data elsewhere, the data of NumPy arrays, `array.array` and
-`bytearray` counts too.
+The collector knows the container objects, and they name the objects that they refer to; what
+neither of them reaches is not named. An object's attributes are never asked for, because that could
+run the program's code. Of objects that keep their data elsewhere, the data of NumPy arrays,
+`array.array` and `bytearray` counts too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ MAX_REFERENTS = 2_000
 #: Objects examined in all, at some six microseconds each: two seconds.
 MAX_OBJECTS = 300_000
 #: Types of which `sys.getsizeof` runs no code of the program's.
-_KNOWN_SIZE = frozenset({bytes, bytearray, str, int, float, complex, list, dict, tuple, set, frozenset})
+_KNOWN_SIZE = frozenset(
+    {bytes, bytearray, str, int, float, complex, list, dict, tuple, set, frozenset}
+)
 
 
 @dataclass(slots=True)
@@ -75,7 +77,8 @@ class _Pages:
         self.contents = Contents({}, [Counter() for _ in range(self.parts)])
 
     def add(self, name: str, start: int, size: int, weight: int) -> None:
-        """Bytes of a type at an address, on however many pages, that stand for `weight` times as many."""
+        """Bytes of a type at an address, on however many pages, that stand for `weight` times as
+        many."""
         use = self.contents.types.setdefault(name, TypeUse(name))
         at = max(0, bisect_right(self.addresses, start) - 1)
         end = start + size

@@ -1,7 +1,7 @@
 """Hardware counters that eagerness is computed from, where the machine has them (perf_event_open).
 
-Ratio of last-level load misses, and bytes a second from other nodes: node load misses of 64 bytes each. They count the thread that opened them
-and those that it starts afterwards.
+Ratio of last-level load misses, and bytes a second from other nodes: node load misses of 64 bytes
+each. They count the thread that opened them and those that it starts afterwards.
 """
 
 import errno
@@ -33,10 +33,13 @@ class Counters:
     _at: float = field(default_factory=time.monotonic)
 
     def read(self, slow_hot: float) -> Reading:
-        """What happened since the last reading; `slow_hot` is what is used if there are no counters."""
+        """What happened since the last reading; `slow_hot` is what is used if there are no
+        counters."""
         if not self.descriptors or not all(descriptor.kept() for descriptor in self.descriptors):
             return Reading(slow_hot=slow_hot)
-        now = tuple(struct.unpack("Q", os.read(descriptor.number, 8))[0] for descriptor in self.descriptors)
+        now = tuple(
+            struct.unpack("Q", os.read(descriptor.number, 8))[0] for descriptor in self.descriptors
+        )
         at = time.monotonic()
         loads, misses, remote = (new - old for new, old in zip(now, self._before, strict=True))
         seconds = max(1e-9, at - self._at)
@@ -51,7 +54,8 @@ class Counters:
 
 
 def open_counters() -> Counters:
-    """All three, or none where one cannot be had: no such hardware, or perf_event_paranoid forbids it."""
+    """All three, or none where one cannot be had: no such hardware, or perf_event_paranoid forbids
+    it."""
     opened: list[Descriptor] = []
     for config in (LLC_LOADS, LLC_LOAD_MISSES, NODE_LOAD_MISSES):
         descriptor = _open(config)
@@ -70,7 +74,9 @@ def _open(config: int) -> int:
     # Here, because most programs have no slow nodes and need none of it.
     import ctypes
 
-    attribute = struct.pack("IIQQQQQ", TYPE_HW_CACHE, ATTRIBUTE_BYTES, config, 0, 0, 0, FLAGS).ljust(ATTRIBUTE_BYTES, b"\0")
+    attribute = struct.pack(
+        "IIQQQQQ", TYPE_HW_CACHE, ATTRIBUTE_BYTES, config, 0, 0, 0, FLAGS
+    ).ljust(ATTRIBUTE_BYTES, b"\0")
     libc = ctypes.CDLL(None, use_errno=True)
     # PERF_FLAG_FD_CLOEXEC is 8; pid 0 and cpu -1: this thread, wherever it runs.
     descriptor: int = libc.syscall(number, attribute, 0, -1, -1, 8)

@@ -1,4 +1,5 @@
-"""Descriptors in a program that may close them: some close all that they do not know, by os.closerange.
+"""Descriptors in a program that may close them: some close all that they do not know, by
+os.closerange.
 
 The number then names a file of the program's own, which must not be written, and not be closed.
 """
@@ -9,7 +10,8 @@ import select
 
 
 def wait_readable(descriptor: int, seconds: float) -> bool:
-    """Whether something can be read from it within so much time. Its number may be of any size, which select does not allow."""
+    """Whether something can be read from it within so much time. Its number may be of any size,
+    which select does not allow."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))

@@ -44,5 +44,7 @@ class History:
 
 
 def _merged(first: Row, second: Row) -> Row:
-    heat = array("f", ((one + other) / 2 for one, other in zip(first.heat, second.heat, strict=True)))
+    heat = array(
+        "f", ((one + other) / 2 for one, other in zip(first.heat, second.heat, strict=True))
+    )
     return Row(second.at_s, second.pages, heat)

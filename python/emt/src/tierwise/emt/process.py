@@ -1,4 +1,5 @@
-"""The one tracking of this process: begun, ended, carried over forks and to the end of the interpreter."""
+"""The one tracking of this process: begun, ended, carried over forks and to the end of the
+interpreter."""
 
 import _thread
 import atexit
@@ -89,9 +90,14 @@ class Process:
         if not self._hooked:
             self._hooked = True
             atexit.register(self._at_exit)
-            os.register_at_fork(before=self._before_fork, after_in_parent=self._lock.release, after_in_child=self._in_child)
-            # Since 3.12 os.fork counts the process's threads after these and warns of any: the tracking thread comes back when os.fork has
-            # returned. What is called here must not be Python, between whose instructions the interpreter would call already.
+            os.register_at_fork(
+                before=self._before_fork,
+                after_in_parent=self._lock.release,
+                after_in_child=self._in_child,
+            )
+            # Since 3.12 os.fork counts the process's threads after these and warns of any: the
+            # tracking thread comes back when os.fork has returned. What is called here must not be
+            # Python, between whose instructions the interpreter would call already.
             os.register_at_fork(after_in_parent=partial(extension().call_after_fork, self._resume))
 
     def _at_exit(self) -> None:
@@ -100,20 +106,23 @@ class Process:
             self.finish()
 
     def _leave_to_parent(self) -> None:
-        """Lets go of the tracking of the process that forked this one: a fork of a library's own calls no hooks."""
+        """Lets go of the tracking of the process that forked this one: a fork of a library's own
+        calls no hooks."""
         tracking = self._tracking
         if tracking is not None and tracking.inherited:
             self._tracking = None
             tracking.give_up(OF_PARENT)
 
-    # Around a fork the process has no tracking thread: the child of a process with one thread inherits no lock that another
-    # thread held, and Python does not warn of threads that the program did not start.
+    # Around a fork the process has no tracking thread: the child of a process with one thread
+    # inherits no lock that another thread held, and Python does not warn of threads that the
+    # program did not start.
 
     def _before_fork(self) -> None:
         self._lock.acquire()
         self._leave_to_parent()
         if self._tracking is not None:
-            # What is raised here is printed by os.fork, which goes on: the child closes what it inherited in any case.
+            # What is raised here is printed by os.fork, which goes on: the child closes what it
+            # inherited in any case.
             self._tracking.pause()
 
     def _resume(self) -> None:
@@ -122,7 +131,8 @@ class Process:
                 try:
                     self._tracking.resume()
                 except RuntimeError as error:
-                    # The interpreter is ending, or the system has no more threads: the program goes on without tracking.
+                    # The interpreter is ending, or the system has no more threads: the program goes
+                    # on without tracking.
                     self._tracking.give_up(str(error))
                     self._tracking = None
 
@@ -139,7 +149,9 @@ def _begun(settings: Settings, callback: Callable[[Stats], None] | None) -> Trac
         raise
     except (OSError, RuntimeError) as error:
         # Of descriptors or threads there are no more.
-        raise Unavailable(f"tracking cannot begin: {error}; allowed: a process that may open ten files and make one thread more") from error
+        raise Unavailable(
+            f"tracking cannot begin: {error}; allowed: a process that may open ten files and make one thread more"
+        ) from error
 
 
 PROCESS = Process()

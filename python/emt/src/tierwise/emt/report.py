@@ -26,16 +26,28 @@ STRIP_W, STRIP_GAP = 14, 8
 LISTED_TYPES = 20
 
 #: Colours of rising hotness: dark to light, so that it reads in grey too (anchors of matplotlib's "magma", public domain).
-ANCHORS = ((0, 0, 4), (59, 15, 112), (140, 41, 129), (222, 73, 104), (254, 159, 109), (252, 253, 191))
+ANCHORS = (
+    (0, 0, 4),
+    (59, 15, 112),
+    (140, 41, 129),
+    (222, 73, 104),
+    (254, 159, 109),
+    (252, 253, 191),
+)
 
 
-def report(path: str | os.PathLike[str], history: History, stats: Stats, contents: Callable[[], Contents]) -> None:
-    """Draws a history into a file; its ending says how. `contents` finds the objects of `DRAWN_BINS` parts, for HTML."""
+def report(
+    path: str | os.PathLike[str], history: History, stats: Stats, contents: Callable[[], Contents]
+) -> None:
+    """Draws a history into a file; its ending says how. `contents` finds the objects of
+    `DRAWN_BINS` parts, for HTML."""
     file = Path(path)
     if file.suffix not in (".html", ".png"):
         raise ValueError(f"{file} ends in {file.suffix!r}; allowed: .html, .png")
     if not history.rows:
-        raise NotTracking("there is nothing to draw yet: a row is recorded every four sampling intervals in which pages are known")
+        raise NotTracking(
+            "there is nothing to draw yet: a row is recorded every four sampling intervals in which pages are known"
+        )
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         if file.suffix == ".png":
@@ -57,7 +69,9 @@ def grid(history: History) -> list[list[float]]:
         heat = [sum(row.heat[bin] for row in together) / len(together) for bin in range(BINS)]
         columns.append([(heat[2 * bin] + heat[2 * bin + 1]) / 2 for bin in range(DRAWN_BINS)])
     most = max(max(column) for column in columns) or 1.0
-    return [[math.log1p(max(0.0, heat)) / math.log1p(most) for heat in column] for column in columns]
+    return [
+        [math.log1p(max(0.0, heat)) / math.log1p(most) for heat in column] for column in columns
+    ]
 
 
 def colour(value: float) -> str:
@@ -69,14 +83,18 @@ def colour(value: float) -> str:
     place = min(max(value, 0.0), 1.0) * (len(ANCHORS) - 1)
     low = min(int(place), len(ANCHORS) - 2)
     part = place - low
-    mixed = (round(one + (other - one) * part) for one, other in zip(ANCHORS[low], ANCHORS[low + 1], strict=True))
+    mixed = (
+        round(one + (other - one) * part)
+        for one, other in zip(ANCHORS[low], ANCHORS[low + 1], strict=True)
+    )
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
 
 def page(history: History, stats: Stats, contents: Contents) -> str:
     """The HTML, which needs nothing beside it."""
     rows = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in facts(stats)
+        f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+        for name, value in facts(stats)
     )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>Hotness over time</title>"
@@ -92,7 +110,9 @@ def svg(history: History, contents: Contents) -> str:
     """The drawing. Equal neighbours of a column are one rectangle."""
     columns = grid(history)
     width, height = LEFT + DRAWN_W + STRIP_GAP + STRIP_W + 10, TOP + CELL_H * DRAWN_BINS + BOTTOM
-    parts = [f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="heat map" shape-rendering="crispEdges">']
+    parts = [
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="heat map" shape-rendering="crispEdges">'
+    ]
     edges = [LEFT + DRAWN_W * index // len(columns) for index in range(len(columns) + 1)]
     for index, column in enumerate(columns):
         start = 0
@@ -178,7 +198,9 @@ def _png(file: Path, history: History, stats: Stats) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise Unavailable("a PNG needs matplotlib: pip install tierwise-emt[png]; or write .html") from error
+        raise Unavailable(
+            "a PNG needs matplotlib: pip install tierwise-emt[png]; or write .html"
+        ) from error
     columns = grid(history)
     figure = Figure(figsize=(9, 5), layout="constrained")
     FigureCanvasAgg(figure)

@@ -40,7 +40,9 @@ def bytes_of(size: int | str) -> int:
         except ValueError:
             number = -1.0
     if unit not in UNITS or not 0 <= number < float("inf"):
-        raise ValueError(f"{size!r} is no size; allowed: a number of bytes, or one with {', '.join(list(UNITS)[1:])}, such as '1GiB'")
+        raise ValueError(
+            f"{size!r} is no size; allowed: a number of bytes, or one with {', '.join(list(UNITS)[1:])}, such as '1GiB'"
+        )
     return int(number * UNITS[unit])
 
 
@@ -86,30 +88,48 @@ class Settings:
     """The share of the program's processor time that tracking and moving may add."""
     signal: str = "uffd-wp"
     objects: str = "pools"
-    """How the signals refdelta and growth find objects: by the allocator's pools, or by the paper's recursive marking."""
+    """How the signals refdelta and growth find objects: by the allocator's pools, or by the paper's
+    recursive marking."""
     demotion: str = "adaptive"
     representation: str = "summed"
     """How a page's hotness is made of that of its objects, with marking."""
 
     def __post_init__(self) -> None:
-        choices = {"signal": SIGNALS, "objects": OBJECTS, "demotion": DEMOTIONS, "representation": REPRESENTATIONS}
+        choices = {
+            "signal": SIGNALS,
+            "objects": OBJECTS,
+            "demotion": DEMOTIONS,
+            "representation": REPRESENTATIONS,
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}")
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}"
+                )
         for name in ("sample_interval", "overhead_budget"):
             if not isinstance(getattr(self, name), (int, float)):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: a number")
         if not 0.01 <= self.sample_interval <= 60.0:
-            raise ValueError(f"sample_interval is {self.sample_interval}; allowed: 0.01 to 60 seconds")
+            raise ValueError(
+                f"sample_interval is {self.sample_interval}; allowed: 0.01 to 60 seconds"
+            )
         if not 0.0 < self.overhead_budget <= 1.0:
-            raise ValueError(f"overhead_budget is {self.overhead_budget}; allowed: more than 0, at most 1")
+            raise ValueError(
+                f"overhead_budget is {self.overhead_budget}; allowed: more than 0, at most 1"
+            )
         for name in ("slow_nodes", "fast_nodes"):
             if any(not 0 <= node < 64 for node in nodes_of(name, getattr(self, name))):
-                raise ValueError(f"{name} is {getattr(self, name)}; allowed: node numbers from 0 to 63")
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}; allowed: node numbers from 0 to 63"
+                )
         if both := set(self.slow_nodes) & set(self.fast_nodes):
-            raise ValueError(f"node {min(both)} is in slow_nodes and in fast_nodes; allowed: one of them")
+            raise ValueError(
+                f"node {min(both)} is in slow_nodes and in fast_nodes; allowed: one of them"
+            )
         if self.representation != "summed" and self.objects != "marking":
-            raise ValueError(f"representation is {self.representation!r} with objects={self.objects!r}; allowed: with objects='marking'")
+            raise ValueError(
+                f"representation is {self.representation!r} with objects={self.objects!r}; allowed: with objects='marking'"
+            )
         bytes_of(self.mem_pressure)
 
     @property
@@ -119,15 +139,22 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Of variables such as TIERWISE_EMT_SLOW_NODES=1,2; those that are not set have their default.
+        """Of variables such as TIERWISE_EMT_SLOW_NODES=1,2; those that are not set have their
+        default.
 
         >>> Settings.from_environment({"TIERWISE_EMT_SLOW_NODES": "1,2", "TIERWISE_EMT_SAMPLE_INTERVAL": "0.5"}).slow_nodes
         (1, 2)
         """
-        known = {PREFIX + field.name.upper() for field in fields(cls)} | {PREFIX + name for name in OTHER_VARIABLES}
+        known = {PREFIX + field.name.upper() for field in fields(cls)} | {
+            PREFIX + name for name in OTHER_VARIABLES
+        }
         for name in sorted(environment):
             # What the build and the benchmarks go by is not for a run.
-            if name.startswith(PREFIX) and name not in known and not name.startswith(tuple(PREFIX + word for word in OF_TOOLS)):
+            if (
+                name.startswith(PREFIX)
+                and name not in known
+                and not name.startswith(tuple(PREFIX + word for word in OF_TOOLS))
+            ):
                 near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
                 raise ValueError(f"{name} is no setting; the nearest is {near}")
         values: dict[str, object] = {}

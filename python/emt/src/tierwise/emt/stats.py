@@ -18,8 +18,8 @@ class Stats:
     pages_tracked: int = 0
     """Known now."""
     pages_hot: int = 0
-    """In and above the bucket that the last round of migration found to be the threshold; of those known now. Without slow nodes: touched of
-    the last interval's tested."""
+    """In and above the bucket that the last round of migration found to be the threshold; of those
+    known now. Without slow nodes: touched of the last interval's tested."""
     promoted: int = 0
     demoted: int = 0
     failed: int = 0
@@ -31,7 +31,8 @@ class Stats:
     """What eagerness was computed from: "counters" or "hot-slow-pages"."""
     faults: int = 0
     fault_s: float = 0.0
-    """Processor seconds that faults cost the program: their number times what one was calibrated to cost."""
+    """Processor seconds that faults cost the program: their number times what one was calibrated to
+    cost."""
     thread_s: float = 0.0
     """Processor seconds of the tracking thread."""
     overhead: float = 0.0

@@ -68,5 +68,7 @@ def tiers(slow: tuple[int, ...], fast: tuple[int, ...], root: Path = ROOT) -> To
             )
     rest = fast or tuple(node for node in there if node not in slow)
     if not rest:
-        raise Unavailable(f"slow_nodes {slow} are all nodes with memory; leave one for the fast tier")
+        raise Unavailable(
+            f"slow_nodes {slow} are all nodes with memory; leave one for the fast tier"
+        )
     return Topology(rest, slow, root)

@@ -1,7 +1,7 @@
 """The tracking of this process: a thread that looks, judges and moves.
 
-It holds the interpreter's lock only between intervals, for less than a millisecond. It is no `threading.Thread`: a program that counts its
-threads counts its own.
+It holds the interpreter's lock only between intervals, for less than a millisecond. It is no
+`threading.Thread`: a program that counts its threads counts its own.
 """
 
 import _thread
@@ -52,11 +52,17 @@ GONE_POLL_S = 1e-4
 #: those of a fault of its own, whose traceback faulthandler writes.
 NOT_OURS = signal.valid_signals() - {signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 
-_DEMOTIONS: dict[str, type[Adaptive] | type[Eager] | type[Lazy]] = {"adaptive": Adaptive, "eager": Eager, "lazy": Lazy}
+_DEMOTIONS: dict[str, type[Adaptive] | type[Eager] | type[Lazy]] = {
+    "adaptive": Adaptive,
+    "eager": Eager,
+    "lazy": Lazy,
+}
 
 #: The program has as many descriptors as it may have, or the system has.
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-CLOSED = "the program closed the descriptors of its tracking; os.closerange closes those of others too"
+CLOSED = (
+    "the program closed the descriptors of its tracking; os.closerange closes those of others too"
+)
 
 Callback = Callable[[Stats], None]
 
@@ -115,7 +121,8 @@ class Tracking:
 
     @property
     def inherited(self) -> bool:
-        """Whether it is of the process that forked this one. The thread, its pipe and what is protected are that process's."""
+        """Whether it is of the process that forked this one. The thread, its pipe and what is
+        protected are that process's."""
         return bool(self._forks_now() != self._forks)
 
     # Beginning and ending of the thread.
@@ -140,7 +147,8 @@ class Tracking:
                 raise
 
     def pause(self) -> None:
-        """Ends the thread but keeps what is known; for a fork, which then finds a process without it.
+        """Ends the thread but keeps what is known; for a fork, which then finds a process without
+        it.
 
         Raises:
             EmtError: The thread does not end, or is the one that calls.
@@ -148,12 +156,16 @@ class Tracking:
         if not self._thread:
             return
         if self._thread == _thread.get_ident():
-            raise EmtError("tracking cannot be ended, nor the process forked, by its own callback; do it in another thread")
+            raise EmtError(
+                "tracking cannot be ended, nor the process forked, by its own callback; do it in another thread"
+            )
         self._stop.tell()
         try:
             # A signal's handler may raise while this waits.
             if not self._running.acquire(timeout=JOIN_S):
-                raise EmtError(f"the tracking thread did not end within {JOIN_S:.0f} s; does a callback wait for this thread?")
+                raise EmtError(
+                    f"the tracking thread did not end within {JOIN_S:.0f} s; does a callback wait for this thread?"
+                )
         finally:
             self._stop.forget()
         self._running.release()
@@ -171,7 +183,8 @@ class Tracking:
         return self._stats
 
     def give_up(self, reason: str) -> None:
-        """Where there is no tracking thread, and none can be begun: in a child after fork, which inherits none, or at the interpreter's end."""
+        """Where there is no tracking thread, and none can be begun: in a child after fork, which
+        inherits none, or at the interpreter's end."""
         self._thread = 0
         self._release(reason)
 
@@ -190,14 +203,17 @@ class Tracking:
                 pass
         except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on without tracking
             self._signal.close()
-            self._stats = replace(self._stats, active=False, reason=f"{type(error).__name__}: {error}")
+            self._stats = replace(
+                self._stats, active=False, reason=f"{type(error).__name__}: {error}"
+            )
             if not sys.is_finalizing():
                 print(f"tierwise.emt stopped tracking: {self._stats.reason}", file=sys.stderr)
         finally:
             self._running.release()
 
     def _phase_or_rest(self) -> bool:
-        """A sampling phase; or a rest, where the program has all descriptors that it may have: it may give some back."""
+        """A sampling phase; or a rest, where the program has all descriptors that it may have: it
+        may give some back."""
         try:
             return self._phase()
         except OSError as error:
@@ -213,7 +229,9 @@ class Tracking:
         if rests:
             stopped = self._wait(self.settings.sample_interval)
         else:
-            looked = self._signal.look(self.table, self.settings.sample_interval, self._stop.fileno())
+            looked = self._signal.look(
+                self.table, self.settings.sample_interval, self._stop.fileno()
+            )
             stopped = self._wait(0.0)
         if not stopped and not rests:
             self._follow_up(looked)
@@ -222,7 +240,9 @@ class Tracking:
         program_s = time.process_time() - program_began - spent_s
         self._ledger.add(program_s, spent_s)
         if not stopped and not rests:
-            self._signal.adjust(spent_s / program_s if program_s > 0 else 1.0, self.settings.overhead_budget)
+            self._signal.adjust(
+                spent_s / program_s if program_s > 0 else 1.0, self.settings.overhead_budget
+            )
         self._tell(looked, thread_s, rests)
         return stopped
 
@@ -250,8 +270,15 @@ class Tracking:
         histogram = self.table.histogram()
         if free >= self.settings.reserve_bytes and not sum(histogram.slow):
             return
-        reading = self._counters.read(slow_hot=histogram.hotter_in_slow(1) / max(1, sum(histogram.slow)))
-        seconds = self.settings.overhead_budget * MOVE_SHARE * self.settings.sample_interval * PHASES_PER_ROUND
+        reading = self._counters.read(
+            slow_hot=histogram.hotter_in_slow(1) / max(1, sum(histogram.slow))
+        )
+        seconds = (
+            self.settings.overhead_budget
+            * MOVE_SHARE
+            * self.settings.sample_interval
+            * PHASES_PER_ROUND
+        )
         began = time.thread_time()
         done = migration.round(reading, free // PAGE_BYTES, self._moves.most(seconds))
         self._moves.moved(done.promoted + done.demoted + done.failed, time.thread_time() - began)
@@ -287,9 +314,11 @@ class Tracking:
 
 
 def _wait_until_gone(native_thread: int) -> None:
-    """Waits until the system knows a thread no more, which ends a moment after its last line of Python.
+    """Waits until the system knows a thread no more, which ends a moment after its last line of
+    Python.
 
-    A child that is forked meanwhile would inherit what it holds locked, and Python 3.12 would warn of a fork beside it.
+    A child that is forked meanwhile would inherit what it holds locked, and Python 3.12 would warn
+    of a fork beside it.
     """
     end = time.monotonic() + JOIN_S
     while os.path.exists(f"/proc/self/task/{native_thread}") and time.monotonic() < end:

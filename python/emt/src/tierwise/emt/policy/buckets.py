@@ -1,6 +1,7 @@
 """Ten buckets of exponentially growing hotness, by tier (EMT, section 6.1, figure 5).
 
-Bucket n holds the pages of hotness [2^n, 2^(n+1)); the first also those below 1, the last all above.
+Bucket n holds the pages of hotness [2^n, 2^(n+1)); the first also those below 1, the last all
+above.
 
 >>> [bucket(hotness) for hotness in (0.0, 1.9, 2.0, 1023.0, 5000.0)]
 [0, 0, 1, 9, 9]
@@ -30,7 +31,9 @@ class Histogram:
     def __post_init__(self) -> None:
         for name, counts in (("fast", self.fast), ("slow", self.slow)):
             if len(counts) != BUCKETS:
-                raise ValueError(f"a histogram's {name} has {len(counts)} buckets; allowed: {BUCKETS}")
+                raise ValueError(
+                    f"a histogram's {name} has {len(counts)} buckets; allowed: {BUCKETS}"
+                )
 
     def colder_in_fast(self, h: int) -> int:
         """Fast pages below bucket h: those that would go down."""
@@ -41,6 +44,7 @@ class Histogram:
         return sum(self.slow[h:])
 
     def fast_share(self) -> float:
-        """RSS_fast of equation 2: the share of the pages that is in the fast tier; 0 if there are none."""
+        """RSS_fast of equation 2: the share of the pages that is in the fast tier; 0 if there are
+        none."""
         pages = sum(self.fast) + sum(self.slow)
         return sum(self.fast) / pages if pages else 0.0

@@ -1,8 +1,9 @@
 """How the threshold T of adaptive lazy demotion is chosen (EMT, section 6.2, last paragraph).
 
-Every workload is run with lazy demotion and without; its eagerness is recorded. Ten candidates divide the range of eagerness that
-was seen. A candidate is worth the geometric mean over workloads of the time that each would take with it: in the share of
-intervals whose eagerness exceeds the candidate, demotion is eager, else lazy.
+Every workload is run with lazy demotion and without; its eagerness is recorded. Ten candidates
+divide the range of eagerness that was seen. A candidate is worth the geometric mean over workloads
+of the time that each would take with it: in the share of intervals whose eagerness exceeds the
+candidate, demotion is eager, else lazy.
 
 >>> fast_when_eager = Profile("a", lazy_s=2.0, eager_s=1.0, eagerness=(0.0, 1.0))
 >>> choose_t([fast_when_eager])
@@ -28,7 +29,9 @@ class Profile:
 
     def __post_init__(self) -> None:
         if self.lazy_s <= 0.0 or self.eager_s <= 0.0 or not self.eagerness:
-            raise ValueError(f"{self.name}: lazy_s {self.lazy_s}, eager_s {self.eager_s}, {len(self.eagerness)} intervals; allowed: times above 0, at least one interval")
+            raise ValueError(
+                f"{self.name}: lazy_s {self.lazy_s}, eager_s {self.eager_s}, {len(self.eagerness)} intervals; allowed: times above 0, at least one interval"
+            )
 
     def seconds(self, t: float) -> float:
         """What a run would take whose demotion is lazy in intervals of at most this eagerness."""
@@ -48,4 +51,6 @@ def choose_t(profiles: Sequence[Profile]) -> float:
     low, high = min(values), max(values)
     step = (high - low) / CANDIDATES
     candidates = [low + index * step for index in range(CANDIDATES)]
-    return min(candidates, key=lambda t: math.fsum(math.log(profile.seconds(t)) for profile in profiles))
+    return min(
+        candidates, key=lambda t: math.fsum(math.log(profile.seconds(t)) for profile in profiles)
+    )

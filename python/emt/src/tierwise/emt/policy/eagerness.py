@@ -3,9 +3,10 @@
     Eager_total = RSS_fast * Eager_llc_miss * Eager_bw
     Eager_x     = (x - avg(prev)) / std_dev(prev)
 
-x is the ratio of last-level load misses, or the bandwidth to the slow tier; prev is a buffer of recent values of it. Where the
-machine counts neither, both stand for one reading, the share of slow pages found hot, whose z-score is taken once: the product
-of a number with itself would make it positive whatever it says.
+x is the ratio of last-level load misses, or the bandwidth to the slow tier; prev is a buffer of
+recent values of it. Where the machine counts neither, both stand for one reading, the share of slow
+pages found hot, whose z-score is taken once: the product of a number with itself would make it
+positive whatever it says.
 """
 
 from collections import deque
@@ -52,7 +53,8 @@ class Series:
         self._previous: deque[float] = deque(maxlen=REMEMBERED)
 
     def z_score(self, value: float) -> float:
-        """Of a value against those before it, and remembers it; 0 while there are too few or all were alike."""
+        """Of a value against those before it, and remembers it; 0 while there are too few or all
+        were alike."""
         score = 0.0
         if len(self._previous) >= LEAST_REMEMBERED:
             deviation = pstdev(self._previous)
@@ -72,5 +74,9 @@ class Eagerness:
     def total(self, fast_share: float, reading: Reading) -> float:
         """Eager_total of an interval; `fast_share` is RSS_fast, 0 to 1."""
         if reading.llc_miss is not None and reading.slow_bandwidth is not None:
-            return fast_share * self._llc_miss.z_score(reading.llc_miss) * self._bandwidth.z_score(reading.slow_bandwidth)
+            return (
+                fast_share
+                * self._llc_miss.z_score(reading.llc_miss)
+                * self._bandwidth.z_score(reading.slow_bandwidth)
+            )
         return fast_share * self._slow_hot.z_score(reading.slow_hot)

@@ -1,7 +1,8 @@
 """What is said of an object's last eight samples (EMT, sections 5.2 and 5.3).
 
-A sample is how often the object's reference count changed since the one before. Changes that are frequent but small
-mean a high temperature; one large jump means a container that was copied or dropped.
+A sample is how often the object's reference count changed since the one before. Changes that are
+frequent but small mean a high temperature; one large jump means a container that was copied or
+dropped.
 
 >>> features([2, 0, 2, 2, 0, 2, 2, 2]).nonzero
 6
@@ -57,10 +58,12 @@ def features(changes: Sequence[int]) -> Features:
 
 
 def changes_between(previous: int, now: int, bits: int) -> int:
-    """The change between two readings of a counter of so many bits that wraps, as it is kept in a byte.
+    """The change between two readings of a counter of so many bits that wraps, as it is kept in a
+    byte.
 
-    A block that was freed and taken again begins at a small count: with a wrapping counter that looks like an immense
-    change, which says nothing of the new object. It is kept as the largest that a byte holds.
+    A block that was freed and taken again begins at a small count: with a wrapping counter that
+    looks like an immense change, which says nothing of the new object. It is kept as the largest
+    that a byte holds.
 
     >>> changes_between(2**32 - 1, 3, bits=32)
     4

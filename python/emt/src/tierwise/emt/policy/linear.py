@@ -1,8 +1,9 @@
 """The linear model that makes a hotness of features (EMT, section 5.3: multiple linear regression).
 
-The paper prefers it to polynomials, forests and perceptrons, because they predict hardly better (table 2) and cost more for
-each object. The weights that ship, one set for each signal, are fitted by bench/fit_models.py to what bench/record_samples.py recorded; docs/emt.md
-says of what, and has the table.
+The paper prefers it to polynomials, forests and perceptrons, because they predict hardly better
+(table 2) and cost more for each object. The weights that ship, one set for each signal, are fitted
+by bench/fit_models.py to what bench/record_samples.py recorded; docs/emt.md says of what, and has
+the table.
 """
 
 import json
@@ -27,7 +28,9 @@ class LinearModel:
 
     def __post_init__(self) -> None:
         if len(self.weights) != len(NAMES):
-            raise ValueError(f"a model has {len(self.weights)} weights; allowed: one each for {', '.join(NAMES)}")
+            raise ValueError(
+                f"a model has {len(self.weights)} weights; allowed: one each for {', '.join(NAMES)}"
+            )
 
     def hotness(self, features: Features) -> float:
         """The predicted hotness.

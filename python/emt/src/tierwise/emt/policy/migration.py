@@ -1,6 +1,7 @@
 """A round of migration: demotion makes room, then hot pages come up (EMT, section 6).
 
-It reads as the paper's pipeline does (figure 1): histogram, eagerness, threshold, demotion, promotion.
+It reads as the paper's pipeline does (figure 1): histogram, eagerness, threshold, demotion,
+promotion.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class Migration:
         # Not by the histogram: pages that do not move need no room.
         wanted = len(self._table.hottest_slow(h, most_moves))
         lacking = min(max(0, wanted - room), most_moves)
-        demoted, not_demoted = self._move(self._table.coldest_fast(h, patience, lacking), fast=False)
+        demoted, not_demoted = self._move(
+            self._table.coldest_fast(h, patience, lacking), fast=False
+        )
         coming = min(wanted, max(0, room + demoted))
         promoted, not_promoted = self._move(self._table.hottest_slow(h, coming), fast=True)
         return Round(

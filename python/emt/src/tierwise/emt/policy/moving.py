@@ -1,7 +1,8 @@
 """Moving pages in batches, and looking where they are then.
 
-move_pages says of every page what became of it; a page may be in use by the kernel, shared, or gone, and stays then. Where pages are
-is asked again after the move, because a status of success only says that the page was put on the list.
+move_pages says of every page what became of it; a page may be in use by the kernel, shared, or
+gone, and stays then. Where pages are is asked again after the move, because a status of success
+only says that the page was put on the list.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ BATCH_PAGES = 512
 
 
 class Kernel(Protocol):
-    """move_pages(2), on this process. Both return a node for each page, or an error number below zero."""
+    """move_pages(2), on this process. Both return a node for each page, or an error number below
+    zero."""
 
     def move(self, addresses: array[int], node: int) -> Sequence[int]: ...
     def nodes(self, addresses: array[int]) -> Sequence[int]: ...
@@ -31,7 +33,9 @@ class Mover(Protocol):
 class BatchMover:
     """Moves pages between the nodes of two tiers, batch by batch."""
 
-    def __init__(self, kernel: Kernel, fast_nodes: Sequence[int], slow_nodes: Sequence[int]) -> None:
+    def __init__(
+        self, kernel: Kernel, fast_nodes: Sequence[int], slow_nodes: Sequence[int]
+    ) -> None:
         """Pages go to the first node of a tier that takes them."""
         self._kernel = kernel
         self._tiers = {True: tuple(fast_nodes), False: tuple(slow_nodes)}

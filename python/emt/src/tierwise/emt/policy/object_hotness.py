@@ -1,7 +1,9 @@
-"""From the samples of objects to the hotness of pages, one phase after the other (EMT, sections 5.2 to 6).
+"""From the samples of objects to the hotness of pages, one phase after the other (EMT, sections 5.2
+to 6).
 
-For each object: its counter at the last sample, eight changes, whether phases are skipped. After every sample a phase asks the model
-for the hotness of the objects that it saw, and the page table for that of their pages.
+For each object: its counter at the last sample, eight changes, whether phases are skipped. After
+every sample a phase asks the model for the hotness of the objects that it saw, and the page table
+for that of their pages.
 """
 
 from collections import deque
@@ -39,7 +41,8 @@ class ObjectHotness:
         return [address for address in addresses if self._skips.wanted(address)]
 
     def sample(self, counters: Mapping[int, int]) -> dict[int, float]:
-        """Takes a phase's counters; the hotness of the objects that changed in any of their last eight samples."""
+        """Takes a phase's counters; the hotness of the objects that changed in any of their last
+        eight samples."""
         hotness = {}
         for address, counter in counters.items():
             changes = self._changes.setdefault(address, deque(maxlen=SAMPLES))

@@ -1,8 +1,8 @@
 """The software page table: a hotness for each page that holds tracked objects (EMT, section 6).
 
-Thinner than the kernel's: it knows only pages in which something was seen. This one is plain Python and is for objects that were
-sampled one by one; the extension's `Table` does the same for whole pages, without the interpreter's lock, and tests
-hold both to the same answers.
+Thinner than the kernel's: it knows only pages in which something was seen. This one is plain Python
+and is for objects that were sampled one by one; the extension's `Table` does the same for whole
+pages, without the interpreter's lock, and tests hold both to the same answers.
 
 >>> table = PageTable(page_size=4096)
 >>> table.see({4096: 3.0, 4100: 4.0, 8000: 3.0})
@@ -31,7 +31,8 @@ _LOTS = 0x9E3779B97F4A7C15
 
 
 def lot(address: int) -> int:
-    """The place of a page among equally hot ones, which has nothing to do with those of its neighbours."""
+    """The place of a page among equally hot ones, which has nothing to do with those of its
+    neighbours."""
     return (address >> 12) * _LOTS >> 32 & 0xFFFFFFFF
 
 
@@ -53,7 +54,9 @@ class Page:
 class PageTable:
     """Pages by address."""
 
-    def __init__(self, page_size: int, representation: Representation = summed, k: float = DEFAULT_K) -> None:
+    def __init__(
+        self, page_size: int, representation: Representation = summed, k: float = DEFAULT_K
+    ) -> None:
         self._page_size = page_size
         self._representation = representation
         self._k = k
@@ -63,11 +66,14 @@ class PageTable:
         return len(self._pages)
 
     def see(self, objects: Mapping[int, float]) -> None:
-        """An interval's hotness of objects by address. All pages cool (equation 1), also those without any."""
+        """An interval's hotness of objects by address. All pages cool (equation 1), also those
+        without any."""
         of_page: defaultdict[int, list[float]] = defaultdict(list)
         for address, hotness in objects.items():
             of_page[address - address % self._page_size].append(hotness)
-        self.see_pages({address: self._representation(hotness) for address, hotness in of_page.items()})
+        self.see_pages(
+            {address: self._representation(hotness) for address, hotness in of_page.items()}
+        )
 
     def see_pages(self, pages: Mapping[int, float]) -> None:
         """The same, of pages."""
@@ -114,19 +120,26 @@ class PageTable:
         return Histogram(tuple(fast), tuple(slow))
 
     def judge(self, h: int) -> None:
-        """A round finds pages below bucket h cold: lazy demotion goes by how many looks at a page did so in a row."""
+        """A round finds pages below bucket h cold: lazy demotion goes by how many looks at a page
+        did so in a row."""
         for page in self._pages.values():
             cold = bucket(page.hotness) < h
-            page.cold_samplings = min(MOST_COLD, page.cold_samplings + page.looked_at) if cold else 0
+            page.cold_samplings = (
+                min(MOST_COLD, page.cold_samplings + page.looked_at) if cold else 0
+            )
             page.looked_at = False
             page.rests = max(0, page.rests - 1)
 
     def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]:
-        """Fast pages below bucket h that were cold so many samplings in a row; the coldest first, then by lot."""
+        """Fast pages below bucket h that were cold so many samplings in a row; the coldest first,
+        then by lot."""
         found = [
             (page.hotness, lot(address), address)
             for address, page in self._pages.items()
-            if page.fast and not page.rests and page.cold_samplings >= patience and bucket(page.hotness) < h
+            if page.fast
+            and not page.rests
+            and page.cold_samplings >= patience
+            and bucket(page.hotness) < h
         ]
         return array("Q", [address for *_, address in sorted(found)[:limit]])
 

@@ -1,6 +1,7 @@
 """Which objects a sampling phase leaves out (EMT, section 5.2, sample filtering).
 
-An object whose eight changes are all zero is not looked at in the next two phases; then it is, in case it is in use again.
+An object whose eight changes are all zero is not looked at in the next two phases; then it is, in
+case it is in use again.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """The search for the bucket from which on pages are hot (EMT, section 6.1, last paragraph).
 
-From bucket 0 upwards, the first h at which the fast tier holds more pages colder than h than the slow tier holds pages at h or
-hotter: then those that come up find room below those that go down. If pages are less eager than an interval ago, h is one less.
+From bucket 0 upwards, the first h at which the fast tier holds more pages colder than h than the
+slow tier holds pages at h or hotter: then those that come up find room below those that go down. If
+pages are less eager than an interval ago, h is one less.
 
 >>> histogram = Histogram(fast=(5, 3, 0, 0, 0, 0, 0, 0, 0, 2), slow=(20, 0, 4, 0, 0, 0, 0, 0, 0, 2))
 >>> threshold(histogram, eagerness=1.0, eagerness_before=1.0)
@@ -20,5 +21,7 @@ def threshold(histogram: Histogram, eagerness: float, eagerness_before: float) -
     """The bucket of the coldest hot pages, from 0 (all are hot) to 10 (none is)."""
     if not any(histogram.fast):
         return ANYTHING_ACCESSED
-    h = next(h for h in range(BUCKETS + 1) if histogram.colder_in_fast(h) > histogram.hotter_in_slow(h))
+    h = next(
+        h for h in range(BUCKETS + 1) if histogram.colder_in_fast(h) > histogram.hotter_in_slow(h)
+    )
     return max(0, h - 1) if eagerness < eagerness_before else h

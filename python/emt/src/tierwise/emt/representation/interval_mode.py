@@ -1,7 +1,7 @@
 """IMH: the mean of the most populated interval of hotness, the steadiest of the four (section 7.3).
 
-The intervals are those of the buckets, which the paper leaves open. Of equally populated ones the hotter counts, so that a page
-that is half in use is not demoted.
+The intervals are those of the buckets, which the paper leaves open. Of equally populated ones the
+hotter counts, so that a page that is half in use is not demoted.
 
 >>> interval_mode([3, 4, 3])
 3.0

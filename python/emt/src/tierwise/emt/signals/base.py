@@ -29,13 +29,15 @@ class Signal(Protocol):
     name: str
 
     def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
-        """Watches for an interval, or until the descriptor `stop` becomes readable. Holds no lock of the interpreter meanwhile."""
+        """Watches for an interval, or until the descriptor `stop` becomes readable. Holds no lock
+        of the interpreter meanwhile."""
 
     def adjust(self, cost_share: float, budget: float) -> None:
         """Says what the last interval cost, as a share of the program's time, and what it may."""
 
     def judged(self) -> array[int] | None:
-        """What may be found idle because nothing was seen: pages of objects of these types (addresses). None: all pages, every use is seen."""
+        """What may be found idle because nothing was seen: pages of objects of these types
+        (addresses). None: all pages, every use is seen."""
 
     def memory_bytes(self) -> int:
         """What it takes beside the table."""

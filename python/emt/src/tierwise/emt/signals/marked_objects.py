@@ -1,7 +1,8 @@
 """Objects found by the paper's recursive marking (section 5.1, algorithm 1), for reproduction.
 
-Marking stops the program. A marking is skipped while the collector has done little since the last: figure 2 of the paper shows that few new
-objects are found then. Every object has its own entry, its eight changes and its features, in plain Python; it is slow, and right.
+Marking stops the program. A marking is skipped while the collector has done little since the last:
+figure 2 of the paper shows that few new objects are found then. Every object has its own entry, its
+eight changes and its features, in plain Python; it is slow, and right.
 """
 
 from __future__ import annotations
@@ -31,12 +32,20 @@ PAGE_BYTES = 4096
 class MarkedObjects:
     """refdelta or growth, by marking."""
 
-    def __init__(self, name: str, representation: str, most_length: int = MOST_LENGTH, most_depth: int = MOST_DEPTH) -> None:
+    def __init__(
+        self,
+        name: str,
+        representation: str,
+        most_length: int = MOST_LENGTH,
+        most_depth: int = MOST_DEPTH,
+    ) -> None:
         self.name = name
         self._extension = extension()
         self._growth = name == "growth"
         if self._growth and not self._extension.GROWTH_BUILD_ID:
-            raise Unavailable("growth: this interpreter counts no changes of reference counts; growth/build.sh builds one that does")
+            raise Unavailable(
+                "growth: this interpreter counts no changes of reference counts; growth/build.sh builds one that does"
+            )
         self._representation = REPRESENTATIONS[representation]
         self._limits = (most_length, most_depth)
         self._hotness = ObjectHotness(LinearModel.shipped(name), bits=32)
@@ -44,7 +53,8 @@ class MarkedObjects:
         self._collections = -1
 
     def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
-        """Marks if that is due, lets time pass, reads the counters of the objects that are not skipped."""
+        """Marks if that is due, lets time pass, reads the counters of the objects that are not
+        skipped."""
         collections = sum(generation["collections"] for generation in gc.get_stats())
         if self._collections < 0 or due(collections - self._collections):
             self._mark()
@@ -53,7 +63,9 @@ class MarkedObjects:
         wanted = array("Q", self._hotness.wanted(self._marked))
         values, readable = self._extension.counters(wanted, self._growth)
         counters = {
-            address: value for address, value, could in zip(wanted, array("I", values), readable, strict=True) if could
+            address: value
+            for address, value, could in zip(wanted, array("I", values), readable, strict=True)
+            if could
         }
         if len(counters) < len(wanted):
             self._hotness.drop(set(wanted) - set(counters))
@@ -73,7 +85,8 @@ class MarkedObjects:
         return {address: self._representation(values) for address, values in of_page.items()}
 
     def adjust(self, cost_share: float, budget: float) -> None:
-        """The paper bounds marking by its limits and by skipping, not by a budget; intervals are rested instead."""
+        """The paper bounds marking by its limits and by skipping, not by a budget; intervals are
+        rested instead."""
 
     def judged(self) -> array[int] | None:
         """Objects: what has no counter is not seen."""

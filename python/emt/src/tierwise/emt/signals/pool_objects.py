@@ -1,7 +1,8 @@
 """Objects found by walking the allocator's pools: samples of their counters, phase by phase.
 
-The objects of a turn are those that fit into the memory that sampling may take; after eight samples the next pools have their turn. Where
-all fit, the paper's skipping of all-zero objects saves looking at most of them.
+The objects of a turn are those that fit into the memory that sampling may take; after eight samples
+the next pools have their turn. Where all fit, the paper's skipping of all-zero objects saves
+looking at most of them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class PoolObjects:
         except OSError as error:
             raise Unavailable(f"{self.name}: {error.args[1]}") from error
         if pools == 0 or objects == 0:
-            raise Unavailable(f"{self.name}: this process has no pools of objects (PYTHONMALLOC=malloc, or another allocator); use signal='uffd-wp'")
+            raise Unavailable(
+                f"{self.name}: this process has no pools of objects (PYTHONMALLOC=malloc, or another allocator); use signal='uffd-wp'"
+            )
 
     def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
         """One phase: a turn begins if one is due, time passes, counters are read."""
@@ -89,4 +92,3 @@ class PoolObjects:
 def resident_bytes(status: Path = Path("/proc/self/statm")) -> int:
     """The process's resident set."""
     return int(status.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGESIZE")
-

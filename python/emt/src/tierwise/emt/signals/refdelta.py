@@ -1,6 +1,8 @@
-"""refdelta: by how much reference counts differ from one sample to the next, on a stock interpreter.
+"""refdelta: by how much reference counts differ from one sample to the next, on a stock
+interpreter.
 
-The weak baseline: a use takes a reference and drops it, and the difference of both is nothing. It sees what happens to be held when it looks.
+The weak baseline: a use takes a reference and drops it, and the difference of both is nothing. It
+sees what happens to be held when it looks.
 """
 
 from .pool_objects import PoolObjects

@@ -1,16 +1,19 @@
 """Which objects a signal that sees writes may find idle: those that cannot be used without one.
 
-Whoever uses an object takes a reference to it first and drops it later, and each writes its page. What is not an object (buffers, tables of dicts,
-items of lists) is read without a write, and so are these:
+Whoever uses an object takes a reference to it first and drops it later, and each writes its page.
+What is not an object (buffers, tables of dicts, items of lists) is read without a write, and so are
+these:
 
-- immortal objects, since CPython 3.12: nobody counts their references (csrc/uses.c leaves their pages out);
+- immortal objects, since CPython 3.12: nobody counts their references (csrc/uses.c leaves their
+  pages out);
 - strings: a dict compares its keys by what is in them;
-- dicts: an attribute is looked up in its object's dict, and a name in a module's, by no reference to it;
+- dicts: an attribute is looked up in its object's dict, and a name in a module's, by no reference
+  to it;
 - types and code: a call reads them as long as it runs;
 - cells: a closure reads them by the tuple that holds them.
 
-A frame of CPython 3.14 borrows what its local variables refer to; what they refer to was fetched by a reference that was counted, so that an
-object goes unseen only as long as one frame holds it.
+A frame of CPython 3.14 borrows what its local variables refer to; what they refer to was fetched by
+a reference that was counted, so that an object goes unseen only as long as one frame holds it.
 """
 
 from __future__ import annotations
@@ -26,8 +29,16 @@ USED_WITHOUT_A_WRITE = (str, dict, type, CodeType, CellType)
 
 
 def types_whose_uses_write() -> array[int]:
-    """The addresses of all others. None on a free-threaded interpreter: an object's owner and others count apart there, or not at all."""
+    """The addresses of all others. None on a free-threaded interpreter: an object's owner and
+    others count apart there, or not at all."""
     if free_threaded():
         return array("Q")
     # The check is that of `type` itself: no metaclass's is asked.
-    return array("Q", (address for address, found in all_types().items() if not issubclass(found, USED_WITHOUT_A_WRITE)))
+    return array(
+        "Q",
+        (
+            address
+            for address, found in all_types().items()
+            if not issubclass(found, USED_WITHOUT_A_WRITE)
+        ),
+    )

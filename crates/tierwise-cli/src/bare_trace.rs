@@ -97,7 +97,8 @@ impl TraceMachine {
         match said.into_iter().find(|&(_, said)| said) {
             None => Ok(()),
             Some((flag, _)) => Err(Failure::User(format!(
-                "{flag} describes the machine of a bare trace, and {} describes its own; change [machine] there",
+                "{flag} describes the machine of a bare trace, and {} describes its own; change \
+                 [machine] there",
                 scenario.display()
             ))),
         }
@@ -138,8 +139,8 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         if workloads.iter().any(|other| other.name == stem) {
             return Err(Failure::User(format!(
-                "{}: a trace called \"{stem}\" is there already; names tell results apart, so they must \
-                 differ",
+                "{}: a trace called \"{stem}\" is there already; names tell results apart, so \
+                 they must differ",
                 path.display()
             )));
         }
@@ -200,8 +201,8 @@ fn least_ns(window: &Window, fast_ns: f64) -> f64 {
 
 fn nothing_ran(path: &Path, windows: u64) -> Failure {
     Failure::User(format!(
-        "{}: the trace holds {} and neither an instruction nor a page: the program that was recorded ended before it \
-         ran; record one that runs",
+        "{}: the trace holds {} and neither an instruction nor a page: the program that was \
+         recorded ended before it ran; record one that runs",
         path.display(),
         counted(windows, "window")
     ))
@@ -210,8 +211,8 @@ fn nothing_ran(path: &Path, windows: u64) -> Failure {
 fn too_long(path: &Path, windows: u64) -> Failure {
     let (file, hours) = (path.display(), MAX_NS / 3.6e12);
     Failure::User(format!(
-        "{file}: its first {windows} windows say that the program runs for more than {hours} hours; \
-         run a part of it (tierwise trace cut), or write a scenario with a duration_s"
+        "{file}: its first {windows} windows say that the program runs for more than {hours} \
+         hours; run a part of it (tierwise trace cut), or write a scenario with a duration_s"
     ))
 }
 

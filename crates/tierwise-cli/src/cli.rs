@@ -16,8 +16,11 @@ use crate::{
     name = "tierwise",
     version,
     max_term_width = 100,
-    after_help = "EXAMPLE\n  tierwise compare scenarios/zipf.toml\n\nExit codes: 0 done, 1 Tierwise or \
-                  the system failed, 2 the command or a file it names is wrong.\n`tierwise record` has two more: see its --help."
+    after_help = "EXAMPLE\n  \
+                  tierwise compare scenarios/zipf.toml\n\n\
+                  Exit codes: 0 done, 1 Tierwise or the system failed, 2 the command or a file it \
+                  names is wrong.\n\
+                  `tierwise record` has two more: see its --help."
 )]
 pub struct Cli {
     #[command(flatten)]

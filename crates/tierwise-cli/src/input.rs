@@ -34,7 +34,8 @@ pub fn scenario(path: &Path) -> Result<Scenario, Failure> {
     match found(path)? {
         Found::Text(text) => scenario_of(path, &text),
         Found::Trace => Err(Failure::User(format!(
-            "{}: is a trace, and a scenario is needed here; `tierwise compare`, `simulate` and `advise` take traces",
+            "{}: is a trace, and a scenario is needed here; `tierwise compare`, `simulate` and \
+             `advise` take traces",
             path.display()
         ))),
     }
@@ -130,8 +131,8 @@ pub fn policy_that_runs(name: &str) -> Result<Recipe, Failure> {
     match recipe.bound() {
         None => Ok(recipe),
         Some(_) => Err(Failure::User(format!(
-            "\"{name}\" is a bound, not a policy that a program could run under; `tierwise policies` \
-             lists policies"
+            "\"{name}\" is a bound, not a policy that a program could run under; `tierwise \
+             policies` lists policies"
         ))),
     }
 }

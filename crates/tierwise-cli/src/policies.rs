@@ -18,7 +18,9 @@ use crate::{input, output};
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "EXAMPLE\n  tierwise policies\n  tierwise policies show multi-clock > my-policy.toml"
+    after_help = "EXAMPLE\n  \
+                  tierwise policies\n  \
+                  tierwise policies show multi-clock > my-policy.toml"
 )]
 pub struct Policies {
     /// Print JSON: one object a policy, with name, summary, needs, source and bound.

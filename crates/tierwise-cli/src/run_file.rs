@@ -59,7 +59,8 @@ pub fn read(path: &Path) -> Result<RunRecord, Failure> {
     if record.version != VERSION {
         let found = record.version;
         return Err(refuse(&format!(
-            "a recorded run of version {found}; this program reads version {VERSION}: record it again"
+            "a recorded run of version {found}; this program reads version {VERSION}: record it \
+             again"
         )));
     }
     Ok(record)

@@ -25,12 +25,12 @@ use crate::run_file;
 /// the point before, and for each tenant its throughput in instructions a second, its share and its
 /// resident bytes by tier, fastest first.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "EXAMPLE\n  tierwise simulate scenarios/zipf.toml --policy tpp | head -1\n  \
-                        tierwise simulate scenarios/zipf.toml --policy tpp --interval 250ms \
-                        -o tpp.parquet --format parquet\n  \
-                        tierwise simulate scenarios/zipf.toml --policy tpp --record-run run.json.zst > /dev/null"
-)]
+#[command(after_help = "EXAMPLE\n  \
+                  tierwise simulate scenarios/zipf.toml --policy tpp | head -1\n  \
+                  tierwise simulate scenarios/zipf.toml --policy tpp --interval 250ms -o \
+                  tpp.parquet --format parquet\n  \
+                  tierwise simulate scenarios/zipf.toml --policy tpp --record-run run.json.zst > \
+                  /dev/null")]
 pub struct Simulate {
     /// The scenario; or a recorded trace, alone on a machine.
     #[arg(value_name = "SCENARIO|TRACE")]

@@ -313,12 +313,18 @@ mod tests {
             "thrash_control",
         ),
         (
-            "[partitioner]\nalgorithm = \"equilibria\"\nthrash_control = false\nsteady_change = 0.1",
+            "[partitioner]\n\
+             algorithm = \"equilibria\"\n\
+             thrash_control = false\n\
+             steady_change = 0.1",
             7,
             "thrash_control",
         ),
         (
-            "[partitioner]\nalgorithm = \"equilibria\"\nthrash_control = false\nthrash_resident_ms = 9",
+            "[partitioner]\n\
+             algorithm = \"equilibria\"\n\
+             thrash_control = false\n\
+             thrash_resident_ms = 9",
             7,
             "thrash_control",
         ),

@@ -307,13 +307,14 @@ impl fmt::Display for Rule {
             Self::Unthrottled => {
                 write!(
                     f,
-                    "it is within its floor, or the tier has free memory: promotion at its full rate"
+                    "it is within its floor, or the tier has free memory: promotion at its full \
+                     rate"
                 )
             }
             Self::Thrashing { rate, limit, promotion } => write!(
                 f,
-                "{rate:.0} promoted pages a second were demoted again soon, more than {limit:.0}, in \
-                 its steady state: promotion halved to {:.1} %",
+                "{rate:.0} promoted pages a second were demoted again soon, more than {limit:.0}, \
+                 in its steady state: promotion halved to {:.1} %",
                 promotion * 100.0
             ),
             Self::Recovering { promotion } => {
@@ -321,7 +322,8 @@ impl fmt::Display for Rule {
             }
             Self::Fruitless { promotion } => write!(
                 f,
-                "what it promoted is accessed far less than what it demoted for it: promotion at {:.1} %",
+                "what it promoted is accessed far less than what it demoted for it: promotion at \
+                 {:.1} %",
                 promotion * 100.0
             ),
             Self::Overcommitted { floors, capacity } => write!(
@@ -331,16 +333,17 @@ impl fmt::Display for Rule {
             ),
             Self::Learned { usage_ratio, access_ratio, load, action } => write!(
                 f,
-                "the learned policy, seeing {:.1} % of its memory and {:.1} % of its accesses fast at \
-                 {:.1} % of its greatest load, acted with {action:+.2} of the largest step",
+                "the learned policy, seeing {:.1} % of its memory and {:.1} % of its accesses \
+                 fast at {:.1} % of its greatest load, acted with {action:+.2} of the largest \
+                 step",
                 usage_ratio * 100.0,
                 access_ratio * 100.0,
                 load * 100.0
             ),
             Self::Guard { p99, slo } => write!(
                 f,
-                "its P99 was {:.3} ms in the last interval, its SLO is {:.3} ms: since a violation the \
-                 guard has taken over",
+                "its P99 was {:.3} ms in the last interval, its SLO is {:.3} ms: since a \
+                 violation the guard has taken over",
                 ms(p99),
                 ms(slo)
             ),
@@ -358,15 +361,16 @@ impl fmt::Display for Rule {
             ),
             Self::Needed { p99, slo, access_ratio } => write!(
                 f,
-                "its P99 was {:.3} ms against an SLO of {:.3} ms; at the load that may come next {:.1} % \
-                 of its accesses must be fast",
+                "its P99 was {:.3} ms against an SLO of {:.3} ms; at the load that may come next \
+                 {:.1} % of its accesses must be fast",
                 ms(p99),
                 ms(slo),
                 access_ratio * 100.0
             ),
             Self::Unheard { slo } => write!(
                 f,
-                "it answered nothing in the last interval, and its SLO is {:.3} ms: it keeps what it has",
+                "it answered nothing in the last interval, and its SLO is {:.3} ms: it keeps what \
+                 it has",
                 ms(slo)
             ),
             Self::Hottest { served, next } => write!(
@@ -377,8 +381,8 @@ impl fmt::Display for Rule {
             ),
             Self::Lent { by, outlier, mpki, pages } => write!(
                 f,
-                "slow memory serves an estimated {mpki:.2} of its misses in a thousand instructions: {by} says it {} \
-                 dedicated memory for its {} pages",
+                "slow memory serves an estimated {mpki:.2} of its misses in a thousand \
+                 instructions: {by} says it {} dedicated memory for its {} pages",
                 if outlier { "suffers and borrows" } else { "does not suffer and lends" },
                 pages.0
             ),

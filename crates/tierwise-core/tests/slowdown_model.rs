@@ -121,8 +121,8 @@ fn strict_recipe_refuses_foreign_model() {
     let line = "ewma = 0.2";
     let strict = common::recipe("flat-memstrata", &[(line, "ewma = 0.2\nfallback = \"refuse\"")]);
     let error = engine(strict, Some(Arc::new(Model(ELSEWHERE)))).err().unwrap();
-    let said = "it was trained where fast memory takes 100 ns and a miss 300 ns more; here it is 100 and 200 ns; train one for \
-                this machine, or set fallback = \"ratio-only\"";
+    let said = "it was trained where fast memory takes 100 ns and a miss 300 ns more; here it is \
+                100 and 200 ns; train one for this machine, or set fallback = \"ratio-only\"";
     assert!(error.ends_with(said), "{error}");
 }
 

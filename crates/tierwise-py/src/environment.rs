@@ -79,8 +79,8 @@ impl Environment {
         let none = || {
             let (scenario, recipe) = (&self.prepared.scenario().name, self.recipe.name());
             refuse(format!(
-                "scenario {scenario}, recipe {recipe}: nothing was there to decide; the recipe must learn \
-                 (mtat, mtat-lc-only), and the service must have requests"
+                "scenario {scenario}, recipe {recipe}: nothing was there to decide; the recipe \
+                 must learn (mtat, mtat-lc-only), and the service must have requests"
             ))
         };
         Ok(tuple(first.ok_or_else(none)?.state))
@@ -133,8 +133,8 @@ fn episode(file: &Path, scenario: &Scenario, wanted: Option<Duration>) -> PyResu
     let critical = scenario.workloads.iter().filter(|w| w.class == Class::LatencyCritical).count();
     if critical != 1 {
         return Err(refuse(format!(
-            "{file}: found {critical} latency-critical workloads; allowed: exactly one, as an environment \
-             has one agent"
+            "{file}: found {critical} latency-critical workloads; allowed: exactly one, as an \
+             environment has one agent"
         )));
     }
     let missing =

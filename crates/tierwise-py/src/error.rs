@@ -10,8 +10,8 @@ pyo3::create_exception!(
     tierwise,
     TierwiseError,
     PyException,
-    "What was asked for cannot be done. The message names the file, the key, what was found and what is \
-     allowed."
+    "What was asked for cannot be done. The message names the file, the key, what was found and \
+     what is allowed."
 );
 
 /// An exception with the error's words.

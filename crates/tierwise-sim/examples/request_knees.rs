@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (loads, stores) = mix.misses();
         let (mean_ns, _) = mix.all_fast(&costs);
         println!(
-            "{}: {} units, {loads:.1} load and {stores:.1} store misses, {mean_ns:.0} ns a request all fast",
+            "{}: {} units, {loads:.1} load and {stores:.1} store misses, {mean_ns:.0} ns a \
+             request all fast",
             preset.name, mix.units
         );
         let time = Duration::from_secs_f64(if preset.servers > 1 && preset.max_per_second > 1e6 {

@@ -45,7 +45,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         watcher.sample_period = 10_007;
         let (_, watched_ns) = time(&mut watched, seconds, &tier_of, &mut watcher);
         println!(
-            "{:<10} {requests:>10} requests of {touches:.2} touches: {ns:.1} ns each, watched {watched_ns:.1} ns",
+            "{:<10} {requests:>10} requests of {touches:.2} touches: {ns:.1} ns each, watched \
+             {watched_ns:.1} ns",
             preset.name
         );
     }

@@ -87,8 +87,8 @@ const DDR4: PresetTier = PresetTier {
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "dram-cxl",
-        source: "MTAT, section 5.1: 73 ns local, 202 ns emulated CXL. Bandwidths are not printed there: \
-                 300 and 30 GB/s as Equilibria, table II, first generation",
+        source: "MTAT, section 5.1: 73 ns local, 202 ns emulated CXL. Bandwidths are not printed \
+                 there: 300 and 30 GB/s as Equilibria, table II, first generation",
         tiers: [
             PresetTier {
                 name: "DRAM",
@@ -110,8 +110,9 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "dram-cxl-252",
-        source: "Equilibria, section V-A: 252 ns real CXL memory; table II: 60 and 620 GB/s. The local latency \
-                 is not printed: 110 ns is an assumption of ours for DDR5 on that processor",
+        source: "Equilibria, section V-A: 252 ns real CXL memory; table II: 60 and 620 GB/s. The \
+                 local latency is not printed: 110 ns is an assumption of ours for DDR5 on that \
+                 processor",
         tiers: [
             PresetTier {
                 name: "DRAM",
@@ -133,8 +134,8 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "dram-slow-140",
-        source: "EMT, section 6, hardware setup: 140 ns and 31 GB/s to the slow tier. The local latency is not \
-                 printed: 81 ns as Izraelevitz et al. 2019, section 3.2.1",
+        source: "EMT, section 6, hardware setup: 140 ns and 31 GB/s to the slow tier. The local \
+                 latency is not printed: 81 ns as Izraelevitz et al. 2019, section 3.2.1",
         tiers: [
             DDR4,
             PresetTier {
@@ -149,10 +150,11 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "dram-optane",
-        source: "Izraelevitz et al. 2019 (arXiv 1903.05714), sections 3.1 and 3.2: 81 ns DRAM and 305 ns Optane \
-                 random loads; 39.4 GB/s read and 13.9 GB/s write from six modules, here two a socket as in \
-                 MULTI-CLOCK, section V-A. A store that misses waits for its line to be fetched, so it costs a load; \
-                 the asymmetry is in the write bandwidth",
+        source: "Izraelevitz et al. 2019 (arXiv 1903.05714), sections 3.1 and 3.2: 81 ns DRAM and \
+                 305 ns Optane random loads; 39.4 GB/s read and 13.9 GB/s write from six modules, \
+                 here two a socket as in MULTI-CLOCK, section V-A. A store that misses waits for \
+                 its line to be fetched, so it costs a load; the asymmetry is in the write \
+                 bandwidth",
         tiers: [
             DDR4,
             PresetTier {

@@ -241,8 +241,18 @@ fn insufficient_colours_are_refused_before_running() {
 
 fn parse(hardware: &str) -> Result<Scenario, String> {
     let text = format!(
-        "name = \"x\"\nsummary = \"x\"\nduration_s = 1\n[machine]\npreset = \"dram-cxl\"\n[machine.hardware]\n{hardware}\n\
-         [[workload]]\nname = \"z\"\n[workload.generator]\npattern = \"zipf\"\nfootprint = \"4MiB\"\n"
+        "name = \"x\"\n\
+         summary = \"x\"\n\
+         duration_s = 1\n\
+         [machine]\n\
+         preset = \"dram-cxl\"\n\
+         [machine.hardware]\n\
+         {hardware}\n\
+         [[workload]]\n\
+         name = \"z\"\n\
+         [workload.generator]\n\
+         pattern = \"zipf\"\n\
+         footprint = \"4MiB\"\n"
     );
     Scenario::parse("x.toml", &text, std::path::Path::new(".")).map_err(|e| e.to_string())
 }

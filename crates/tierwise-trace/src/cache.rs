@@ -39,8 +39,8 @@ pub enum GeometryError {
     },
     /// The number of sets is no power of two.
     #[error(
-        "cache of {size_bytes} bytes, {ways} ways, {line_bytes}-byte lines: the size divided by ways \
-         times line must be a power of two, from 1 to 2^31"
+        "cache of {size_bytes} bytes, {ways} ways, {line_bytes}-byte lines: the size divided by \
+         ways times line must be a power of two, from 1 to 2^31"
     )]
     Sets {
         /// Capacity.

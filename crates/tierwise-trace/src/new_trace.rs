@@ -148,8 +148,8 @@ fn what_is_at(path: &Path) -> Result<Option<fs::Metadata>, TraceError> {
             Ok(target) => {
                 let target = target.display();
                 let problem = format!(
-                    "it is a symbolic link to {target}, which is not there; remove the link, or name \
-                     {target} itself"
+                    "it is a symbolic link to {target}, which is not there; remove the link, or \
+                     name {target} itself"
                 );
                 Err(io_error(path, io::Error::new(io::ErrorKind::NotFound, problem)))
             }

@@ -257,7 +257,8 @@ fn decisions(second: u64) -> Vec<DecisionView> {
             0,
             Some(20),
             0.25,
-            "thrash control: 1,264 blocks were demoted within 5 s of their promotion, more than the 500 that are allowed",
+            "thrash control: 1,264 blocks were demoted within 5 s of their promotion, more than \
+             the 500 that are allowed",
         ),
         decided(
             64,

@@ -72,7 +72,8 @@ fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<Usabl
         .find_map(|SelectedSource { way, why }| Some(UsableSource { way: way?, why }));
     found.ok_or_else(|| match probe(Source::SoftDirty) {
         Ok(()) => format!(
-            "{blind}; soft-dirty is available and reports writes only: write source = \"soft-dirty\" under [monitor] to take it"
+            "{blind}; soft-dirty is available and reports writes only: write source = \
+             \"soft-dirty\" under [monitor] to take it"
         ),
         Err(_) => blind,
     })
@@ -140,8 +141,8 @@ pub fn moves() -> Result<String> {
     asked.map_err(|error| {
         missing(
             error.to_string(),
-            "use a kernel built with CONFIG_MIGRATION and CONFIG_NUMA; in a container, let its seccomp filter pass \
-             move_pages(2)",
+            "use a kernel built with CONFIG_MIGRATION and CONFIG_NUMA; in a container, let its \
+             seccomp filter pass move_pages(2)",
         )
     })?;
     if status[0] < 0 {

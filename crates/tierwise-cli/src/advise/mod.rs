@@ -33,10 +33,12 @@ use source::SearchedMachine;
 /// point of the sweep farthest below the line from its first to its last (Kneedle, Satopää et al.
 /// 2011).
 #[derive(Debug, Args)]
-#[command(after_help = "EXAMPLE\n  tierwise advise scenarios/zipf.toml\n  \
-                        tierwise advise scenarios/two-tenants.toml --slowdown 1.3 --slowdown store=1.1 \
-                        --html advice.html\n  \
-                        tierwise advise traces/redis-ycsb-d.twt --machine dram-optane --policy memtis --json")]
+#[command(after_help = "EXAMPLE\n  \
+                        tierwise advise scenarios/zipf.toml\n  \
+                        tierwise advise scenarios/two-tenants.toml --slowdown 1.3 --slowdown \
+                        store=1.1 --html advice.html\n  \
+                        tierwise advise traces/redis-ycsb-d.twt --machine dram-optane --policy \
+                        memtis --json")]
 pub struct Advise {
     /// One scenario, or recorded traces, which then run together on the machine that --machine
     /// names, each for a minute or longer.
@@ -189,7 +191,8 @@ fn sentence(resident: u64, limits: &[Limit], points: &[Point], answer: Option<&A
     let Some(answer) = answer else {
         return points.last().map_or_else(String::new, |last| {
             format!(
-                "No fast memory is enough: even with {}, a tenth more than is resident, and under {}, {}.",
+                "No fast memory is enough: even with {}, a tenth more than is resident, and under \
+                 {}, {}.",
                 Bytes(last.fast_bytes),
                 last.policy,
                 broken(last)

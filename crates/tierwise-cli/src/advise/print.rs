@@ -26,11 +26,15 @@ fn considered(advice: &Advice) -> String {
 
 fn knee(advice: &Advice) -> String {
     advice.knee.as_ref().map_or_else(
-        || "The curve has no knee: it lies nowhere below the line from its first point to its last.".to_owned(),
+        || {
+            "The curve has no knee: it lies nowhere below the line from its first point to its \
+            last."
+                .to_owned()
+        },
         |knee| {
             format!(
-                "The knee is at {} (slowdown {:.3} x): of all points it lies farthest below the line from the \
-                 first to the last.",
+                "The knee is at {} (slowdown {:.3} x): of all points it lies farthest below the \
+                 line from the first to the last.",
                 Bytes(knee.fast_bytes),
                 knee.slowdown
             )
@@ -67,7 +71,8 @@ pub fn print(advice: &Advice) -> Outcome {
     let mut out = anstream::stdout().lock();
     writeln!(
         out,
-        "{}, {} resident: slowdown against fast memory only, by tenant, under the policy that serves each size best",
+        "{}, {} resident: slowdown against fast memory only, by tenant, under the policy that \
+         serves each size best",
         advice.scenario,
         Bytes(advice.resident_bytes)
     )?;

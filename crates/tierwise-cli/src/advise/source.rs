@@ -29,8 +29,8 @@ impl SearchedMachine {
         match sized.into_iter().find(|(_, value)| value.is_some()) {
             None => Ok(()),
             Some((flag, _)) => Err(Failure::User(format!(
-                "{flag}: `tierwise advise` searches for the size of the fast memory; remove {flag}, \
-                 or see what one size gives with `tierwise compare`"
+                "{flag}: `tierwise advise` searches for the size of the fast memory; remove \
+                 {flag}, or see what one size gives with `tierwise compare`"
             ))),
         }
     }

@@ -19,9 +19,9 @@ use crate::output;
 /// memory, as `tierwise doctor` and the daemon's start check it; what could not be checked is said.
 /// Exit code 2 if it is wrong.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "EXAMPLE\n  tierwise config check\n  tierwise config check new.toml && tierwise daemon reload"
-)]
+#[command(after_help = "EXAMPLE\n  \
+                  tierwise config check\n  \
+                  tierwise config check new.toml && tierwise daemon reload")]
 pub struct Check {
     /// The configuration.
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
@@ -87,8 +87,8 @@ impl Check {
         };
         let fits = judgement::fits(config, &host).map_err(|problem| {
             Failure::User(format!(
-                "{}: right by itself, but tierwised would not start with it on this machine: {problem}; change it, or \
-                 check it with --file-only if it is for another machine",
+                "{}: right by itself, but tierwised would not start with it on this machine: \
+                 {problem}; change it, or check it with --file-only if it is for another machine",
                 self.file.display()
             ))
         })?;

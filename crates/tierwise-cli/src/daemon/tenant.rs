@@ -42,7 +42,9 @@ enum Change {
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("processes").required(true).args(["cgroup", "pids", "qemu"]),
-    after_help = "EXAMPLE\n  tierwise daemon tenant add shop --cgroup shop.slice --class latency-critical --slo 5ms\n  \
+    after_help = "EXAMPLE\n  \
+                  tierwise daemon tenant add shop --cgroup shop.slice --class latency-critical \
+                  --slo 5ms\n  \
                   tierwise daemon tenant add batch --pids 1201,1202 --cap 50%"
 )]
 struct Add {

@@ -69,7 +69,8 @@ impl Check {
             _ if error.is_gone() => Self::missing(
                 name,
                 error.to_string(),
-                "use a kernel that has it, with its file systems mounted where distributions mount them",
+                "use a kernel that has it, with its file systems mounted where distributions \
+                 mount them",
             ),
             _ => Self::missing(name, error.to_string(), "see what wrote this file"),
         }

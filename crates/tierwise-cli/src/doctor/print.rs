@@ -104,7 +104,8 @@ mod tests {
             text(120),
             "         CHECK           FOUND\n\
              ok       kernel          Linux 6.12\n\
-             missing  memory tiers    all memory is on node 0\n                         -> add a node\n\
+             missing  memory tiers    all memory is on node 0\n                         \
+             -> add a node\n\
              note     numa_balancing  1\n\n"
         );
     }

@@ -54,7 +54,8 @@ fn reclaim(roots: &Roots) -> Check {
         None => Check::missing(
             NAME,
             "no control group has it",
-            "use Linux 5.19 or later with the memory controller on cgroup v2; move_pages does without",
+            "use Linux 5.19 or later with the memory controller on cgroup v2; move_pages does \
+             without",
         ),
     }
 }

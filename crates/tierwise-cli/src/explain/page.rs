@@ -139,8 +139,8 @@ impl Case<'_> {
         }
         lines.extend(self.left_out());
         lines.push(
-            "The record holds what was decided and moved, not what was accessed: how hot the page was \
-             is not known from it."
+            "The record holds what was decided and moved, not what was accessed: how hot the page \
+             was is not known from it."
                 .to_owned(),
         );
         lines
@@ -171,7 +171,8 @@ impl Case<'_> {
         let name = tier(self.record, where_it_lay.into());
         let from = allocation.at_seconds;
         let mut lines = vec![format!(
-            "No move of it was planned: it lay in {name} from its first report at {from:.3} s to {end:.3} s."
+            "No move of it was planned: it lay in {name} from its first report at {from:.3} s to \
+             {end:.3} s."
         )];
         let Some(faster) = where_it_lay.checked_sub(1) else {
             lines.push("That is the fastest tier.".to_owned());
@@ -188,9 +189,16 @@ impl Case<'_> {
         lines.push(match promoted {
             0 => format!("No page of {tenant} was chosen for promotion at any time."),
             _ => format!(
-                "For {tenant} {} planned, never one of this page: it was no candidate, or colder than \
-                 those that were chosen.",
-                if promoted == 1 { "1 promotion was".to_owned() } else { format!("{promoted} promotions were") }
+                "For {tenant} {} planned, never one of this page: it was no candidate, or colder \
+                 than those that were chosen.",
+                if promoted == 1 {
+                    "1 promotion was".to_owned()
+                } else {
+                    format!(
+                        "{promoted} \
+                    promotions were"
+                    )
+                }
             ),
         });
         lines
@@ -217,7 +225,8 @@ impl Case<'_> {
         }
         let worst = worst?;
         Some(format!(
-            "Its tenant's promotion into {} was throttled for {slowed:.1} of those {:.1} s, most at {:.1} s: {}.",
+            "Its tenant's promotion into {} was throttled for {slowed:.1} of those {:.1} s, most \
+             at {:.1} s: {}.",
             tier(self.record, faster),
             end - from,
             worst.at_seconds,
@@ -228,7 +237,8 @@ impl Case<'_> {
     fn left_out(&self) -> Option<String> {
         if self.moves.len() >= MOVES_OF_A_PAGE as usize {
             return Some(format!(
-                "Only its first {MOVES_OF_A_PAGE} moves are in the record; what came later is not known."
+                "Only its first {MOVES_OF_A_PAGE} moves are in the record; what came later is not \
+                 known."
             ));
         }
         let last = self.record.moves.last()?;

@@ -157,8 +157,8 @@ fn history(out: &mut impl Write, page: &PageStory) -> Outcome {
         if let Some(share) = event.share.as_ref().filter(|&share| told != Some(share)) {
             writeln!(
                 out,
-                "               its tenant's share of {} since {:.1} s: floor {}, cap {}, promotion \
-                 {:.1} %: {}",
+                "               its tenant's share of {} since {:.1} s: floor {}, cap {}, \
+                 promotion {:.1} %: {}",
                 share.tier,
                 share.at_seconds,
                 size(share.floor_bytes),

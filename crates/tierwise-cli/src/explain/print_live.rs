@@ -100,8 +100,10 @@ mod tests {
         print(&mut out, &tell(&snapshot, &snapshot.tenants[0])).unwrap();
         let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
         for part in [
-            "shop under tierwise, 12 processes; tierwised manages\nP99 6.25 ms, SLO 5.00 ms, 87.5 %",
-            "In DRAM it holds 40 GiB; 8 GiB above its floor of 32 GiB, no cap; its share is 48 GiB.",
+            "shop under tierwise, 12 processes; tierwised manages\n\
+             P99 6.25 ms, SLO 5.00 ms, 87.5 %",
+            "In DRAM it holds 40 GiB; 8 GiB above its floor of 32 GiB, no cap; its share is 48 \
+             GiB.",
             "That is because its P99 is above its SLO.",
             "     3700.0 s  shop in DRAM: floor 40 GiB",
             "promotion into DRAM    3,000  done",

@@ -124,8 +124,8 @@ pub fn cost(cost: &Cost) -> String {
         String::new()
     };
     format!(
-        "{:.2} % of a CPU (budget {:.2} %{throttled}), {:.1} s so far, {:.1} s of it by DAMON and {:.1} s for \
-         moving, {} of memory",
+        "{:.2} % of a CPU (budget {:.2} %{throttled}), {:.1} s so far, {:.1} s of it by DAMON and \
+         {:.1} s for moving, {} of memory",
         cost.cpu_percent,
         cost.budget_percent,
         cost.cpu_seconds,

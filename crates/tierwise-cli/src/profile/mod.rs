@@ -91,7 +91,8 @@ impl Profile {
             let chosen: Vec<usize> = (0..all.len()).filter(best_effort).collect();
             if chosen.is_empty() {
                 return Err(Failure::User(format!(
-                    "{}: no workload is best-effort; a latency-critical one has no use for a profile",
+                    "{}: no workload is best-effort; a latency-critical one has no use for a \
+                     profile",
                     self.scenario.display()
                 )));
             }
@@ -110,8 +111,8 @@ impl Profile {
             };
             if !best_effort(&found) {
                 return Err(Failure::User(format!(
-                    "\"{name}\" is latency-critical: it is judged by its requests and has no use for a \
-                     profile"
+                    "\"{name}\" is latency-critical: it is judged by its requests and has no use \
+                     for a profile"
                 )));
             }
             Ok(found)

@@ -31,7 +31,8 @@ pub fn write(profiled: &[Profiled], policy: &str, file: NewFile) -> Outcome {
     };
     let tables = profiled.iter().map(table).collect();
     let lines = vec![format!(
-        "Each program alone, its hottest pages in fast memory by {policy}; the figures are simulated."
+        "Each program alone, its hottest pages in fast memory by {policy}; the figures are \
+         simulated."
     )];
     Sheet { title: "Throughput against fast memory".to_owned(), lines, plot, tables }.write(file)
 }

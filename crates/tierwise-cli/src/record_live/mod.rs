@@ -29,7 +29,8 @@ use crate::output::counted;
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("processes").required(true).args(["cgroup", "pid"]),
-    after_help = "EXAMPLE\n  sudo tierwise record-live -o shop.twt --cgroup shop.slice --duration 5min\n  \
+    after_help = "EXAMPLE\n  \
+                  sudo tierwise record-live -o shop.twt --cgroup shop.slice --duration 5min\n  \
                   tierwise trace info shop.twt"
 )]
 pub struct RecordLive {

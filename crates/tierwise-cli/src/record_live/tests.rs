@@ -58,8 +58,15 @@ fn record(directory: &std::path::Path) {
 fn replayed_recording_shows_its_hot_set() {
     let directory = tempfile::tempdir().unwrap();
     record(directory.path());
-    let text = "name = \"live\"\nsummary = \"x\"\n[machine]\npreset = \"dram-cxl\"\nfast_share = 0.5\n\
-                [[workload]]\nname = \"w\"\ntrace = \"live.twt\"\nmeasure_from = \"run\"\n";
+    let text = "name = \"live\"\n\
+                summary = \"x\"\n\
+                [machine]\n\
+                preset = \"dram-cxl\"\n\
+                fast_share = 0.5\n\
+                [[workload]]\n\
+                name = \"w\"\n\
+                trace = \"live.twt\"\n\
+                measure_from = \"run\"\n";
     let scenario = Scenario::parse("live.toml", text, directory.path()).unwrap();
     let prepared = Prepared::load(scenario).unwrap();
     let fast = |policy: &str| {

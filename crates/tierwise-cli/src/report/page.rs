@@ -35,8 +35,8 @@ pub fn page(compared: &[Compared]) -> Result<Markup, Failure> {
                 h1 { "Which policy serves these programs best?" }
                 p.soft {
                     (compared.len()) " scenario" @if several { "s" } ", seed " (seed) ", tierwise "
-                    (env!("CARGO_PKG_VERSION")) ". Slowdown is the time taken over the time for the \
-                    same work with fast memory only: 1 is as good as it gets."
+                    (env!("CARGO_PKG_VERSION")) ". Slowdown is the time taken over the time for \
+                        the same work with fast memory only: 1 is as good as it gets."
                 }
                 @if several { (matrix(compared)) h2 { "Scenario by scenario" } }
                 @for section in &sections { (section) }
@@ -79,8 +79,9 @@ fn matrix(compared: &[Compared]) -> Markup {
             }
         }
         p.soft {
-            "Best in the mean first. Green: the best policy of the row. The stronger the orange, the farther from it, up to \
-             the row's slowest. fmem-all, smem-all and oracle are bounds, not policies."
+            "Best in the mean first. Green: the best policy of the row. The stronger the orange, \
+             the farther from it, up to the row's slowest. fmem-all, smem-all and oracle are \
+             bounds, not policies."
         }
     }
 }
@@ -253,8 +254,8 @@ fn heat_maps(one: &Compared) -> Result<Markup, Failure> {
         @if !figures.is_empty() {
             h3 { "Where the misses went" }
             p.soft {
-                "Pages upwards in the order of their allocation, time to the right; the stronger the \
-                 colour, the more misses. Served by slow memory " span.key {} " by fast memory."
+                "Pages upwards in the order of their allocation, time to the right; the stronger \
+                 the colour, the more misses. Served by slow memory " span.key {} " by fast memory."
             }
             div.maps { @for figure in &figures { (figure) } }
         }

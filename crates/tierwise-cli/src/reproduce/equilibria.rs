@@ -78,10 +78,11 @@ impl Equilibria {
 
     fn stacked(&self) -> Result<Sheet, Failure> {
         let outputs = self.run(&STACKED, &runs::recipes(&["static", "tpp", "equilibria"])?)?;
-        let paper = "cache: shares 72 and 73 % instead of 90 and 70 %, P99 of B 47 % and of A 52 % lower than Linux; burst: A \
-                     loses 65 % of its throughput on Linux only; CI: 3.3 % shorter builds, D over 90 % local instead of under \
-                     half; web: every container at least 28 GB, 8 % more for partition B; SparkBench 1.7 times the throughput \
-                     of Linux";
+        let paper = "cache: shares 72 and 73 % instead of 90 and 70 %, P99 of B 47 % and of A 52 \
+                     % lower than Linux; burst: A loses 65 % of its throughput on Linux only; CI: \
+                     3.3 % shorter builds, D over 90 % local instead of under half; web: every \
+                     container at least 28 GB, 8 % more for partition B; SparkBench 1.7 times the \
+                     throughput of Linux";
         let head = [
             "case",
             "policy",

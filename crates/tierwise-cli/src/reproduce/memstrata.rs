@@ -19,9 +19,9 @@ use crate::progress::Progress;
 /// Memstrata (OSDI 2024): figure 5 (hardware tiering), 6 (noisy neighbour), 10 (outliers among
 /// tenants) and 14 (hotness).
 #[derive(Debug, Args)]
-#[command(
-    after_help = "EXAMPLE\n  tierwise reproduce memstrata\n  tierwise reproduce memstrata --figures 5,6 --json"
-)]
+#[command(after_help = "EXAMPLE\n  \
+                  tierwise reproduce memstrata\n  \
+                  tierwise reproduce memstrata --figures 5,6 --json")]
 pub struct Memstrata {
     /// Which figures.
     #[arg(long, value_delimiter = ',', default_values_t = [5, 6, 10, 14], value_name = "NUMBERS")]
@@ -120,8 +120,8 @@ impl Memstrata {
             System { name: "tpp 50 %", recipe: "tpp", prepare: |s, _| ordinary(s, HALF) },
         ];
         let rows = self.slowdowns(&self.programs()?, &systems)?;
-        let paper = "at most 5 % slower: 73 % of the programs hardware-tiered, 82 % mixed; at most 10 %: 86 % and 95 %; more \
-                     than 50 %: 17 % with TPP";
+        let paper = "at most 5 % slower: 73 % of the programs hardware-tiered, 82 % mixed; at \
+                     most 10 %: 86 % and 95 %; more than 50 %: 17 % with TPP";
         let title = "Figure 5: slowdown against local memory only, in percent";
         let mut sheet = table(title, paper, "program", systems.iter().map(|s| s.name), &rows);
         for limit in [5.0, 10.0, 50.0] {

@@ -14,9 +14,10 @@ use crate::failure::Outcome;
 
 /// Measure a paper's figures again on the recorded programs, and say where and why they differ.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "EXAMPLE\n  tierwise reproduce multi-clock\n  tierwise reproduce mtat --services redis\n  tierwise reproduce equilibria --json"
-)]
+#[command(after_help = "EXAMPLE\n  \
+                  tierwise reproduce multi-clock\n  \
+                  tierwise reproduce mtat --services redis\n  \
+                  tierwise reproduce equilibria --json")]
 pub struct Reproduce {
     #[command(subcommand)]
     paper: Paper,

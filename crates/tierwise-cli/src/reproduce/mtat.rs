@@ -97,8 +97,8 @@ impl Mtat {
     }
 
     fn figure_1(&self) -> Result<Sheet, Failure> {
-        let paper = "the knee lies at the maximum load of table 1 with everything fast, and throughput falls \
-                     monotonically with less fast memory";
+        let paper = "the knee lies at the maximum load of table 1 with everything fast, and \
+                     throughput falls monotonically with less fast memory";
         let head = ["service", "published", "100 % fast", "75 %", "50 %", "25 %", "0 %"];
         let mut sheet = Sheet::new("Figure 1: maximum load (KRPS) over fast memory", paper, &head);
         let row = |name: &String| self.knees(Preset::named(name).unwrap_or(&PRESETS[0]));
@@ -136,8 +136,8 @@ impl Mtat {
         let mut pair = scenario.clone();
         pair.workloads.truncate(2);
         let output = &runs::all(&[pair], &runs::recipes(&["memtis"])?, self.seed)?[0][0];
-        let paper = "under MEMTIS, Redis keeps less than 10 % of its data in fast memory and violates its SLO at the load \
-                     that 25 % would sustain";
+        let paper = "under MEMTIS, Redis keeps less than 10 % of its data in fast memory and \
+                     violates its SLO at the load that 25 % would sustain";
         let head = ["until", "requests/s", "P99 ms", "fast share of Redis %"];
         let mut sheet = Sheet::new("Figure 2: a service beside SSSP under MEMTIS", paper, &head);
         for point in &output.timeline {
@@ -155,8 +155,8 @@ impl Mtat {
     }
 
     fn figure_5(&self, ramp: &[Vec<RunOutput>]) -> Sheet {
-        let paper = "MTAT keeps the SLO under the load of figure 7 for all four services; MEMTIS and TPP violate it like \
-                     smem-all, TPP worse";
+        let paper = "MTAT keeps the SLO under the load of figure 7 for all four services; MEMTIS \
+                     and TPP violate it like smem-all, TPP worse";
         let head = ["service", "policy", "P99 ms", "SLO ms", "seconds above", "fast GB each 20 s"];
         let mut sheet = Sheet::new("Figure 5: under the ramp of figure 7", paper, &head);
         for (service, outputs) in self.services.iter().zip(ramp) {
@@ -181,8 +181,8 @@ impl Mtat {
     }
 
     fn figure_6(&self, ramp: &[Vec<RunOutput>]) -> Sheet {
-        let paper = "fairness: MTAT about 3 times TPP and 1.4 times MEMTIS; throughput: MTAT 18 % and MTAT (LC only) 7 % below \
-                     MEMTIS";
+        let paper = "fairness: MTAT about 3 times TPP and 1.4 times MEMTIS; throughput: MTAT 18 % \
+                     and MTAT (LC only) 7 % below MEMTIS";
         let head = ["service", "policy", "smallest NP", "over MEMTIS", "throughput over MEMTIS"];
         let mut sheet = Sheet::new("Figure 6: the best-effort programs", paper, &head);
         for (service, outputs) in self.services.iter().zip(ramp) {
@@ -198,7 +198,8 @@ impl Mtat {
         scenarios: &[Scenario],
         recipes: &[Recipe],
     ) -> Result<(Vec<Scenario>, Sheet), Failure> {
-        let paper = "relative to FMEM_ALL: MTAT above 99 %, MEMTIS about 85 %, TPP about 70 % (geometric means)";
+        let paper = "relative to FMEM_ALL: MTAT above 99 %, MEMTIS about 85 %, TPP about 70 % \
+                     (geometric means)";
         let mut head = vec!["service", "FMEM_ALL, of the published"];
         head.extend(&POLICIES[1..]);
         let mut sheet = Sheet::new(
@@ -280,8 +281,8 @@ impl Mtat {
     }
 
     fn figure_9(&self, scenario: &Scenario, recipes: &[Recipe]) -> Result<Sheet, Failure> {
-        let paper = "at steady loads of 20, 50 and 80 % MTAT is the fairest at every load without a violation; MEMTIS has the \
-                     highest throughput, TPP the lowest of both";
+        let paper = "at steady loads of 20, 50 and 80 % MTAT is the fairest at every load without \
+                     a violation; MEMTIS has the highest throughput, TPP the lowest of both";
         let head = [
             "load",
             "policy",

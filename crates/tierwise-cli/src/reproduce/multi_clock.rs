@@ -41,29 +41,37 @@ const THIRD: f64 = 1.0 / 3.0;
 /// Figure 7: the footprint is four times the DRAM (section V-C.2).
 const QUARTER: f64 = 0.25;
 
-const WHY_YCSB: &str = "\
-the order is the paper's, the size of the gains is not. (1) These recordings reach memory two or three times in a \
-thousand instructions, and all but YCSB D spread over the whole footprint, so even the oracle gains little more than a \
-fifth over static; the paper's machine ran 32 threads on hundreds of gigabytes. (2) In these small programs \
-96 % of the pages are accessed within a quarter of a second (YCSB C), so that one reference bit a second says little about \
-how often. (3) AutoTiering-OPM leads on D \
-because NUMA balancing scans up to 2,560 MiB a second: all of a 140 MiB program every second, but a 256 GiB one \
-in 100 s, while MULTI-CLOCK looks at 1,024 pages of a list a second whatever the size. Measured on D with DRAM + CXL \
-(slowdown): MULTI-CLOCK 1.259; AutoTiering-OPM 1.094, with scan_period_min_ms = 20000 1.271, with 60000 1.370. (4) Hint \
-faults cost 1.2 us each here; the paper's loss of AutoTiering-CPM (a factor of 3 to 8) needs more than \
-that; what, was not looked into.";
-const WHY_GRAPHS: &str = "\
-MULTI-CLOCK gains over static and nimble as published. AutoTiering-OPM is better here than there for the same reason as in \
-figure 5: a scan that covers the whole footprint every second. Betweenness on the Kronecker graph with DRAM + CXL \
-(slowdown): MULTI-CLOCK 1.450; AutoTiering-OPM 1.126, with scan_period_min_ms = 20000 1.491. AutoTiering-CPM cannot promote \
-into a full tier, and pays for its faults: it is near or below static. PageRank's vectors are 1,500 pages \
-that are born anew in each trial of some 40 s, in which one pass over the slow tier's lists at 1,024 pages a second is \
-barely over.";
-const WHY_MEMORY_MODE: &str = "\
-on the five YCSB workloads with a fixed set of records MULTI-CLOCK is ahead by the paper's margin. Where the hot pages \
-are few and change (D, PageRank) a cache that follows every access wins here; the model of memory-mode leaves out what \
-it pays for that (write-backs of dirty lines, their bandwidth, and that the kernel scatters pages over the cache's \
-places), and MULTI-CLOCK's scan needs tens of seconds to follow.";
+const WHY_YCSB: &str = "the order is the paper's, the size of the gains is not. (1) These \
+                        recordings reach memory two or three times in a thousand instructions, \
+                        and all but YCSB D spread over the whole footprint, so even the oracle \
+                        gains little more than a fifth over static; the paper's machine ran 32 \
+                        threads on hundreds of gigabytes. (2) In these small programs 96 % of the \
+                        pages are accessed within a quarter of a second (YCSB C), so that one \
+                        reference bit a second says little about how often. (3) AutoTiering-OPM \
+                        leads on D because NUMA balancing scans up to 2,560 MiB a second: all of \
+                        a 140 MiB program every second, but a 256 GiB one in 100 s, while \
+                        MULTI-CLOCK looks at 1,024 pages of a list a second whatever the size. \
+                        Measured on D with DRAM + CXL (slowdown): MULTI-CLOCK 1.259; \
+                        AutoTiering-OPM 1.094, with scan_period_min_ms = 20000 1.271, with 60000 \
+                        1.370. (4) Hint faults cost 1.2 us each here; the paper's loss of \
+                        AutoTiering-CPM (a factor of 3 to 8) needs more than that; what, was not \
+                        looked into.";
+const WHY_GRAPHS: &str = "MULTI-CLOCK gains over static and nimble as published. AutoTiering-OPM \
+                          is better here than there for the same reason as in figure 5: a scan \
+                          that covers the whole footprint every second. Betweenness on the \
+                          Kronecker graph with DRAM + CXL (slowdown): MULTI-CLOCK 1.450; \
+                          AutoTiering-OPM 1.126, with scan_period_min_ms = 20000 1.491. \
+                          AutoTiering-CPM cannot promote into a full tier, and pays for its \
+                          faults: it is near or below static. PageRank's vectors are 1,500 pages \
+                          that are born anew in each trial of some 40 s, in which one pass over \
+                          the slow tier's lists at 1,024 pages a second is barely over.";
+const WHY_MEMORY_MODE: &str = "on the five YCSB workloads with a fixed set of records MULTI-CLOCK \
+                               is ahead by the paper's margin. Where the hot pages are few and \
+                               change (D, PageRank) a cache that follows every access wins here; \
+                               the model of memory-mode leaves out what it pays for that \
+                               (write-backs of dirty lines, their bandwidth, and that the kernel \
+                               scatters pages over the cache's places), and MULTI-CLOCK's scan \
+                               needs tens of seconds to follow.";
 
 impl MultiClock {
     pub fn execute(&self) -> Outcome {

@@ -53,7 +53,8 @@ impl Restore {
             }
             let directory = directory.display();
             return Err(Failure::User(format!(
-                "{directory}: there is no such directory; --state names the one of the configuration's key state"
+                "{directory}: there is no such directory; --state names the one of the \
+                 configuration's key state"
             )));
         }
         let mut lines = Vec::new();

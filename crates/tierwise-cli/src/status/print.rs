@@ -143,7 +143,8 @@ mod tests {
             "DRAM      0   128 GiB  112 GiB   16 GiB   90 ns (firmware)",
             "shop misses its SLO.",
             "batch: its latency cannot be read: 127.0.0.1:6379: no process listens there",
-            "4,000 blocks promoted (7 failed: 7 busy), 3,500 demoted; 2 migrated by the kernel or another program.",
+            "4,000 blocks promoted (7 failed: 7 busy), 3,500 demoted; 2 migrated by the kernel or \
+             another program.",
             "     3720.0 s  batch in DRAM: floor 40 GiB",
             "It costs 0.80 % of a CPU",
         ] {

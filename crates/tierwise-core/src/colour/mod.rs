@@ -39,8 +39,8 @@ use crate::units::TenantId;
 /// No colour for a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "all {colours} page colours are taken: tenant {tenant} holds {held}, and every page of them is in use; free memory of \
-     it, or compact the tenants whose colours are half empty", tenant = tenant.0
+    "all {colours} page colours are taken: tenant {tenant} holds {held}, and every page of them \
+     is in use; free memory of it, or compact the tenants whose colours are half empty", tenant = tenant.0
 )]
 pub struct Exhausted {
     /// Who asked.

@@ -156,7 +156,8 @@ fn classifier(model: &str, ctx: &BuildContext<'_>) -> Result<Box<dyn Classifier>
     let differ = |its: f64, ours: f64| (its - ours).abs() > SAME_MACHINE * ours;
     if differ(its.intercept, ours.intercept) || differ(its.slope, ours.slope) {
         return Err(format!(
-            "it was trained where fast memory takes {:.0} ns and a miss {:.0} ns more; here it is {:.0} and {:.0} ns",
+            "it was trained where fast memory takes {:.0} ns and a miss {:.0} ns more; here it is \
+             {:.0} and {:.0} ns",
             its.intercept, its.slope, ours.intercept, ours.slope
         ));
     }

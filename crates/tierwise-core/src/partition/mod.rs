@@ -53,7 +53,8 @@ pub const TABLE: &[StageRow<dyn Partitioner>] = &[
     },
     StageRow {
         name: "mtat",
-        summary: "an agent for each latency-critical tenant; annealing over profiles for the others",
+        summary: "an agent for each latency-critical tenant; annealing over profiles for the \
+                  others",
         build: |section, ctx| Ok(Box::new(Mtat::build(section, ctx)?)),
     },
     StageRow {

@@ -39,7 +39,8 @@ pub const TABLE: &[StageRow<dyn Selector>] = &[
     },
     StageRow {
         name: "pairs",
-        summary: "dedicated pages of who lends against managed pages of who borrows, a colour's together",
+        summary: "dedicated pages of who lends against managed pages of who borrows, a colour's \
+                  together",
         build: |section, ctx| Ok(Box::new(Pairs::build(section, ctx)?)),
     },
     StageRow {
@@ -49,7 +50,8 @@ pub const TABLE: &[StageRow<dyn Selector>] = &[
     },
     StageRow {
         name: "slices",
-        summary: "changes of partitions in slices of time; in each partition the hottest pages stay",
+        summary: "changes of partitions in slices of time; in each partition the hottest pages \
+                  stay",
         build: |section, ctx| Ok(Box::new(Slices::build(section, ctx)?)),
     },
     StageRow {

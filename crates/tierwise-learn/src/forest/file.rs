@@ -98,7 +98,8 @@ fn forest(bytes: &[u8]) -> Result<Forest, String> {
     let features = said("features").unwrap_or("nothing");
     if features != feature_names() {
         return Err(format!(
-            "it was trained on {features}; the counters at hand are {}; train it again with scripts/train_slowdown.py",
+            "it was trained on {features}; the counters at hand are {}; train it again with \
+             scripts/train_slowdown.py",
             feature_names()
         ));
     }
@@ -106,7 +107,10 @@ fn forest(bytes: &[u8]) -> Result<Forest, String> {
         let value = said(key).and_then(|v| v.parse::<f64>().ok()).filter(|v| v.is_finite());
         value.ok_or_else(|| {
             let found = said(key).unwrap_or("nothing");
-            format!("its {key} is {found}; allowed: a number; train it again with scripts/train_slowdown.py")
+            format!(
+                "its {key} is {found}; allowed: a number; train it again with \
+                     scripts/train_slowdown.py"
+            )
         })
     };
     let fit = LatencyFit { intercept: number("intercept_ns")?, slope: number("slope_ns")? };

@@ -46,8 +46,9 @@ fn model_of_other_counters_is_refused() {
     let error = refused(|bytes| replaced(bytes, b"mpki,l3_miss_ns", b"ipki,l3_miss_ns"));
     assert_eq!(
         error,
-        "broken.onnx: it was trained on ipki,l3_miss_ns,l2_miss_ns,dtlb_miss_ns,l2_mpki; the counters at hand are \
-         mpki,l3_miss_ns,l2_miss_ns,dtlb_miss_ns,l2_mpki; train it again with scripts/train_slowdown.py"
+        "broken.onnx: it was trained on ipki,l3_miss_ns,l2_miss_ns,dtlb_miss_ns,l2_mpki; the \
+         counters at hand are mpki,l3_miss_ns,l2_miss_ns,dtlb_miss_ns,l2_mpki; train it again \
+         with scripts/train_slowdown.py"
     );
 }
 

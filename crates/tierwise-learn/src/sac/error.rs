@@ -26,7 +26,8 @@ pub enum SacError {
     },
     /// Bytes that are no safetensors.
     #[error(
-        "{file}: not a safetensors file: {reason}; give a file that `Sac::save` wrote, or train again"
+        "{file}: not a safetensors file: {reason}; give a file that `Sac::save` wrote, or train \
+         again"
     )]
     Format {
         /// The file, or `bytes`.
@@ -36,8 +37,8 @@ pub enum SacError {
     },
     /// A tensor the learner needs is not there, or one is there that it does not know.
     #[error(
-        "{file}: tensor `{tensor}` is {found}; expected: {expected}; give a file that `Sac::save` wrote \
-         with the same `hidden`, or train again"
+        "{file}: tensor `{tensor}` is {found}; expected: {expected}; give a file that `Sac::save` \
+         wrote with the same `hidden`, or train again"
     )]
     Tensor {
         /// The file, or `bytes`.

@@ -24,7 +24,9 @@ pub fn check(roots: &Roots) -> Result<Vec<String>> {
     }
     Err(LinuxError::Missing {
         what: "cgroup v2 is mounted without the memory controller".into(),
-        remedy: "boot without cgroup_disable=memory and without a cgroup v1 memory mount, or name tenants by pids".into(),
+        remedy: "boot without cgroup_disable=memory and without a cgroup v1 memory mount, or name \
+                 tenants by pids"
+            .into(),
     })
 }
 
@@ -51,7 +53,8 @@ fn describe(mounts: impl AsRef<[u8]>, cgroup: &Path) -> String {
     };
     match (mounted("cgroup", "memory"), mounted("cgroup2", "")) {
         (Some(v1), Some(v2)) => format!(
-            "the memory controller belongs to cgroup v1 (mounted on {v1}); cgroup v2 on {v2} is without it"
+            "the memory controller belongs to cgroup v1 (mounted on {v1}); cgroup v2 on {v2} is \
+             without it"
         ),
         (Some(v1), None) => format!("this machine has cgroup v1 (memory on {v1}) and not v2"),
         (None, Some(v2)) => format!("cgroup v2 is mounted on {v2} and not on {}", cgroup.display()),
@@ -75,8 +78,9 @@ mod tests {
         let said = check(&fixture::machine("cgroup-v1")).unwrap_err().to_string();
         assert!(
             said.starts_with(
-                "the memory controller belongs to cgroup v1 (mounted on /sys/fs/cgroup/memory); cgroup v2 on \
-                 /sys/fs/cgroup/unified is without it; boot with systemd.unified_cgroup_hierarchy=1"
+                "the memory controller belongs to cgroup v1 (mounted on /sys/fs/cgroup/memory); \
+                 cgroup v2 on /sys/fs/cgroup/unified is without it; boot with \
+                 systemd.unified_cgroup_hierarchy=1"
             ),
             "{said}"
         );

@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn two_lines_as_the_kernel_writes_them() {
-        let text = "some avg10=1.53 avg60=0.87 avg300=0.20 total=2458761\nfull avg10=0.00 avg60=0.12 avg300=0.03 total=812345\n";
+        let text = "some avg10=1.53 avg60=0.87 avg300=0.20 total=2458761\n\
+                    full avg10=0.00 avg60=0.12 avg300=0.03 total=812345\n";
         let pressure = Pressure::parse(Path::new("memory.pressure"), text).unwrap();
         assert_eq!((pressure.some.avg10, pressure.full.avg60), (1.53, 0.12));
         assert_eq!(pressure.full.total, Duration::from_micros(812_345));
@@ -90,7 +91,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "(some|full|avg10=[0-9.e+-]{0,9}|total=[0-9]{0,21}| |.{0,9}|\n){0,20}") {
+        fn nothing_panics(text in "(some|full|avg10=[0-9.e+-]{0,9}|total=[0-9]{0,21}| |.{0,9}|\n\
+                                   ){0,20}") {
             let _ = Pressure::parse(Path::new("f"), &text);
         }
     }

@@ -317,7 +317,8 @@ fn held(roots: &Roots) -> LinuxError {
         what: "DAMON is busy: a kernel module such as damon_reclaim or damon_lru_sort holds it"
             .into(),
         remedy: format!(
-            "write N to the module's {}/module/damon_*/parameters/enabled, or choose another access monitoring source",
+            "write N to the module's {}/module/damon_*/parameters/enabled, or choose another \
+             access monitoring source",
             roots.sys.display()
         ),
     }

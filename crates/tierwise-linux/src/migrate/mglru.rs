@@ -252,7 +252,15 @@ memcg    42 /a b
     /// understands is nobody's.
     #[test]
     fn strange_group_name_hides_no_other() {
-        let text = b"memcg 1 /\xff\n node 0\n 1 2 3 4\nmemcg x /b\n node 0\n 1 2 3 4\nmemcg 3 /\xfe\n node 0\n 7 2 3 4\n";
+        let text = b"memcg 1 /\xff\n \
+                     node 0\n \
+                     1 2 3 4\n\
+                     memcg x /b\n \
+                     node 0\n \
+                     1 2 3 4\n\
+                     memcg 3 /\xfe\n \
+                     node 0\n \
+                     7 2 3 4\n";
         let (_tree, roots) = roots(text);
         let mut out = Vec::new();
         let group = Path::new(std::ffi::OsStr::from_bytes(b"/\xfe"));

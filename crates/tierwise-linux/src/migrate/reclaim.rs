@@ -55,8 +55,8 @@ pub fn demote(roots: &Roots, cgroup: &Path, bytes: Bytes) -> Result<Reclaimed> {
         }
         Err(e) if e.is_gone() && cgroup.is_dir() => Err(LinuxError::Missing {
             what: format!("{} is not there", path.display()),
-            remedy: "use Linux 5.19 or later with the memory controller on cgroup v2, or write +memory to \
-                     the parent's cgroup.subtree_control"
+            remedy: "use Linux 5.19 or later with the memory controller on cgroup v2, or write \
+                     +memory to the parent's cgroup.subtree_control"
                 .into(),
         }),
         Err(e) => Err(e),

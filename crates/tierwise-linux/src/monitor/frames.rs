@@ -85,7 +85,9 @@ fn has_memory(pagemap: &mut Pagemap, mappings: &[crate::process::Mapping]) -> Re
 fn frames_hidden(process: Process) -> LinuxError {
     LinuxError::Missing {
         what: format!("the kernel hides the frames of process {}", process.pid),
-        remedy: "start tierwised with CAP_SYS_ADMIN (its systemd unit does), or monitor processes with DAMON (damon-vaddr)".into(),
+        remedy: "start tierwised with CAP_SYS_ADMIN (its systemd unit does), or monitor processes \
+                 with DAMON (damon-vaddr)"
+            .into(),
     }
 }
 

@@ -33,7 +33,8 @@ pub fn probe(roots: &Roots) -> Result<()> {
             "this kernel has no idle page bitmap: {} is not there",
             path(roots).display()
         ),
-        remedy: "use a kernel built with CONFIG_IDLE_PAGE_TRACKING (Debian's cloud kernels are not), or DAMON"
+        remedy: "use a kernel built with CONFIG_IDLE_PAGE_TRACKING (Debian's cloud kernels are \
+                 not), or DAMON"
             .into(),
     })
 }

@@ -64,7 +64,8 @@ pub fn probe(roots: &Roots) -> Result<()> {
         return if flags.split_whitespace().any(|f| f == "hypervisor") {
             missing(
                 "this is a virtual machine whose CPUs sample no addresses (no PEBS, no IBS)",
-                "run on bare metal, or let the hypervisor pass the PMU through (QEMU: -cpu host,pmu=on)",
+                "run on bare metal, or let the hypervisor pass the PMU through (QEMU: -cpu \
+                 host,pmu=on)",
             )
         } else {
             missing(

@@ -197,7 +197,8 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]
         let roots = Roots::under(tree.path());
         std::fs::create_dir_all(roots.proc.join("7")).unwrap();
         std::fs::write(roots.proc.join("7/maps"), TEXT).unwrap();
-        let mounted = "1 2 0:22 / /dev/shm rw - tmpfs t rw\n1 2 0:23 / /hugepages rw - hugetlbfs h rw\n\
+        let mounted = "1 2 0:22 / /dev/shm rw - tmpfs t rw\n\
+                       1 2 0:23 / /hugepages rw - hugetlbfs h rw\n\
                        1 2 0:5 / /dev rw - devtmpfs d rw";
         std::fs::write(roots.proc.join("7/mountinfo"), mounted).unwrap();
         let (mut reader, mut mounts, mut maps) =

@@ -41,7 +41,8 @@ pub(crate) fn user(roots: &Roots, pid: i32) -> Result<u32, String> {
     if here.ok() != Some((runs.dev(), runs.ino())) {
         let shown = shown();
         return Err(format!(
-            "the file {shown} that it runs is not the one there: it was replaced, or is of a container"
+            "the file {shown} that it runs is not the one there: it was replaced, or is of a \
+             container"
         ));
     }
     if !runs.is_file() || !is_safe(&runs, 0) || !path.ancestors().skip(1).all(is_safe_folder) {

@@ -271,8 +271,8 @@ mod tests {
             "{\"event\": \"RESUME\", \"timestamp\": {}}\n{\"return\": [{\"cpu-index\": 1, \"thread-id\": 4712, \
              \"target\": \"x86_64\"}, {\"cpu-index\": 0, \"thread-id\": 4711, \"qom-path\": \"/m",
             "achine\"}]}\n",
-            "{\"return\": [{\"type\": \"dimm\", \"data\": {\"memdev\": \"/objects/mem1\", \"size\": 1073741824, \
-             \"addr\": 0}}, {\"type\": \"sgx-epc\", \"data\": {\"size\": 1}}]}\n",
+            "{\"return\": [{\"type\": \"dimm\", \"data\": {\"memdev\": \"/objects/mem1\", \"size\": 1073741824, \"addr\": 0}}, \
+             {\"type\": \"sgx-epc\", \"data\": {\"size\": 1}}]}\n",
         ]);
         let Ok(Step::Done(guest)) = outcome else { panic!("{outcome:?}") };
         let threads: Vec<_> = guest.vcpus.iter().map(|v| (v.cpu_index, v.thread_id)).collect();

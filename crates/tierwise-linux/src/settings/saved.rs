@@ -51,7 +51,8 @@ impl fmt::Display for Report {
             let names: Vec<&str> = Knob::ALL.iter().map(|knob| knob.name()).collect();
             writeln!(
                 f,
-                "{damage}; what was changed is not known: compare {} with what this machine should have",
+                "{damage}; what was changed is not known: compare {} with what this machine \
+                 should have",
                 names.join(", ")
             )?;
         }
@@ -207,7 +208,8 @@ impl Drop for Settings {
     fn drop(&mut self) {
         if let Err(error) = self.restore() {
             let path = self.path.display();
-            tracing::error!(%error, "settings were not restored; `tierwise restore` restores them from {path}");
+            tracing::error!(%error, "settings were not restored; `tierwise restore` restores them \
+                                     from {path}");
         }
     }
 }

@@ -280,8 +280,8 @@ impl Host {
             // With one tier the verdict says it.
             if !bare.is_empty() && self.tiers.len() > 1 {
                 doubts.push(format!(
-                    "tier {} holds node {}, without CPUs, beside nodes that have them; list the tiers in the \
-                     configuration if that memory is slower",
+                    "tier {} holds node {}, without CPUs, beside nodes that have them; list the \
+                     tiers in the configuration if that memory is slower",
                     tier.name,
                     numbers(&bare)
                 ));
@@ -289,7 +289,8 @@ impl Host {
         }
         if !self.outside.is_empty() {
             doubts.push(format!(
-                "memory of node {} is in no tier and is left alone; list the tiers in the configuration to use it",
+                "memory of node {} is in no tier and is left alone; list the tiers in the \
+                 configuration to use it",
                 numbers(&self.outside)
             ));
         }

@@ -129,8 +129,8 @@ mod tests {
     fn every_refusal_names_tier_and_remedy() {
         assert_eq!(
             refusal(vec![tier("DRAM", &[0]), tier("CXL", &[3])]),
-            "tier \"CXL\": names node 3, which is offline or has no memory; nodes with memory: 0, 1; \
-             bring it online or drop it"
+            "tier \"CXL\": names node 3, which is offline or has no memory; nodes with memory: 0, \
+             1; bring it online or drop it"
         );
         assert!(refusal(vec![]).contains("lists 0 tiers; write 1 to 7"));
         assert!(refusal(vec![tier("DRAM", &[])]).contains("names no node"));

@@ -32,12 +32,14 @@ impl fmt::Display for Verdict {
             Self::Tiered => write!(f, "this machine has memory tiers"),
             Self::OneNode { node } => write!(
                 f,
-                "all memory is on node {node}, so there is nowhere to move a page to: Tierwise only observes"
+                "all memory is on node {node}, so there is nowhere to move a page to: Tierwise \
+                 only observes"
             ),
             Self::OneTier { found, lines } => write!(
                 f,
-                "{found}. Tierwise does not guess which is faster; if it is as the firmware's distances suggest, write \
-                 into the configuration:\n\n{lines}"
+                "{found}. Tierwise does not guess which is faster; if it is as the firmware's \
+                 distances suggest, write into the configuration:\n\n\
+                 {lines}"
             ),
         }
     }
@@ -156,8 +158,8 @@ mod tests {
         let said = Verdict::of_one_tier("memory_tier4", &nodes).to_string();
         assert!(
             said.starts_with(
-                "nodes 0, 1 are all in one memory tier (memory_tier4), although node 1 has no CPUs. \
-                 Tierwise does not guess"
+                "nodes 0, 1 are all in one memory tier (memory_tier4), although node 1 has no \
+                 CPUs. Tierwise does not guess"
             ),
             "{said}"
         );

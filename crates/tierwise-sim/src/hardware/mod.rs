@@ -83,7 +83,8 @@ pub struct Hardware {
 pub enum HardwareError {
     /// Too few or too many lines.
     #[error(
-        "found {found} fast lines; allowed: 1 to {limit} (a line has {LINE} bytes); change the size of fast memory",
+        "found {found} fast lines; allowed: 1 to {limit} (a line has {LINE} bytes); change the \
+         size of fast memory",
         limit = u32::MAX
     )]
     Lines {

@@ -296,8 +296,8 @@ fn runs(model: &PageModel, managed: &[u64]) -> Result<Vec<Vec<u32>>, SimError> {
         next[way] += pages;
         if next[way] > u64::from(model.colours()) {
             return Err(SimError::Scenario(format!(
-                "program {program} needs {pages} page frames beside its neighbour's and {} are left; make the managed \
-                 tier larger",
+                "program {program} needs {pages} page frames beside its neighbour's and {} are \
+                 left; make the managed tier larger",
                 u64::from(model.colours()).saturating_sub(from)
             )));
         }

@@ -15,7 +15,8 @@ pub enum RequestError {
     },
     /// A recording does not say what a request touches.
     #[error(
-        "the recording has {what} after its mark {mark:?}; record a program that counts its operations"
+        "the recording has {what} after its mark {mark:?}; record a program that counts its \
+         operations"
     )]
     Recording {
         /// What it lacks.
@@ -33,8 +34,9 @@ pub enum RequestError {
     Histogram(#[from] hdrhistogram::CreationError),
     /// The misses alone take longer than a request may at the load wanted.
     #[error(
-        "a request spends {memory_ns:.0} ns on misses with everything in fast memory, but {servers} servers at \
-         {per_second} requests a second have only {service_ns:.0} ns for it; lower the load or add servers"
+        "a request spends {memory_ns:.0} ns on misses with everything in fast memory, but \
+         {servers} servers at {per_second} requests a second have only {service_ns:.0} ns for it; \
+         lower the load or add servers"
     )]
     TooManyMisses {
         /// Time of a request's misses.

@@ -246,8 +246,9 @@ impl Prepared {
         let Some(hardware) = machine.hardware else { return Ok(None) };
         for (workload, ready) in self.scenario.workloads.iter().zip(&self.programs) {
             if workload.huge_pages || !matches!(ready, Ready::Loaded(_) | Ready::Stream { .. }) {
-                let why = "a hardware-managed tier is simulated for programs in base pages; remove huge_pages, or describe the \
-                           program as a trace or generator instead of a service";
+                let why = "a hardware-managed tier is simulated for programs in base pages; \
+                           remove huge_pages, or describe the program as a trace or generator \
+                           instead of a service";
                 return Err(impossible(workload, why));
             }
         }
@@ -322,8 +323,8 @@ impl Opened {
         };
         let loaded = Loaded::read(source, until, shape)?;
         if loaded.windows.is_empty() {
-            let why = "its trace holds no window: the program that was recorded ended before it ran, or \
-                       `measure_to` marks the start; record one that runs";
+            let why = "its trace holds no window: the program that was recorded ended before it \
+                       ran, or `measure_to` marks the start; record one that runs";
             return Err(impossible(workload, why));
         }
         match until {
@@ -356,8 +357,9 @@ impl Opened {
             return Err(impossible(
                 workload,
                 format!(
-                    "granule, footprint, scale, loops, merge and huge_pages need a program that fits into memory (at most \
-                     {MAX_ROWS_KEPT} rows); give the generator the footprint, windows and order instead"
+                    "granule, footprint, scale, loops, merge and huge_pages need a program that \
+                     fits into memory (at most {MAX_ROWS_KEPT} rows); give the generator the \
+                     footprint, windows and order instead"
                 ),
             ));
         }
@@ -412,8 +414,8 @@ fn check_slo(
         return Ok(());
     }
     let why = format!(
-        "its SLO is {:.3} ms and a request takes {:.3} ms with everything in fast memory and nobody \
-         else there; no placement can meet it",
+        "its SLO is {:.3} ms and a request takes {:.3} ms with everything in fast memory and \
+         nobody else there; no placement can meet it",
         slo * 1e-6,
         alone * 1e-6
     );
@@ -465,8 +467,8 @@ fn check_sizes(
             return Err(impossible(
                 workload,
                 format!(
-                    "its {needs} do not fit into the machine's {capacity}; make a tier larger or the \
-                     workload smaller"
+                    "its {needs} do not fit into the machine's {capacity}; make a tier larger or \
+                     the workload smaller"
                 ),
             ));
         }

@@ -60,7 +60,8 @@ pub(super) fn generator(section: &Section<'_>, pattern: &str) -> Result<(), Conf
 
 fn not_read(pattern: &str, patterns: &[&str]) -> String {
     format!(
-        "the pattern \"{pattern}\" does not read it, only {} does; remove it, or take another pattern",
+        "the pattern \"{pattern}\" does not read it, only {} does; remove it, or take another \
+         pattern",
         patterns.join(", ")
     )
 }

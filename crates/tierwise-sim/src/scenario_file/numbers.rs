@@ -155,8 +155,18 @@ fn scenario(table: &str, line: &str) -> String {
         _ => format!("[workload.generator]\npattern = \"zipf\"\n{}\n", at("generator")),
     };
     format!(
-        "{}\nname = \"s\"\nsummary = \"s\"\n[costs]\n{}\n[budget]\n{}\n[machine]\n{machine}[[workload]]\n\
-         name = \"w\"\n{}\n{runs}",
+        "{}\n\
+         name = \"s\"\n\
+         summary = \"s\"\n\
+         [costs]\n\
+         {}\n\
+         [budget]\n\
+         {}\n\
+         [machine]\n\
+         {machine}[[workload]]\n\
+         name = \"w\"\n\
+         {}\n\
+         {runs}",
         at(""),
         at("costs"),
         at("budget"),

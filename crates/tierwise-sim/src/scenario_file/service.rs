@@ -146,7 +146,8 @@ fn curve(section: &Section<'_>, per_second: f64) -> Result<Arrivals, ConfigError
     let loads = section.numbers("curve_load", LOADS)?;
     if lengths.is_empty() || lengths.len() != loads.len() {
         let problem = format!(
-            "found {} lengths and {} loads; allowed: as many of curve_s as of curve_load, at least one",
+            "found {} lengths and {} loads; allowed: as many of curve_s as of curve_load, at \
+             least one",
             lengths.len(),
             loads.len()
         );

@@ -226,8 +226,8 @@ fn a_workload_needs_one_source() {
     );
     assert_eq!(
         workload_refusal("trace = \"a.twt\"\n[workload.generator]\npattern = \"zipf\"\n"),
-        "s.toml:8: workload[0].trace: another key says what runs, too; keep one of trace, generator, \
-         service"
+        "s.toml:8: workload[0].trace: another key says what runs, too; keep one of trace, \
+         generator, service"
     );
     assert_eq!(
         workload_refusal("trace = 5\n"),
@@ -307,8 +307,8 @@ fn wrong_generators_are_refused() {
     );
     assert_eq!(
         with("pattern = \"zipf\"\nzipf_exponent = -1\n"),
-        "s.toml:10: workload[0].generator.zipf_exponent: found -1; allowed: a number from 0 to 10; did \
-         you mean 1?"
+        "s.toml:10: workload[0].generator.zipf_exponent: found -1; allowed: a number from 0 to \
+         10; did you mean 1?"
     );
     assert_eq!(
         with("pattern = \"moving-hot-set\"\nhot_fraction = 0.0\n"),

@@ -81,7 +81,8 @@ impl Head {
         let checked = |n: usize| u32::try_from(n).ok().filter(|&n| n <= MAX_RAW_BYTES);
         let (Some(raw), Some(compressed)) = (checked(raw), checked(data.len())) else {
             return Err(format!(
-                "the window takes {raw} bytes and a frame holds {MAX_RAW_BYTES}; use shorter windows"
+                "the window takes {raw} bytes and a frame holds {MAX_RAW_BYTES}; use shorter \
+                 windows"
             ));
         };
         let mut head = Self { kind, compressed, raw, crc: 0 };

@@ -156,8 +156,8 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     let (sampling, aggregation) = (config.monitor.sampling_ms, config.monitor.aggregation_ms);
     if sampling == 0 || aggregation < sampling || aggregation > 60_000 {
         let problem = format!(
-            "found {sampling} and aggregation_ms {aggregation}; allowed: from 1, and an aggregation_ms of at least as \
-             much and at most 60000"
+            "found {sampling} and aggregation_ms {aggregation}; allowed: from 1, and an \
+             aggregation_ms of at least as much and at most 60000"
         );
         return at("sampling_ms", problem);
     }
@@ -207,7 +207,8 @@ fn moving(config: &Config) -> Option<(&'static str, String)> {
     }
     if rate.bytes() < block.bytes() {
         let problem = format!(
-            "found {rate}; allowed: at least one block ({block}) a second, or nothing is ever moved; for instance 1GB"
+            "found {rate}; allowed: at least one block ({block}) a second, or nothing is ever \
+             moved; for instance 1GB"
         );
         return Some(("rate", problem));
     }
@@ -256,8 +257,8 @@ fn listen(place: &Place<'_>, listen: &str) -> Result<(), ConfigError> {
         return Ok(());
     }
     let problem = format!(
-        "found {listen:?}; allowed: a loopback address with a port (127.0.0.1:9470, [::1]:9470) or off; to read it from \
-         elsewhere put a proxy that authenticates before it"
+        "found {listen:?}; allowed: a loopback address with a port (127.0.0.1:9470, [::1]:9470) \
+         or off; to read it from elsewhere put a proxy that authenticates before it"
     );
     Err(place.error(place.line_of(None, "listen"), "listen", problem))
 }
@@ -291,11 +292,13 @@ mod tests {
         let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
         assert_eq!(
             said("[control]\nqueue = \"tierwise\"\n"),
-            "t.toml:2: queue: found \"tierwise\"; allowed: a slash and a name without one (/tierwise), or off"
+            "t.toml:2: queue: found \"tierwise\"; allowed: a slash and a name without one \
+             (/tierwise), or off"
         );
         assert_eq!(
             said("[[tenant]]\nname = \"db\"\nqemu = \"qmp:db.qmp\"\n"),
-            "t.toml:3: tenant[0].qemu: found \"qmp:db.qmp\"; write the socket's whole path: qmp:/run/qemu/db-1.qmp"
+            "t.toml:3: tenant[0].qemu: found \"qmp:db.qmp\"; write the socket's whole path: \
+             qmp:/run/qemu/db-1.qmp"
         );
     }
 
@@ -318,7 +321,8 @@ mod tests {
         let elsewhere = said("{ redis = \"example.org:6379\" }");
         assert!(
             elsewhere.starts_with(
-                "t.toml:4: tenant[0].latency: found \"example.org:6379\"; not a loopback address with a port"
+                "t.toml:4: tenant[0].latency: found \"example.org:6379\"; not a loopback address \
+                 with a port"
             ),
             "{elsewhere}"
         );
@@ -353,8 +357,8 @@ mod tests {
         assert!(seconds.ends_with("milliseconds; did you mean 20?"), "{seconds}");
         assert_eq!(
             said("[move]\nrate = \"1000\"\n"),
-            "t.toml:2: rate: found 1000; allowed: at least one block (2MiB) a second, or nothing is ever moved; for \
-             instance 1GB"
+            "t.toml:2: rate: found 1000; allowed: at least one block (2MiB) a second, or nothing \
+             is ever moved; for instance 1GB"
         );
         let block = said("block = 2097152\n");
         assert!(block.ends_with("in quotes with its unit; did you mean \"2 MiB\"?"), "{block}");
@@ -377,7 +381,8 @@ mod tests {
         assert!(slo.contains("class = \"latency-critical\""), "{slo}");
         assert_eq!(
             said("[monitor]\nsource = \"idle-bitmap\"\nregions = 500\n"),
-            "t.toml:3: regions: only DAMON reads it, and source names another way; remove one of them"
+            "t.toml:3: regions: only DAMON reads it, and source names another way; remove one of \
+             them"
         );
         parse("t.toml", "[monitor]\nsource = \"damon-vaddr\"\nregions = 500\n").unwrap();
     }

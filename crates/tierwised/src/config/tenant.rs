@@ -156,7 +156,8 @@ impl TenantConfig {
         }
         if said != 1 {
             let problem = format!(
-                "tenant {:?} has {said} of cgroup, pids and qemu; write exactly one, to say which processes it is",
+                "tenant {:?} has {said} of cgroup, pids and qemu; write exactly one, to say which \
+                 processes it is",
                 self.name
             );
             return Some(("cgroup", problem));
@@ -182,12 +183,14 @@ impl TenantConfig {
             return Some(("slo_ms", problem));
         }
         if self.class == ClassName::BestEffort && self.slo_ms.is_some() {
-            let problem = "a best-effort tenant is judged by its throughput, and its SLO would be ignored; write class = \
-                           \"latency-critical\" beside it, or remove slo_ms";
+            let problem = "a best-effort tenant is judged by its throughput, and its SLO would be \
+                           ignored; write class = \"latency-critical\" beside it, or remove \
+                           slo_ms";
             return Some(("slo_ms", problem.into()));
         }
         if self.class == ClassName::LatencyCritical && self.slo_ms.is_none() {
-            let problem = "a latency-critical tenant needs slo_ms, the 99th percentile that it must not exceed";
+            let problem = "a latency-critical tenant needs slo_ms, the 99th percentile that it \
+                           must not exceed";
             return Some(("class", problem.into()));
         }
         if let Some(problem) = self.latency_problem() {

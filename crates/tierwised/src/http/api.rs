@@ -47,7 +47,8 @@ pub(super) async fn tenants(State(app): State<Arc<App>>) -> Json<Vec<TenantView>
     get,
     path = "/api/v1/tenants/{name}",
     tag = "state",
-    params(("name" = String, Path, description = "The tenant's name, percent-encoded where it has to be")),
+    params(("name" = String, Path, description = "The tenant's name, percent-encoded where it has \
+        to be")),
     responses(
         (status = 200, description = "The tenant's use, entitlement and latency", body = TenantView),
         (status = 400, description = "The name is not UTF-8", body = Problem),

@@ -15,8 +15,9 @@ use axum::response::{IntoResponse, Response};
 use super::problem::Problem;
 
 /// The page loads its own files and nothing else, runs no inline code, and cannot be framed.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors \
+                      'none'";
 
 /// A view is old after a round, so nothing is worth a cache.
 const HEADERS: [(HeaderName, &str); 5] = [
@@ -42,14 +43,16 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
 fn refusal(request: &Request) -> Option<Response> {
     if let Err(host) = named_host(request) {
         let error = format!(
-            "the request names {host} as its host; tierwised answers only to localhost, 127.0.0.1 and [::1], so that \
-             pages of other sites cannot read it; open it under one of these names"
+            "the request names {host} as its host; tierwised answers only to localhost, 127.0.0.1 \
+             and [::1], so that pages of other sites cannot read it; open it under one of these \
+             names"
         );
         return Some(Problem::new(StatusCode::FORBIDDEN, error).into_response());
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let error = format!(
-            "found {}; allowed: GET, HEAD; changes are made with `tierwise daemon` over the control socket",
+            "found {}; allowed: GET, HEAD; changes are made with `tierwise daemon` over the \
+             control socket",
             request.method()
         );
         let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, error);

@@ -76,7 +76,8 @@ pub(super) const METRICS: &[Metric] = &[
         "faults",
         "",
         &["scope"],
-        "Readings that failed, by what they concern: a process, a control group, a guest or the machine.",
+        "Readings that failed, by what they concern: a process, a control group, a guest or the \
+         machine.",
         |s, out| s.counters.faults.iter().for_each(|fault| out.add(&[&fault.scope], fault.count)),
     ),
     gauge(

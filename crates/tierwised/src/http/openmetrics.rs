@@ -210,9 +210,11 @@ pub(super) fn encode(snapshot: Arc<Snapshot>) -> Result<String, fmt::Error> {
 pub fn reference() -> String {
     let mut page = String::from(
         "# Metrics of tierwised\n\n\
-         Generated from the code; a test keeps it true. `tierwised` serves them at `/metrics` on the address `http.listen` \
-         of its configuration, in the OpenMetrics format that Prometheus reads.\n\n\
-         | metric | type | labels | what it is |\n|---|---|---|---|\n",
+         Generated from the code; a test keeps it true. `tierwised` serves them at `/metrics` on \
+         the address `http.listen` of its configuration, in the OpenMetrics format that \
+         Prometheus reads.\n\n\
+         | metric | type | labels | what it is |\n\
+         |---|---|---|---|\n",
     );
     for metric in METRICS {
         // Writing to a string does not fail.

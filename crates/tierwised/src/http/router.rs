@@ -50,8 +50,9 @@ fn description() -> OpenApi {
         .title("tierwised")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "What the daemon sees, decides and did, to be read on loopback. Sizes are in bytes and times in seconds \
-             unless a name says otherwise. Whatever is refused is answered with a Problem.",
+            "What the daemon sees, decides and did, to be read on loopback. Sizes are in bytes \
+             and times in seconds unless a name says otherwise. Whatever is refused is answered \
+             with a Problem.",
         ))
         .license(Some(
             LicenseBuilder::new()

@@ -116,14 +116,15 @@ impl Drop for Server {
 fn bind(listen: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
     if !listen.ip().is_loopback() {
         bail!(
-            "http.listen: found {listen}; allowed: a loopback address with a port (127.0.0.1:9470, [::1]:9470); to read \
-             it from elsewhere put a proxy that authenticates before it"
+            "http.listen: found {listen}; allowed: a loopback address with a port \
+             (127.0.0.1:9470, [::1]:9470); to read it from elsewhere put a proxy that \
+             authenticates before it"
         );
     }
     let listener = TcpListener::bind(listen).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => anyhow!(
-            "http.listen: {listen} is in use by another program (`ss -ltnp 'sport = :{}'` shows which); stop it, or write \
-             another port, or \"off\"",
+            "http.listen: {listen} is in use by another program (`ss -ltnp 'sport = :{}'` shows \
+             which); stop it, or write another port, or \"off\"",
             listen.port()
         ),
         ErrorKind::PermissionDenied => anyhow!(

@@ -19,13 +19,15 @@ pub(super) fn words(events: &Event, world: &LiveWorld, config: &Config) -> Vec<S
         Event::Throttled(times) => {
             let budget = config.cpu.budget_percent;
             vec![format!(
-                "monitoring intervals are {times:.1} times as long as configured, to stay within {budget} % of a CPU"
+                "monitoring intervals are {times:.1} times as long as configured, to stay within \
+                 {budget} % of a CPU"
             )]
         }
         Event::Suspended(true) => {
             let cap = config.cpu.cap_percent;
             vec![format!(
-                "used more than {cap} % of a CPU: access monitoring is suspended until use is below the budget"
+                "used more than {cap} % of a CPU: access monitoring is suspended until use is \
+                 below the budget"
             )]
         }
         Event::Suspended(false) => vec!["access monitoring has resumed".into()],
@@ -62,7 +64,8 @@ fn fault<'a>(fault: &'a Fault, name: impl Fn(TenantId) -> &'a str) -> String {
     let problem = &fault.problem;
     match (&fault.scope, fault.tenant) {
         (Scope::Machine, _) => format!(
-            "the machine cannot be read: {problem}; nothing is moved until it can be, which is tried with each survey"
+            "the machine cannot be read: {problem}; nothing is moved until it can be, which is \
+             tried with each survey"
         ),
         (_, Some(tenant)) => format!("tenant {:?}: {problem}", name(tenant)),
         (_, None) => problem.clone(),
@@ -80,7 +83,8 @@ fn machine(change: Change, world: &LiveWorld) -> String {
         Change::Joined { node, tier: of } => format!("node {node} came into tier {}", tier(of)),
         Change::Outside { node } => {
             format!(
-                "node {node} has memory and is in no tier that was there at start: restart to use it"
+                "node {node} has memory and is in no tier that was there at start: restart to use \
+                 it"
             )
         }
         Change::Resized { tier: of, .. } => {

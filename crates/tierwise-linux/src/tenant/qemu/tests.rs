@@ -63,8 +63,8 @@ fn command_line_alone_is_not_trusted() {
     fs::remove_dir_all(roots.proc.join("301")).unwrap();
     assert_eq!(
         said(&roots, &named("db-1")),
-        "a guest named \"db-1\": process 8: it is of user 1001, whose word does not count for that; name it by its \
-         pid file, its QMP socket or its control group"
+        "a guest named \"db-1\": process 8: it is of user 1001, whose word does not count for \
+         that; name it by its pid file, its QMP socket or its control group"
     );
 }
 
@@ -75,8 +75,8 @@ fn two_guests_of_one_name_are_refused() {
     crate::qemu::process::install(dir.path(), &roots, &[9]);
     assert_eq!(
         said(&roots, &named("db-1")),
-        "2 guests are named \"db-1\": process 9 of user 107; process 301 of user 64055; name it by its pid file, its \
-         QMP socket or its control group"
+        "2 guests are named \"db-1\": process 9 of user 107; process 301 of user 64055; name it \
+         by its pid file, its QMP socket or its control group"
     );
 }
 

@@ -81,7 +81,8 @@ fn unknown_path_is_refused_with_nearest() {
         ("/api/v1/decisions?tenant=shpo", "no tenant is called \"shpo\"; did you mean \"shop\"?"),
         (
             "/api/v1/tenant",
-            "/api/v1/tenant: no such path; /api/v1/openapi.json lists them; did you mean \"/api/v1/tenants\"?",
+            "/api/v1/tenant: no such path; /api/v1/openapi.json lists them; did you mean \
+             \"/api/v1/tenants\"?",
         ),
     ] {
         let answer = get(&server, path);

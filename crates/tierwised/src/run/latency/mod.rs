@@ -172,8 +172,8 @@ async fn read_once(
 
 fn too_costly(used: Duration, pause: Duration, budget: f64) -> String {
     format!(
-        "reading it took {used:.1?} of CPU time at last; allowed: {} % of a CPU (cpu.budget_percent) \
-         over ten seconds; it is read again in {:.0} s",
+        "reading it took {used:.1?} of CPU time at last; allowed: {} % of a CPU \
+         (cpu.budget_percent) over ten seconds; it is read again in {:.0} s",
         budget * 100.0,
         pause.as_secs_f64().ceil()
     )

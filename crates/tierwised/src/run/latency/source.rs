@@ -116,8 +116,8 @@ pub(crate) fn loopback(address: &str) -> anyhow::Result<Vec<SocketAddr>> {
     let parsed = address.parse::<SocketAddr>().ok().filter(|address| address.ip().is_loopback());
     parsed.map(|address| vec![address]).ok_or_else(|| {
         anyhow!(
-            "not a loopback address with a port (127.0.0.1:9100, [::1]:9100, localhost:9100); Tierwise reads \
-             latencies on this host only"
+            "not a loopback address with a port (127.0.0.1:9100, [::1]:9100, localhost:9100); \
+             Tierwise reads latencies on this host only"
         )
     })
 }

@@ -41,6 +41,17 @@ pub enum LinuxError {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// A process keeps whoever asks about its memory waiting.
+    #[error(
+        "process {pid}: {why}; its memory is left where it is until the lock is free (a thread that \
+         waits for a file system, or is throttled by cpu.max, may hold it)"
+    )]
+    Locked {
+        /// The process.
+        pid: i32,
+        /// What it did.
+        why: &'static str,
+    },
     /// Several control groups have the name that should say which one is meant.
     #[error(
         "cgroup {written:?}: found {count} groups of that name: {}; \
@@ -86,7 +97,7 @@ impl LinuxError {
                 matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
             }
             Self::Missing { .. } => true,
-            Self::Format { .. } | Self::Ambiguous { .. } => false,
+            Self::Format { .. } | Self::Locked { .. } | Self::Ambiguous { .. } => false,
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod file;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod guard;
 pub mod migrate;
 pub mod monitor;
 pub mod mqueue;

@@ -154,7 +154,9 @@ impl<'a> Session<'a> {
     fn processes(&mut self) -> Result<Vec<MonitorTarget>, Failure> {
         self.tracker.refresh(self.roots)?;
         let members = self.tracker.members(TenantId(0));
-        Ok(members.map(|process| MonitorTarget { process, resident: Bytes(1) }).collect())
+        Ok(members
+            .map(|process| MonitorTarget { process, tenant: TenantId(0), resident: Bytes(1) })
+            .collect())
     }
 
     fn resident(&mut self, processes: &[MonitorTarget]) -> Result<Vec<Resident>, Failure> {

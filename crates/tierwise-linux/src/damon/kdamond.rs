@@ -232,6 +232,24 @@ impl Kdamond {
         SchemeStats::read(&self.scheme_folder(scheme))
     }
 
+    /// Whether its thread sleeps without being interruptible, as it does for the mmap lock of its
+    /// process. Every command to it would wait as long, with DAMON's lock held: nobody could
+    /// command any other kdamond.
+    ///
+    /// # Errors
+    /// Its files are gone.
+    pub fn is_waiting(&self, roots: &Roots, reader: &mut Reader) -> Result<bool> {
+        let thread = self.thread(roots, reader)?;
+        let stat = thread.and_then(|thread| Stat::read(roots, thread.pid, reader).ok());
+        // Between two samples it sleeps in state I (`schedule_timeout_idle`, mm/damon/core.c).
+        Ok(stat.is_some_and(|stat| stat.state == 'D'))
+    }
+
+    /// Leaves it as it is. What was recorded of it is for [`super::clean_up_recorded`].
+    pub(crate) fn abandon(mut self) {
+        self.given_back = true;
+    }
+
     /// Turns it off and leaves its place empty.
     ///
     /// # Errors

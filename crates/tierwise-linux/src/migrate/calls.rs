@@ -1,12 +1,14 @@
-//! What a mover asks of the kernel, behind a trait, so that tests can bring a kernel that is full,
+//! Everything that takes the mmap lock of a process: reading its memory's layout, asking where its
+//! pages lie, moving them. It stands behind a trait, so that tests can bring a kernel that is full,
 //! slow or lies.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use tierwise_core::units::Timestamp;
+use tierwise_core::units::{TenantId, Timestamp};
 
 use crate::error::Result;
+use crate::guard::Guard;
 use crate::process::syscall::{self, MPOL_MF_MOVE, MPOL_MF_MOVE_ALL};
 use crate::process::{Process, Reader, Task};
 use crate::roots::Roots;
@@ -15,7 +17,7 @@ use crate::roots::Roots;
 pub trait Calls {
     /// Monotonic time.
     fn now(&mut self) -> Timestamp;
-    /// Processor time that the calling thread has used.
+    /// CPU time that the calling thread and its calls have used.
     fn cpu(&mut self) -> Duration;
     /// Whether this very process still runs.
     fn is_alive(&mut self, process: &Process) -> bool;
@@ -23,6 +25,19 @@ pub trait Calls {
     /// thread that is alive. `None` if the process is gone.
     fn thread(&mut self, process: &Process) -> Option<i32> {
         self.is_alive(process).then_some(process.pid)
+    }
+    /// Charges the calls to come to this tenant, which may keep them waiting ([`crate::guard`]).
+    fn charge(&mut self, _tenant: TenantId) {}
+    /// Runs a call on a process that takes its mmap lock.
+    ///
+    /// # Errors
+    /// The process keeps the call waiting.
+    fn guarded<T: Send + 'static>(
+        &mut self,
+        _pid: i32,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        Ok(call())
     }
     /// Where pages lie: `status[i]` becomes a node or a negative error number.
     ///
@@ -50,12 +65,60 @@ pub struct Kernel {
     roots: Roots,
     reader: Reader,
     started: Instant,
+    guard: Guard,
+    tenant: TenantId,
+    /// What a call takes with it, and brings back.
+    batch: Batch,
+}
+
+/// The arguments of a call, which are its own while it may wait.
+#[derive(Debug, Default)]
+struct Batch {
+    addresses: Vec<usize>,
+    nodes: Vec<i32>,
+    status: Vec<i32>,
 }
 
 impl Kernel {
     /// Time begins now.
     pub fn new(roots: Roots) -> Self {
-        Self { roots, reader: Reader::default(), started: Instant::now() }
+        Self {
+            roots,
+            reader: Reader::default(),
+            started: Instant::now(),
+            guard: Guard::default(),
+            tenant: TenantId(0),
+            batch: Batch::default(),
+        }
+    }
+
+    /// Calls move_pages(2) on the guard's thread.
+    fn call(
+        &mut self,
+        pid: i32,
+        addresses: &[usize],
+        nodes: Option<&[i32]>,
+        status: &mut [i32],
+        flags: i32,
+    ) -> Result<()> {
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.addresses.clear();
+        batch.addresses.extend_from_slice(addresses);
+        batch.nodes.clear();
+        batch.nodes.extend_from_slice(nodes.unwrap_or_default());
+        batch.status.clear();
+        batch.status.extend_from_slice(status);
+        let moves = nodes.is_some();
+        let (batch, answer) = self.guarded(pid, move || {
+            let mut batch = batch;
+            let nodes = moves.then_some(&batch.nodes[..]);
+            let answer =
+                syscall::move_pages(pid, &batch.addresses, nodes, &mut batch.status, flags);
+            (batch, answer)
+        })?;
+        status.copy_from_slice(&batch.status);
+        self.batch = batch;
+        answer.map(|_| ())
     }
 }
 
@@ -66,7 +129,9 @@ impl Calls for Kernel {
 
     fn cpu(&mut self) -> Duration {
         let time = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+        let own =
+            Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0));
+        own + self.guard.cpu()
     }
 
     fn is_alive(&mut self, process: &Process) -> bool {
@@ -77,8 +142,20 @@ impl Calls for Kernel {
         process.task(&self.roots, &mut self.reader).ok().map(Task::tid)
     }
 
+    fn charge(&mut self, tenant: TenantId) {
+        self.tenant = tenant;
+    }
+
+    fn guarded<T: Send + 'static>(
+        &mut self,
+        pid: i32,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        self.guard.run(pid, self.tenant, call)
+    }
+
     fn nodes(&mut self, pid: i32, addresses: &[usize], status: &mut [i32]) -> Result<()> {
-        syscall::move_pages(pid, addresses, None, status, 0).map(|_| ())
+        self.call(pid, addresses, None, status, 0)
     }
 
     fn move_pages(
@@ -90,6 +167,6 @@ impl Calls for Kernel {
         shared: bool,
     ) -> Result<()> {
         let flags = if shared { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
-        syscall::move_pages(pid, addresses, Some(nodes), status, flags).map(|_| ())
+        self.call(pid, addresses, Some(nodes), status, flags)
     }
 }

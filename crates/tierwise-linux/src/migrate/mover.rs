@@ -20,7 +20,7 @@
 use std::time::Duration;
 
 use tierwise_core::migrate::FailReason;
-use tierwise_core::units::Bandwidth;
+use tierwise_core::units::{Bandwidth, TenantId};
 
 use super::allowance::Allowance;
 use super::backoff::Backoff;
@@ -43,7 +43,9 @@ const LARGEST_PAGE: u64 = 2 << 20;
 /// One page that should be somewhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Whose.
+    /// The tenant whose process it is.
+    pub tenant: TenantId,
+    /// The process.
     pub process: Process,
     /// Its first address.
     pub address: u64,
@@ -228,7 +230,8 @@ impl Mover {
         requests: &[Request],
         out: &mut [Moved],
     ) -> Result<()> {
-        let process = requests[self.batch.requests[0] as usize].process;
+        let Request { tenant, process, .. } = requests[self.batch.requests[0] as usize];
+        calls.charge(tenant);
         let Some(thread) = calls.thread(&process) else {
             self.all(out, FailReason::NotPresent);
             return Ok(());
@@ -296,6 +299,10 @@ impl Mover {
             calls.move_pages(pid, &batch.addresses, &batch.nodes, &mut batch.status, self.shared);
         let time = calls.now().since(before);
         let bytes: u64 = batch.requests.iter().map(|&i| requests[i as usize].bytes).sum();
+        if let Err(LinuxError::Locked { .. }) = answer {
+            // How long a process waits for itself says nothing about the others.
+            return answer;
+        }
         self.pace.took(u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX), time);
         self.tally.calls += 1;
         answer
@@ -379,6 +386,11 @@ impl Mover {
 
     /// A call as a whole failed: what that says of every page in it.
     fn refused(&mut self, error: LinuxError, out: &mut [Moved]) -> Result<()> {
+        if let LinuxError::Locked { .. } = error {
+            // The survey reports it.
+            self.all(out, FailReason::Busy);
+            return Ok(());
+        }
         let LinuxError::Process { source, .. } = &error else {
             self.all(out, FailReason::Busy);
             return Err(error);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tierwise_core::migrate::FailReason;
-use tierwise_core::units::{Bandwidth, Timestamp};
+use tierwise_core::units::{Bandwidth, TenantId, Timestamp};
 
 use super::*;
 use crate::error::{LinuxError, Result};
@@ -156,7 +156,7 @@ fn address(i: usize) -> u64 {
 
 fn request(i: usize, pid: i32, node: u32) -> Request {
     let process = Process { pid, start_time: 1 };
-    Request { process, address: address(i), bytes: PAGE_SIZE, node }
+    Request { tenant: TenantId(0), process, address: address(i), bytes: PAGE_SIZE, node }
 }
 
 fn run(fake: &mut Fake, mover: &mut Mover, requests: &[Request]) -> Vec<Moved> {
@@ -407,7 +407,8 @@ fn headless_process_pages_are_found() {
     let mut status = [i32::MIN];
     kernel.nodes(thread, &[headless.address as usize], &mut status).unwrap();
     let node = u32::try_from(status[0]).unwrap();
-    let request = Request { process, address: headless.address, bytes: PAGE_SIZE, node };
+    let tenant = TenantId(0);
+    let request = Request { tenant, process, address: headless.address, bytes: PAGE_SIZE, node };
     let mut out = Vec::new();
     Mover::new(&Limits::default()).run(&mut kernel, &[request], &mut out).unwrap();
     assert_eq!(out, [Moved { from: Some(node), result: Err(FailReason::Already) }]);

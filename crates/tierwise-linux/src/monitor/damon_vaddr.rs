@@ -3,6 +3,9 @@
 //!
 //! A kdamond that is given another process begins with coarse regions, so a turn lasts for [`TURN`]
 //! collections: long enough for regions to adapt (they are split once an aggregation interval).
+//!
+//! A kdamond takes the mmap lock of its process, which the process may hold for ever. One that
+//! waits for it is given no command until it goes on.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,10 +13,10 @@ use std::time::Duration;
 use tierwise_core::observe::DamonAttrs;
 
 use super::rotation::RoundRobin;
-use super::{AccessMonitor, AccessReport, MonitorTarget, ProcessRegion, thread_cpu};
+use super::{AccessMonitor, AccessReport, MonitorTarget, PATIENCE, ProcessRegion, thread_cpu};
 use crate::damon::operations;
 use crate::damon::{Admin, HostRegion, Kdamond, Monitoring, Scheme, Target};
-use crate::error::Result;
+use crate::error::{LinuxError, Result};
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
 
@@ -51,6 +54,8 @@ pub struct DamonVaddr {
     kdamonds: Vec<Kdamond>,
     /// The process of each kdamond.
     assigned: Vec<Option<Process>>,
+    /// What each kdamond was last given.
+    given: Vec<DamonAttrs>,
     rotation: RoundRobin,
     collections: u32,
     chosen: Vec<Process>,
@@ -77,6 +82,7 @@ impl DamonVaddr {
             most: most.clamp(1, MAX),
             kdamonds: Vec::new(),
             assigned: Vec::new(),
+            given: Vec::new(),
             rotation: RoundRobin::default(),
             collections: 0,
             chosen: Vec::new(),
@@ -86,20 +92,33 @@ impl DamonVaddr {
         })
     }
 
-    /// Gives every kdamond other intervals and bounds, while they run: looking less often costs
+    /// Gives every kdamond other intervals and bounds, while they run: monitoring less often costs
     /// less.
     ///
     /// # Errors
     /// The kernel refuses a value.
     pub fn set_attrs(&mut self, attrs: DamonAttrs) -> Result<()> {
         self.attrs = attrs;
-        for (kdamond, assigned) in self.kdamonds.iter().zip(&self.assigned) {
+        for place in 0..self.assigned.len() {
             // A place without a process has no context to write to.
-            if assigned.is_some() {
-                kdamond.set_attrs(&attrs)?;
+            if self.assigned[place].is_some() {
+                self.give_attrs(place)?;
             }
         }
         Ok(())
+    }
+
+    /// Gives a kdamond the intervals and bounds of all, unless it waits.
+    fn give_attrs(&mut self, place: usize) -> Result<()> {
+        if self.given[place] != self.attrs && !self.is_waiting(place)? {
+            self.kdamonds[place].set_attrs(&self.attrs)?;
+            self.given[place] = self.attrs;
+        }
+        Ok(())
+    }
+
+    fn is_waiting(&mut self, place: usize) -> Result<bool> {
+        self.kdamonds[place].is_waiting(&self.roots, &mut self.reader)
     }
 
     /// Begins a turn.
@@ -109,6 +128,7 @@ impl DamonVaddr {
             // All that may be used at once: once they run no more can be made.
             self.kdamonds = self.admin.take(self.most)?;
             self.assigned = vec![None; self.kdamonds.len()];
+            self.given = vec![self.attrs; self.kdamonds.len()];
         }
         self.rotation.next(self.kdamonds.len(), &mut self.chosen);
         for place in 0..self.assigned.len() {
@@ -147,10 +167,15 @@ impl DamonVaddr {
         }
         answer?;
         self.assigned[place] = Some(process);
+        self.given[place] = self.attrs;
         Ok(true)
     }
 
+    /// Turns a kdamond off, unless it waits: then it keeps its place.
     fn leave(&mut self, place: usize) -> Result<()> {
+        if self.is_waiting(place)? {
+            return Ok(());
+        }
         self.spent += self.kdamonds[place].cpu_time(&self.roots, &mut self.reader)?;
         self.assigned[place] = None;
         self.kdamonds[place].off()
@@ -184,6 +209,10 @@ impl AccessMonitor for DamonVaddr {
         report.max_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
         for place in 0..self.assigned.len() {
             let Some(process) = self.assigned[place] else { continue };
+            if self.is_waiting(place)? {
+                continue;
+            }
+            self.give_attrs(place)?;
             if !self.kdamonds[place].regions(&mut self.reader, &mut self.regions)? {
                 // Its process has ended.
                 self.leave(place)?;
@@ -202,13 +231,30 @@ impl AccessMonitor for DamonVaddr {
     }
 
     fn stop(&mut self) -> Result<()> {
-        for place in 0..self.assigned.len() {
-            if self.assigned[place].is_some() {
-                self.leave(place)?;
+        let (mut left, mut waiting) = (Vec::new(), Vec::new());
+        let kdamonds = std::mem::take(&mut self.kdamonds);
+        let assigned = std::mem::take(&mut self.assigned);
+        for (kdamond, process) in kdamonds.into_iter().zip(assigned) {
+            match process {
+                Some(process) if kdamond.is_waiting(&self.roots, &mut self.reader)? => {
+                    waiting.push(format!("{} (for process {})", kdamond.index(), process.pid));
+                    kdamond.abandon();
+                }
+                Some(_) => {
+                    self.spent += kdamond.cpu_time(&self.roots, &mut self.reader)?;
+                    left.push(kdamond);
+                }
+                None => left.push(kdamond),
             }
         }
-        self.assigned.clear();
-        self.admin.restore(std::mem::take(&mut self.kdamonds))
+        self.admin.restore(left)?;
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        Err(LinuxError::Missing {
+            what: format!("kdamond {} waits for a lock and stays on", waiting.join(", ")),
+            remedy: "end that process and run `tierwise restore`".into(),
+        })
     }
 
     fn set_throttle(&mut self, times: f64) -> Result<()> {
@@ -222,6 +268,11 @@ impl AccessMonitor for DamonVaddr {
             return Ok(());
         }
         self.set_attrs(DamonAttrs { sampling, aggregation, ..self.configured })
+    }
+
+    /// One aggregation interval for each kdamond, and as long again for DAMON's other users.
+    fn patience(&self) -> Duration {
+        PATIENCE + self.attrs.aggregation * 2 * self.most
     }
 
     fn cpu_time(&mut self) -> Result<Duration> {
@@ -291,6 +342,33 @@ mod tests {
         monitor.collect(&mut report).unwrap();
         assert!(report.sampled.is_empty() && report.regions.is_empty());
         assert_eq!(report.max_accesses, 20);
+    }
+
+    #[test]
+    fn waiting_kdamond_gets_no_command() {
+        let fake = Fake::new(0);
+        let mut monitor = monitor(&fake);
+        let (hostile, healthy) = (process(&fake.roots, 8, &[1]), process(&fake.roots, 9, &[1]));
+        monitor.set_targets(&[hostile]).unwrap();
+        monitor.set_targets(&[hostile, healthy]).unwrap();
+        // Its thread waits for the mmap lock of process 8.
+        put(&fake.file(0, "pid"), "70\n");
+        let thread = fake.roots.proc.join("70");
+        std::fs::create_dir_all(&thread).unwrap();
+        put(&thread.join("stat"), "70 (kdamond.0) D 2 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0 0");
+        monitor.collect(&mut AccessReport::default()).unwrap();
+        assert_eq!(targets(&fake)[0].0, "on");
+        assert_ne!(targets(&fake)[1].0, "on");
+        put(&fake.file(1, "state"), "on\n");
+        let slower = DamonAttrs { aggregation: Duration::from_secs(1), ..DamonAttrs::default() };
+        monitor.set_attrs(slower).unwrap();
+        monitor.set_targets(&[healthy]).unwrap();
+        assert_eq!(targets(&fake)[0].0, "on");
+        let problem = monitor.stop().unwrap_err().to_string();
+        assert!(problem.contains("kdamond 0 (for process 8) waits"), "{problem}");
+        // The other one is off, and the record says whose the first is.
+        assert_eq!((targets(&fake)[0].0.as_str(), targets(&fake)[1].0.as_str()), ("on", "off"));
+        assert!(fake.record.exists());
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod walk;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use tierwise_core::units::Bytes;
+use tierwise_core::units::{Bytes, TenantId};
 
 use crate::damon::HostRegion;
 use crate::error::Result;
@@ -37,10 +37,11 @@ pub use auto::{Selection, Source, auto};
 /// A process to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonitorTarget {
-    /// Who.
+    /// The process.
     pub process: Process,
-    /// Its resident set: where there is more to see than can be looked at, the large come more
-    /// often.
+    /// Its tenant: each has the same part where there is more to see than can be monitored.
+    pub tenant: TenantId,
+    /// Its resident set: of a tenant's processes the large come more often.
     pub resident: Bytes,
 }
 
@@ -137,6 +138,11 @@ pub trait AccessMonitor: Debug + Send {
         Ok(())
     }
 
+    /// How long a collection may take before the kernel is taken to wait for a process.
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+
     /// Stops looking and gives back what was taken. Looking can begin again by
     /// [`AccessMonitor::set_targets`].
     ///
@@ -150,6 +156,9 @@ pub trait AccessMonitor: Debug + Send {
     /// The kernel's threads cannot be asked.
     fn cpu_time(&mut self) -> Result<Duration>;
 }
+
+/// What a collection may take beside its own intervals: a machine short of CPU time can be so slow.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Processor time of this thread.
 pub(crate) fn thread_cpu() -> Duration {

@@ -1,18 +1,23 @@
 //! Who is looked at next when there are more processes than can be looked at.
 //!
-//! In every turn a process earns its part of the resident memory of all, times the places there
-//! are, but at least a sixteenth and at most one. Those that have earned the most are looked at,
-//! and pay one. So a process with half of the memory is always looked at, and the smallest has its
-//! turn within about sixteen turns, or as soon as the places can be shared out.
+//! In every turn each tenant earns an equal part of the places, and divides it among its processes:
+//! a sixteenth evenly, the rest by their resident memory. A process earns one at most. Those that
+//! have earned the most are monitored, and pay one. So a tenant cannot crowd out the others,
+//! however many processes it has and however much memory they map, and the smallest process of a
+//! tenant has its turn too.
 //!
 //! ```
-//! use tierwise_core::units::Bytes;
+//! use tierwise_core::units::{Bytes, TenantId};
 //! use tierwise_linux::monitor::MonitorTarget;
 //! use tierwise_linux::monitor::rotation::RoundRobin;
 //! use tierwise_linux::process::Process;
 //!
 //! let process = |pid| Process { pid, start_time: 1 };
-//! let watched = |pid, gib: u64| MonitorTarget { process: process(pid), resident: Bytes(gib << 30) };
+//! let watched = |pid, gib: u64| MonitorTarget {
+//!     process: process(pid),
+//!     tenant: TenantId(0),
+//!     resident: Bytes(gib << 30),
+//! };
 //! let mut rotation = RoundRobin::default();
 //! rotation.set(&[watched(1, 6), watched(2, 1), watched(3, 1)]);
 //! let mut chosen = Vec::new();
@@ -27,9 +32,9 @@
 use super::MonitorTarget;
 use crate::process::Process;
 
-/// What the smallest process earns in a turn: it is looked at once in sixteen turns, which at the
-/// usual few seconds a turn is within a minute, if there is a place at all.
-const MIN: f64 = 1.0 / 16.0;
+/// The part of a tenant's earnings that is divided evenly: a process without memory to speak of is
+/// monitored in one of sixteen turns of its tenant's places.
+const EVEN: f64 = 1.0 / 16.0;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
@@ -40,18 +45,40 @@ struct Entry {
 /// The processes and what they have earned.
 #[derive(Debug, Clone, Default)]
 pub struct RoundRobin {
+    /// Ascending by process.
     entries: Vec<Entry>,
+    /// Memory for the next.
+    spare: Vec<Entry>,
+    /// Indexes of the entries in the order of their earnings.
+    order: Vec<usize>,
+    /// By tenant: how many processes it has, and the resident memory of all.
+    tenants: Vec<(usize, f64)>,
 }
 
 impl RoundRobin {
     /// Replaces the processes; those that stay keep what they have earned.
     pub fn set(&mut self, processes: &[MonitorTarget]) {
-        self.entries.retain(|e| processes.iter().any(|w| w.process == e.watched.process));
-        for &watched in processes {
-            match self.entries.iter_mut().find(|e| e.watched.process == watched.process) {
-                Some(entry) => entry.watched = watched,
-                None => self.entries.push(Entry { watched, earned: 0.0 }),
+        let mut entries = std::mem::take(&mut self.spare);
+        entries.clear();
+        entries.extend(processes.iter().map(|&watched| Entry { watched, earned: 0.0 }));
+        entries.sort_unstable_by_key(|entry| entry.watched.process);
+        let mut known = self.entries.iter().peekable();
+        for entry in &mut entries {
+            let process = entry.watched.process;
+            while known.next_if(|old| old.watched.process < process).is_some() {}
+            if let Some(old) = known.next_if(|old| old.watched.process == process) {
+                entry.earned = old.earned;
             }
+        }
+        self.spare = std::mem::replace(&mut self.entries, entries);
+        self.tenants.clear();
+        for MonitorTarget { tenant, resident, .. } in processes {
+            if self.tenants.len() <= tenant.index() {
+                self.tenants.resize(tenant.index() + 1, (0, 0.0));
+            }
+            let (count, bytes) = &mut self.tenants[tenant.index()];
+            *count += 1;
+            *bytes += resident.0 as f64;
         }
     }
 
@@ -68,18 +95,24 @@ impl RoundRobin {
     /// Begins a turn: chooses as many as there are places.
     pub fn next(&mut self, places: usize, chosen: &mut Vec<Process>) {
         chosen.clear();
-        let total: f64 = self.entries.iter().map(|e| e.watched.resident.0 as f64).sum();
+        let tenants = self.tenants.iter().filter(|(count, _)| *count > 0).count();
+        let part = places as f64 / tenants.max(1) as f64;
         for entry in &mut self.entries {
-            let part = entry.watched.resident.0 as f64 / total.max(1.0) * places as f64;
-            entry.earned += part.clamp(MIN, 1.0);
+            let (count, bytes) = self.tenants[entry.watched.tenant.index()];
+            let by_size = entry.watched.resident.0 as f64 / bytes.max(1.0);
+            let earns = part * (EVEN / count as f64 + (1.0 - EVEN) * by_size);
+            entry.earned += earns.min(1.0);
         }
+        self.order.clear();
+        self.order.extend(0..self.entries.len());
         // Equal earnings go by process, so that the order of the caller's list does not matter.
-        self.entries.sort_unstable_by(|a, b| {
-            b.earned.total_cmp(&a.earned).then(a.watched.process.cmp(&b.watched.process))
+        let entries = &mut self.entries;
+        self.order.sort_unstable_by(|&a, &b| {
+            entries[b].earned.total_cmp(&entries[a].earned).then(a.cmp(&b))
         });
-        for entry in self.entries.iter_mut().take(places) {
-            entry.earned -= 1.0;
-            chosen.push(entry.watched.process);
+        for &at in self.order.iter().take(places) {
+            entries[at].earned -= 1.0;
+            chosen.push(entries[at].watched.process);
         }
     }
 }
@@ -89,31 +122,49 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
-    use tierwise_core::units::Bytes;
+    use tierwise_core::units::{Bytes, TenantId};
+
+    fn target(pid: i32, tenant: u16, bytes: u64) -> MonitorTarget {
+        let process = Process { pid, start_time: 1 };
+        MonitorTarget { process, tenant: TenantId(tenant), resident: Bytes(bytes) }
+    }
+
+    /// How often each process has its turn.
+    fn turns(targets: &[MonitorTarget], places: usize, rounds: usize) -> HashMap<i32, usize> {
+        let mut rotation = RoundRobin::default();
+        let (mut chosen, mut turns) = (Vec::new(), HashMap::new());
+        for _ in 0..rounds {
+            rotation.set(targets);
+            rotation.next(places, &mut chosen);
+            assert_eq!(chosen.len(), places.min(targets.len()));
+            chosen.iter().for_each(|p| *turns.entry(p.pid).or_insert(0) += 1);
+        }
+        turns
+    }
 
     proptest! {
-        /// Everybody has a turn, however small, and places are never left empty.
+        /// Every process has a turn, however small, and places are never left empty.
         #[test]
-        fn nobody_is_forgotten(
-            sizes in proptest::collection::vec(0u64..1 << 40, 1..60),
+        fn every_process_has_its_turn(
+            sizes in proptest::collection::vec((0u16..3, 0u64..1 << 40), 1..60),
             places in 1usize..20,
         ) {
-            let watched: Vec<MonitorTarget> = (1..)
-                .zip(&sizes)
-                .map(|(pid, &s)| MonitorTarget { process: Process { pid, start_time: 1 }, resident: Bytes(s) })
-                .collect();
-            let mut rotation = RoundRobin::default();
-            rotation.set(&watched);
-            let (mut chosen, mut is_monitoring) = (Vec::new(), HashMap::new());
-            // What everybody earns is at most LEAST a process more than the places: with sixty,
-            // under five places.
-            let rounds = 16 * (sizes.len().div_ceil(places) + 16);
-            for _ in 0..rounds {
-                rotation.next(places, &mut chosen);
-                prop_assert_eq!(chosen.len(), places.min(sizes.len()));
-                chosen.iter().for_each(|p| *is_monitoring.entry(p.pid).or_insert(0) += 1);
-            }
-            prop_assert_eq!(is_monitoring.len(), sizes.len());
+            let targets: Vec<MonitorTarget> =
+                (1..).zip(&sizes).map(|(pid, &(tenant, size))| target(pid, tenant, size)).collect();
+            // The smallest of sixty processes of one of three tenants earns a sixteenth of a
+            // sixtieth of a third of the places in a turn.
+            let rounds = 16 * 3 * (sizes.len().div_ceil(places) + 16);
+            prop_assert_eq!(turns(&targets, places, rounds).len(), sizes.len());
+        }
+
+        /// A tenant has its part of the turns, whatever another one starts and maps.
+        #[test]
+        fn tenants_share_places_evenly(others in 1i32..500, size in 0u64..1 << 40) {
+            let hostile = (2..others + 2).map(|pid| target(pid, 1, size));
+            let targets: Vec<MonitorTarget> =
+                std::iter::once(target(1, 0, 1 << 20)).chain(hostile).collect();
+            let own = turns(&targets, 4, 200)[&1];
+            prop_assert!(own >= 190, "{own} of 200 turns");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Walks over the pages of processes: what the ways of looking that read page tables have in
 //! common.
 
+use std::collections::BTreeSet;
+
 use super::MonitorTarget;
 use crate::error::{LinuxError, Result};
 use crate::process::{Mapping, Maps, Mounts, PageRange, Pagemap, Process, Reader, Task};
@@ -57,12 +59,11 @@ impl Walk {
         processes: &[MonitorTarget],
         mut start: impl FnMut(&Roots, Task) -> Result<()>,
     ) -> Result<()> {
-        self.processes.retain(|(known, _)| processes.iter().any(|p| p.process == *known));
-        for watched in processes {
-            if self.processes.iter().any(|(known, _)| *known == watched.process) {
-                continue;
-            }
-            let process = watched.process;
+        // By sets: a tenant may have any number of processes.
+        let wanted: BTreeSet<Process> = processes.iter().map(|target| target.process).collect();
+        self.processes.retain(|(process, _)| wanted.contains(process));
+        let known: BTreeSet<Process> = self.processes.iter().map(|(process, _)| *process).collect();
+        for process in wanted.difference(&known).copied() {
             let opened = self.open(process);
             let mounts = opened.and_then(|(task, of)| start(&self.roots, task).map(|()| of));
             match mounts {
@@ -133,11 +134,11 @@ impl Walk {
 
 /// A process as a fake tree of files.
 #[cfg(test)]
-pub(super) mod fake {
+pub(crate) mod fake {
     use std::fs;
 
     use super::*;
-    use tierwise_core::units::Bytes;
+    use tierwise_core::units::{Bytes, TenantId};
 
     /// One page after another from 0x1000, each with its pagemap entry, in one anonymous mapping.
     pub fn process(roots: &Roots, pid: i32, entries: &[u64]) -> MonitorTarget {
@@ -151,7 +152,8 @@ pub(super) mod fake {
         fs::write(directory.join("maps"), maps).unwrap();
         set(roots, pid, entries);
         let process = Process { pid, start_time: 9 };
-        MonitorTarget { process, resident: Bytes(entries.len() as u64 * 4096) }
+        let resident = Bytes(entries.len() as u64 * 4096);
+        MonitorTarget { process, tenant: TenantId(0), resident }
     }
 
     /// Gives the pages other entries.

@@ -5,12 +5,13 @@
 //! root can put files there, and its user. What runs in it belongs to its user all the same, who
 //! may trace it: an executable tells what a process is, and its user whether to believe it.
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use rustix::process::geteuid;
 
 use crate::bytes::quoted;
@@ -35,18 +36,27 @@ pub(crate) fn user(roots: &Roots, pid: i32) -> Result<u32, String> {
     if !is_name(&path) {
         return Err(format!("it runs {}, which is no QEMU", shown()));
     }
-    let runs = fs::metadata(&exe).map_err(|e| format!("it runs {}: {e}", shown()))?;
+    let changeable = || format!("others than root may change {} that it runs", shown());
+    // From the root down: nothing below a directory of somebody else's is looked at, where a file
+    // system of theirs may let whoever asks wait.
+    let directories: Vec<&Path> = path.ancestors().skip(1).collect();
+    if !directories.into_iter().rev().all(is_safe_folder) {
+        return Err(changeable());
+    }
+    let runs = cached(&exe).map_err(|e| format!("it runs {}: {e}", shown()))?;
     // The path is of its mount namespace. In ours the same file must be there.
-    let here = fs::metadata(&path).map(|here| (here.dev(), here.ino()));
-    if here.ok() != Some((runs.dev(), runs.ino())) {
+    let here = cached(&path);
+    let file = |of: &Statx| (of.stx_dev_major, of.stx_dev_minor, of.stx_ino);
+    if here.ok().as_ref().map(file) != Some(file(&runs)) {
         let shown = shown();
         return Err(format!(
             "the file {shown} that it runs is not the one there: it was replaced, or is of a \
              container"
         ));
     }
-    if !runs.is_file() || !is_safe(&runs, 0) || !path.ancestors().skip(1).all(is_safe_folder) {
-        return Err(format!("others than root may change {} that it runs", shown()));
+    let is_file = u32::from(runs.stx_mode) & libc::S_IFMT == libc::S_IFREG;
+    if !is_file || !is_safe(runs.stx_uid, runs.stx_mode.into(), 0) {
+        return Err(changeable());
     }
     real_user(roots, pid).ok_or_else(|| "its user is not known".to_owned())
 }
@@ -64,15 +74,21 @@ fn is_name(path: &Path) -> bool {
     name.starts_with(b"qemu-system-") || name == b"qemu-kvm" || name == b"kvm"
 }
 
-/// Whether only root, or who runs this, may change a file; one that is kept by the given bit counts
-/// as well.
-fn is_safe(file: &Metadata, kept_by: u32) -> bool {
-    let owned = file.uid() == 0 || file.uid() == geteuid().as_raw();
-    owned && (file.mode() & OTHERS_WRITE == 0 || file.mode() & kept_by != 0)
+/// What is known of a file without asking its file system, which may be the process's own.
+fn cached(path: &Path) -> io::Result<Statx> {
+    Ok(statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS)?)
+}
+
+/// Whether only root, or the user who runs this, may change a file; one that is kept by the given
+/// bit counts as well.
+fn is_safe(owner: u32, mode: u32, kept_by: u32) -> bool {
+    let owned = owner == 0 || owner == geteuid().as_raw();
+    owned && (mode & OTHERS_WRITE == 0 || mode & kept_by != 0)
 }
 
 fn is_safe_folder(directory: &Path) -> bool {
-    fs::metadata(directory).is_ok_and(|found| found.is_dir() && is_safe(&found, STICKY))
+    fs::metadata(directory)
+        .is_ok_and(|found| found.is_dir() && is_safe(found.uid(), found.mode(), STICKY))
 }
 
 /// A process's real user, which no program that it runs can change for it.

@@ -48,8 +48,17 @@ pub(super) fn find(roots: &Roots, guest: &Qemu, reader: &mut Reader) -> Result<O
 fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<Process>> {
     let (mut found, mut refused) = (Vec::new(), Vec::new());
     for pid in processes(roots)? {
-        if !process::is_called_qemu(roots, pid) || !is_named(roots, pid, name) {
+        if !process::is_called_qemu(roots, pid) {
             continue;
+        }
+        match process::user(roots, pid) {
+            // Reading a command line waits for the mmap lock of a process, which people may hold.
+            Ok(uid) if !is_of_the_system(uid) => {
+                refused.push(format!("process {pid} is of user {uid}"));
+                continue;
+            }
+            Ok(_) if is_named(roots, pid, name) => {}
+            _ => continue,
         }
         match believed(roots, pid, reader, is_of_the_system) {
             Ok((process, uid)) => {
@@ -63,7 +72,12 @@ fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<Proc
         [(process, _)] => Ok(Some(*process)),
         [] if refused.is_empty() => Ok(None),
         [] => Err(LinuxError::Missing {
-            what: format!("a guest named {}: {}", quoted(name), listed(refused)),
+            what: format!(
+                "no guest of a system user is named {}; what QEMU of other users says of itself \
+                 does not count: {}",
+                quoted(name),
+                listed(refused)
+            ),
             remedy: "name it by its pid file, its QMP socket or its control group".into(),
         }),
         several => Err(LinuxError::Missing {

@@ -8,6 +8,7 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bstr::ByteSlice;
@@ -16,9 +17,11 @@ use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 
 use super::numa_maps;
 use super::tracker::{State, TenantTracker};
+use crate::cgroup::numa_stat::add;
 use crate::error::Result;
 use crate::fault::{Faults, Scope};
 use crate::file;
+use crate::migrate::Calls;
 use crate::process::{Process, Reader, Stat};
 use crate::roots::Roots;
 use crate::topology::Host;
@@ -80,6 +83,7 @@ struct Last {
 /// Reads tenants again and again.
 #[derive(Debug)]
 pub struct Readings {
+    roots: Arc<Roots>,
     walk_interval: Duration,
     last: BTreeMap<TenantId, Last>,
     usage: Vec<(u32, Bytes)>,
@@ -90,8 +94,9 @@ pub struct Readings {
 impl Readings {
     /// Walks page tables (`numa_maps`) at most once in such an interval for each tenant that has no
     /// control group.
-    pub fn new(walk_interval: Duration) -> Self {
+    pub fn new(roots: Roots, walk_interval: Duration) -> Self {
         Self {
+            roots: Arc::new(roots),
             walk_interval,
             last: BTreeMap::new(),
             usage: Vec::new(),
@@ -116,15 +121,16 @@ impl Readings {
     /// ([`Readings::faults`]); a usage of which nothing could be read stays as it was.
     pub fn read(
         &mut self,
-        roots: &Roots,
         host: &Host,
         tracker: &TenantTracker,
         tenant: TenantId,
         now: Timestamp,
+        calls: &mut impl Calls,
         out: &mut TenantReading,
     ) {
         out.running = tracker.state(tenant) == State::Running;
-        if self.read_usage(roots, tracker, tenant, now) || out.usage.len() != host.tiers.len() {
+        calls.charge(tenant);
+        if self.read_usage(tracker, tenant, now, calls) || out.usage.len() != host.tiers.len() {
             out.usage.clear();
             out.usage.resize(host.tiers.len(), Pages(0));
             for &(node, bytes) in &self.usage {
@@ -133,8 +139,9 @@ impl Readings {
                 }
             }
         }
-        out.busy = self.busy(roots, tracker, tenant);
-        out.cpus = self.cpus(roots, tracker, tenant, now);
+        let roots = Arc::clone(&self.roots);
+        out.busy = self.busy(&roots, tracker, tenant);
+        out.cpus = self.cpus(&roots, tracker, tenant, now);
     }
 
     /// What could not be read since this list was last taken.
@@ -145,10 +152,10 @@ impl Readings {
     /// False if nothing could be read although there is something.
     fn read_usage(
         &mut self,
-        roots: &Roots,
         tracker: &TenantTracker,
         tenant: TenantId,
         now: Timestamp,
+        calls: &mut impl Calls,
     ) -> bool {
         self.usage.clear();
         let (mut counted, mut failed) = (0, 0);
@@ -165,7 +172,7 @@ impl Readings {
         // Without the memory controller there is no file for any of them; half of each kind would
         // count twice.
         match (counted, failed) {
-            (0, 0) => self.walk(roots, tracker, tenant, now),
+            (0, 0) => self.walk(tracker, tenant, now, calls),
             _ => counted > 0,
         }
     }
@@ -174,12 +181,12 @@ impl Readings {
     /// could.
     fn walk(
         &mut self,
-        roots: &Roots,
         tracker: &TenantTracker,
         tenant: TenantId,
         now: Timestamp,
+        calls: &mut impl Calls,
     ) -> bool {
-        let Self { reader, usage, faults, .. } = self;
+        let Self { roots, reader, usage, faults, .. } = self;
         let last = self.last.entry(tenant).or_default();
         if last.walked.is_some_and(|walked| now.since(walked) < self.walk_interval) {
             usage.clone_from(&last.walked_usage);
@@ -187,10 +194,19 @@ impl Readings {
         }
         let (mut walked, mut failed) = (0, 0);
         for process in tracker.members(tenant) {
-            let take = |line: &[u8]| numa_maps::add_line(line, usage);
             let read = process.task(roots, reader).and_then(|task| {
-                let name = format_args!("{task}/numa_maps");
-                reader.lines(&roots.proc, name, numa_maps::EXPECTED, take)
+                // The reader goes with the call, which the process may keep waiting.
+                let (mut own, roots) = (std::mem::take(reader), Arc::clone(roots));
+                let (own, sum, read) = calls.guarded(process.pid, move || {
+                    let mut sum = Vec::new();
+                    let take = |line: &[u8]| numa_maps::add_line(line, &mut sum);
+                    let name = format_args!("{task}/numa_maps");
+                    let read = own.lines(&roots.proc, name, numa_maps::EXPECTED, take);
+                    (own, sum, read)
+                })?;
+                *reader = own;
+                sum.into_iter().for_each(|(node, bytes)| add(usage, node, bytes));
+                read
             });
             match read {
                 Err(e) if e.is_gone() => continue,
@@ -304,6 +320,7 @@ fn cpus_allowed(roots: &Roots, process: Process, reader: &mut Reader) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::migrate::Kernel;
     use crate::topology::fixture;
 
     const MIB: u64 = 256; // pages
@@ -322,7 +339,7 @@ mod tests {
         let tenant = |s: &&str| ((*s).to_owned(), s.parse().unwrap());
         let mut tracker = TenantTracker::new(selectors.iter().map(tenant).collect());
         tracker.refresh(&roots).unwrap();
-        let readings = Readings::new(Duration::from_secs(10));
+        let readings = Readings::new(roots.clone(), Duration::from_secs(10));
         Machine { _dir: dir, roots, host, tracker, readings }
     }
 
@@ -331,7 +348,8 @@ mod tests {
             let mut out = TenantReading { operations: 7, ..TenantReading::default() };
             let now = Timestamp(second * 1_000_000_000);
             let (host, tracker) = (&self.host, &self.tracker);
-            self.readings.read(&self.roots, host, tracker, TenantId(tenant), now, &mut out);
+            let mut kernel = Kernel::new(self.roots.clone());
+            self.readings.read(host, tracker, TenantId(tenant), now, &mut kernel, &mut out);
             assert_eq!(out.operations, 7); // others fill that
             out
         }

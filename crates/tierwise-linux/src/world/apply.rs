@@ -132,7 +132,7 @@ impl<C: Calls> Migrator<C> {
                 break;
             }
             let wanted = moves[at..].iter().map(|m| (m.page, m.to));
-            let next = self.gather(wanted, roots, blocks, survey) + at;
+            let next = self.gather(wanted, blocks, survey) + at;
             answer = self.run();
             self.report(&moves[at..next], blocks, out);
             at = next;
@@ -162,7 +162,7 @@ impl<C: Calls> Migrator<C> {
         let mut wanted = std::mem::take(&mut self.finishing);
         wanted.clear();
         wanted.extend(self.rest.iter().map(|(page, to)| (*page, *to)));
-        let taken = self.gather(wanted.iter().copied(), roots, blocks, survey);
+        let taken = self.gather(wanted.iter().copied(), blocks, survey);
         let answer = self.run();
         for (i, (page, _)) in wanted[..taken].iter().enumerate() {
             let range = self.requests_of(i);
@@ -190,7 +190,6 @@ impl<C: Calls> Migrator<C> {
     fn gather(
         &mut self,
         moves: impl Iterator<Item = (PageId, TierId)>,
-        roots: &Roots,
         blocks: &Blocks,
         survey: &mut Survey,
     ) -> usize {
@@ -205,7 +204,9 @@ impl<C: Calls> Migrator<C> {
             let Some(&block) = blocks.get(page) else { continue };
             let Some(node) = self.targets.get(to.index()).copied().flatten() else { continue };
             let (start, end) = (block.number * blocks.size(), (block.number + 1) * blocks.size());
-            let Ok(ranges) = survey.resident(roots, block.process, start, end) else { continue };
+            let Ok(ranges) = survey.resident(&block, start, end, &mut self.calls) else {
+                continue;
+            };
             for range in ranges {
                 // A huge page that reaches beyond the block is named by the part in it.
                 let step = if range.huge { HUGE } else { PAGE_SIZE };
@@ -213,6 +214,7 @@ impl<C: Calls> Migrator<C> {
                 while address < range.end {
                     let size = (step - address % step).min(range.end - address);
                     self.requests.push(Request {
+                        tenant: block.tenant,
                         process: block.process,
                         address,
                         bytes: size,

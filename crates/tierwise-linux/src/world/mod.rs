@@ -51,7 +51,7 @@ use blocks::Blocks;
 use cpu_budget::CpuBudget;
 use faults::{Ledger, Told};
 use free_memory::FreeMemory;
-use monitor::MonitorThread;
+use monitor::{LostMonitor, MonitorThread};
 use projector::AccessProjector;
 use survey::Survey;
 
@@ -124,6 +124,8 @@ pub struct LiveWorld<C: Calls = Kernel> {
     blocks: Blocks,
     survey: Survey,
     monitor: Option<MonitorThread>,
+    /// The kernel keeps this one waiting for a process.
+    lost_monitor: Option<LostMonitor>,
     projector: AccessProjector,
     migrator: Migrator<C>,
     cpu_budget: CpuBudget,
@@ -159,10 +161,11 @@ impl<C: Calls> LiveWorld<C> {
             started: Instant::now(),
             wake,
             tracker: TenantTracker::default(),
-            readings: Readings::new(WALK_INTERVAL),
+            readings: Readings::new(config.roots.clone(), WALK_INTERVAL),
             blocks: Blocks::new(config.block.0),
-            survey: Survey::new(),
+            survey: Survey::new(config.roots.clone()),
             monitor: None,
+            lost_monitor: None,
             projector: AccessProjector::default(),
             migrator: Migrator::new(calls, &config.limits),
             cpu_budget,
@@ -179,7 +182,21 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
-    /// Looks at pages this way from now on.
+    /// Whether monitoring can start: not while the kernel keeps what was started before waiting.
+    ///
+    /// # Errors
+    /// It still waits.
+    pub fn can_monitor(&mut self) -> Result<()> {
+        match &self.lost_monitor {
+            Some(lost) if lost.is_waiting() => Err(monitor::waits_still()),
+            _ => {
+                self.lost_monitor = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// Monitors accesses this way from now on.
     ///
     /// # Errors
     /// No thread can be started.
@@ -300,7 +317,8 @@ impl<C: Calls> LiveWorld<C> {
     /// # Errors
     /// Something that was taken from the kernel could not be given back.
     pub fn stop(&mut self) -> Result<()> {
-        self.monitor.take().map_or(Ok(()), MonitorThread::stop)
+        let stopped = self.monitor.take().map_or(Ok(()), MonitorThread::stop);
+        stopped.and(self.can_monitor())
     }
 
     fn time(&self) -> Timestamp {
@@ -332,7 +350,6 @@ impl<C: Calls> LiveWorld<C> {
         self.survey.run(
             now,
             throttle,
-            &self.config.roots,
             &self.host,
             &self.tracker,
             &mut self.blocks,
@@ -375,6 +392,10 @@ impl<C: Calls> LiveWorld<C> {
 
     /// What was seen since the last time, and whom to look at next.
     fn monitor(&mut self, out: &mut Observation) {
+        if let Some(late) = self.monitor.take_if(|monitor| monitor.is_late()) {
+            self.lost_monitor = late.leave();
+            self.events.push(Event::MonitoringLost(monitor::waits_still().to_string()));
+        }
         let Some(monitor) = &mut self.monitor else { return };
         match monitor.take() {
             Ok(Some(report)) => {
@@ -403,7 +424,8 @@ impl<C: Calls> LiveWorld<C> {
                 reading.usage.resize(self.host.tiers.len(), Default::default());
                 continue;
             }
-            self.readings.read(&self.config.roots, &self.host, &self.tracker, tenant, now, reading);
+            let calls = self.migrator.calls();
+            self.readings.read(&self.host, &self.tracker, tenant, now, calls, reading);
             self.faults.take(self.readings.faults(), Some(tenant));
         }
     }

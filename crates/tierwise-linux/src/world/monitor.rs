@@ -3,11 +3,15 @@
 //!
 //! What was seen goes to and fro in one buffer, so that looking allocates nothing once it has
 //! grown.
+//!
+//! The kernel may keep the thread waiting for a process that holds its own mmap lock
+//! ([`crate::guard`]). A thread that does not come back in time is left to its wait, and ends after
+//! it; until then no other is started, because it would wait for the same.
 
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
 use crate::error::{LinuxError, Result};
 use crate::monitor::{AccessMonitor, AccessReport, MonitorTarget, thread_cpu};
@@ -25,6 +29,7 @@ struct Answer {
     report: AccessReport,
     watched: Vec<MonitorTarget>,
     cpu: Duration,
+    patience: Duration,
     result: Result<()>,
 }
 
@@ -35,8 +40,22 @@ pub struct MonitorThread {
     thread: Option<JoinHandle<Result<()>>>,
     watched: Vec<MonitorTarget>,
     cpu: Duration,
+    /// When the order at hand was given, and how long it may take.
+    ordered: Instant,
+    patience: Duration,
     /// Nothing was ordered yet.
     idle: bool,
+}
+
+/// A thread that was left to its wait.
+#[derive(Debug)]
+pub struct LostMonitor(JoinHandle<Result<()>>);
+
+impl LostMonitor {
+    /// Whether it still waits.
+    pub fn is_waiting(&self) -> bool {
+        !self.0.is_finished()
+    }
 }
 
 impl MonitorThread {
@@ -45,6 +64,7 @@ impl MonitorThread {
     /// # Errors
     /// No thread can be started.
     pub fn start(mut monitor: Box<dyn AccessMonitor>) -> Result<Self> {
+        let patience = monitor.patience();
         let (orders, ordered) = bounded::<Order>(1);
         let (answer, answers) = bounded::<Answer>(1);
         let body = move || {
@@ -60,7 +80,8 @@ impl MonitorThread {
                 own += thread_cpu().saturating_sub(before);
                 // This thread's own time is in the process's.
                 let cpu = monitor.cpu_time().unwrap_or_default().saturating_sub(own);
-                if answer.send(Answer { report, watched, cpu, result }).is_err() {
+                let patience = monitor.patience();
+                if answer.send(Answer { report, watched, cpu, patience, result }).is_err() {
                     break;
                 }
             }
@@ -69,7 +90,19 @@ impl MonitorThread {
         let thread = worker::spawn("monitor", body)?;
         let (thread, watched) = (Some(thread), Vec::new());
         let (orders, cpu) = (Some(orders), Duration::ZERO);
-        Ok(Self { orders, answers, thread, watched, cpu, idle: true })
+        let ordered = Instant::now();
+        Ok(Self { orders, answers, thread, watched, cpu, ordered, patience, idle: true })
+    }
+
+    /// Whether the thread is late: the kernel keeps it waiting.
+    pub fn is_late(&self) -> bool {
+        !self.idle && self.answers.is_empty() && self.ordered.elapsed() > self.patience
+    }
+
+    /// Leaves the thread to its wait. It stops monitoring when it comes back.
+    pub fn leave(mut self) -> Option<LostMonitor> {
+        self.orders = None;
+        self.thread.take().map(LostMonitor)
     }
 
     /// What was seen since the last [`MonitorThread::again`], if the thread has come back.
@@ -84,6 +117,7 @@ impl MonitorThread {
             Ok(answer) => {
                 self.watched = answer.watched;
                 self.cpu = answer.cpu;
+                self.patience = answer.patience;
                 answer.result.map(|()| Some(answer.report))
             }
             Err(TryRecvError::Empty) => Ok(None),
@@ -100,6 +134,7 @@ impl MonitorThread {
         let mut list = std::mem::take(&mut self.watched);
         list.clear();
         list.extend_from_slice(watched);
+        self.ordered = Instant::now();
         if let Some(orders) = &self.orders {
             // Only a thread that ended does not take it, and take() will say so.
             let _ = orders.send(Order { report, watched: list, throttle });
@@ -121,12 +156,28 @@ impl MonitorThread {
 
     fn end(&mut self) -> Result<()> {
         self.orders = None;
-        // An answer that nobody takes must not keep the thread from ending.
-        while self.answers.recv().is_ok() {}
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(result)) => result,
-            _ => Ok(()),
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        let until = Instant::now() + self.patience;
+        loop {
+            match self.answers.recv_deadline(until) {
+                // An answer that nobody takes must not keep the thread from ending.
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return Err(waits_still()),
+                // It has stopped, and its end of the channel is gone.
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
         }
+        thread.join().unwrap_or(Ok(()))
+    }
+}
+
+/// Why monitoring could not be stopped.
+pub(super) fn waits_still() -> LinuxError {
+    LinuxError::Missing {
+        what: "access monitoring waits in the kernel for a process that keeps its address space \
+               locked, and is still on"
+            .into(),
+        remedy: "end that process and run `tierwise restore`".into(),
     }
 }
 
@@ -135,5 +186,72 @@ impl Drop for MonitorThread {
         if let Err(e) = self.end() {
             tracing::warn!("access monitoring could not be stopped cleanly: {e}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits in each collection until its channel is dropped.
+    #[derive(Debug)]
+    struct Waits(Receiver<()>);
+
+    impl AccessMonitor for Waits {
+        fn name(&self) -> &'static str {
+            "waits"
+        }
+
+        fn set_targets(&mut self, _: &[MonitorTarget]) -> Result<()> {
+            Ok(())
+        }
+
+        fn collect(&mut self, _: &mut AccessReport) -> Result<()> {
+            let _ = self.0.recv();
+            Ok(())
+        }
+
+        fn patience(&self) -> Duration {
+            Duration::from_millis(20)
+        }
+
+        fn stop(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn cpu_time(&mut self) -> Result<Duration> {
+            Ok(Duration::ZERO)
+        }
+    }
+
+    fn ordered() -> (MonitorThread, Sender<()>) {
+        let (release, released) = bounded(0);
+        let mut monitor = MonitorThread::start(Box::new(Waits(released))).unwrap();
+        let report = monitor.take().unwrap().unwrap();
+        assert!(!monitor.is_late());
+        monitor.again(report, &[], 1.0);
+        (monitor, release)
+    }
+
+    #[test]
+    fn late_thread_is_left_to_its_wait() {
+        let (monitor, release) = ordered();
+        while !monitor.is_late() {
+            std::thread::yield_now();
+        }
+        let lost = monitor.leave().unwrap();
+        assert!(lost.is_waiting());
+        drop(release);
+        while lost.is_waiting() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn waiting_thread_does_not_block_stop() {
+        let (monitor, release) = ordered();
+        let problem = monitor.stop().unwrap_err().to_string();
+        assert!(problem.contains("keeps its address space locked"), "{problem}");
+        drop(release);
     }
 }

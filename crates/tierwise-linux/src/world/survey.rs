@@ -6,15 +6,19 @@
 //! the kernel moves by itself moves in larger pieces.
 //!
 //! A survey of a process takes as long as its page tables are large. Each process is therefore
-//! surveyed again only after a hundred times as long as its last survey took.
+//! surveyed again only after a hundred times as long as its last survey took. A tenant can have any
+//! number of processes, and each of them mappings without end: once its surveys of a round have
+//! taken [`SHARE`], the others of its processes wait until twenty times as long has passed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tierwise_core::observe::Observation;
 use tierwise_core::units::{Bytes, TenantId, Timestamp};
 
-use super::blocks::{Blocks, Found};
+use super::blocks::{Block, Blocks, Found};
 use crate::error::{LinuxError, Result};
 use crate::fault::{Fault, Faults, Scope};
 use crate::migrate::Calls;
@@ -28,6 +32,14 @@ use crate::topology::Host;
 /// A survey's part of one processor, of each process: a hundredth at most.
 const REST: u32 = 100;
 
+/// How long the surveys of one tenant in one round may take, and one process more: a tenth of a
+/// round at the default interval.
+const SHARE: Duration = Duration::from_millis(50);
+
+/// A tenant whose processes did not all fit into a round rests so many times as long as they took:
+/// it holds up the others for at most a twentieth of the time.
+const TENANT_REST: u32 = 20;
+
 /// Addresses asked about in one call: 12 bytes each and the kernel's own copy. The kernel works in
 /// chunks of 16 pages; beyond a few thousand the call costs no less a page.
 const ASKED: usize = 4096;
@@ -35,9 +47,40 @@ const ASKED: usize = 4096;
 /// What is kept of a process between surveys.
 #[derive(Debug)]
 struct Surveyed {
-    mounts: Mounts,
+    mounts: Arc<Mounts>,
     due: Timestamp,
     resident: Bytes,
+}
+
+/// Reads the memory of one process: its mappings, and which of their pages are resident. It is on
+/// its way while a call of its own may wait for the process's mmap lock.
+#[derive(Debug, Default)]
+struct Walker {
+    /// Of the process read last.
+    pagemap: Option<Pagemap>,
+    maps: Maps,
+    reader: Reader,
+    ranges: Vec<PageRange>,
+}
+
+impl Walker {
+    /// Reads what is worth tiering. Returns the first line of its mappings that is damaged.
+    fn survey(&mut self, roots: &Roots, task: Task, mounts: &Mounts) -> Result<Option<LinuxError>> {
+        let damage = self.maps.read(roots, task, mounts, &mut self.reader)?;
+        let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
+        self.ranges.clear();
+        for mapping in self.maps.tierable() {
+            pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut self.ranges)?;
+        }
+        Ok(damage)
+    }
+
+    /// Reads the pages between two addresses.
+    fn resident(&mut self, roots: &Roots, task: Task, start: u64, end: u64) -> Result<()> {
+        let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
+        self.ranges.clear();
+        pagemap.ranges(start, end, Pages::Present, &mut self.ranges)
+    }
 }
 
 /// A block with something in it.
@@ -51,12 +94,10 @@ struct Held {
 /// Surveys processes. Buffers are kept.
 #[derive(Debug, Default)]
 pub struct Survey {
+    roots: Arc<Roots>,
     processes: BTreeMap<Process, Surveyed>,
-    /// Of the process read last.
-    pagemap: Option<Pagemap>,
-    maps: Maps,
+    walker: Walker,
     reader: Reader,
-    ranges: Vec<PageRange>,
     held: Vec<Held>,
     found: Vec<Found>,
     addresses: Vec<usize>,
@@ -64,19 +105,24 @@ pub struct Survey {
     watched: Vec<MonitorTarget>,
     /// Everybody's processes, ascending.
     members: Vec<Process>,
+    /// By tenant: when its processes are surveyed again.
+    tenants_due: Vec<Timestamp>,
+    /// The processes of one tenant that are due, those that waited longest first.
+    due: Vec<(Timestamp, Process)>,
     /// What could not be read in the last survey.
     faults: Faults,
 }
 
 impl Survey {
     /// Nothing was surveyed yet.
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(roots: Roots) -> Self {
+        Self { roots: Arc::new(roots), ..Self::default() }
     }
 
     /// Surveys everything anew the next time.
     pub fn forget(&mut self) {
         self.processes.clear();
+        self.tenants_due.clear();
     }
 
     /// The processes that were there at the last survey.
@@ -89,24 +135,31 @@ impl Survey {
         &mut self.faults
     }
 
-    /// The pages of a process between two addresses that are resident.
+    /// The pages of a block's process between two addresses that are resident.
     ///
     /// # Errors
     /// The process is gone, or its page map cannot be opened.
     pub fn resident(
         &mut self,
-        roots: &Roots,
-        process: Process,
+        block: &Block,
         start: u64,
         end: u64,
+        calls: &mut impl Calls,
     ) -> Result<&[PageRange]> {
-        self.ranges.clear();
+        let process = block.process;
+        self.walker.ranges.clear();
         if self.processes.contains_key(&process) {
-            let task = process.task(roots, &mut self.reader)?;
-            let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
-            pagemap.ranges(start, end, Pages::Present, &mut self.ranges)?;
+            let task = process.task(&self.roots, &mut self.reader)?;
+            let (mut walker, roots) = (std::mem::take(&mut self.walker), Arc::clone(&self.roots));
+            calls.charge(block.tenant);
+            let (walker, read) = calls.guarded(process.pid, move || {
+                let read = walker.resident(&roots, task, start, end);
+                (walker, read)
+            })?;
+            self.walker = walker;
+            read?;
         }
-        Ok(&self.ranges)
+        Ok(&self.walker.ranges)
     }
 
     /// Surveys every process that is due, and forgets those that are no more. One that cannot be
@@ -120,7 +173,6 @@ impl Survey {
         &mut self,
         now: Timestamp,
         throttle: f64,
-        roots: &Roots,
         host: &Host,
         tracker: &TenantTracker,
         blocks: &mut Blocks,
@@ -130,23 +182,56 @@ impl Survey {
         blocks.start();
         self.drop_unmanaged(tracker, blocks, out);
         self.watched.clear();
+        self.tenants_due.resize(tracker.len(), Timestamp::ZERO);
         for tenant in (0..tracker.len()).map(|i| TenantId(i as u16)) {
+            if now >= self.tenants_due[tenant.index()] {
+                self.survey_tenant(now, throttle, host, tracker, tenant, blocks, calls, out);
+            }
             for process in tracker.members(tenant) {
-                let due = self.processes.get(&process).is_none_or(|known| now >= known.due);
-                let started = calls.now();
-                if due && let Err(e) = self.survey(roots, host, process, tenant, blocks, calls, out)
-                {
-                    self.failed(process, tenant, &e, blocks, out);
-                }
-                if let Some(known) = self.processes.get_mut(&process) {
-                    if due {
-                        let rest = calls.now().since(started) * REST;
-                        known.due = now + rest.mul_f64(throttle);
-                    }
-                    self.watched.push(MonitorTarget { process, resident: known.resident });
+                if let Some(known) = self.processes.get(&process) {
+                    self.watched.push(MonitorTarget { process, tenant, resident: known.resident });
                 }
             }
         }
+    }
+
+    /// Surveys the processes of a tenant that are due, as far as its share goes.
+    #[allow(clippy::too_many_arguments, reason = "see run")]
+    fn survey_tenant(
+        &mut self,
+        now: Timestamp,
+        throttle: f64,
+        host: &Host,
+        tracker: &TenantTracker,
+        tenant: TenantId,
+        blocks: &mut Blocks,
+        calls: &mut impl Calls,
+        out: &mut Observation,
+    ) {
+        let mut due = std::mem::take(&mut self.due);
+        due.clear();
+        due.extend(tracker.members(tenant).filter_map(|process| {
+            let due = self.processes.get(&process).map_or(Timestamp::ZERO, |known| known.due);
+            (now >= due).then_some((due, process))
+        }));
+        due.sort_unstable();
+        let tenant_started = calls.now();
+        for &(_, process) in &due {
+            let started = calls.now();
+            let spent = started.since(tenant_started);
+            if spent >= SHARE {
+                self.tenants_due[tenant.index()] = now + (spent * TENANT_REST).mul_f64(throttle);
+                break;
+            }
+            if let Err(e) = self.survey(host, process, tenant, blocks, calls, out) {
+                self.failed(process, tenant, &e, blocks, out);
+            }
+            if let Some(known) = self.processes.get_mut(&process) {
+                let rest = calls.now().since(started) * REST;
+                known.due = now + rest.mul_f64(throttle);
+            }
+        }
+        self.due = due;
     }
 
     fn drop_unmanaged(
@@ -190,7 +275,6 @@ impl Survey {
     #[allow(clippy::too_many_arguments, reason = "see run")]
     fn survey(
         &mut self,
-        roots: &Roots,
         host: &Host,
         process: Process,
         tenant: TenantId,
@@ -198,32 +282,37 @@ impl Survey {
         calls: &mut impl Calls,
         out: &mut Observation,
     ) -> Result<()> {
-        let task = process.task(roots, &mut self.reader)?;
+        calls.charge(tenant);
+        let task = process.task(&self.roots, &mut self.reader)?;
         let known = match self.processes.entry(process) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let mut mounts = Mounts::default();
-                mounts.read(roots, task, &mut self.reader)?;
+                mounts.read(&self.roots, task, &mut self.reader)?;
+                let mounts = Arc::new(mounts);
                 new.insert(Surveyed { mounts, due: Timestamp::ZERO, resident: Bytes(0) })
             }
         };
-        let damage = self.maps.read(roots, task, &known.mounts, &mut self.reader)?;
-        if let Some(damage) = damage {
-            let fault = Fault::new(Scope::Process(process.pid), &damage);
-            self.faults.push(Fault { tenant: Some(tenant), ..fault });
-        }
-        let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
-        // After the files were opened: what they show is this process's, and nobody's who has its
-        // number now.
+        let (mut walker, roots) = (std::mem::take(&mut self.walker), Arc::clone(&self.roots));
+        let mounts = Arc::clone(&known.mounts);
+        let (walker, read) = calls.guarded(process.pid, move || {
+            let read = walker.survey(&roots, task, &mounts);
+            (walker, read)
+        })?;
+        self.walker = walker;
+        // Since the files were opened: what they show is this process's, and not of one that has
+        // its number now.
         if !calls.is_alive(&process) {
             let source = std::io::Error::from_raw_os_error(libc::ESRCH);
             return Err(LinuxError::Process { pid: process.pid, call: "survey", source });
         }
-        self.ranges.clear();
-        for mapping in self.maps.tierable() {
-            pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut self.ranges)?;
+        let damage = read?;
+        if let Some(damage) = damage {
+            let fault = Fault::new(Scope::Process(process.pid), &damage);
+            self.faults.push(Fault { tenant: Some(tenant), ..fault });
         }
-        known.resident = Bytes(self.ranges.iter().map(|range| range.end - range.start).sum());
+        known.resident =
+            Bytes(self.walker.ranges.iter().map(|range| range.end - range.start).sum());
         self.divide(blocks.size());
         self.locate(task, host, calls)?;
         blocks.update(
@@ -240,7 +329,7 @@ impl Survey {
     /// Divides resident ranges into blocks, and keeps those that are at least half full.
     fn divide(&mut self, size: u64) {
         self.held.clear();
-        for range in &self.ranges {
+        for range in &self.walker.ranges {
             let mut start = range.start;
             while start < range.end {
                 let number = start / size;
@@ -280,11 +369,11 @@ mod tests {
     #[test]
     fn blocks_need_half_their_pages_resident() {
         let range = |start, end| PageRange { start, end, huge: false };
-        let mut survey = Survey::new();
+        let mut survey = Survey::default();
         // 16 KiB blocks: number 1 has three pages in two pieces, 2 has one page, 3 is full and 4
         // begins it.
         let page = PAGE_SIZE;
-        survey.ranges =
+        survey.walker.ranges =
             vec![range(4 * page, 6 * page), range(7 * page, 9 * page), range(12 * page, 18 * page)];
         survey.divide(4 * page);
         let held: Vec<_> =

@@ -12,6 +12,7 @@ use tierwise_core::world::World;
 
 use super::*;
 use crate::migrate::Limits;
+use crate::monitor::walk::fake;
 use crate::process::Process;
 use crate::topology::fixture;
 
@@ -25,6 +26,8 @@ pub(super) struct Pretender {
     full: bool,
     /// Each call takes so long.
     takes: Duration,
+    /// Each reading of a process's memory does.
+    reading_takes: Duration,
     /// Has room for so many more pages.
     free_memory: Option<usize>,
 }
@@ -40,6 +43,15 @@ impl Calls for Pretender {
 
     fn is_alive(&mut self, _: &Process) -> bool {
         true
+    }
+
+    fn guarded<T: Send + 'static>(
+        &mut self,
+        _: i32,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        self.clock += self.reading_takes;
+        Ok(call())
     }
 
     fn nodes(&mut self, _: i32, addresses: &[usize], status: &mut [i32]) -> Result<()> {
@@ -174,6 +186,28 @@ fn suspension_stops_monitoring_and_slows_rounds() {
     told(&mut world, 0);
     world.cpu_budget = CpuBudget::new(f64::MAX, f64::MAX);
     told(&mut world, 1);
+}
+
+/// A tenant may start any number of processes, and give each as many mappings as the kernel lets it.
+#[test]
+fn one_tenant_cannot_use_up_the_round() {
+    let (_dir, _waker, mut world) = world();
+    let roots = world.config.roots.clone();
+    let pids: Vec<i32> = (20_000..20_050).collect();
+    for &pid in &pids {
+        fake::process(&roots, pid, &[1 << 63]);
+    }
+    let me = Selector::Pids(vec![std::process::id() as i32]);
+    let tenants = vec![("many".into(), Selector::Pids(pids)), ("me".into(), me)];
+    world.set_tenants(tenants, true);
+    world.migrator.calls().reading_takes = Duration::from_millis(30);
+    let mut report = Observation::default();
+    world.observe(&mut report).unwrap();
+    let of = |world: &LiveWorld<Pretender>, tenant: u16| {
+        world.survey.watched().iter().filter(|target| target.tenant == TenantId(tenant)).count()
+    };
+    // Two fill the share of 50 ms.
+    assert_eq!((of(&world, 0), of(&world, 1)), (2, 1));
 }
 
 /// The page of the n-th whole block of some memory.

@@ -117,6 +117,7 @@ pub(super) fn world(start: &Options, host: Host, channels: &Channels) -> LiveWor
 
 /// Makes the world look, and says how and why so; or why it cannot.
 pub(super) fn start_monitoring(start: &Options, world: &mut LiveWorld) -> anyhow::Result<String> {
+    world.can_monitor()?;
     let (monitor, why) = monitor(start, world.host())?;
     world.monitor_with(monitor)?;
     Ok(why)

@@ -63,8 +63,9 @@ fn command_line_alone_is_not_trusted() {
     fs::remove_dir_all(roots.proc.join("301")).unwrap();
     assert_eq!(
         said(&roots, &named("db-1")),
-        "a guest named \"db-1\": process 8: it is of user 1001, whose word does not count for \
-         that; name it by its pid file, its QMP socket or its control group"
+        "no guest of a system user is named \"db-1\"; what QEMU of other users says of itself does \
+         not count: process 8 is of user 1001; name it by its pid file, its QMP socket or its \
+         control group"
     );
 }
 

@@ -50,6 +50,30 @@ fn reused_pid_is_a_new_process() {
     assert_eq!((changes.started, changes.ended), (vec![], vec![]));
 }
 
+/// A tenant of thousands of processes must not cost the others' time in every round.
+#[test]
+fn large_group_is_checked_in_rotation() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let last = 10_000 + 2 * CHECKED as i32 + 1;
+    let list: String = (10_000..=last).map(|pid| format!("{pid}\n")).collect();
+    (10_000..=last).for_each(|pid| start(&roots, pid, 1));
+    fixture::put(&roots.cgroup.join("system.slice/redis-server.service/cgroup.procs"), &list);
+    let mut redis = tracker(&["cgroup:redis-server.service"]);
+    assert_eq!(redis.refresh(&roots).unwrap().joined.len(), 2 * CHECKED + 2);
+    let read = std::rc::Rc::new(std::cell::Cell::new(0));
+    let counted = std::rc::Rc::clone(&read);
+    injected::set(move |file| {
+        counted.set(counted.get() + usize::from(file.ends_with("stat")));
+        None
+    });
+    assert_eq!(redis.refresh(&roots).unwrap(), Changes::default());
+    assert_eq!(read.get(), CHECKED);
+    // The last two have other processes now, which two more refreshes find.
+    start(&roots, last, 5000);
+    assert_eq!(redis.refresh(&roots).unwrap(), Changes::default());
+    assert_eq!(redis.refresh(&roots).unwrap().joined.len(), 1);
+}
+
 /// Calls just before the n-th time that a file is opened.
 fn before(path: std::path::PathBuf, n: usize, act: impl Fn() + 'static) {
     let opened = std::cell::Cell::new(0);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * lockmm MIB: a program without privileges whose address space stays locked. It touches MIB of
+ * anonymous memory and a page of a FUSE file, and maps that file once more, for direct I/O. For
+ * that the kernel first writes the dirty page back, under the mmap lock (fuse_file_mmap,
+ * fs/fuse/file.c); the file system, which is the program's own, never answers the write.
+ *
+ * Whoever then reads /proc/PID/maps, walks its page tables or moves its pages waits for the lock.
+ * The process that locks is a child, and prints its number before; its parent serves the file, and
+ * the lock ends with it.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "common.h"
+
+/* Of this program in the guest; any that is not root's. */
+#define NOBODY 65534
+#define FILE_NODE 2
+#define ROOM (256 * 1024)
+/* Long enough for a daemon to find the process and to start monitoring it. */
+#define BEFORE_S 8
+
+static void write_text(const char *path, const char *text)
+{
+    int file = open(path, O_WRONLY);
+    if (file < 0 || write(file, text, strlen(text)) < 0)
+        fail("%s: cannot write '%s': %s", path, text, strerror(errno));
+    close(file);
+}
+
+static void answer(int device, uint64_t unique, int error, const void *body, size_t bytes)
+{
+    static char out[ROOM];
+    struct fuse_out_header head = {.len = sizeof head + bytes, .error = error, .unique = unique};
+    memcpy(out, &head, sizeof head);
+    if (bytes)
+        memcpy(out + sizeof head, body, bytes);
+    /* A request that was given up meanwhile is none any more. */
+    if (write(device, out, head.len) < 0 && errno != ENOENT)
+        fail("/dev/fuse: cannot answer: %s", strerror(errno));
+}
+
+static struct fuse_attr attributes(uint64_t node)
+{
+    mode_t mode = node == FILE_NODE ? S_IFREG | 0600 : S_IFDIR | 0700;
+    return (struct fuse_attr){
+        .ino = node, .size = PAGE_BYTES, .blocks = 8, .mode = mode, .nlink = 1, .blksize = PAGE_BYTES};
+}
+
+/* Serves a directory with one file, and answers everything but a write. */
+static _Noreturn void serve(int device)
+{
+    static char in[ROOM], zeros[PAGE_BYTES];
+    int opened = 0;
+    for (;;) {
+        ssize_t bytes = read(device, in, sizeof in);
+        if (bytes < 0 && errno != EINTR && errno != ENOENT)
+            exit(0);
+        if (bytes < (ssize_t)sizeof(struct fuse_in_header))
+            continue;
+        struct fuse_in_header *head = (void *)in;
+        switch (head->opcode) {
+        case FUSE_INIT: {
+            struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION,
+                                        .minor = FUSE_KERNEL_MINOR_VERSION,
+                                        .max_readahead = PAGE_BYTES,
+                                        .max_write = PAGE_BYTES};
+            answer(device, head->unique, 0, &out, sizeof out);
+            break;
+        }
+        case FUSE_LOOKUP: {
+            struct fuse_entry_out out = {
+                .nodeid = FILE_NODE, .entry_valid = 3600, .attr_valid = 3600, .attr = attributes(FILE_NODE)};
+            answer(device, head->unique, 0, &out, sizeof out);
+            break;
+        }
+        case FUSE_GETATTR: {
+            struct fuse_attr_out out = {.attr_valid = 3600, .attr = attributes(head->nodeid)};
+            answer(device, head->unique, 0, &out, sizeof out);
+            break;
+        }
+        case FUSE_OPEN: {
+            struct fuse_open_out out = {.fh = 1, .open_flags = opened++ ? FOPEN_DIRECT_IO : 0};
+            answer(device, head->unique, 0, &out, sizeof out);
+            break;
+        }
+        case FUSE_READ:
+            answer(device, head->unique, 0, zeros, sizeof zeros);
+            break;
+        case FUSE_WRITE:
+        case FUSE_FORGET:
+            break;
+        default:
+            answer(device, head->unique, -ENOSYS, NULL, 0);
+        }
+    }
+}
+
+static _Noreturn void lock(size_t bytes)
+{
+    allocate(bytes, -1, 0);
+    int file = open("/mnt/file", O_RDWR);
+    if (file < 0)
+        fail("/mnt/file: %s", strerror(errno));
+    char *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (page == MAP_FAILED)
+        fail("mmap of /mnt/file: %s", strerror(errno));
+    int direct = open("/mnt/file", O_RDWR);
+    if (direct < 0)
+        fail("/mnt/file, for direct I/O: %s", strerror(errno));
+    printf("%d\n", getpid());
+    fflush(stdout);
+    sleep(BEFORE_S);
+    /* As late as this: the kernel soon writes it back without a lock. */
+    page[0] = 1;
+    errno = 0;
+    mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE, direct, 0);
+    fail("the address space was not locked: %s", strerror(errno));
+}
+
+static void child_ended(int signal)
+{
+    (void)signal;
+    _exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        fail("use: lockmm MIB");
+    size_t bytes = (size_t)number_of("MIB", argv[1], 1) * MIB;
+    if (setgid(NOBODY) || setuid(NOBODY) || prctl(PR_SET_DUMPABLE, 1))
+        fail("cannot drop privileges: %s", strerror(errno));
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+        fail("unshare: %s", strerror(errno));
+    write_text("/proc/self/setgroups", "deny");
+    write_text("/proc/self/uid_map", "0 65534 1");
+    write_text("/proc/self/gid_map", "0 65534 1");
+    int device = open("/dev/fuse", O_RDWR);
+    if (device < 0)
+        fail("/dev/fuse: %s", strerror(errno));
+    char options[64];
+    snprintf(options, sizeof options, "fd=%d,rootmode=40700,user_id=0,group_id=0", device);
+    if (mount("lockmm", "/mnt", "fuse", 0, options))
+        fail("mount of a FUSE file system at /mnt: %s", strerror(errno));
+    signal(SIGCHLD, child_ended);
+    if (fork() == 0) {
+        close(device);
+        lock(bytes);
+    }
+    serve(device);
+}

@@ -25,6 +25,7 @@ pub mod regions;
 pub mod scheme;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 
 pub use admin::Admin;
 pub use kdamond::{Kdamond, Monitoring, Target, damon_stat};

@@ -4,8 +4,10 @@
 //! A kdamond that is given another process begins with coarse regions, so a turn lasts for [`TURN`]
 //! collections: long enough for regions to adapt (they are split once an aggregation interval).
 //!
-//! A kdamond takes the mmap lock of its process, which the process may hold for ever. One that
-//! waits for it is given no command until it goes on.
+//! A kdamond takes the mmap lock of its process, which the process may hold for ever, and a command
+//! to it then waits as long, with DAMON's own lock held. Regions are therefore read from a
+//! tracepoint, which takes no command ([`DamonVaddr::with_tracepoint`]), and a kdamond that waits
+//! is given none until it goes on.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use tierwise_core::observe::DamonAttrs;
 use super::rotation::RoundRobin;
 use super::{AccessMonitor, AccessReport, MonitorTarget, PATIENCE, ProcessRegion, thread_cpu};
 use crate::damon::operations;
+use crate::damon::trace::{Format, Trace};
 use crate::damon::{Admin, HostRegion, Kdamond, Monitoring, Scheme, Target};
 use crate::error::{LinuxError, Result};
 use crate::process::{Process, Reader};
@@ -56,6 +59,10 @@ pub struct DamonVaddr {
     assigned: Vec<Option<Process>>,
     /// What each kdamond was last given.
     given: Vec<DamonAttrs>,
+    /// The tracepoint, if it is used.
+    format: Option<Format>,
+    /// By place: the ring of each kdamond, if it could be opened.
+    traces: Vec<Option<Trace>>,
     rotation: RoundRobin,
     collections: u32,
     chosen: Vec<Process>,
@@ -83,6 +90,8 @@ impl DamonVaddr {
             kdamonds: Vec::new(),
             assigned: Vec::new(),
             given: Vec::new(),
+            format: None,
+            traces: Vec::new(),
             rotation: RoundRobin::default(),
             collections: 0,
             chosen: Vec::new(),
@@ -90,6 +99,15 @@ impl DamonVaddr {
             regions: Vec::new(),
             spent: Duration::ZERO,
         })
+    }
+
+    /// Reads regions from DAMON's tracepoint where tracefs and `CAP_PERFMON` are there, instead of
+    /// having the kernel write them to sysfs. A collection then waits for nothing, and holds the
+    /// processes of which an aggregation interval has ended since the last one.
+    #[must_use]
+    pub fn with_tracepoint(mut self) -> Self {
+        self.format = Format::read(&self.roots);
+        self
     }
 
     /// Gives every kdamond other intervals and bounds, while they run: monitoring less often costs
@@ -129,6 +147,7 @@ impl DamonVaddr {
             self.kdamonds = self.admin.take(self.most)?;
             self.assigned = vec![None; self.kdamonds.len()];
             self.given = vec![self.attrs; self.kdamonds.len()];
+            self.traces = self.kdamonds.iter().map(|_| None).collect();
         }
         self.rotation.next(self.kdamonds.len(), &mut self.chosen);
         for place in 0..self.assigned.len() {
@@ -168,7 +187,39 @@ impl DamonVaddr {
         answer?;
         self.assigned[place] = Some(process);
         self.given[place] = self.attrs;
+        self.traces[place] = self.trace(place)?;
         Ok(true)
+    }
+
+    /// Opens the ring of a kdamond that was turned on.
+    fn trace(&mut self, place: usize) -> Result<Option<Trace>> {
+        let Some(format) = self.format else { return Ok(None) };
+        let thread = self.kdamonds[place].thread(&self.roots, &mut self.reader)?;
+        let Some(thread) = thread else { return Ok(None) };
+        let opened = Trace::open(format, thread.pid);
+        if let Err(problem) = &opened {
+            tracing::debug!(%problem, "kdamond {} is read through sysfs", thread.pid);
+        }
+        Ok(opened.ok())
+    }
+
+    /// Reads the regions of a kdamond; false if there are no new ones.
+    fn read(&mut self, place: usize) -> Result<bool> {
+        if let Some(trace) = &mut self.traces[place] {
+            let Some(regions) = trace.take() else { return Ok(false) };
+            self.regions.clear();
+            self.regions.extend_from_slice(regions);
+            return Ok(true);
+        }
+        if self.is_waiting(place)? {
+            return Ok(false);
+        }
+        let runs = self.kdamonds[place].regions(&mut self.reader, &mut self.regions)?;
+        if !runs {
+            // Its process has ended.
+            self.leave(place)?;
+        }
+        Ok(runs)
     }
 
     /// Turns a kdamond off, unless it waits: then it keeps its place.
@@ -178,6 +229,7 @@ impl DamonVaddr {
         }
         self.spent += self.kdamonds[place].cpu_time(&self.roots, &mut self.reader)?;
         self.assigned[place] = None;
+        self.traces[place] = None;
         self.kdamonds[place].off()
     }
 }
@@ -196,7 +248,8 @@ impl AccessMonitor for DamonVaddr {
             }
         }
         // A turn is cut short only for somebody who would otherwise wait for nothing.
-        let busy = self.assigned.iter().flatten().count();
+        // A kdamond that waits for a process which is no target any more counts for nothing.
+        let busy = self.assigned.iter().flatten().filter(|process| still(process)).count();
         let places =
             if self.kdamonds.is_empty() { self.most as usize } else { self.kdamonds.len() };
         if busy < places.min(self.rotation.len()) { self.assign() } else { Ok(()) }
@@ -209,18 +262,12 @@ impl AccessMonitor for DamonVaddr {
         report.max_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
         for place in 0..self.assigned.len() {
             let Some(process) = self.assigned[place] else { continue };
-            if self.is_waiting(place)? {
-                continue;
-            }
             self.give_attrs(place)?;
-            if !self.kdamonds[place].regions(&mut self.reader, &mut self.regions)? {
-                // Its process has ended.
-                self.leave(place)?;
-                continue;
+            if self.read(place)? {
+                report.sampled.push(process);
+                let regions = self.regions.iter().map(|&region| ProcessRegion { process, region });
+                report.regions.extend(regions);
             }
-            report.sampled.push(process);
-            let regions = self.regions.iter().map(|&region| ProcessRegion { process, region });
-            report.regions.extend(regions);
         }
         self.collections += 1;
         if self.collections.is_multiple_of(TURN) && self.rotation.len() > self.kdamonds.len() {
@@ -233,6 +280,7 @@ impl AccessMonitor for DamonVaddr {
     fn stop(&mut self) -> Result<()> {
         let (mut left, mut waiting) = (Vec::new(), Vec::new());
         let kdamonds = std::mem::take(&mut self.kdamonds);
+        self.traces.clear();
         let assigned = std::mem::take(&mut self.assigned);
         for (kdamond, process) in kdamonds.into_iter().zip(assigned) {
             match process {
@@ -364,6 +412,10 @@ mod tests {
         monitor.set_attrs(slower).unwrap();
         monitor.set_targets(&[healthy]).unwrap();
         assert_eq!(targets(&fake)[0].0, "on");
+        // Its place is not free, and it takes no other process's turn.
+        let third = process(&fake.roots, 10, &[1]);
+        monitor.set_targets(&[third]).unwrap();
+        assert_eq!(targets(&fake)[1], ("on".into(), "10".into()));
         let problem = monitor.stop().unwrap_err().to_string();
         assert!(problem.contains("kdamond 0 (for process 8) waits"), "{problem}");
         // The other one is off, and the record says whose the first is.

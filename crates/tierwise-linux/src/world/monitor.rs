@@ -190,12 +190,12 @@ impl Drop for MonitorThread {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Waits in each collection until its channel is dropped.
     #[derive(Debug)]
-    struct Waits(Receiver<()>);
+    pub(in crate::world) struct Waits(pub Receiver<()>);
 
     impl AccessMonitor for Waits {
         fn name(&self) -> &'static str {

@@ -210,6 +210,29 @@ fn one_tenant_cannot_use_up_the_round() {
     assert_eq!((of(&world, 0), of(&world, 1)), (2, 1));
 }
 
+#[test]
+fn lost_monitoring_is_reported_until_it_returns() {
+    let (_dir, _waker, mut world) = world();
+    let (release, released) = bounded(0);
+    world.monitor_with(Box::new(super::monitor::tests::Waits(released))).unwrap();
+    let mut report = Observation::default();
+    let lost =
+        |events: Vec<Event>| events.iter().any(|event| matches!(event, Event::MonitoringLost(_)));
+    let mut events = Vec::new();
+    while !lost(events) {
+        world.observe(&mut report).unwrap();
+        events = world.take_events();
+    }
+    assert!(!world.is_monitoring() && world.can_monitor().is_err());
+    // The rest of the world goes on.
+    world.observe(&mut report).unwrap();
+    assert!(!report.tenants.is_empty() && world.stop().is_err());
+    drop(release);
+    while world.can_monitor().is_err() {
+        std::thread::yield_now();
+    }
+}
+
 /// The page of the n-th whole block of some memory.
 fn page(world: &LiveWorld<Pretender>, memory: &Memory, n: u64) -> Option<PageId> {
     let process = world.tracker.members(TenantId(0)).next()?;

@@ -145,7 +145,8 @@ fn make(way: Source, start: &Options, host: &Host) -> anyhow::Result<Box<dyn Acc
         Source::PagemapScan => Box::new(PagemapScan::new(roots)?),
         Source::DamonVaddr => {
             let (attrs, record) = (damon_attrs(monitor), damon_record(&start.config.state));
-            Box::new(DamonVaddr::new(roots, Some(&record), attrs, monitor.processes as u32)?)
+            let monitor = DamonVaddr::new(roots, Some(&record), attrs, monitor.processes as u32)?;
+            Box::new(monitor.with_tracepoint())
         }
     })
 }

@@ -15,13 +15,14 @@ pub const KEPT: [(Capability, &str); 3] = [
     (Capability::CAP_SYS_PTRACE, "other users' maps, pagemap and move_pages(2)"),
 ];
 
-/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and
+/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses or to read
+/// DAMON's tracepoint, and
 /// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and must be given back, or physical
 /// addresses are looked up.
 pub fn needed(config: &Config) -> CapsHashSet {
-    use crate::config::MonitorSource::{Auto, DamonPaddr, IdleBitmap, Perf};
+    use crate::config::MonitorSource::{Auto, DamonPaddr, DamonVaddr, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
-    if matches!(config.monitor.source, Auto | Perf) {
+    if matches!(config.monitor.source, Auto | DamonVaddr | Perf) {
         set.insert(Capability::CAP_PERFMON);
     }
     let looks_up_frames = matches!(config.monitor.source, IdleBitmap | DamonPaddr);
@@ -68,7 +69,7 @@ mod tests {
             names
         };
         assert_eq!(
-            names("[monitor]\nsource = \"damon-vaddr\"\n"),
+            names("[monitor]\nsource = \"soft-dirty\"\n"),
             ["CAP_DAC_READ_SEARCH", "CAP_SYS_NICE", "CAP_SYS_PTRACE"]
         );
         assert!(names("").contains(&"CAP_PERFMON".to_owned()));

@@ -10,11 +10,11 @@ use crate::cli::Cli;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-/// Write the manual pages into a folder: one a subcommand, and that of `tierwised`.
+/// Write the manual pages into a directory: one per subcommand, and that of `tierwised`.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise man ~/.local/share/man/man1")]
 pub struct Man {
-    /// The folder; it is made if it is not there.
+    /// The directory; it is made if it is missing.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

@@ -41,7 +41,7 @@ pub struct Record {
     /// The last-level cache to model: size and ways.
     #[arg(long, value_name = "SIZE/WAYS", default_value = "32MiB/16", value_parser = llc)]
     llc: CacheModel,
-    /// A FIFO to make: a line written to it names the phase that begins. The program finds its path
+    /// A FIFO to make: a line written to it names the phase that starts. The program finds its path
     /// in TIERWISE_MARKS. A FIFO that is there already is used, and stays.
     #[arg(long, value_name = "FIFO")]
     marks: Option<PathBuf>,

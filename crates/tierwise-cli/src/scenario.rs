@@ -38,9 +38,12 @@ enum Action {
         json: bool,
     },
     /// List scenarios: file, name and what each shows.
-    #[command(after_help = "EXAMPLE\n  tierwise scenario list\n  tierwise scenario list my-folder")]
+    #[command(
+        after_help = "EXAMPLE\n  tierwise scenario list\n  tierwise scenario list my-directory"
+    )]
     List {
-        /// Where to look, folders within included [default: the scenarios that come with Tierwise].
+        /// The directory to search, with those in it
+        /// [default: the scenarios that come with Tierwise].
         directory: Option<PathBuf>,
         /// Print JSON: a list with one object a file.
         #[arg(long)]

@@ -43,7 +43,7 @@ pub struct Simulate {
     /// A policy of your own, from a recipe file.
     #[arg(long, value_name = "FILE", conflicts_with = "policy")]
     recipe: Option<PathBuf>,
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Virtual time between two points, such as 1s or 250ms.

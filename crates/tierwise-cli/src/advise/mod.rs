@@ -54,7 +54,7 @@ pub struct Advise {
     /// Sizes of the coarse sweep, none and all included.
     #[arg(long, default_value_t = 17, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(3..=257))]
     points: u32,
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Print JSON: one object with limits, policies, points, answer and knee.
@@ -63,7 +63,7 @@ pub struct Advise {
     /// Write a page with a plot, as one HTML file that needs nothing else.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Runs at once [default: one for each processor].
+    /// Parallel runs [default: one per CPU].
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
     #[command(flatten)]

@@ -48,7 +48,7 @@ pub struct Compare {
     /// Add a policy of your own from a recipe file; may be repeated.
     #[arg(long, value_name = "FILE")]
     recipe: Vec<PathBuf>,
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Print JSON: one object for one scenario, a list of them for several.
@@ -57,7 +57,7 @@ pub struct Compare {
     /// Write a report with plots, as one HTML file that needs nothing else.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Runs at once [default: one for each processor].
+    /// Parallel runs [default: one per CPU].
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
     /// Check the simulator's own rules after every step; several times slower.

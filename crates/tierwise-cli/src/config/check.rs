@@ -16,8 +16,8 @@ use crate::output;
 /// Check a configuration, and print what in it differs from the defaults.
 ///
 /// It is checked by itself, and against the machine that this runs on if that has several tiers of
-/// memory, as `tierwise doctor` and the daemon's start check it; what could not be checked is said.
-/// Exit code 2 if it is wrong.
+/// memory, as `tierwise doctor` and the daemon's start check it, and prints what could not be
+/// checked. Exit code 2 if it is wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  \
                   tierwise config check\n  \

@@ -43,10 +43,10 @@ pub struct Conform {
     /// Print a page in Markdown.
     #[arg(long)]
     markdown: bool,
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
-    /// Runs at once [default: one for each processor].
+    /// Parallel runs [default: one per CPU].
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
 }

@@ -28,7 +28,7 @@ pub struct Daemon {
 
 #[derive(Debug, Subcommand)]
 enum Told {
-    /// Stop deciding and moving; go on looking.
+    /// Stop deciding and moving; monitoring continues.
     #[command(after_help = "EXAMPLE\n  tierwise daemon pause")]
     Pause(Plain),
     /// Go on deciding and moving.
@@ -40,7 +40,7 @@ enum Told {
     Policy(Policy),
     Tenant(tenant::Tenant),
     Report(report::Report),
-    /// Print everything the daemon says of itself, as JSON.
+    /// Print the whole state of the daemon as JSON.
     #[command(after_help = "EXAMPLE\n  tierwise daemon snapshot | jq .counters")]
     Snapshot {
         #[command(flatten)]

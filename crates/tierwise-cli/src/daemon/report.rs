@@ -10,7 +10,7 @@ use crate::live::Socket;
 
 /// Report a tenant's latency, for policies that keep SLOs.
 ///
-/// To be called every few seconds by the tenant or by whatever measures it, with the figures since
+/// The tenant, or a program that measures it, calls this every few seconds with the figures since
 /// the last report. Says nothing when all is well.
 #[derive(Debug, Args)]
 #[command(

@@ -27,7 +27,7 @@ pub struct Tenant {
 enum Change {
     Add(Add),
     Set(Set),
-    /// Let a tenant go: its processes are nobody's from now on, and their pages stay where they
+    /// Remove a tenant: its processes are not managed any more, and their pages stay where they
     /// are.
     #[command(after_help = "EXAMPLE\n  tierwise daemon tenant remove shop")]
     Remove {

@@ -21,8 +21,7 @@ use check::{Check, Stops};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-/// Say what this kernel, this processor and the configuration can do, and how to get what is
-/// missing.
+/// Check what this kernel, this CPU and the configuration can do, and how to get what is missing.
 ///
 /// Nothing is changed. Exit code 0 if tierwised could manage this machine's memory, 1 if it could
 /// only observe, or not even that. Ask as root: much of it is not shown to others.

@@ -43,10 +43,10 @@ pub struct Profile {
     /// The policy that decides what lies in fast memory (see `tierwise policies`).
     #[arg(long, default_value = "memtis", value_name = "NAME")]
     policy: String,
-    /// Write one file a workload into this folder: WORKLOAD.json.
+    /// Write one file per workload into this directory: WORKLOAD.json.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Print JSON: a list with one profile a workload, as in the files.
@@ -55,7 +55,7 @@ pub struct Profile {
     /// Write a page with a plot, as one HTML file that needs nothing else.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Runs at once [default: one for each processor].
+    /// Parallel runs [default: one per CPU].
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<NonZeroUsize>,
 }

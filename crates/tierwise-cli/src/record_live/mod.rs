@@ -59,7 +59,7 @@ pub struct RecordLive {
     /// Switch the kernel's own use of DAMON (damon_stat) off meanwhile, and on again at the end.
     #[arg(long)]
     release_damon: bool,
-    /// The folder of the state files, from which `tierwise restore` gives back what a killed
+    /// The directory of the state files, from which `tierwise restore` restores what a killed
     /// recording left.
     #[arg(long, value_name = "DIR", default_value_os_t = Config::default().state)]
     state: PathBuf,

@@ -19,7 +19,7 @@ pub struct Equilibria {
     /// Where the scenarios are.
     #[arg(long, default_value = "scenarios/equilibria", value_name = "FOLDER")]
     scenarios: PathBuf,
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Print one JSON object.

@@ -32,7 +32,7 @@ pub struct Memstrata {
     /// Where the mixes of figure 10 are.
     #[arg(long, default_value = "scenarios/memstrata", value_name = "FOLDER")]
     mixes: PathBuf,
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Print one JSON object.

@@ -41,7 +41,7 @@ pub struct Mtat {
         value_name = "NAMES"
     )]
     services: Vec<String>,
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Print one JSON object.

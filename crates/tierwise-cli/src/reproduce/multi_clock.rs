@@ -24,7 +24,7 @@ pub struct MultiClock {
     /// Where the scenarios of the recorded programs are.
     #[arg(long, default_value = "scenarios/recorded", value_name = "FOLDER")]
     scenarios: PathBuf,
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
     /// Print one JSON object.

@@ -17,13 +17,13 @@ use crate::record_live;
 /// Give back what a tierwised or a recording that was killed has left: kernel settings, and DAMON's
 /// threads.
 ///
-/// What changed is in a state file; settings that somebody else changed since are left alone.
+/// The changes are in a state file; settings that another program changed since are left alone.
 /// Refuses while the process runs that the file belongs to: that one gives everything back itself.
 /// tierwised does the same when it starts.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  sudo tierwise restore")]
 pub struct Restore {
-    /// The folder of the state file: `state` of the configuration. [default: /var/lib/tierwise]
+    /// The directory of the state file: `state` of the configuration. [default: /var/lib/tierwise]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Look for the kernel's file systems under this folder: for tests on a tree of their own.

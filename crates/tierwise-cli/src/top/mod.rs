@@ -25,7 +25,7 @@ use crate::live::Socket;
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  sudo tierwise top\n  sudo tierwise top --interval 5s")]
 pub struct Top {
-    /// Time between two looks at the daemon, such as 1s or 500ms.
+    /// Time between two queries of the daemon, such as 1s or 500ms.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
     #[command(flatten)]

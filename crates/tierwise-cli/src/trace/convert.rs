@@ -31,7 +31,7 @@ pub struct Export {
     /// Which table.
     #[arg(long, value_enum, default_value_t = Table::Accesses)]
     table: Table,
-    /// The form; by default what the file's ending says.
+    /// The format [default: by the file's extension].
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Replace an existing file.

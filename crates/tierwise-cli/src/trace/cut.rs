@@ -14,7 +14,7 @@ use crate::output::counted;
 
 /// Write a part of a trace as a trace: a phase, or windows by number; or merge windows.
 ///
-/// Pages that live when the part begins are born in its first window.
+/// Pages that exist when the part starts are allocated in its first window.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise trace cut all.twt run.twt --phase run\n  \
                         tierwise trace cut all.twt some.twt --windows 10..20 --merge 2")]
@@ -28,7 +28,7 @@ pub struct CutCommand {
     /// Windows to keep, from the first to before the last, counted from 0.
     #[arg(long, value_name = "FIRST..LAST", value_parser = range)]
     windows: Option<Range<u64>>,
-    /// The phase to keep, by the name of the mark it begins with.
+    /// The phase to keep, by the name of the mark at its start.
     #[arg(long, value_name = "NAME", conflicts_with = "windows")]
     phase: Option<String>,
     /// Put so many windows together into one; phases stay apart.

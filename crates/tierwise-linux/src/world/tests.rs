@@ -188,7 +188,8 @@ fn suspension_stops_monitoring_and_slows_rounds() {
     told(&mut world, 1);
 }
 
-/// A tenant may start any number of processes, and give each as many mappings as the kernel lets it.
+/// A tenant may start any number of processes, and give each as many mappings as the kernel lets
+/// it.
 #[test]
 fn one_tenant_cannot_use_up_the_round() {
     let (_dir, _waker, mut world) = world();

@@ -2,9 +2,9 @@
 //!
 //! With F the cumulative distribution and A accesses in a window, rank r gets
 //! `floor(A F(r + 1) + u) - floor(A F(r) + u)` of them. The counts add up to A, any range of ranks
-//! gets its share to within one access, and with u stepping by the golden ratio each window the average over windows
-//! converges to the expectation as 1 / windows (Weyl's equidistribution), where drawing at random
-//! converges as 1 / sqrt. It is systematic sampling, and needs no table.
+//! gets its share to within one access, and with u stepping by the golden ratio each window the
+//! average over windows converges to the expectation as 1 / windows (Weyl's equidistribution),
+//! where drawing at random converges as 1 / sqrt. It is systematic sampling, and needs no table.
 
 /// The fractional part of the golden ratio: of all steps it fills the unit interval most evenly.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;

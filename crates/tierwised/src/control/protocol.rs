@@ -11,7 +11,7 @@ use crate::view::Snapshot;
 pub enum Command {
     /// Everything, now.
     Snapshot,
-    /// Stop deciding and moving; go on looking.
+    /// Stop deciding and moving; monitoring continues.
     Pause,
     /// Go on.
     Resume,

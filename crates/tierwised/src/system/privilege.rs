@@ -15,10 +15,9 @@ pub const KEPT: [(Capability, &str); 3] = [
     (Capability::CAP_SYS_PTRACE, "other users' maps, pagemap and move_pages(2)"),
 ];
 
-/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses or to read
-/// DAMON's tracepoint, and
-/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and must be given back, or physical
-/// addresses are looked up.
+/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses or to
+/// read DAMON's tracepoint, and `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and
+/// must be given back, or physical addresses are looked up.
 pub fn needed(config: &Config) -> CapsHashSet {
     use crate::config::MonitorSource::{Auto, DamonPaddr, DamonVaddr, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();

@@ -7,7 +7,7 @@ minutes:
 - A server whose requests are drawn from a fixed distribution (YCSB A, B, C, F and W, TPC-B) goes on
   as it did: its run phase is looped at its own speed.
 - A program with a course (graph kernels, searches, the compressor, and YCSB D, whose records keep
-  growing) must not begin again: its windows are stretched, as if the same program ran on a problem
+  growing) must not start again: its windows are stretched, as if the same program ran on a problem
   that much larger.
 """
 

@@ -4,7 +4,7 @@ the daemon's restart?
 The browser is driven over two pipes (Chrome DevTools Protocol), so nothing but Python's own library
 is needed.
 
-    test_dashboard.py PROGRAM [PICTURES]    PROGRAM is the example `dashboard`, PICTURES a folder for screenshots
+    test_dashboard.py PROGRAM [PICTURES]    PROGRAM is the example `dashboard`, PICTURES a directory for screenshots
 """
 
 import base64

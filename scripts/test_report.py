@@ -1,7 +1,7 @@
 """The pages of `compare`, `advise` and `profile` in Debian's Chromium: does no page scroll
 sideways, is the winner in sight?
 
-    test_report.py PROGRAM [PICTURES]    PROGRAM is the command `tierwise`, PICTURES a folder for screenshots
+    test_report.py PROGRAM [PICTURES]    PROGRAM is the command `tierwise`, PICTURES a directory for screenshots
 """
 
 import contextlib

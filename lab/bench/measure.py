@@ -47,7 +47,7 @@ class Counts:
 
 
 def used(now: dict[int, float], before: dict[int, float]) -> float:
-    """Processor seconds used by those that are there now; those that began meanwhile had used none."""
+    """CPU seconds used by those that are there now; those that started meanwhile had used none."""
     return sum(seconds - before.get(pid, 0.0) for pid, seconds in now.items())
 
 
@@ -66,7 +66,7 @@ def counts(truth: Truth, processes: list[int]) -> Counts:
 
 
 def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:
-    """Processor seconds of the kernel's threads that tiering keeps busy, which are known by their
+    """CPU seconds of the kernel's threads that tiering keeps busy, which are known by their
     names."""
     found = {}
     for folder in proc.iterdir():

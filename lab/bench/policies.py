@@ -15,19 +15,19 @@ from .damos import begin_damos, end_damos
 # A scan period of 0.1 s instead of 1 s: runs are shorter than the kernel's patience.
 SCAN_PERIOD_MS = 100
 
-# A timed guest's processor is as fast as it says, so that a share of it means what it means
+# A timed guest's CPU is as fast as it says, so that a share of it means what it means
 # elsewhere. Runs take some ten seconds where programs take minutes: what the daemon learns, it has
 # to learn in a tenth of the time, and may use ten times its default budget for it.
 BUDGET_PERCENT = 10.0
 CAP_PERCENT = 30.0
 
-# What is begun may be a daemon, whose processor time is counted.
+# What is started may be a daemon, whose CPU time is counted.
 Begin = Callable[[Guest, Cgroup, int], Tierwised | None]
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How a policy begins."""
+    """How a policy starts."""
 
     begin: Begin
     ballast: bool = True

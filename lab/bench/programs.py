@@ -3,7 +3,7 @@ run, and the runs."""
 
 from dataclasses import dataclass, field
 
-# Where the store listens, in the folder that it is started in.
+# Where the store listens, in the directory that it is started in.
 SOCKET = "store.sock"
 # The store's keys, shared by loading and by what is measured. Values of nearly a page: what a
 # request costs beside its value (system calls, the protocol) takes microseconds and would hide
@@ -37,7 +37,7 @@ PROGRAMS = (
     Program(
         "stairs",
         "32 of 128 MiB hot, which move once; 1 % of accesses anywhere",
-        # The first touch fills the fast node from the front: both of the hot parts begin on the
+        # The first touch fills the fast node from the front: both of the hot parts start on the
         # slow node.
         (
             "stairs",
@@ -54,7 +54,7 @@ PROGRAMS = (
         says_when_filled=False,
     ),
     Program(
-        # 2^20 ranks of 8 bytes are twice the last-level cache; they are allocated last and begin on
+        # 2^20 ranks of 8 bytes are twice the last-level cache; they are allocated last and start on
         # the slow node.
         "graph",
         "PageRank, 2^20 vertices, 2^23 edges",

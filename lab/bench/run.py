@@ -24,7 +24,7 @@ WORK_S = 300.0
 # How often it is looked whether a program has filled its memory: it is stopped then, having done
 # this much at most.
 FILL_POLL_S = 0.005
-# Boot's kernel workers share the one processor for the first seconds. Costs nothing: an idle
+# Boot's kernel workers share the one CPU for the first seconds. Costs nothing: an idle
 # guest's clock jumps.
 SETTLE_S = 8
 # What a run finds free of the fast node must not depend on the run before it.
@@ -34,7 +34,7 @@ KEPT_BY_KERNEL = (
     ("min_free_kbytes", 16384),
     # No more for a while after a page had to be taken from another kind's.
     ("watermark_boost_factor", 0),
-    # A processor's own list holds a thousandth of a node, not up to a tenth, which is neither free
+    # A CPU's own list holds a thousandth of a node, not up to a tenth, which is neither free
     # nor used.
     ("percpu_pagelist_high_fraction", 1000),
 )
@@ -111,7 +111,7 @@ def _state(pid: int) -> str:
 
 
 def _go(guest: Guest, program: Program, filled: Filled) -> Process:
-    """Begins the work; returns the process that ends when it is done."""
+    """Starts the work; returns the process that ends when it is done."""
     if program.work:
         return guest.start(*program.work)
     filled.process.signal(signal.SIGCONT)

@@ -39,7 +39,7 @@ FILL_S = 600.0
 RECORDING_S = 3600.0
 POLL_S = 0.02
 # Kernel work for a page that moves, beside its copy. The daemon moved 28,544 pages in 0.81 s of a
-# guest's processor time, 28 us a page; 20 of them are the copy's misses.
+# guest's CPU time, 28 us a page; 20 of them are the copy's misses.
 MIGRATE_PAGE_NS = 8000
 
 
@@ -67,7 +67,7 @@ def _program_words(paths: Paths, words: Sequence[str]) -> list[str]:
 
 
 class Recording:
-    """A program under the recorder, in a folder of its own; setting `stop` ends it."""
+    """A program under the recorder, in a directory of its own; setting `stop` ends it."""
 
     def __init__(self, paths: Paths, program: Program, folder: Path, stop: threading.Event) -> None:
         self.paths, self.program, self.folder, self.stop = paths, program, folder, stop

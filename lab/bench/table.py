@@ -47,12 +47,12 @@ class Run:
 
     @property
     def cpu_s(self) -> float:
-        """Processor seconds of tiering: the daemon's and the kernel's threads'."""
+        """CPU seconds of tiering: the daemon's and the kernel's threads'."""
         return self.kernel_cpu_s + self.daemon_cpu_s
 
     @property
     def apart_s(self) -> float:
-        """The run time if tiering had had a processor of its own, as it has on real machines and in
+        """The run time if tiering had had a CPU of its own, as it has on real machines and in
         the simulator."""
         return self.seconds - self.cpu_s
 

@@ -15,7 +15,7 @@
  * flushes and nothing else. With it accesses are watched from when the guest asks for it
  * (counters.h), because nobody wants to know of a boot's, which would take three times as long.
  *
- * Why flushes: a page table's accessed bit is set when the processor fills its translation buffer.
+ * Why flushes: a page table's accessed bit is set when the CPU fills its translation buffer.
  * A real buffer has a few thousand entries and forgets them by itself; QEMU's grows to what a
  * program uses and keeps them, so that a page whose bit the kernel has cleared without a flush, as
  * DAMON and MGLRU do, would look idle as long as the program runs undisturbed.

@@ -79,12 +79,12 @@ def _run(
 ) -> dict[str, object]:
     """Runs the program with its memory preferred on a node; what it printed.
 
-    `spare_mib` of what is free on the fast node when it begins are for it; with less than none it has to give.
+    `spare_mib` of what is free on the fast node when it starts are for it; with less than none it has to give.
     """
     assert Path(SITE).is_dir(), f"{SITE} is not in the guest: run python/emt/lab.sh on the host"
     file = guest.folder / "program.py"
     file.write_text(PROGRAM)
-    # A hundredth: with an eighth on processors' lists, which nobody's pressure is, nobody would
+    # A hundredth: with an eighth on CPUs' lists, which nobody's pressure is, nobody would
     # know how much is left.
     write(PER_CPU_LISTS, 100)
     # The C library returns small buffers' memory to the system only from its own mappings: one
@@ -103,7 +103,7 @@ def _run(
             *words, signal, slow, str(spare_mib), str(intervals), way, within_s=LIMIT_S + 20
         )
     except AssertionError as error:
-        # The console shows of a processor that is stuck in the kernel only that it is; where it is
+        # The console shows of a CPU that is stuck in the kernel only that it is; where it is
         # stands in the kernel's log.
         raise AssertionError(
             "\n".join([str(error), *guest.run("dmesg").splitlines()[-80:]])

@@ -24,7 +24,7 @@ WITHIN_S = 200
 
 
 def _goes_on(guest: Guest, daemon: Tierwised) -> None:
-    """The daemon still works: it finds and places a program that begins now."""
+    """The daemon still works: it finds and places a program that starts now."""
     group = guest.cgroup("after")
     stairs = guest.stairs(group, mib=48, hot_mib=48, pattern="fixed", node=1)
 
@@ -176,7 +176,7 @@ def what_a_killed_daemon_changed_is_given_back(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def somebody_else_uses_damon(guest: Guest) -> None:
-    """Another user's kdamond goes on undisturbed; the daemon only observes, says why, and begins
+    """Another user's kdamond goes on undisturbed; the daemon only observes, says why, and starts
     when the other ends."""
     other = guest.stairs(mib=16, hot_mib=4, pattern="fixed")
     with guest.part() as part:

@@ -17,7 +17,7 @@ STEP_S = 0.5
 # Two blocks of the daemon's are 4 MiB; the kernel itself puts a few pages of a starting program
 # anywhere.
 ELSEWHERE_MIB = 1
-# 24 s on an idle host; a busy one gives its guests the time of day and not the processor.
+# 24 s on an idle host; a busy one gives its guests the time of day and not the CPU.
 LIMIT_S = 300
 # After the growth, long enough for several decisions and slices.
 AFTERWARDS_S = 5

@@ -1,4 +1,4 @@
-"""What each way of looking sees of a program whose hot part is known: all of it begins on the slow
+"""What each way of looking sees of a program whose hot part is known: all of it starts on the slow
 node, with room for all on the fast one, under a policy that promotes whatever is seen in use again
 and again."""
 
@@ -73,7 +73,7 @@ def damon_on_physical_memory_finds_it(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=120)
 def ways_that_are_not_there_say_so(guest: Guest) -> None:
-    """The idle-page bitmap and the processor's samples, which a cloud kernel in QEMU has not:
+    """The idle-page bitmap and the CPU's samples, which a cloud kernel in QEMU has not:
     observed only, with what to do."""
     for source, word in (("idle-bitmap", "CONFIG_IDLE_PAGE_TRACKING"), ("perf", "PEBS")):
         with guest.part() as part:

@@ -1,4 +1,4 @@
-"""What the daemon costs: processor time and memory by the number of tenants, and how fast it moves
+"""What the daemon costs: CPU time and memory by the number of tenants, and how fast it moves
 pages."""
 
 import json
@@ -20,12 +20,12 @@ MEASURED_S = 12
 def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
     groups: list[Cgroup] = [guest.cgroup(f"t{i}") for i in range(tenants)]
     for group in groups:
-        # They sleep most of the time: two emulated processors have to carry all of them. Nobody
-        # waits for one to begin.
+        # They sleep most of the time: two emulated CPUs have to carry all of them. Nobody
+        # waits for one to start.
         words = (f"mib={TENANT_MIB}", "hot_mib=1", "pattern=fixed", "pause_us=1000000")
         guest.start("stairs", *words, cgroup=group)
     names = [(f"t{i}", f"cgroup = 't{i}'") for i in range(tenants)]
-    # As shipped: intervals of a second, a budget of a hundredth of a processor.
+    # As shipped: intervals of a second, a budget of a hundredth of a CPU.
     config = configuration(guest, policy, names, budget_percent=1.0)
     config = config.replace("interval_ms = 500", "interval_ms = 1000")
     config = config.replace("sampling_ms = 10", "sampling_ms = 20").replace(
@@ -45,7 +45,7 @@ def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=600)
 def cost_of_tenants(guest: Guest) -> None:
-    """Processor time and resident memory of the daemon with 10, 50 and 200 tenants, with its
+    """CPU time and resident memory of the daemon with 10, 50 and 200 tenants, with its
     default budget."""
     for tenants in (10, 50, 200):
         with guest.part() as part:
@@ -59,14 +59,14 @@ def cost_of_tenants(guest: Guest) -> None:
 PAGE_BYTES = 4096
 # Fewer than the daemon needs to find the size of its batches would be of nothing but that.
 MOVED_MIB = 192
-# Boot's kernel workers share the one processor for the first seconds.
+# Boot's kernel workers share the one CPU for the first seconds.
 SETTLED_S = 10
 # What one call of the mover names at the most, as it settles at when calls are quick.
 BATCH_PAGES = 512
 
 
 def _bare(guest: Guest, stairs: Stairs) -> float:
-    """Pages a second of processor time of a bare loop over the program's pages, the better of two
+    """Pages a second of CPU time of a bare loop over the program's pages, the better of two
     rounds towards the fast node."""
     start, size = stairs.truth().region
     words = (str(size // MIB), str(BATCH_PAGES), "5", str(stairs.pid), str(start))
@@ -79,10 +79,10 @@ def _bare(guest: Guest, stairs: Stairs) -> float:
 
 @test(boot="timed", needs=("tierwised", "tierwise"), timeout_s=600)
 def pages_a_second(guest: Guest) -> None:
-    """What the daemon moves in a second of its processor time, against a bare move_pages loop over
+    """What the daemon moves in a second of its CPU time, against a bare move_pages loop over
     the same program's pages.
 
-    Timed, because processor time of the other kind of guest is what the host's other programs leave
+    Timed, because CPU time of the other kind of guest is what the host's other programs leave
     it.
     """
     time.sleep(SETTLED_S)
@@ -94,7 +94,7 @@ def pages_a_second(guest: Guest) -> None:
     config = configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]).replace(
         'block = "256KiB"', 'block = "2MiB"'
     )
-    # Beside the loop, too, somebody looks: DAMON takes its part of the guest's processors, and of
+    # Beside the loop, too, somebody looks: DAMON takes its part of the guest's CPUs, and of
     # their caches.
     looking = guest.tierwised(config, "--dry-run")
     guest.wait_until(lambda: "monitors accesses with" in looking.said(), 60, looking.said)

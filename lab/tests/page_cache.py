@@ -64,7 +64,7 @@ def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
     assert fast >= (CAP_MIB - 8) * MIB, f"more was demoted than was above the cap: {after}"
 
 
-# So little that an emulated processor reads it several times a second.
+# So little that an emulated CPU reads it several times a second.
 HOT_MIB = 12
 HOT_CAP_MIB = 9
 # What is read again and again by somebody who is no tenant: as hot, and to stay where it is.
@@ -79,7 +79,7 @@ def _running() -> list[str]:
 
 def _read_again_and_again(guest: Guest, name: str, mib: int, skip_mib: int) -> Cgroup:
     """A group that reads a part of the disk in a loop; the part is cached on the slow node, where
-    the group began."""
+    the group started."""
     write(ROOT / "cgroup.subtree_control", "+cpuset")
     group = guest.cgroup(name)
     write(group.path / "cpuset.mems", "1")

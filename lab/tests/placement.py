@@ -23,14 +23,14 @@ CONVERGENCE_S = 20
 # What nobody moves does not move later either.
 STILL_S = 5
 # An idle host needs half a minute, and a busy one ten times as long: its guests have the time of
-# day and not the processor.
+# day and not the CPU.
 LIMIT_S = 300
 
 
 def _stairs(guest: Guest, forget: int = 0, left_mib: int = LEFT_MIB) -> Stairs:
-    """Begins on the fast node and spills to the slow one; its hot part is the end, which spilled."""
+    """Starts on the fast node and spills to the slow one; its hot part is the end, which spilled."""
     group = guest.cgroup("stairs")
-    # A hundredth: with an eighth on processors' lists nobody would know how much is left.
+    # A hundredth: with an eighth on CPUs' lists nobody would know how much is left.
     write(PER_CPU_LISTS, 100)
     guest.ballast(left_mib)
     return guest.stairs(
@@ -78,7 +78,7 @@ def multi_clock_places(guest: Guest) -> None:
     _converges(guest, "multi-clock")
 
 
-# memtis counts in samples how long it waits before it adapts. A processor gives some ten thousand a
+# memtis counts in samples how long it waits before it adapts. A CPU gives some ten thousand a
 # second; DAMON in an emulated guest gives a tenth of that.
 FEWER_SAMPLES = (
     ("adaptation_period = 100000", "adaptation_period = 10000"),

@@ -20,13 +20,13 @@ from tierguest.stairs import Stairs
 MIB = 1 << 20
 FAST_MIB = 480
 # What else is needed of the node at first. The kernel keeps more free, and finds that much
-# elsewhere: in its own lists by processor.
+# elsewhere: in its own lists by CPU.
 KEPT_MIB = 24
 TOLERANCE_MIB = FAST_MIB * 0.05
 # An idle host needs half a minute; a busy one gives its guests the time of day and not the
-# processor.
+# CPU.
 CONVERGENCE_S = 600
-# A program that rests for half of its time leaves the two processors some for the others.
+# A program that rests for half of its time leaves the two CPUs some for the others.
 PAUSE_US = 1000
 # An emulated program comes back to each of its pages some ten times a second only; checks that are
 # further apart find it.
@@ -42,7 +42,7 @@ class Sharing:
         self.groups: dict[str, Cgroup] = {}
         self.stairs: dict[str, Stairs] = {}
         self.daemon: Tierwised | None = None
-        # A hundredth: of up to an eighth on processors' own lists the tenants would have what no
+        # A hundredth: of up to an eighth on CPUs' own lists the tenants would have what no
         # reading of free memory promised.
         write(PER_CPU_LISTS, 100)
         guest.ballast(FAST_MIB + KEPT_MIB)

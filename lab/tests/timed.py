@@ -8,7 +8,7 @@ from tierguest import Guest, test
 LATENCY_NS = (90, 220)
 # An instruction of the guest is a nanosecond of its clock, and the chase's loop has four.
 LOOP_NS = 4
-# Boot's kernel workers share the one processor for the first seconds. Costs nothing: an idle
+# Boot's kernel workers share the one CPU for the first seconds. Costs nothing: an idle
 # guest's clock jumps.
 SETTLE_S = 10
 MIB = 1 << 20

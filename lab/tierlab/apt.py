@@ -32,7 +32,7 @@ class Apt:
             "Dir::State::Lists": self.folder / "lists",
             "Dir::State::status": self.folder / "status",
             "Dir::Cache": self.folder / "cache",
-            # A folder under a home directory cannot be entered by apt's own user.
+            # A directory under a home directory cannot be entered by apt's own user.
             "APT::Sandbox::User": "root",
             "Acquire::Languages": "none",
         }

@@ -41,11 +41,11 @@ from .paths import LAB, Paths, tested_program
 # Of the host, for all runs of a program: an idle machine takes six minutes, one that is busy
 # several times that.
 TIMEOUT_S = 5400.0
-# A guest or a recording keeps one of the host's processors busy; the lab is made for machines with
+# A guest or a recording keeps one of the host's CPUs busy; the lab is made for machines with
 # two.
 AT_ONCE = 2
-# Copying bytes with one repeated instruction is a processor's fastest way, and emulation's slowest:
-# a nanosecond a byte. A guest whose processor does not offer it copies by words, as the recorder's
+# Copying bytes with one repeated instruction is a CPU's fastest way, and emulation's slowest:
+# a nanosecond a byte. A guest whose CPU does not offer it copies by words, as the recorder's
 # does.
 PROCESSOR = ("-cpu", "max,-erms,-fsrm,-fsrs,-fzrm")
 # The smallest fast node that holds the kernel and all of a program. What policies keep free is a
@@ -75,7 +75,7 @@ class Block:
         return max(spread(self.runs), LEAST_TIE)
 
     def comparisons(self) -> dict[str, Comparison]:
-        """The guest's rankings against the simulator's, which gives tiering a processor of its own."""
+        """The guest's rankings against the simulator's, which gives tiering a CPU of its own."""
         simulated = {name: result.slowdown for name, result in self.simulated.items()}
         chosen = [run for run in first_runs(self.runs) if run.policy != BOUND]
         return {

@@ -1,4 +1,4 @@
-"""From Debian packages and this folder's sources to something that boots."""
+"""From Debian packages and this directory's sources to something that boots."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What a guest is given: a tar of the lab's programs, the programs under test, a folder, and a
+"""What a guest is given: a tar of the lab's programs, the programs under test, a directory, and a
 command."""
 
 import io

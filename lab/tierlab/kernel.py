@@ -8,7 +8,7 @@ from .errors import LabError
 
 @dataclass(frozen=True)
 class Series:
-    """A series of stock Debian cloud kernels: which archive has it, and how its versions begin."""
+    """A series of stock Debian cloud kernels: which archive has it, and how its versions start."""
 
     name: str
     suite: str

@@ -35,7 +35,7 @@ class Mode:
 
     @property
     def processors(self) -> int:
-        """icount runs processors in turn, so more than one would only add the others' noise."""
+        """icount runs CPUs in turn, so more than one would only add the others' noise."""
         return 1 if self.timed else 2
 
     @property

@@ -14,13 +14,13 @@ TESTED_PROGRAMS = ("tierwised", "tierwise")
 
 @dataclass(frozen=True)
 class Paths:
-    """The folder of built things, by default target/lab/ (TIERLAB_TARGET names another)."""
+    """The directory of built things, by default target/lab/ (TIERLAB_TARGET names another)."""
 
     target: Path
 
     @classmethod
     def default(cls) -> "Paths":
-        """The folder that the environment asks for."""
+        """The directory that the environment asks for."""
         named = os.environ.get("TIERLAB_TARGET")
         return cls(Path(named).resolve() if named else REPOSITORY / "target" / "lab")
 
@@ -36,12 +36,12 @@ class Paths:
 
     @property
     def kernels(self) -> Path:
-        """One folder a kernel series: vmlinuz, release, modules/."""
+        """One directory a kernel series: vmlinuz, release, modules/."""
         return self.target / "kernels"
 
     @property
     def root(self) -> Path:
-        """The guest's root as a folder."""
+        """The guest's root as a directory."""
         return self.target / "root"
 
     @property
@@ -66,12 +66,12 @@ class Paths:
 
     @property
     def runs(self) -> Path:
-        """Folders of guests that run now, and of those that failed."""
+        """Directories of guests that run now, and of those that failed."""
         return self.target / "runs"
 
 
 def tested_program(name: str) -> Path | None:
-    """A program under test, if it has been built: in the folder that TIERLAB_TESTED names, else in
+    """A program under test, if it has been built: in the directory that TIERLAB_TESTED names, else in
     target/release."""
     folder = Path(os.environ.get("TIERLAB_TESTED", REPOSITORY / "target" / "release"))
     candidate = folder / name

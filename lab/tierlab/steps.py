@@ -22,7 +22,7 @@ def digest(texts: Iterable[str] = (), files: Iterable[Path] = ()) -> str:
 
 
 def remove(path: Path) -> None:
-    """Removes a file or a folder, if it is there."""
+    """Removes a file or a directory, if it is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

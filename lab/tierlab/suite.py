@@ -13,7 +13,7 @@ from .guest import Guest, Outcome
 from .job import Job
 from .paths import Paths
 
-# A guest keeps one to two of the host's processors busy; the lab is made for machines with two.
+# A guest keeps one to two of the host's CPUs busy; the lab is made for machines with two.
 GUESTS_AT_ONCE = 2
 
 # More failures than these are no host that was busy with something else for a minute.
@@ -75,7 +75,7 @@ def _line(result: Result) -> str:
 def run(paths: Paths, groups: Sequence[Group], report: Report) -> bool:
     """Runs all groups; true if every test passed.
 
-    A few that failed run again, one guest at a time: emulated guests share the host's processors
+    A few that failed run again, one guest at a time: emulated guests share the host's CPUs
     with each other and with whatever else it does, and a limit that one of them missed for that is
     none that Tierwise missed. Both runs are printed.
     """
@@ -100,7 +100,7 @@ def _run_beside(
                 future.result()
         except BaseException:
             # An interrupt, or a guest that cannot be booted: those that run are ended, and no other
-            # is begun.
+            # is started.
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -142,7 +142,7 @@ def _run_group(
 
 
 def untold(group: Group, name: str, running: list[str], outcome: Outcome) -> Result:
-    """The result of a test of which the guest did not tell: it was running, or had not begun."""
+    """The result of a test of which the guest did not tell: it was running, or had not started."""
     reason = outcome.reason or f"the tests' program ended with status {outcome.exit_code}"
     if running and name == running[-1]:
         reason = f"while it ran: {reason}"

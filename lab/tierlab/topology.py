@@ -38,7 +38,7 @@ class Topology:
         return replace(self, node_mib=tuple(node_mib))
 
     def arguments(self, processors: int) -> list[str]:
-        """QEMU's arguments for machine, processors and memory."""
+        """QEMU's arguments for machine, CPUs and memory."""
         machine = "q35" + (",hmat=on" if self.hmat else "") + (",cxl=on" if self.cxl else "")
         # A guest that knows of a hypervisor does not flush caches for CXL regions, and refuses to
         # make one.

@@ -18,7 +18,7 @@ Rollout = list[tuple[NDArray[np.float32], float]]
 
 
 def rollout(env: TierwiseEnv, seed: int, steps: int = 8) -> Rollout:
-    """An episode's begin, under actions that depend on nothing but the step."""
+    """An episode's start, under actions that depend on nothing but the step."""
     env.reset(seed=seed)
     outcomes = (env.step(np.array([np.sin(i)], np.float32)) for i in range(steps))
     return [(outcome[0], outcome[1]) for outcome in outcomes]

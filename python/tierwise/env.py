@@ -81,7 +81,7 @@ class TierwiseEnv(gymnasium.Env[Observation, Action]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode. Equal seeds and actions give equal episodes; there are no options."""
+        """Starts an episode. Equal seeds and actions give equal episodes; there are no options."""
         super().reset(seed=seed, options=options)
         self._steps = 0
         state = self._inner.reset(int(self.np_random.integers(_SEEDS)))

@@ -33,7 +33,7 @@ CURVE_LOAD = [0.97, 0.2, 0.4, 0.6, 0.8, 0.97, 0.6, 0.3]
 #: Seconds of each; the longest change of a partition (32 GB at 2 GB/s) takes 16.
 STEP_S = 10.0
 
-#: A search for a maximum load: seconds of a run, and of its beginning, which is not judged as partitions begin
+#: A search for a maximum load: seconds of a run, and of its beginning, which is not judged as partitions start
 #: as what a tenant happened to get.
 RUN_S, BEGIN_S = 60, 20
 
@@ -79,7 +79,7 @@ class Alternating(gymnasium.Env[Observation, Observation]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode of the next scenario."""
+        """Starts an episode of the next scenario."""
         super().reset(seed=seed, options=options)
         self._turn = next(self._turns)
         self._rewards = []

@@ -255,7 +255,7 @@ bool exec_resolve(struct exec *exec, int directory, uint64_t path, uint64_t argu
     push(&all, plugin_option);
     push(&all, "-0");
     push(&all, given.length > 0 ? given.entries[0] : "");
-    /* QEMU would take a name that begins with a dash for an option. */
+    /* QEMU would take a name that starts with a dash for an option. */
     char *plain = program;
     if (program[0] == '-' && asprintf(&plain, "./%s", program) < 0)
         fatal("out of memory");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Mapped pages live in a three-level table like the processor's own, so that unmapping a huge and
+ * Mapped pages live in a three-level table like the CPU's own, so that unmapping a huge and
  * mostly unused range skips what was never touched. File pages are few: a hash table.
  */
 #include "pages.h"

@@ -47,7 +47,7 @@ static inline bool recording(void)
 
 /*
  * QEMU refuses plugins that declare an interface older than it supports: 7.2 and 8 know version 1,
- * 9.0 begins at 2. The calls used here did not change, so the plugin declares what it finds.
+ * 9.0 starts at 2. The calls used here did not change, so the plugin declares what it finds.
  */
 __attribute__((constructor)) static void declare_version(void)
 {
@@ -355,7 +355,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
     if (wrong)
         fatal("llc_bytes=%lu, llc_ways=%lu: %s", llc_bytes, llc_ways, wrong);
 
-    /* Requests that come before the recording has begun wait for the lock. */
+    /* Requests that come before the recording has started wait for the lock. */
     pthread_mutex_lock(&lock);
     wire_open(socket_path, cut_now);
     struct wire_hello hello = {

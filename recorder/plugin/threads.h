@@ -24,17 +24,17 @@ struct thread {
     _Atomic uint64_t tail;         /* accesses taken; written under the lock only */
     _Atomic uint64_t instructions; /* executed; written by the owner only */
     uint64_t check_at;             /* instructions at which the owner looks whether the window is full */
-    uint64_t window_start;         /* instructions when the window began; under the lock */
+    uint64_t window_start;         /* instructions when the window started; under the lock */
     uint32_t number;               /* index in the trace; under the lock */
     uint64_t syscall[6];           /* arguments of the system call under way; owner only */
     /* address << 8 | log2 of the bytes << 1 | is a store */
     uint64_t ring[RING];
 };
 
-/* The thread of a virtual processor of QEMU. */
+/* The thread of a virtual CPU of QEMU. */
 struct thread *thread_of(unsigned vcpu);
 
-/* A virtual processor begins to run another guest thread. Under the lock. */
+/* A virtual CPU starts to run another guest thread. Under the lock. */
 void thread_begin(unsigned vcpu);
 
 /* Moves noted accesses into the window. Under the lock. */
@@ -47,11 +47,11 @@ uint16_t thread_number(struct thread *thread);
 /* Instructions of all threads in this window. Under the lock. */
 uint64_t threads_instructions(void);
 
-/* Calls `visit` with each thread's instructions of this window and begins the next. Under the lock.
+/* Calls `visit` with each thread's instructions of this window and starts the next. Under the lock.
  */
 void threads_take(void (*visit)(uint32_t thread, uint64_t instructions, void *data), void *data);
 
-/* How many virtual processors have been seen; at least 1. */
+/* How many virtual CPUs have been seen; at least 1. */
 unsigned threads_seen(void);
 
 #endif

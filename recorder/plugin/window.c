@@ -63,7 +63,7 @@ static void end_page(struct page_entry *entry)
     entry->cow = 0;
 }
 
-/* The row of the page at vpn; bears the page, or begins its row, if need be. */
+/* The row of the page at vpn; bears the page, or starts its row, if need be. */
 static uint32_t resolve(uint64_t vpn, bool store, uint16_t thread)
 {
     struct page_entry *entry = pages_entry(vpn);

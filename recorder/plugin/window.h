@@ -48,7 +48,7 @@ void window_discard(uint64_t start, uint64_t end);
 /* Moves the pages of [from, from + bytes) to another address; they stay the same pages. */
 void window_move(uint64_t from, uint64_t to, uint64_t bytes);
 
-/* Appends the lists of the window to a message and begins the next window. */
+/* Appends the lists of the window to a message and starts the next window. */
 struct window_counts {
     uint32_t births, accesses, unmaps;
 };

@@ -1,4 +1,4 @@
-"""Tells the recorder where phases begin and how many operations are done, through its FIFO."""
+"""Tells the recorder where phases start and how many operations are done, through its FIFO."""
 
 import os
 
@@ -11,7 +11,7 @@ class Marks:
         self._fifo = open(path, "w", buffering=1) if path else None
 
     def phase(self, name):
-        """A phase called `name` begins."""
+        """A phase called `name` starts."""
         self._send(name)
 
     def operations(self, count):

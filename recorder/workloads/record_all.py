@@ -6,7 +6,7 @@ record_all.py --list names them; record_all.py --table renews the table in trace
 Needs redis-server, memcached, zstd, gcc and qemu-user from Debian, cargo, and Python 3 with venv.
 What is made on the way (Python packages, graphs, databases, archives) goes to recorder/build/ and
 stays there for the next time. RECORD is the recorder's command (default: tierwise record), TRACES
-the folder that the traces go to (default: traces/). A trace that exists is replaced.
+the directory that the traces go to (default: traces/). A trace that exists is replaced.
 """
 
 import dataclasses

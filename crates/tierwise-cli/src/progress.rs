@@ -26,7 +26,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// A run that begins.
+    /// A run that starts.
     pub fn job(&self, scenario: &str, policy: &str) -> Job<'_> {
         self.0.set_message(format!("{scenario}: {policy}"));
         Job { bar: &self.0, done: 0 }

@@ -1,4 +1,4 @@
-//! How much processor time a decision of a lender of dedicated memory takes, and how much memory
+//! How much CPU time a decision of a lender of dedicated memory takes, and how much memory
 //! its engine holds: `memstrata_decision [TENANTS] [RECIPE]` prints one JSON object. Each tenant
 //! has 4 GiB in pages of 2 MiB, as hypervisors have; every tenth is an outlier. Ten decisions are
 //! made and carried out, one after the other.
@@ -139,7 +139,7 @@ fn reading(tenant: u16) -> TenantReading {
     }
 }
 
-/// Time that this thread has run on a processor, however many others want it
+/// Time that this thread has run on a CPU, however many others want it
 /// (`Documentation/scheduler/sched-stats.rst`).
 fn processor_time() -> Result<Duration, Box<dyn std::error::Error>> {
     // The kernel adds up at its ticks, and whenever a thread lets others go first.

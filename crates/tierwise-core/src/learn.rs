@@ -69,7 +69,7 @@ pub trait Objective: Sync {
 
 /// Makes learners.
 pub trait Learning: Send + Sync {
-    /// An agent that begins as a trained model, or anew.
+    /// An agent that starts as a trained model, or again.
     ///
     /// # Errors
     /// The model cannot be read or has another shape; in words.

@@ -103,7 +103,7 @@ pub struct LruLists {
 }
 
 impl LruLists {
-    /// In place of a lap: reclaim has not begun one.
+    /// In place of a lap: reclaim has not started one.
     const NO_LAP: u64 = u64::MAX;
 
     /// Bytes of metadata a page, beside the page table's.

@@ -59,7 +59,7 @@ impl TenantCounters {
     }
 }
 
-/// Everything counted since the engine began. Counters only grow.
+/// Everything counted since the engine started. Counters only grow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metrics {
     /// Towards a faster tier.
@@ -71,7 +71,7 @@ pub struct Metrics {
     pub promote_demoted: u64,
     /// Plans made, empty ones left out.
     pub plans: u64,
-    /// Pages that somebody else moved.
+    /// Pages that another program moved.
     pub external_migrations: u64,
     /// Reference bits read and cleared.
     pub scan: ScanCost,

@@ -98,7 +98,7 @@ pub struct PageRange {
 /// Where new pages go until the next plan says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// Fastest tier first (the kernel's default on a machine whose processors are beside the fast
+    /// Fastest tier first (the kernel's default on a machine whose CPUs are beside the fast
     /// tier), or slowest first.
     pub fastest_first: bool,
     /// Free pages that an allocation leaves in each tier before it falls back to the next. The

@@ -78,7 +78,7 @@ pub struct Region {
 }
 
 /// A page that lies, from now on, in a page frame of this colour: it shares its place in a fast
-/// memory that the processor manages with the other pages of the colour ([`crate::colour`]).
+/// memory that the CPU manages with the other pages of the colour ([`crate::colour`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coloured {
     /// The page.
@@ -106,11 +106,11 @@ pub struct TierReading {
     /// Share of the peak bandwidth in use since the last observation, 0 to 1.
     pub utilisation: f64,
     /// Pages in use by nobody who is managed: the kernel, and processes of no tenant. What tenants
-    /// share is the rest of the tier. Zero where everybody is a tenant.
+    /// share is the rest of the tier. Zero where every process is a tenant's.
     pub unmanaged: Pages,
 }
 
-/// What the processor counted on a tenant's cores since the last observation (Memstrata, section
+/// What the CPU counted on a tenant's cores since the last observation (Memstrata, section
 /// 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counters {
@@ -161,14 +161,14 @@ pub struct TenantReading {
     pub operations: u64,
     /// Instructions executed since the last observation.
     pub instructions: u64,
-    /// Processor seconds used since the last observation (`cpu.stat`), where the world knows them.
+    /// CPU seconds used since the last observation (`cpu.stat`), where the world knows them.
     pub busy: Duration,
-    /// Processors that it may use (`cpuset.cpus`, `cpu.max`); zero where the world does not know.
+    /// CPUs that it may use (`cpuset.cpus`, `cpu.max`); zero where the world does not know.
     pub cpus: f64,
     /// 99th percentile latency of its requests in the last whole interval of the world's, where it
     /// reports one.
     pub p99: Option<Duration>,
-    /// What the processor counted on its cores, where the world reads that.
+    /// What the CPU counted on its cores, where the world reads that.
     pub counters: Option<Counters>,
     /// False once it has ended.
     pub running: bool,
@@ -202,7 +202,7 @@ pub struct Observation {
     pub freed: Vec<PageId>,
     /// Pages found in another tier than where the engine's moves left them.
     pub external_migrations: Vec<ExternalMigration>,
-    /// Pages that came to lie in a page frame of another colour, where the processor manages a
+    /// Pages that came to lie in a page frame of another colour, where the CPU manages a
     /// tier.
     pub coloured: Vec<Coloured>,
     /// Pages with the reference bit set since the last observation.
@@ -299,11 +299,11 @@ pub struct Signals {
     pub regions: Option<DamonAttrs>,
     /// Exact counts: a perfect tracker, for experiments in the simulator.
     pub exact_counts: bool,
-    /// The processor's counters of each tenant.
+    /// The CPU's counters of each tenant.
     pub counters: bool,
-    /// That the processor manages a tier in Flat Memory Mode.
+    /// That the CPU manages a tier in Flat Memory Mode.
     pub flat_memory: bool,
-    /// That the processor manages a tier as 2LM.
+    /// That the CPU manages a tier as 2LM.
     pub two_level: bool,
 }
 
@@ -358,11 +358,11 @@ pub struct Capabilities {
     pub regions: bool,
     /// Exact counts.
     pub exact_counts: bool,
-    /// The processor's counters of each tenant.
+    /// The CPU's counters of each tenant.
     pub counters: bool,
-    /// The processor manages the last tier in Flat Memory Mode.
+    /// The CPU manages the last tier in Flat Memory Mode.
     pub flat_memory: bool,
-    /// The processor manages the last tier as 2LM.
+    /// The CPU manages the last tier as 2LM.
     pub two_level: bool,
 }
 

@@ -90,7 +90,7 @@ pub struct ScanCost {
 #[derive(Debug, Clone, Default)]
 pub struct PageTable {
     words: Vec<u32>,
-    /// The colour of each page's frame; empty where no tier is managed by the processor.
+    /// The colour of each page's frame; empty where no tier is managed by the CPU.
     colours: Vec<u32>,
     scan: ScanCost,
     present: Pages,
@@ -185,7 +185,7 @@ impl PageTable {
     }
 
     /// The colour of the page frame where a page lies: set as long as it is in a tier that the
-    /// processor manages, and of no meaning in another. `None` where no world told of one.
+    /// CPU manages, and of no meaning in another. `None` where no world told of one.
     pub fn colour(&self, page: PageId) -> Option<u32> {
         self.colours.get(page.index()).copied().filter(|&colour| colour != UNCOLOURED)
     }

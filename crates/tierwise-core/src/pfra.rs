@@ -38,7 +38,7 @@ use crate::page::{Flag, PageTable};
 use crate::stage::Scope;
 use crate::units::{Bytes, PageId, Pages, TierId};
 
-/// The kernel's reclaim begins by looking at a list's 4096th part and, pass by pass, doubles it to
+/// The kernel's reclaim starts by looking at a list's 4096th part and, pass by pass, doubles it to
 /// the whole (`DEF_PRIORITY`, `include/linux/mmzone.h`).
 const DEF_PRIORITY: u32 = 12;
 

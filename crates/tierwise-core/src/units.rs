@@ -39,7 +39,7 @@ pub struct Bytes(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bandwidth(pub u64);
 
-/// Nanoseconds since the world began; virtual in the simulator, monotonic on a live host.
+/// Nanoseconds since the world started; virtual in the simulator, monotonic on a live host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub u64);
 
@@ -161,7 +161,7 @@ impl Timestamp {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Seconds since the world began.
+    /// Seconds since the world started.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }

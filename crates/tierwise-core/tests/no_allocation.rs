@@ -33,7 +33,7 @@ fn tick(machine: &mut Machine, second: u32) {
 
 #[test]
 fn a_steady_tick_allocates_nothing() {
-    // A lender of dedicated memory moves nothing where no processor manages a tier.
+    // A lender of dedicated memory moves nothing where no CPU manages a tier.
     let topology = common::topology(&[1600, 6400]);
     let staged = |recipe: &Recipe| {
         recipe.bound().is_none()

@@ -8,8 +8,8 @@
 //! - `fuzz/`, by `make fuzz`: libFuzzer with coverage feedback, a minute per target, with a nightly
 //!   toolchain.
 //!
-//! A parser is added to the table in the crate that owns it (`fuzzing.rs`), with a folder of seeds
-//! here.
+//! A parser is added to the table in the crate that owns it (`fuzzing.rs`), with a directory of
+//! seeds here.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -18,7 +18,7 @@ mod trace;
 
 use std::path::{Path, PathBuf};
 
-/// A function that takes any bytes, under the name of its folder of seeds.
+/// A function that takes any bytes, under the name of its directory of seeds.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// What this crate fuzzes itself, because it takes parts of several crates.
@@ -47,7 +47,7 @@ pub fn find(name: &str) -> Option<Target> {
     targets().find(|target| target.0 == name)
 }
 
-/// Where the seeds of all targets are, one folder per target.
+/// Where the seeds of all targets are, one directory per target.
 pub fn seeds() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds")
 }

@@ -7,7 +7,7 @@ use crate::sac::{STATE, Sac, SacConfig, SacError, Transition};
 /// An agent that learns as it acts: each experience is stored, and whenever 50 new ones are in, it
 /// is trained (section 4).
 ///
-/// A new agent explores: its actions are drawn from its policy. One that begins as a trained model
+/// A new agent explores: its actions are drawn from its policy. One that starts as a trained model
 /// takes the middle of its policy, as exploring would cost its tenant the SLO that the model was
 /// trained for.
 ///
@@ -36,7 +36,7 @@ impl SacAgent {
         Ok(Self { sac: Sac::new(config, seed)?, trained: false, learned: 0 })
     }
 
-    /// An agent that begins as the model in a file of [`Sac::save`].
+    /// An agent that starts as the model in a file of [`Sac::save`].
     ///
     /// # Errors
     /// As [`Sac::load`].
@@ -44,7 +44,7 @@ impl SacAgent {
         Ok(Self { sac: Sac::load(path, config, seed)?, trained: true, learned: 0 })
     }
 
-    /// An agent that begins as the model in these bytes, which errors call `name`.
+    /// An agent that starts as the model in these bytes, which errors call `name`.
     pub(crate) fn of(
         name: &str,
         bytes: &[u8],

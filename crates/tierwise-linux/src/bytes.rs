@@ -1,4 +1,4 @@
-//! Text of the kernel's that somebody else has a part in: bytes, because names of processes, files
+//! Text of the kernel's that other users have a part in: bytes, because names of processes, files
 //! and groups may be any.
 //!
 //! What is parsed stays bytes. Only what people read becomes text, and only by [`shown`].

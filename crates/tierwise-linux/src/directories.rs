@@ -1,4 +1,4 @@
-//! Walks over folders without allocating once its buffers have grown: control groups are walked
+//! Walks over directories without allocating once its buffers have grown: control groups are walked
 //! each second.
 
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use crate::file::open_deep;
 /// twenty letters. One entry takes at most 280.
 const ENTRIES: usize = 8192;
 
-/// Whether to go into a folder.
+/// Whether to go into a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visit {
     /// On to those in it.
@@ -31,8 +31,8 @@ pub enum Visit {
 #[derive(Debug, Default)]
 pub struct Directories {
     entries: Vec<u8>,
-    /// Folders that are still to be visited, the last first: each its name, and [`LENGTH`] bytes
-    /// that say how much of the path at hand is the one above it.
+    /// Directories that are still to be visited, the last first: each its name, and [`LENGTH`]
+    /// bytes that say how much of the path at hand is the one above it.
     pending: Vec<u8>,
     path: Vec<u8>,
     faults: Faults,
@@ -42,8 +42,9 @@ pub struct Directories {
 const LENGTH: usize = 2 * size_of::<u32>();
 
 impl Directories {
-    /// Visits a folder and those below it as far as `visit` says so, each before those in it, in no
-    /// other order. What is gone by the time it is entered is passed over, the first folder too.
+    /// Visits a directory and those below it as far as `visit` says so, each before those in it, in
+    /// no other order. What is gone by the time it is entered is passed over, the first directory
+    /// too.
     ///
     /// ```
     /// use tierwise_linux::directories::{Directories, Visit};
@@ -60,11 +61,11 @@ impl Directories {
     /// assert_eq!(report, ["", "web", "web/blue"].map(std::path::PathBuf::from));
     /// ```
     ///
-    /// A folder that cannot be listed is passed over, and is a fault of its own
+    /// A directory that cannot be listed is passed over, and is a fault of its own
     /// ([`Directories::faults`]).
     ///
     /// # Errors
-    /// The machine lacks what it takes to list folders, or `visit` fails.
+    /// The machine lacks what it takes to list directories, or `visit` fails.
     pub fn walk(
         &mut self,
         top: &Path,
@@ -92,7 +93,7 @@ impl Directories {
         &mut self.faults
     }
 
-    /// A folder below the one at hand is to be visited.
+    /// A directory below the one at hand is to be visited.
     fn push(&mut self, name: &[u8]) {
         self.pending.extend_from_slice(name);
         // Paths and names are shorter than 4 GiB by far.
@@ -101,8 +102,8 @@ impl Directories {
         }
     }
 
-    /// Goes to the next folder. The one above it is still the beginning of the path, because a
-    /// folder is visited right before those in it.
+    /// Goes to the next directory. The one above it is still the beginning of the path, because a
+    /// directory is visited right before those in it.
     fn next(&mut self) -> bool {
         let Some((names, lengths)) = self.pending.split_last_chunk::<LENGTH>() else {
             return false;
@@ -119,7 +120,7 @@ impl Directories {
         true
     }
 
-    /// Puts the folders in the one at hand to those that are to be visited.
+    /// Puts the directories in the one at hand to those that are to be visited.
     fn enter(&mut self) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
         entries.clear();
@@ -245,7 +246,7 @@ mod tests {
     }
 }
 
-/// Folders whose paths are longer than the kernel takes one, made and removed step by step.
+/// Directories whose paths are longer than the kernel takes one, made and removed step by step.
 #[cfg(test)]
 pub(crate) mod deep {
     use std::os::fd::OwnedFd;

@@ -28,7 +28,7 @@ pub enum Scope {
     Group(PathBuf),
     /// A QEMU guest, as its tenant's selector names it.
     Guest(String),
-    /// Everybody.
+    /// Every tenant.
     Machine,
 }
 

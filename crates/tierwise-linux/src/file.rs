@@ -18,7 +18,7 @@ use crate::error::{LinuxError, Result, says_gone};
 /// A file of one value is shorter: the longest is an identity of 36 letters.
 const MAX_VALUE: usize = 128;
 
-/// Most bytes that are read of a file as a whole: a machine with a thousand processors and eight
+/// Most bytes that are read of a file as a whole: a machine with a thousand CPUs and eight
 /// nodes has some megabytes of `zoneinfo`, the longest that is read so.
 const MAX_LEN: usize = 16 << 20;
 

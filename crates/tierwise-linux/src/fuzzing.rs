@@ -55,7 +55,7 @@ fn path() -> &'static Path {
 /// `/proc/PID/stat`.
 pub fn stat(bytes: &[u8]) {
     if let Some(stat) = Stat::parse(bytes) {
-        // Processor time of any count of ticks can be told.
+        // CPU time of any count of ticks can be told.
         let _ = (stat.cpu_time(), stat.is_dead());
     }
 }
@@ -118,7 +118,7 @@ pub fn cpu_max(bytes: &[u8]) {
     }
 }
 
-/// A list of processors or nodes.
+/// A list of CPUs or nodes.
 pub fn cpu_list(bytes: &[u8]) {
     if let Ok(count) = file::count(path(), bytes) {
         assert!(count <= 1 << 16);

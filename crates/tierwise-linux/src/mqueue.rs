@@ -95,7 +95,7 @@ impl Queue {
     /// that was killed left is taken over, with the messages that wait in it.
     ///
     /// # Errors
-    /// The name is none ([`is_name`]), somebody else reads the queue or may write to it, or the
+    /// The name is none ([`is_name`]), another user reads the queue or may write to it, or the
     /// kernel refuses.
     pub fn open(name: &str) -> Result<Self> {
         let made = CString::new(name).ok().filter(|_| is_name(name));

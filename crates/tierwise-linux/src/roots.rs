@@ -22,7 +22,7 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// A tree under one folder: `sys`, `proc` and `cgroup` in it.
+    /// A tree under one directory: `sys`, `proc` and `cgroup` in it.
     pub fn under(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         Self {

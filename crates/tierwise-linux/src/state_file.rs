@@ -33,7 +33,7 @@ const MAX_KEPT: u32 = 9;
 pub enum Found<T> {
     /// There is none.
     Nothing,
-    /// It is of another boot: the kernel began with its own settings again.
+    /// It is of another boot: the kernel started with its own settings again.
     OtherBoot,
     /// This, written in this boot.
     Whole(T),

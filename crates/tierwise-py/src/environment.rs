@@ -70,7 +70,7 @@ impl Environment {
         self.duration.as_secs_f64()
     }
 
-    /// Begins a run and goes to its first decision.
+    /// Starts a run and goes to its first decision.
     fn reset(&mut self, py: Python<'_>, seed: u64) -> PyResult<State> {
         self.close(py);
         let (prepared, recipe) = (Arc::clone(&self.prepared), self.recipe.clone());

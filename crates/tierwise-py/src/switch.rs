@@ -8,7 +8,7 @@ use tierwise_core::learn::{Agent, Learning, Objective};
 pub struct Switch(Mutex<Arc<dyn Learning>>);
 
 impl Switch {
-    /// Begins with the learner that ships with Tierwise.
+    /// Starts with the learner that ships with Tierwise.
     pub fn new() -> Self {
         Self(Mutex::new(tierwise_learn::learning()))
     }

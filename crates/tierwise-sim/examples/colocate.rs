@@ -1,5 +1,5 @@
 //! Runs policies on a scenario of services and prints, for each, latency, throughput and where
-//! everybody's memory lies:
+//! every tenant's memory lies:
 //! `cargo run --release -p tierwise-sim --example colocate SCENARIO POLICY...`
 
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Latency over load for MTAT's four services, and the most load with a share of their memory fast:
 //! its figure 1.
 //!
-//! `request_knees TRACES [SECONDS]`: TRACES is the folder of the recordings; each load runs for
+//! `request_knees TRACES [SECONDS]`: TRACES is the directory of the recordings; each load runs for
 //! SECONDS of virtual time (a sixth of it for Memcached).
 
 use std::time::Duration;

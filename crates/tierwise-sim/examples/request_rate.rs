@@ -1,8 +1,8 @@
 //! How fast services of requests are simulated: nanoseconds a request on one core, for each of
 //! MTAT's four.
 //!
-//! `request_rate TRACES [SECONDS]`: TRACES is the folder of the recordings; SECONDS of virtual time
-//! at nine tenths of the maximum load, a tenth of the memory slow, in steps of 10 ms.
+//! `request_rate TRACES [SECONDS]`: TRACES is the directory of the recordings; SECONDS of virtual
+//! time at nine tenths of the maximum load, a tenth of the memory slow, in steps of 10 ms.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,5 +1,5 @@
 //! What a slowdown classifier learns from: `slowdown_samples SCENARIOS > samples.csv` runs every
-//! scenario of a folder with several shares of dedicated memory in Flat Memory Mode and prints a
+//! scenario of a directory with several shares of dedicated memory in Flat Memory Mode and prints a
 //! line for each ten seconds of each run.
 
 use std::path::{Path, PathBuf};

@@ -35,7 +35,7 @@ pub struct Bounds {
     pub latencies: Vec<(f64, f64)>,
     /// Capacity of each tier in base pages.
     pub capacities: Vec<u64>,
-    /// Processor time of an instruction in nanoseconds.
+    /// CPU time of an instruction in nanoseconds.
     pub instruction_ns: f64,
     /// Misses that a thread keeps in flight.
     pub overlap: f64,

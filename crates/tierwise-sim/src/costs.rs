@@ -1,4 +1,4 @@
-//! What the kernel's work costs, in nanoseconds of processor time, and who pays.
+//! What the kernel's work costs, in nanoseconds of CPU time, and who pays.
 //!
 //! Where a figure was measured, it was with `docs/calibration/kernel_costs.c` on Linux 6.18 on a
 //! Xeon (Sapphire Rapids) at 2.1 GHz, as a KVM guest: best of nine rounds over 64 MiB. A migration

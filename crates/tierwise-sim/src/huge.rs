@@ -22,7 +22,7 @@ struct Range {
 }
 
 /// Rewrites the windows so that dense ranges are one page each, born when the first of their base
-/// pages was. Pages are numbered anew.
+/// pages was. Pages are numbered again.
 pub fn coalesce(windows: &mut [Window]) {
     let (allocations, ranges) = survey(windows);
     let is_huge = |vpn: u64| {

@@ -14,7 +14,7 @@
 //! assert_eq!(loaded_ns(73.0, 2.0, 2.0), loaded_ns(73.0, 2.0, 0.99)); // never infinite
 //! ```
 
-/// Utilisation beyond which a tier serves no faster: queues in the processor are finite, so the
+/// Utilisation beyond which a tier serves no faster: queues in the CPU are finite, so the
 /// measured curves end at a peak instead of growing without limit.
 pub const SATURATION: f64 = 0.99;
 

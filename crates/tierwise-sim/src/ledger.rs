@@ -16,7 +16,7 @@ pub struct Account {
     pub total: Work,
     /// In its measured part.
     pub measured: Work,
-    /// When the measured part began, in nanoseconds.
+    /// When the measured part started, in nanoseconds.
     pub measured_from: Option<u64>,
     /// When it ended, in nanoseconds.
     pub ended: Option<u64>,
@@ -133,7 +133,7 @@ impl Ledger {
         self.accounts[program].window_ns = ns;
     }
 
-    /// The measured part begins, if it has not already.
+    /// The measured part starts, if it has not already.
     pub fn begin_measuring(&mut self, program: usize, now: u64) {
         self.accounts[program].measured_from.get_or_insert(now);
     }
@@ -168,7 +168,7 @@ impl Ledger {
         self.accounts[program].overhead_ns += ns;
     }
 
-    /// Processor seconds spent on looking and moving.
+    /// CPU seconds spent on looking and moving.
     pub fn overhead_seconds(&self) -> f64 {
         let application: f64 = self.accounts.iter().map(|a| a.overhead_ns).sum();
         (application + self.background_ns) * 1e-9

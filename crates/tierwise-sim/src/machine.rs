@@ -37,14 +37,14 @@ pub struct Machine {
     pub page_size: Bytes,
     /// Fastest first.
     pub tiers: Vec<TierModel>,
-    /// Processor time of an instruction that does not miss the last-level cache, in nanoseconds.
+    /// CPU time of an instruction that does not miss the last-level cache, in nanoseconds.
     pub instruction_ns: f64,
     /// `vm.watermark_scale_factor`, in ten-thousandths of a tier.
     pub watermark_scale_factor: u64,
     /// log2 of the base pages that one simulated page stands for: memory is looked at and moved in
     /// granules of so many, each with the kernel's costs of all its pages.
     pub granule_order: u8,
-    /// Set if the processor manages the last tier itself ([`crate::hardware`]): then there are two
+    /// Set if the CPU manages the last tier itself ([`crate::hardware`]): then there are two
     /// tiers, whose latencies and bandwidths are those of the fast and the slow memory, and whose
     /// capacities those of the dedicated and the managed node. Half of the managed node, or as the
     /// ratio says, is fast memory too.

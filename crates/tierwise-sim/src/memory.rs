@@ -182,7 +182,7 @@ impl Memory {
         self.caps.iter().find(its).is_some_and(|cap| held + Pages(frames) > cap.pages)
     }
 
-    /// Whether a program lies within a 128th of a cap, where demotion begins (Equilibria, section
+    /// Whether a program lies within a 128th of a cap, where demotion starts (Equilibria, section
     /// IV-D).
     pub fn is_near_cap(&self, program: usize) -> bool {
         let near = |cap: &Cap| {
@@ -205,7 +205,8 @@ impl Memory {
         self.freed.push(page.0);
     }
 
-    /// Makes the numbers of released pages available again: everybody has heard that they are gone.
+    /// Makes the numbers of released pages available again: every tenant has heard that they are
+    /// gone.
     pub fn recycle(&mut self) {
         self.reusable.append(&mut self.freed);
     }
@@ -222,7 +223,7 @@ impl Memory {
         let (from, frames) = (usize::from(frame.tier), Pages(frame.frames()));
         let usage = &mut self.usage[usize::from(frame.program)];
         frame.tier = to.0;
-        // A moved page is mapped anew, without the poison.
+        // A moved page is mapped again, without the poison.
         frame.bits &= !POISONED;
         usage[from] -= frames;
         usage[to.index()] += frames;

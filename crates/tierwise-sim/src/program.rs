@@ -69,7 +69,7 @@ pub struct Work {
     pub operations: f64,
     /// Misses served, by tier.
     pub misses: Vec<f64>,
-    /// Processor time used, in nanoseconds: of all threads or servers.
+    /// CPU time used, in nanoseconds: of all threads or servers.
     pub busy_ns: f64,
     /// Time in nanoseconds that the same work takes with everything fast and idle.
     pub all_fast_ns: f64,
@@ -159,7 +159,7 @@ pub struct Program {
     pub locals: Vec<Local>,
     /// Misses of the current window by the tier that would serve them now.
     pub misses: Vec<Misses>,
-    /// Of the misses in the last tier, those that slow memory serves, where the processor manages
+    /// Of the misses in the last tier, those that slow memory serves, where the CPU manages
     /// that tier.
     pub slow: Option<Slow>,
     /// Nanoseconds that the application owes to faults, stalls and flushes before it goes on.
@@ -261,7 +261,7 @@ impl Program {
     }
 
     /// Loads and stores of the current window that a memory serves: a tier's, or, where the
-    /// processor manages the last tier, the fast and the slow memory's.
+    /// CPU manages the last tier, the fast and the slow memory's.
     pub fn served(&self, memory: usize) -> (f64, f64) {
         let of = |m: &Misses| (m.loads as f64, m.stores as f64);
         let here = of(&self.misses[memory]);

@@ -34,7 +34,7 @@ pub struct PolicyResult {
     pub demotions: u64,
     /// Bytes moved either way.
     pub migrated_bytes: u64,
-    /// Processor seconds spent on looking and moving, the application's own and a background
+    /// CPU seconds spent on looking and moving, the application's own and a background
     /// core's.
     pub overhead_seconds: f64,
     /// Time taken over the oracle's time for the same work, less one: 0 is as good as the oracle.
@@ -65,7 +65,7 @@ pub struct TenantResult {
     /// Seconds of its measured part.
     #[serde(default)]
     pub seconds: f64,
-    /// Processor seconds of its own, over its whole run, that looking and moving took.
+    /// CPU seconds of its own, over its whole run, that looking and moving took.
     #[serde(default)]
     pub overhead_seconds: f64,
     /// Operations a second, for programs that count them.

@@ -59,7 +59,7 @@ pub struct Workload {
     pub threads: u32,
     /// How often the measured part runs. At least 1.
     pub loops: u32,
-    /// The mark at which the measured part begins and to which loops return; `None`: the start.
+    /// The mark at which the measured part starts and to which loops return; `None`: the start.
     pub measure_from: Option<String>,
     /// The mark at which the program is taken to end (a server's shutdown, say); `None`: the last
     /// window.

@@ -36,7 +36,7 @@ pub struct RunningService {
 }
 
 impl RunningService {
-    /// A service that begins at a time, on a machine with so many tiers, each of its units standing
+    /// A service that starts at a time, on a machine with so many tiers, each of its units standing
     /// for so many pages.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ fn sums(account: &Account) -> Before {
 }
 
 impl Timeline {
-    /// A timeline that begins with what the accounts show.
+    /// A timeline that starts with what the accounts show.
     pub fn new(every: Duration, accounts: &[Account]) -> Self {
         let every = (every.as_nanos() as u64).max(1);
         let before = accounts.iter().map(sums).collect();

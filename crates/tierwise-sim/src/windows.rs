@@ -84,7 +84,7 @@ impl Loaded {
         self.windows.iter().map(|window| bounds.window(window, frames)).collect()
     }
 
-    /// Index of the window where a phase begins.
+    /// Index of the window where a phase starts.
     pub fn mark(&self, name: &str) -> Option<usize> {
         self.windows.iter().position(|w| w.marks.iter().any(|m| m == name))
     }

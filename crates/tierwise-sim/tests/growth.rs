@@ -36,7 +36,7 @@ const HEADROOM: f64 = 0.03;
 /// not quite the same.
 const OVERLAP: f64 = 1e-3;
 
-/// Base pages of a fast tier in which so many fit above everybody's headroom.
+/// Base pages of a fast tier in which so many fit above every tenant's headroom.
 fn room_for(resident: u64) -> u64 {
     let slow = resident + 4096;
     let fits = |&fast: &u64| {
@@ -48,7 +48,7 @@ fn room_for(resident: u64) -> u64 {
     (resident..resident * 2 + 4096).find(fits).unwrap()
 }
 
-/// Policies that decide; on the machines here no tier is the processor's.
+/// Policies that decide; on the machines here no tier is the CPU's.
 fn policies(prepared: &Prepared) -> Vec<Recipe> {
     let decides = |r: &Recipe| r.bound().is_none() && prepared.can_run(r);
     Recipe::shipped().filter(decides).collect()
@@ -88,7 +88,7 @@ fn harms(prepared: &Prepared, seed: u64) -> Vec<String> {
     all.filter_map(|recipe| harm(&outcome(prepared, &recipe, seed), &untouched)).collect()
 }
 
-/// A folder of this test's own.
+/// A directory of this test's own.
 fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&directory).unwrap();

@@ -1,4 +1,4 @@
-//! Machines whose processor manages a tier: formulas, isolation, lending, and what is refused.
+//! Machines whose CPU manages a tier: formulas, isolation, lending, and what is refused.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

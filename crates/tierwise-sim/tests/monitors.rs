@@ -55,7 +55,7 @@ impl WindowSource for Steady {
             return Ok(false);
         }
         self.left -= 1;
-        // 65 ms of processor time beside 7 ms of misses: a cold page is accessed once in 72 ms.
+        // 65 ms of CPU time beside 7 ms of misses: a cold page is accessed once in 72 ms.
         window.instructions = 150_000_000;
         for page in 0..PAGES {
             let loads = if HOT.contains(&page) { 1000 } else { 1 };

@@ -24,7 +24,7 @@ use crate::CacheModel;
 pub const LINE_BYTES: u32 = 64;
 
 /// The cache a recording models unless told otherwise: 32 MiB, 16 ways, about what one socket's
-/// tenant sees of the shared cache of a server processor.
+/// tenant sees of the shared cache of a server CPU.
 pub const DEFAULT: CacheModel =
     CacheModel { size_bytes: 32 << 20, ways: 16, line_bytes: LINE_BYTES };
 

@@ -20,8 +20,8 @@ pub enum Selection {
 
 /// The windows of a part of a trace.
 ///
-/// Pages that live when the part begins are born in its first window, in the order of their birth;
-/// pages are numbered anew.
+/// Pages that live when the part starts are born in its first window, in the order of their birth;
+/// pages are numbered again.
 pub struct Cut<S> {
     source: S,
     selection: Selection,
@@ -100,7 +100,7 @@ impl<S: WindowSource> WindowSource for Cut<S> {
 /// The pages of the source: those born before the part, and their numbers in it.
 #[derive(Default)]
 struct Living {
-    /// Pages born before the part begins; `None` once unmapped.
+    /// Pages born before the part starts; `None` once unmapped.
     early: Vec<Option<Allocation>>,
     /// New number of each page of the source.
     numbers: Vec<u32>,
@@ -138,8 +138,8 @@ impl Living {
     }
 }
 
-/// Windows put together, `factor` at a time. A mark begins a new window, so a phase still begins
-/// where it began.
+/// Windows put together, `factor` at a time. A mark starts a new window, so a phase still starts
+/// where it started.
 pub struct Merge<S> {
     source: S,
     header: Header,

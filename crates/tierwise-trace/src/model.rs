@@ -30,7 +30,7 @@ pub struct CacheModel {
 pub struct Header {
     /// The program and its arguments; a generator names itself and its parameters.
     pub command: Vec<String>,
-    /// Where it was recorded: processor, kernel and recorder, in words.
+    /// Where it was recorded: CPU, kernel and recorder, in words.
     pub host: String,
     /// Base page size in bytes.
     pub page_size: u32,
@@ -99,7 +99,7 @@ pub struct Window {
     pub accesses: Vec<PageAccess>,
     /// Pages unmapped in this window, ascending. Their accesses come before the unmap.
     pub unmaps: Vec<u32>,
-    /// Names of phases that begin with this window (for instance "run" after a load phase).
+    /// Names of phases that start with this window (for instance "run" after a load phase).
     pub marks: Vec<String>,
     /// Application operations completed (requests, transactions); 0 where the source does not count
     /// them.

@@ -60,7 +60,7 @@ pub struct Summary {
     pub supervised: u64,
     /// Instructions of each thread, by its index.
     pub threads: BTreeMap<u16, u64>,
-    /// The windows at which phases begin, with their names.
+    /// The windows at which phases start, with their names.
     pub marks: Vec<(u64, String)>,
     /// Each window.
     pub windows: Vec<WindowSummary>,

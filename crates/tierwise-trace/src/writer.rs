@@ -46,7 +46,7 @@ pub struct WriterOptions {
 }
 
 impl Default for WriterOptions {
-    /// Level 12: on recorded traces, higher levels gain little and begin to hold up the guest.
+    /// Level 12: on recorded traces, higher levels gain little and start to hold up the guest.
     fn default() -> Self {
         Self { level: 12, overwrite: false }
     }

@@ -340,8 +340,8 @@ fn behind_shell(options: &mut RecordOptions, script: &str) {
 #[test]
 fn executed_program_is_recorded_in_place() {
     let (directory, mut options) = prepare("counts");
-    // Through a script, whose interpreter the kernel finds, and env, which tries folders in vain
-    // first.
+    // Through a script, whose interpreter the kernel finds, and env, which tries directories in
+    // vain first.
     let script = executable(directory.path(), "script", b"#!/bin/sh\nexec \"$@\"\n");
     let search = format!("PATH=/no-such-folder:{}", directory.path().display());
     let script = std::path::Path::new(&script).file_name().unwrap().to_string_lossy().into_owned();

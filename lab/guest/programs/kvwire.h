@@ -128,7 +128,7 @@ static inline char filling(uint32_t key, uint32_t version)
 
 static inline size_t put_value(char *at, uint32_t key, uint32_t version, size_t bytes)
 {
-    /* snprintf's own end goes where the filling begins. */
+    /* snprintf's own end goes where the filling starts. */
     snprintf(at, HEAD_BYTES + 1, "%010u:%010u:", key, version);
     memset(at + HEAD_BYTES, filling(key, version), bytes - HEAD_BYTES);
     return bytes;

@@ -18,9 +18,9 @@
  *   huge=1           of huge pages
  *   lock=1           mlocked
  *   pause_us=N       sleep so long after every 10,000 accesses (0): a program that is not always busy
- *   forget=1         drop the processor's translations after every 10,000 accesses: an emulated one holds
+ *   forget=1         drop the CPU's translations after every 10,000 accesses: an emulated one holds
  *           tens of thousands, and marks a page as accessed only when it looks its translation up
- *   report=FILE      the truth: pid, region, hot part; replaced as a whole when a phase begins
+ *   report=FILE      the truth: pid, region, hot part; replaced as a whole when a phase starts
  *
  * Prints a JSON line when a phase ends: its hot part, accesses done, seconds.
  */
@@ -102,7 +102,7 @@ static void read_option(struct options *options, char *word)
              word);
 }
 
-/* Where the hot part begins in this phase. */
+/* Where the hot part starts in this phase. */
 static size_t hot_start(const struct options *options, long phase)
 {
     long steps = options->mib / options->hot_mib;

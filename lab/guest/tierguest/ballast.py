@@ -4,7 +4,7 @@ from pathlib import Path
 
 from .files import read
 
-# stairs needs its region whole to begin; the rest of what it takes is small.
+# stairs needs its region whole to start; the rest of what it takes is small.
 MIB = 1 << 20
 
 
@@ -18,7 +18,7 @@ def free_mib(node: int) -> int:
 
 
 def low_watermark_mib(node: int) -> int:
-    """What of a node the kernel keeps free: below that it begins to reclaim (/proc/zoneinfo)."""
+    """What of a node the kernel keeps free: below that it starts to reclaim (/proc/zoneinfo)."""
     pages, here = 0, False
     for line in Path("/proc/zoneinfo").read_text().splitlines():
         words = line.split()

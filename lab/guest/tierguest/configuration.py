@@ -1,8 +1,8 @@
 """Configurations of `tierwised` for a guest.
 
-An emulated processor is some fifty times slower than the one that the default budget of one in a
+An emulated CPU is some fifty times slower than the one that the default budget of one in a
 hundred is meant for, and a test wants to see an end within a minute: intervals are short and the
-budget is a whole processor.
+budget is a whole CPU.
 """
 
 from __future__ import annotations

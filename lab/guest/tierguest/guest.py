@@ -65,7 +65,7 @@ class Guest:
         return self._stack.enter_context(Cgroup(name))
 
     def stairs(self, cgroup: Cgroup | None = None, **options: object) -> Stairs:
-        """A `stairs` that has touched its region and begun its first phase."""
+        """A `stairs` that has touched its region and started its first phase."""
         return self._stack.enter_context(
             Stairs(self.folder, self._name("stairs"), cgroup, **options)
         )
@@ -141,7 +141,7 @@ class Guest:
         return table("/proc/vmstat")
 
     def numa_balancing(self, mode: int) -> None:
-        """0 off, 1 between processors, 2 memory tiering."""
+        """0 off, 1 between CPUs, 2 memory tiering."""
         write(settings.NUMA_BALANCING, mode)
 
     def demotion(self, on: bool) -> None:

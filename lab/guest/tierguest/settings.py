@@ -6,7 +6,7 @@ from .files import read, write
 
 NUMA_BALANCING = Path("/proc/sys/kernel/numa_balancing")
 DEMOTION = Path("/sys/kernel/mm/numa/demotion_enabled")
-# A zone's part of which processors may keep so much on their own lists; 0 for as much as the kernel
+# A zone's part of which CPUs may keep so much on their own lists; 0 for as much as the kernel
 # likes, up to an eighth.
 PER_CPU_LISTS = Path("/proc/sys/vm/percpu_pagelist_high_fraction")
 NUMA_SCANNING = Path("/sys/kernel/debug/sched/numa_balancing")

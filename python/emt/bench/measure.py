@@ -1,7 +1,7 @@
 """What tracking costs and finds on one workload: `measure.py WORKLOAD SIGNAL [SECONDS [BUDGET]]`, a
 JSON line on standard output.
 
-The program goes on without a pause through three phases of as many seconds of its own processor
+The program goes on without a pause through three phases of as many seconds of its own CPU
 time each:
 
 1. the signal tracks within a budget, of 2 % if no other is named; its cost is what it accounts for;
@@ -13,7 +13,7 @@ A ranking is worth the share of phase 3's touches that its top 10 or 25 % of pag
 ranks by phase 1, the perfect history by phase 2, the oracle by phase 3 itself. Touches are writes,
 which every use of an object is (its reference count); what is only read is not scored.
 
-Costs are processor time. Work done per second of it is compared between phase 1 and an untracked
+Costs are CPU time. Work done per second of it is compared between phase 1 and an untracked
 phase before and after it.
 """
 
@@ -45,12 +45,12 @@ COUNTING_K = 1e-5
 
 
 def program_s() -> float:
-    """Processor time of this thread, which runs the workload."""
+    """CPU time of this thread, which runs the workload."""
     return time.thread_time()
 
 
 def work(step: Step, seconds: float) -> float:
-    """Steps a second of processor time, over at least so many seconds."""
+    """Steps a second of CPU time, over at least so many seconds."""
     began, steps = program_s(), 0
     while (took := program_s() - began) < seconds:
         step()

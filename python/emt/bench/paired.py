@@ -1,9 +1,9 @@
 """What tracking costs by the clock: `paired.py WORKLOAD [SIGNAL [PAIRS [SECONDS]]]`, a JSON line on
 standard output.
 
-Phases of so many seconds of the program's processor time with tracking and without follow each
+Phases of so many seconds of the program's CPU time with tracking and without follow each
 other, in turns, first one and then the other in front; the cost of a pair is by how much more
-processor time a step took with tracking, that of its thread included. Needs an idle machine: two
+CPU time a step took with tracking, that of its thread included. Needs an idle machine: two
 phases alike differ by what else it does, which the spread of the pairs shows.
 """
 
@@ -22,7 +22,7 @@ from workloads import WORKLOADS, Step
 
 
 def step_s(step: Step, seconds: float) -> float:
-    """Processor time of the process that a step takes, over at least so many seconds."""
+    """CPU time of the process that a step takes, over at least so many seconds."""
     began, steps = time.process_time(), 0
     while (took := time.process_time() - began) < seconds or not steps:
         step()

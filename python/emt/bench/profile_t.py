@@ -27,7 +27,7 @@ PACKAGES = ("networkx", "sqlalchemy", "typing_extensions")
 
 
 def install(folder: Path) -> None:
-    """Puts what the workloads import into a folder."""
+    """Puts what the workloads import into a directory."""
     options = [
         "--quiet",
         "--target",

@@ -14,7 +14,7 @@
 #define PAGE_SHIFT 12
 #define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)
 
-/* Nanoseconds of processor time of the calling thread. */
+/* Nanoseconds of CPU time of the calling thread. */
 int64_t thread_cpu_ns(void);
 
 /* Nanoseconds of a clock that only goes forward. */

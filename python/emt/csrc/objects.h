@@ -28,7 +28,7 @@ struct objects {
     size_t count;        /* of `all`, blocks of the pools of this turn */
     size_t known;        /* of those, objects */
     size_t first, last;  /* pools of this turn */
-    size_t next;         /* pool with which the next turn begins */
+    size_t next;         /* pool with which the next turn starts */
     unsigned phase;      /* samples taken in this turn */
     bool growth;         /* what is read: the counter in the upper half, or the reference count */
 };

@@ -10,7 +10,7 @@ pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pools *watched_pools;
 static PyObjectArenaAllocator original;
 static bool hooked;
-static size_t arenas_freed; /* since the process began; under the lock */
+static size_t arenas_freed; /* since the process started; under the lock */
 
 static void *arena_alloc(void *context, size_t size)
 {

@@ -225,7 +225,7 @@ void tracker_release(struct tracker *tracker)
         uffd_unregister(&tracker->uffd, tracker->now.all[n].start, tracker->now.all[n].end);
     }
     /* The kernel takes away what is left when the descriptor is closed: of ranges that were mapped
-     * anew or moved. */
+     * again or moved. */
     uffd_close(&tracker->uffd);
     ranges_clear(&tracker->now);
     ranges_clear(&tracker->before);

@@ -143,7 +143,7 @@ bool uffd_huge(int pagemap, uintptr_t address)
 /* Rounds, of which the middle one counts: the least is one that met warm caches, the longest one
  * that was interrupted. */
 #define CALIBRATION_ROUNDS 3
-/* What is written before a round, so that it begins with the program's caches rather than its own:
+/* What is written before a round, so that it starts with the program's caches rather than its own:
  * a second-level cache and a part of the third. */
 #define COLD_BYTES ((size_t)8 << 20)
 #define LINE_BYTES 64

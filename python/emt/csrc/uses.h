@@ -21,7 +21,7 @@ struct uses {
     uint8_t free_blocks[POOL_BYTES / 16]; /* 1: in the list of free blocks */
 };
 
-/* `tail` is set where the first bytes are of an object that begins on the page before, whose count
+/* `tail` is set where the first bytes are of an object that starts on the page before, whose count
  * is written there. */
 bool uses_write(struct uses *uses, uintptr_t page, bool *tail);
 

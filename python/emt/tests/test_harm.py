@@ -41,7 +41,7 @@ start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def test_a_fork_takes_no_protection_from_the_parent(program: Program) -> None:
-    # One interval outlasts the program: nothing registers the parent's memory anew.
+    # One interval outlasts the program: nothing registers the parent's memory again.
     said = program(
         BEGIN
         + OWN_MAPPING
@@ -90,7 +90,7 @@ print(protected_mappings())
 
 @pytest.mark.parametrize("forks", [0, 1])
 def test_signals_that_a_program_waits_for_reach_it(program: Program, forks: int) -> None:
-    # After a fork the thread is begun anew, by another hand.
+    # After a fork the thread is started again, by another hand.
     said = program(
         BEGIN
         + f"""
@@ -120,7 +120,7 @@ ITEMS_OFFSET = 24
 
 
 def pages_of(objects: Iterable[object]) -> set[int]:
-    """The pages on which objects begin, but for the first and the last, which they share with others."""
+    """The pages on which objects start, but for the first and the last, which they share with others."""
     return set(sorted({id(item) & -PAGE for item in objects})[1:-1])
 
 
@@ -321,7 +321,7 @@ def test_every_first_touch_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.add(program_s=1.0, spent_s=looked.fault_s)
     assert ledger.overdrawn
     assert ledger.overhead == pytest.approx(0.07)
-    # It is worked off to the last fault, but for the credit that a run begins with.
+    # It is worked off to the last fault, but for the credit that a run starts with.
     ledger.add(program_s=(0.07 - CREDIT_S) / 0.02 - 1.0 - 1e-6, spent_s=0.0)
     assert ledger.overdrawn
     ledger.add(program_s=2e-6, spent_s=0.0)

@@ -110,7 +110,7 @@ print(os.path.exists({str(tmp_path / "metrics")!r}))
 def test_a_signals_handler_may_fork_or_begin_while_tracking_begins(
     program: Program, handler: str
 ) -> None:
-    # The handler runs in the middle of what begins; one that waited for that would wait for ever.
+    # The handler runs in the middle of what starts; one that waited for that would wait for ever.
     said = program(
         f"""
 import os, signal

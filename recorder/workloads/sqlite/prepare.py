@@ -8,7 +8,7 @@ ACCOUNTS_PER_BRANCH = 100_000
 TELLERS_PER_BRANCH = 10
 # TPC-B rows are at least 100 bytes; pgbench pads with these many.
 FILLER = 84
-# One in this many accounts has a transaction behind it when the run begins.
+# One in this many accounts has a transaction behind it when the run starts.
 HISTORY_EVERY = 10
 
 

@@ -121,7 +121,7 @@ static void unionize(struct reactor *reactor)
     }
 }
 
-/* The fuel has the first nuclides; every other material begins with one that the seed chooses. */
+/* The fuel has the first nuclides; every other material starts with one that the seed chooses. */
 static void make_materials(struct reactor *reactor)
 {
     for (int m = 0; m < MATERIALS; m++) {

@@ -85,7 +85,7 @@ pub struct Advice {
     pub points: Vec<Point>,
     /// The smallest fast memory from which on all limits were met; `None` if there is none.
     pub answer: Option<Answer>,
-    /// Where more fast memory begins to help less.
+    /// Where more fast memory starts to help less.
     pub knee: Option<Knee>,
     pub sentence: String,
 }

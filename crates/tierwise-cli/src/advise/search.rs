@@ -57,12 +57,12 @@ pub struct Search<'a> {
     pub recipes: &'a [Recipe],
     pub limits: &'a [Limit],
     pub seed: u64,
-    /// Runs at once; zero for one a processor.
+    /// Runs at once; zero for one per CPU.
     pub jobs: usize,
 }
 
 impl Search<'_> {
-    /// A sweep of so many sizes, and a bisection where the limits begin to be met; ascending.
+    /// A sweep of so many sizes, and a bisection where the limits start to be met; ascending.
     pub fn points(&self, sweep: u32) -> Result<Vec<Point>, Failure> {
         let page = self.prepared.machine().page_size;
         let resident = self.prepared.resident_pages();

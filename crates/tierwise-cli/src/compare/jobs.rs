@@ -19,7 +19,7 @@ pub fn run_all(
     options: &RunOptions,
     jobs: Option<NonZeroUsize>,
 ) -> Result<Vec<Compared>, Failure> {
-    // Zero is rayon's word for one thread a processor.
+    // Zero is rayon's word for one thread per CPU.
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(jobs.map_or(0, NonZeroUsize::get))
         .build()

@@ -131,7 +131,7 @@ impl Compare {
 
     fn recipes(&self, machine: &Scenario) -> Result<Vec<Recipe>, Failure> {
         let mut recipes: Vec<Recipe> = if self.policies.is_empty() {
-            // Those that need a tier which the processor manages run where there is one.
+            // Those that need a tier which the CPU manages run where there is one.
             let (topology, shows) = (machine.machine.topology(), machine.machine.capabilities());
             Recipe::shipped().filter(|recipe| recipe.runs_on(&topology, &shows)).collect()
         } else {

@@ -73,7 +73,7 @@ pub fn write_table(out: &mut impl Write, table: &Table, marked: Option<usize>) -
 const SENTENCE: usize = 30;
 
 /// As [`write_table`], no wider than so many columns: sentences are wrapped; figures go on in a
-/// second table below, which begins with the first column again.
+/// second table below, which starts with the first column again.
 fn write_within(out: &mut impl Write, table: &Table, marked: Option<usize>, width: u16) -> Outcome {
     let room = usize::from(width);
     let widths: Vec<usize> =

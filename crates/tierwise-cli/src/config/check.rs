@@ -33,7 +33,7 @@ pub struct Check {
     /// found on this machine, and what could not be checked.
     #[arg(long)]
     json: bool,
-    /// Look for the kernel's file systems under this folder: for tests on a tree of their own.
+    /// Look for the kernel's file systems under this directory: for tests on a tree of their own.
     #[arg(long, value_name = "DIR", hide = true)]
     root: Option<PathBuf>,
 }

@@ -125,7 +125,7 @@ impl Conform {
     }
 
     fn run(&self, recipes: &[Recipe]) -> Result<Report, Failure> {
-        // Zero is rayon's word for one thread a processor.
+        // Zero is rayon's word for one thread per CPU.
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(self.jobs.map_or(0, NonZeroUsize::get))
             .build()

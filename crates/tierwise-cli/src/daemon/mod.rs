@@ -104,7 +104,7 @@ impl Plain {
 
 impl Policy {
     fn execute(&self) -> Outcome {
-        // The daemon opens the file, from another folder than this one.
+        // The daemon opens the file, from another directory than this one.
         let recipe = match std::path::absolute(&self.recipe) {
             Ok(path) if is_file_name(&self.recipe) => path.display().to_string(),
             _ => self.recipe.clone(),

@@ -1,4 +1,4 @@
-//! `tierwise doctor`: what this kernel, this processor and this configuration can do. Nothing is
+//! `tierwise doctor`: what this kernel, this CPU and this configuration can do. Nothing is
 //! written.
 
 mod check;
@@ -37,7 +37,7 @@ pub struct Doctor {
     /// Print JSON: one object with can and the list of checks.
     #[arg(long)]
     json: bool,
-    /// Look for the kernel's file systems under this folder: for tests on a tree of their own.
+    /// Look for the kernel's file systems under this directory: for tests on a tree of their own.
     #[arg(long, value_name = "DIR", hide = true)]
     root: Option<PathBuf>,
 }

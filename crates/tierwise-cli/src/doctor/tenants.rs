@@ -60,7 +60,7 @@ fn reclaim(roots: &Roots) -> Check {
     }
 }
 
-/// The first file of a name below a folder.
+/// The first file of a name below a directory.
 fn first_with(directory: &Path, name: &str, depth: usize) -> Option<PathBuf> {
     let here = directory.join(name);
     if here.exists() {

@@ -8,7 +8,7 @@ use tierwised::view::{
 const GIB: u64 = 1 << 30;
 
 /// Two tiers and three tenants: one with an SLO that it misses, one with a cap, one that has not
-/// begun.
+/// started.
 pub fn snapshot() -> Snapshot {
     Snapshot {
         version: "0.1.0".into(),

@@ -34,7 +34,7 @@ pub fn measure(
     recipe: &Recipe,
 ) -> Result<Vec<Profiled>, Failure> {
     let sizes = sizes(prepared, command.points);
-    // Zero is rayon's word for one thread a processor.
+    // Zero is rayon's word for one thread per CPU.
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(command.jobs.map_or(0, NonZeroUsize::get))
         .build()

@@ -10,7 +10,7 @@ use tierwise_trace::{CacheModel, Header};
 use super::project::PAGE_SIZE;
 
 /// Instructions of a window that lasted so long. DAMON counts none: these are as many as a
-/// simulated machine's processor executes in that time, so that a replay lasts about as long as the
+/// simulated machine's CPU executes in that time, so that a replay lasts about as long as the
 /// recording did.
 pub fn instructions(window: Duration) -> u64 {
     (window.as_nanos() as f64 / Machine::DEFAULT_INSTRUCTION_NS) as u64

@@ -50,8 +50,8 @@ pub struct Mtat {
 }
 
 /// The paper's FMEM_ALL is the service with all of the fast tier to itself, the others in slow
-/// memory (section 5.1): first touch with the service first. Our bound `fmem-all` has everybody's
-/// memory fast.
+/// memory (section 5.1): first touch with the service first. Our bound `fmem-all` has every
+/// tenant's memory fast.
 const FMEM_ALL: &str = "static";
 
 const POLICIES: [&str; 7] =

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::input;
 use crate::progress::Progress;
 
-/// A scenario of a folder.
+/// A scenario of a directory.
 pub fn scenario(directory: &Path, name: &str) -> Result<Scenario, Failure> {
     input::scenario(&directory.join(format!("{name}.toml")))
 }

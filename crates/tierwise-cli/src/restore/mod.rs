@@ -26,7 +26,7 @@ pub struct Restore {
     /// The directory of the state file: `state` of the configuration. [default: /var/lib/tierwise]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Look for the kernel's file systems under this folder: for tests on a tree of their own.
+    /// Look for the kernel's file systems under this directory: for tests on a tree of their own.
     #[arg(long, value_name = "DIR", hide = true)]
     root: Option<PathBuf>,
 }

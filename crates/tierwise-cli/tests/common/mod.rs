@@ -1,4 +1,4 @@
-//! Runs the command, and folders to run it in.
+//! Runs the command, and directories to run it in.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
@@ -52,7 +52,7 @@ pub fn succeeded(arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// A folder for one test.
+/// A directory for one test.
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {

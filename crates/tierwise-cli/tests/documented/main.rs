@@ -1,5 +1,5 @@
 //! What the documents and the help show is true: each TOML block is a good file of its kind, and
-//! each command runs in the folder that the README presumes, or stands in a list with the reason
+//! each command runs in the directory that the README presumes, or stands in a list with the reason
 //! why it is not run here. (That all of them are understood, those too, is a test of the command
 //! itself: `src/documented.rs`.)
 
@@ -15,7 +15,7 @@ use std::process::{Command, Output};
 
 use blocks::{Block, blocks, commands, documents, project};
 
-/// Why a command that begins so is not run.
+/// Why a command that starts so is not run.
 const NOT_RUN: &[(&str, &[&str])] = &[
     (
         "it builds or tests the whole project",
@@ -62,7 +62,7 @@ fn reason_not_to_run(line: &str) -> Option<&'static str> {
     NOT_RUN.iter().find(|(_, starts)| begins(starts)).map(|(why, _)| *why)
 }
 
-/// The folder that the README presumes: the project's files, and those that a reader has made by
+/// The directory that the README presumes: the project's files, and those that a reader has made by
 /// then.
 struct Place(tempfile::TempDir);
 

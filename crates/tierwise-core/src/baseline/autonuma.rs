@@ -10,7 +10,7 @@
 //! - kswapd demotes from the old end of the inactive lists, from the low watermark up to the promo
 //!   watermark ([`super::kswapd`]).
 //!
-//! A page is promoted to the node of the processor that touched it; processors sit beside the
+//! A page is promoted to the node of the CPU that touched it; CPUs sit beside the
 //! fastest tier, so that tier is the target on machines of any number of tiers
 //! (`should_numa_migrate_memory`). Where the kernel declines to migrate dirty file pages
 //! (`migrate_misplaced_folio`), this does not: a world without writeback would never clean them.

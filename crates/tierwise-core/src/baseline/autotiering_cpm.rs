@@ -9,7 +9,7 @@
 //! It builds on conventional NUMA balancing, whose scanner poisons the pages of all tiers
 //! ([`super::numa_scan`]): faults on fast pages are paid for and tell it nothing. NUMA balancing's
 //! filter against pages shared between nodes (`should_numa_migrate_memory`) always lets pass here,
-//! where all processors sit beside the fastest tier. Page exchange (CPMX) is another mode of the
+//! where all CPUs sit beside the fastest tier. Page exchange (CPMX) is another mode of the
 //! system and not part of this one.
 
 use crate::baseline::numa_scan::{NumaScanner, Tiers};

@@ -6,7 +6,7 @@
 //! before? Its number of ones is the page's access level, and each tier but the slowest keeps a LAP
 //! list a level (`lap_area`, `add_page_for_tracking`). A page joins the lists when it is first
 //! scanned; one just accessed joins at the recent end of its level's list, one just not accessed at
-//! the old end, from which victims are taken, lowest level first. New pages begin with a full
+//! the old end, from which victims are taken, lowest level first. New pages start with a full
 //! history.
 //!
 //! - *On promotion*: if no room is left in the tier a faulting page should go to, the application

@@ -25,9 +25,9 @@ pub(super) struct HotThreshold {
     limit: Pages,
     period: Duration,
     candidates: Pages,
-    /// When the adjustment period began, and the candidates until then.
+    /// When the adjustment period started, and the candidates until then.
     adjust_began: (Timestamp, Pages),
-    /// When the rate limit's second began, and the candidates until then.
+    /// When the rate limit's second started, and the candidates until then.
     second_began: (Timestamp, Pages),
 }
 

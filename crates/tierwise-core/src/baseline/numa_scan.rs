@@ -80,7 +80,7 @@ impl NumaScanner {
         self.due
     }
 
-    /// Keeps the hint faults for the plan. A page that faulted, began or ended is not poisoned.
+    /// Keeps the hint faults for the plan. A page that faulted, started or ended is not poisoned.
     pub(super) fn on_observation(&mut self, obs: &Observation) {
         obs.allocated
             .iter()

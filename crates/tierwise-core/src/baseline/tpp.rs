@@ -2,7 +2,7 @@
 //!
 //! - Demotion takes the place of swapping: what reclaim finds at the old end of the fast tier's
 //!   inactive lists is migrated in the background (section 5.1; [`super::kswapd`]).
-//! - Allocation and reclaim have watermarks of their own (section 5.2): demotion begins when the
+//! - Allocation and reclaim have watermarks of their own (section 5.2): demotion starts when the
 //!   fast tier has less free than the demotion watermark, `demote_scale_factor` (2 %) of its
 //!   capacity and never less than the high watermark, and goes on up to it. Allocation goes on
 //!   below it, down to the low watermark, so there is headroom for bursts of new pages and for
@@ -17,11 +17,11 @@
 //!   [`crate::metrics::Metrics::promote_demoted`] counts the promotion candidates that carry it.
 //!   When many do, pages are going back and forth.
 //!
-//! Page-type-aware allocation (section 5.4: page caches begin in the slow tier) is an option of TPP
+//! Page-type-aware allocation (section 5.4: page caches start in the slow tier) is an option of TPP
 //! that is left out: a [`crate::migrate::Placement`] does not tell kinds of pages apart.
 //!
-//! On more than two tiers the target is the fastest, beside which the processors sit, as it is the
-//! processor's own node for TPP; demotion goes one tier down where there is room.
+//! On more than two tiers the target is the fastest, beside which the CPUs sit, as it is the
+//! CPU's own node for TPP; demotion goes one tier down where there is room.
 
 use crate::baseline::kswapd::{Kswapd, Marks};
 use crate::baseline::numa_scan::{NumaScanner, Tiers};
@@ -82,7 +82,7 @@ impl Tpp {
     }
 }
 
-/// Section 5.2's demotion watermark, at which demotion both begins and ends.
+/// Section 5.2's demotion watermark, at which demotion both starts and ends.
 fn demotion_marks(tier: &Tier, scale_factor: u64) -> Marks {
     let mark = Pages(tier.capacity.0 * scale_factor / 10_000).max(tier.watermarks.high);
     Marks { wake: mark, stop: mark }

@@ -152,7 +152,7 @@ impl Estimator for HintFault {
         let start = self.cursors.iter().copied().min().unwrap_or(0).min(end);
         self.sweep(start, end, true, ctx.pages, out);
         // Whoever has budget left came to the end of its pages: from their beginning, up to where
-        // it began.
+        // it started.
         let started = self.cursors.clone();
         for (left, _) in self.left.iter_mut().zip(&started).filter(|(_, started)| **started == 0) {
             *left = 0;

@@ -6,7 +6,7 @@
 //! - *Count.* A sample adds `512 / frames` to its page's count, so that a huge page is as hot as a
 //!   base page of it would be with the same accesses. A page with count `c` is in bin
 //!   `floor(log2(c + 1))`, at most 15; each bin holds the base pages of its pages. A new page
-//!   begins with a count of `2^(T_hot + 1)`, so that it is not demoted before it could be seen; it
+//!   starts with a count of `2^(T_hot + 1)`, so that it is not demoted before it could be seen; it
 //!   enters the histogram with its first sample or the next cooling.
 //! - *Adapt.* Every `adaptation_period` samples (100 000): let `B` be the lowest bin such that the
 //!   pages in it and above fit into the fast tier without its 3 % of headroom. `T_hot` rises to `B`

@@ -85,7 +85,7 @@ impl Estimator for MultiClock {
         for outcome in outcomes {
             let promotion = outcome.from.is_some_and(|from| outcome.to < from);
             // A promoted page was accessed again and again: it is active in its new tier (13). A
-            // demoted one starts anew (3).
+            // demoted one starts again (3).
             let which = if promotion { LruList::Active } else { LruList::Inactive };
             let moved = self.lists.lru.on_outcome(outcome, which, End::Head, pages);
             if moved && promotion {

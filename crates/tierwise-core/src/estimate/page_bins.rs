@@ -66,7 +66,7 @@ impl PageBins {
         &mut self.counts[page.index()]
     }
 
-    /// A page begins, with a count and in no bin. One that is in the histogram already stays.
+    /// A page starts, with a count and in no bin. One that is in the histogram already stays.
     pub(super) fn start(&mut self, page: PageId, count: u32) {
         if !self.is_seen(page) {
             *self.slot(page) = UNSEEN | count;

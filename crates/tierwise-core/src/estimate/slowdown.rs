@@ -1,4 +1,4 @@
-//! How badly a tenant suffers from slow memory, where only the processor's counters can say
+//! How badly a tenant suffers from slow memory, where only the CPU's counters can say
 //! (Memstrata, section 4.2).
 //!
 //! Which of a tenant's misses slow memory served cannot be counted by tenant, but how long its

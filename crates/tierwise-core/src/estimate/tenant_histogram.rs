@@ -17,7 +17,7 @@
 //! compared by it, and a page of the fastest tier makes way only for one whose root is
 //! [`BEYOND_CHANCE`] more.
 //!
-//! A page that any sample named deserves promotion, those in the highest bin first; demotion begins
+//! A page that any sample named deserves promotion, those in the highest bin first; demotion starts
 //! in the lowest bin. There is no threshold between the two: that is the tenant's share.
 //!
 //! ```
@@ -316,7 +316,7 @@ impl Estimator for TenantHistogram {
     }
 
     /// By the unified histogram: the middle of each bin, in accesses a base page since the counts
-    /// began, which ageing halves.
+    /// started, which ageing halves.
     fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
         for bin in (0..BINS).rev() {
             let tiers = (0..Topology::MAX_TIERS).map(|tier| TierId(tier as u8));

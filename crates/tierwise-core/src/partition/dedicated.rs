@@ -2,7 +2,7 @@
 //! what a newcomer gets (Memstrata, section 4.3).
 //!
 //! A machine in mixed mode has dedicated fast memory, its first tier, beside the tier that the
-//! processor manages. A share's floor in the first tier is what its tenant is to hold of it.
+//! CPU manages. A share's floor in the first tier is what its tenant is to hold of it.
 
 use std::time::Duration;
 

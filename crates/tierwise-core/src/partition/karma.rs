@@ -8,8 +8,8 @@
 //! one for each page of its guaranteed part that is taken. The richest borrower is served first,
 //! and the poorest lender lends first, so that over time all get the same.
 //!
-//! What a tenant wants: an outlier a step more than it has, everybody else a step less. Steps are
-//! as large as Memstrata's, so the two differ in one thing only: who is served first.
+//! What a tenant wants: an outlier a step more than it has, every other tenant a step less. Steps
+//! are as large as Memstrata's, so the two differ in one thing only: who is served first.
 //!
 //! Parameters: those of `memstrata`, and `guaranteed` (0.5, as in the paper's evaluation).
 
@@ -44,8 +44,8 @@ pub struct Ask {
     pub limits: (u64, u64),
 }
 
-/// One round of algorithm 1 over `capacity` pages, `unit` at a time: what everybody gets. Credits
-/// are updated.
+/// One round of algorithm 1 over `capacity` pages, `unit` at a time: what every tenant gets.
+/// Credits are updated.
 ///
 /// ```
 /// use tierwise_core::partition::{Ask, share_by_credits};

@@ -1,4 +1,4 @@
-//! Nothing but the processor places pages: the machine must have a tier that it manages.
+//! Nothing but the CPU places pages: the machine must have a tier that it manages.
 //!
 //! Parameter: `mode` ("flat", the default, or "2lm").
 

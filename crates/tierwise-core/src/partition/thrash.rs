@@ -131,7 +131,7 @@ impl Tenant {
     }
 }
 
-/// Who thrashes, and at which part of its rate everybody promotes because of it.
+/// Who thrashes, and at which part of its rate every tenant promotes because of it.
 #[derive(Debug, Clone)]
 pub(super) struct ThrashControl {
     on: bool,

@@ -2,11 +2,11 @@
 //!
 //! Every second, with what the estimator knows of each tenant's hotness:
 //!
-//! 1. Everybody has its floor ([`crate::tenant`]), as far as it is resident.
+//! 1. Every tenant has its floor ([`crate::tenant`]), as far as it is resident.
 //! 2. Each service with an SLO has what its requests need at the load that may come next, by its
 //!    own counters and what was learned of it ([`super::need`]). Before the first interval it has
 //!    everything. A violation hands over to the guard within the interval: everything fast for ten
-//!    seconds. A service whose latency, processor time or processors are not known has everything.
+//!    seconds. A service whose latency, CPU time or CPUs are not known has everything.
 //! 3. What is left goes, piece by piece, to where it helps most: a piece is worth what it takes off
 //!    its tenant's slowdown (its time over its time with everything fast), times the tenant's
 //!    weight, so that the mean slowdown is the least possible (alpha-fairness with alpha 2, between
@@ -185,7 +185,7 @@ impl Tierwise {
         ctx.specs.get(tenant.index())
     }
 
-    /// What a service with an SLO needs, and why; `None` for everybody else.
+    /// What a service with an SLO needs, and why; `None` for every other tenant.
     fn needed(
         &mut self,
         now: Timestamp,

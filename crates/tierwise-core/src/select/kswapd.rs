@@ -90,7 +90,7 @@ impl Kswapd {
         if takes > self.refused[lower.index()] { takes } else { Pages(0) }
     }
 
-    /// Whether the tier was under pressure when the plan began.
+    /// Whether the tier was under pressure when the plan started.
     pub(super) fn is_awake(&self, tier: TierId) -> bool {
         self.awake[tier.index()]
     }

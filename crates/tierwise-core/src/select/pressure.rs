@@ -87,7 +87,7 @@ impl Pressure {
         }
     }
 
-    /// Takes from everybody in proportion, then what is missing from whoever has more.
+    /// Takes from every tenant in proportion, then what is missing from whoever has more.
     fn take(
         &mut self,
         tier: TierId,

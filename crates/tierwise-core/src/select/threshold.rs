@@ -6,7 +6,7 @@
 //!
 //! - if hot pages wait in slower tiers, cold pages are demoted until the waiting pages and 3 % of
 //!   `C` are free (`need_toptier_demotion`);
-//! - if none wait, demotion begins when less than 2 % of `C` is free, and goes on to 3 %;
+//! - if none wait, demotion starts when less than 2 % of `C` is free, and goes on to 3 %;
 //! - hot pages are promoted, hottest first, as long as 3 % stay free (`promotion_available`).
 //!
 //! Between two looks only demotion under pressure is done. All moves are in the background. The
@@ -31,7 +31,7 @@ use crate::units::{PageId, Pages, TenantId, TierId};
 /// The selector.
 #[derive(Debug, Clone)]
 pub struct Threshold {
-    /// Demotion begins below this share of a tier.
+    /// Demotion starts below this share of a tier.
     demotion_free: f64,
     /// Demotion ends, and promotion stops, at this share of a tier.
     promotion_free: f64,

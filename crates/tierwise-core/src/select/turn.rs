@@ -19,7 +19,7 @@ pub(super) struct Turn<'a, 'b> {
 }
 
 impl<'a, 'b> Turn<'a, 'b> {
-    /// Begins with what was last reported. `books` is an earlier turn's, for its memory.
+    /// Starts with what was last reported. `books` is an earlier turn's, for its memory.
     pub(super) fn open(
         mut books: Books,
         ctx: &'a mut PlanContext<'b>,

@@ -123,7 +123,7 @@ fn forest(bytes: &[u8]) -> Result<Forest, String> {
     Ok(Forest { nodes, roots, fit, threshold: number("threshold")? })
 }
 
-/// All trees' nodes, and where each tree begins.
+/// All trees' nodes, and where each tree starts.
 fn trees(ensemble: &Ensemble<'_>) -> Result<(Vec<Node>, Vec<u32>), String> {
     let (trees, ids) = (ensemble.integers("nodes_treeids")?, ensemble.integers("nodes_nodeids")?);
     let features = ensemble.integers("nodes_featureids")?;

@@ -35,7 +35,7 @@ struct Node {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forest {
     nodes: Vec<Node>,
-    /// Where each tree begins.
+    /// Where each tree starts.
     roots: Vec<u32>,
     fit: LatencyFit,
     threshold: f64,

@@ -95,8 +95,8 @@ impl Sac {
     }
 }
 
-/// Writes a file under another name in the same folder, then renames it: a reader never sees half a
-/// file.
+/// Writes a file under another name in the same directory, then renames it: a reader never sees
+/// half a file.
 pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> Result<(), SacError> {
     let fail = |source| SacError::Io { path: path.into(), source };
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! How many processors a group may use: `cpuset.cpus.effective` and `cpu.max`.
+//! How many CPUs a group may use: `cpuset.cpus.effective` and `cpu.max`.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use bstr::ByteSlice;
 use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 
-/// `cpu.max`: quota and period in microseconds, `max 100000` for no quota. In processors; `None`
+/// `cpu.max`: quota and period in microseconds, `max 100000` for no quota. In CPUs; `None`
 /// for no quota.
 ///
 /// # Errors

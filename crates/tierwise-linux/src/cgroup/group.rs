@@ -20,7 +20,7 @@ use crate::process::Reader;
 pub struct Buffers {
     /// For files.
     pub reader: Reader,
-    /// For folders.
+    /// For directories.
     pub directories: Directories,
     /// What could not be read.
     pub faults: Faults,
@@ -30,12 +30,12 @@ pub struct Buffers {
 /// [`LinuxError::is_gone`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
-    /// Its folder.
+    /// Its directory.
     pub path: PathBuf,
 }
 
 impl Group {
-    /// The group of a folder.
+    /// The group of a directory.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -137,7 +137,7 @@ impl Group {
         Pressure::parse(path, text).map(Some)
     }
 
-    /// Processor time since it was made, of all groups below it too. Every group has it, with or
+    /// CPU time since it was made, of all groups below it too. Every group has it, with or
     /// without the controller.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl Group {
         stat::cpu_usage(path, text)
     }
 
-    /// Processors that it may use: its effective cpuset, and the tightest quota of its own and of
+    /// CPUs that it may use: its effective cpuset, and the tightest quota of its own and of
     /// the groups above it up to `root`. `None` where neither controller says anything.
     ///
     /// # Errors
@@ -177,8 +177,8 @@ impl Group {
     }
 }
 
-/// Adds the processes of one folder. Returns what is wrong with the first line that holds something
-/// else than a number.
+/// Adds the processes of one directory. Returns what is wrong with the first line that holds
+/// something else than a number.
 fn own_processes(
     directory: &Path,
     reader: &mut Reader,

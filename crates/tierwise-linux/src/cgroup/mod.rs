@@ -2,7 +2,7 @@
 //!
 //! - [`check`]: is it cgroup v2, with the memory controller?
 //! - [`Pattern`]: a path, a glob or a unit's name, and the groups that fit it now.
-//! - [`Group`]: processes, memory by node, counters, pressure, processors, reclaim.
+//! - [`Group`]: processes, memory by node, counters, pressure, CPUs, reclaim.
 //! - [`numa_stat`], [`stat`], [`pressure`], [`cpu`]: the files' formats.
 
 pub mod cpu;

@@ -47,7 +47,7 @@ const MAX_SAID: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Pattern {
     written: String,
-    /// The folder below the mount point above which nothing can fit.
+    /// The directory below the mount point above which nothing can fit.
     prefix: PathBuf,
     /// How deep below the mount point a fitting path can be; `None` if at any depth.
     depth: Option<usize>,
@@ -102,7 +102,7 @@ impl Owner {
         Self { uid: metadata.uid(), gid: metadata.gid() }
     }
 
-    /// Whether somebody else may make groups in a directory of this owner and mode.
+    /// Whether another user may make groups in a directory of this owner and mode.
     fn delegates(self, to: Self, mode: u32) -> bool {
         let by_group = to.gid != self.gid && mode & 0o020 != 0;
         to.uid != self.uid || by_group || mode & 0o002 != 0
@@ -163,8 +163,8 @@ impl Pattern {
     /// below one that fits is part of it and not listed.
     ///
     /// # Errors
-    /// A folder of the cgroup file system cannot be listed, or several groups have the name of one
-    /// unit ([`LinuxError::Ambiguous`]); `out` is empty then.
+    /// A directory of the cgroup file system cannot be listed, or several groups have the name of
+    /// one unit ([`LinuxError::Ambiguous`]); `out` is empty then.
     pub fn groups(&self, roots: &Roots, buffers: &mut Buffers, out: &mut Vec<Group>) -> Result<()> {
         let found = match fs::symlink_metadata(&roots.cgroup) {
             Ok(mount) => {
@@ -242,7 +242,7 @@ impl Pattern {
                 return Ok(Visit::Pass);
             }
             let deep = self.depth.is_some_and(|depth| below.components().count() >= depth);
-            // Where the search begins is what the operator wrote.
+            // Where the search starts is what the operator wrote.
             let pass = deep || (directory != start && delegation.covers(directory));
             Ok(if pass { Visit::Pass } else { Visit::Enter })
         })
@@ -337,7 +337,7 @@ mod tests {
     fn foreign_owners_directory_is_not_entered() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
         let mount = Owner::of(&fs::metadata(&roots.cgroup).unwrap());
-        // As if the mount point were root's and everything below it somebody else's.
+        // As if the mount point were root's and everything below it another user's.
         let other = Owner { uid: mount.uid + 1, ..mount };
         let count = |written: &str, owner| {
             let (mut buffers, mut groups) = (Buffers::default(), Vec::new());

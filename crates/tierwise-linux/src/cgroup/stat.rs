@@ -121,7 +121,7 @@ impl Events {
     }
 }
 
-/// Processor time of a group since it was made: `usage_usec` of `cpu.stat`.
+/// CPU time of a group since it was made: `usage_usec` of `cpu.stat`.
 ///
 /// # Errors
 /// A line that is no key with a number, or no `usage_usec`.

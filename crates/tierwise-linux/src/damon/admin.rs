@@ -7,7 +7,7 @@
 //!
 //! - a place is *empty* when it is off and has no context: nobody has written anything into it, and
 //!   it may be taken;
-//! - a place that is on, or has a context, and is not in our record, is somebody else's and stays
+//! - a place that is on, or has a context, and is not in our record, is another program's and stays
 //!   as it is;
 //! - `nr_kdamonds` is written only when every place is empty, so that nothing of anybody's is lost.
 //!
@@ -30,7 +30,7 @@ use crate::state_file::Found;
 /// memory.
 const SPARE: u32 = 2;
 
-/// DAMON's administration folder, and what of it is ours.
+/// DAMON's administration directory, and what of it is ours.
 #[derive(Debug)]
 pub struct Admin {
     roots: Roots,
@@ -45,7 +45,7 @@ pub struct Admin {
 pub enum Place {
     /// Nobody's.
     Empty,
-    /// Somebody else's: its thread if it runs.
+    /// Another program's: its thread if it runs.
     Taken(Option<i32>),
 }
 
@@ -69,8 +69,8 @@ impl Admin {
         }
     }
 
-    /// Opens the folder. With a path, what is taken is recorded there, and what a record there says
-    /// was left behind by a process that was killed is turned off first.
+    /// Opens the directory. With a path, what is taken is recorded there, and what a record there
+    /// says was left behind by a process that was killed is turned off first.
     ///
     /// # Errors
     /// There is no DAMON, or a kdamond that is ours cannot be turned off.
@@ -93,7 +93,7 @@ impl Admin {
     /// Whose each place is.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The directory cannot be read.
     pub fn places(&self) -> Result<Vec<Place>> {
         let count: u32 = patience::number(&self.kdamonds.join("nr_kdamonds"))?;
         (0..count).map(|i| self.place(i)).collect()
@@ -146,8 +146,8 @@ impl Admin {
     }
 
     /// Writes down which threads ours are. To be called right after they were turned on: one that
-    /// runs and whose thread was not noted cannot be told from somebody else's after `kill -9`, and
-    /// is left alone.
+    /// runs and whose thread was not noted cannot be told from another program's after `kill -9`,
+    /// and is left alone.
     ///
     /// # Errors
     /// DAMON's files are gone, or the record cannot be written.
@@ -160,8 +160,8 @@ impl Admin {
         self.save()
     }
 
-    /// Turns kdamonds off and empties their places; the folder itself too if we had made all places
-    /// and nobody else uses one by now.
+    /// Turns kdamonds off and empties their places; the directory itself too if we had made all
+    /// places and nobody else uses one by now.
     ///
     /// # Errors
     /// The first failure, after everything was tried.
@@ -249,7 +249,7 @@ pub enum Left {
     Nothing,
     /// It is of an earlier boot.
     OtherBoot,
-    /// These places were its own: they are off, unless somebody else has them by now.
+    /// These places were its own: they are off, unless another program has them by now.
     Places(Vec<u32>),
     /// The record could not be used, and DAMON does not show who turned a kdamond on: this says
     /// what is known.

@@ -1,6 +1,6 @@
-//! DAMON's sysfs as a tree of plain files. A plain file does not create folders when a count is
-//! written, so the tree has the folders that the kernel would make, and what was written is read
-//! back from the files.
+//! DAMON's sysfs as a tree of plain files. A plain file does not create directories when a count is
+//! written, so the tree has the directories that the kernel would make, and what was written is
+//! read back from the files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

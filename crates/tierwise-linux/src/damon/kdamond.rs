@@ -101,7 +101,7 @@ impl Kdamond {
         Ok(if pid > 0 { Process::read(roots, pid, reader).ok() } else { None })
     }
 
-    /// Processor time its thread has used, zero when it does not run.
+    /// CPU time its thread has used, zero when it does not run.
     ///
     /// # Errors
     /// Its files are gone.
@@ -111,7 +111,7 @@ impl Kdamond {
         Ok(stat.map_or(Duration::ZERO, |s| s.cpu_time()))
     }
 
-    /// Turns it off if it runs, and writes everything anew. A target can only be changed so: a
+    /// Turns it off if it runs, and writes everything again. A target can only be changed so: a
     /// commit would keep the regions of the old one.
     ///
     /// # Errors
@@ -261,7 +261,7 @@ impl Kdamond {
     fn clear(&mut self) -> Result<()> {
         self.given_back = true;
         match self.off() {
-            // Somebody has made DAMON's folders anew: it is not ours any more.
+            // Somebody has made DAMON's directories again: it is not ours any more.
             Err(e) if e.is_gone() => return Ok(()),
             other => other?,
         }

@@ -14,7 +14,7 @@ use crate::roots::Roots;
 /// # Errors
 /// The operations are missing; with the option that builds them in.
 pub fn probe(roots: &Roots, operations: &str) -> Result<()> {
-    // mm/damon/vaddr.c and paddr.c: every function there begins so.
+    // mm/damon/vaddr.c and paddr.c: every function there starts so.
     let prefix = if operations == "paddr" { "damon_pa_" } else { "damon_va_" };
     let Ok(file) = File::open(roots.proc.join("kallsyms")) else { return Ok(()) };
     let mut lines = BufReader::new(file);

@@ -1,5 +1,5 @@
 //! Waits for DAMON's sysfs lock. The kernel tries the lock (`mutex_trylock(&damon_sysfs_lock)`,
-//! mm/damon/sysfs.c) and answers `EBUSY` while another command, ours or somebody else's, is being
+//! mm/damon/sysfs.c) and answers `EBUSY` while another command, ours or another program's, is being
 //! carried out.
 
 use std::path::Path;

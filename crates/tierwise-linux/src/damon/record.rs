@@ -15,7 +15,7 @@ use crate::state_file::{self, Found};
 pub struct Taken {
     /// Its number below `kdamonds/`.
     pub index: u32,
-    /// Its thread while it runs. A number that somebody else uses by now has another thread.
+    /// Its thread while it runs. A number that another process uses by now has another thread.
     pub thread: Option<Process>,
 }
 

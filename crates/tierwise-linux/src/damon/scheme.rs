@@ -91,7 +91,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Writes it into its folder: it rejects. Since Linux 6.14 one could also allow.
+    /// Writes it into its directory: it rejects. Since Linux 6.14 one could also allow.
     fn write(&self, directory: &Path) -> Result<()> {
         let (kind, matching) = match self {
             Self::Memcg(_) => ("memcg", "N"),
@@ -129,7 +129,7 @@ impl Scheme {
         Self { action: Action::Stat, pattern, quota, filters: Vec::new() }
     }
 
-    /// Writes it into its folder, `schemes/<n>`. It counts from the next `on` or `commit`.
+    /// Writes it into its directory, `schemes/<n>`. It counts from the next `on` or `commit`.
     ///
     /// # Errors
     /// The kernel does not know the action or the filter, or a file is missing.
@@ -161,8 +161,8 @@ impl Scheme {
     }
 
     fn write_filters(&self, directory: &Path) -> Result<()> {
-        // Since Linux 6.15 filters that pages are asked for have a folder of their own, and the old
-        // one is going.
+        // Since Linux 6.15 filters that pages are asked for have a directory of their own, and the
+        // old one is going.
         let newer = directory.join("ops_filters");
         let filters = if newer.is_dir() { newer } else { directory.join("filters") };
         patience::write(&filters.join("nr_filters"), &self.filters.len().to_string())?;
@@ -202,7 +202,7 @@ pub struct SchemeStats {
 }
 
 impl SchemeStats {
-    /// Reads them from the scheme's folder; the kdamond must have been told to update them.
+    /// Reads them from the scheme's directory; the kdamond must have been told to update them.
     ///
     /// # Errors
     /// A file is missing or does not hold a number.

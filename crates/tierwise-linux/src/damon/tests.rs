@@ -142,7 +142,7 @@ fn only_a_killed_process_leftovers_are_stopped() {
     admin.note(&taken, &mut Reader::default()).unwrap();
     taken.into_iter().for_each(std::mem::forget);
     drop(admin);
-    // Somebody else has taken place 1 since, and 3 was never ours.
+    // Another program has taken place 1 since, and 3 was never ours.
     fake.run(1, 905, 20);
     fake.run(3, 906, 20);
     fake.admin();
@@ -162,7 +162,7 @@ fn damaged_record_stops_no_start() {
     admin.note(&taken, &mut Reader::default()).unwrap();
     taken.into_iter().for_each(std::mem::forget);
     drop(admin);
-    // Place 1 is somebody else's.
+    // Place 1 is another program's.
     fake.run(1, 905, 20);
     let whole = fs::read(&fake.record).unwrap();
     for length in 0..whole.len() {

@@ -103,7 +103,7 @@ struct Assembler {
 
 impl Assembler {
     fn push(&mut self, region: HostRegion, of: usize) {
-        // Regions ascend: another interval has begun, and records of this one were lost.
+        // Regions ascend: another interval has started, and records of this one were lost.
         if self.regions.last().is_some_and(|last| region.start < last.end) {
             self.regions.clear();
         }

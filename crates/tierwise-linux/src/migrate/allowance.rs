@@ -1,4 +1,4 @@
-//! A token bucket: how much may be moved, or how much processor time spent, by when.
+//! A token bucket: how much may be moved, or how much CPU time spent, by when.
 
 use std::time::Duration;
 

@@ -135,7 +135,7 @@ impl CachePromoter {
         self.moved
     }
 
-    /// Processor time of the kernel's thread, as last read.
+    /// CPU time of the kernel's thread, as last read.
     pub fn cpu(&self) -> Duration {
         self.cpu
     }
@@ -222,8 +222,8 @@ impl Work {
             return self.stop();
         }
         let goes_on = match &mut self.at_work {
-            // A group that is gone makes the kernel refuse all of it: those that are there begin
-            // anew.
+            // A group that is gone makes the kernel refuse all of it: those that are there start
+            // again.
             Some(work) => work.fits(&order) && work.adapt(&order).is_ok(),
             None => false,
         };

@@ -80,7 +80,7 @@ struct Batch {
 }
 
 impl Kernel {
-    /// Time begins now.
+    /// Time starts now.
     pub fn new(roots: Roots) -> Self {
         Self {
             roots,

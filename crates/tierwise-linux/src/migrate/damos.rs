@@ -23,7 +23,7 @@ pub struct Rule {
     pub to: u32,
     /// Which pages.
     pub which: Which,
-    /// Of whom; everybody's without a filter.
+    /// Of whom; every tenant's without a filter.
     pub filters: Vec<Filter>,
     /// Bytes a second that are tried.
     pub rate: Rate,
@@ -206,7 +206,7 @@ impl Damos {
         Ok(true)
     }
 
-    /// Processor time of the kernel's threads.
+    /// CPU time of the kernel's threads.
     ///
     /// # Errors
     /// DAMON's files are gone.

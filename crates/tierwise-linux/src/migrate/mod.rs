@@ -5,7 +5,7 @@
 //!   their own.
 //! - [`pace`]: how large a batch may be so that one call does not hold the process's mappings for
 //!   long.
-//! - [`allowance`]: how much may be moved and how much processor time spent; [`backoff`]: when a
+//! - [`allowance`]: how much may be moved and how much CPU time spent; [`backoff`]: when a
 //!   full node is asked again.
 //! - [`page_cache`]: what no process maps, demoted by the kernel; [`cache_promoter`]: promoted by
 //!   it.

@@ -10,7 +10,7 @@
 //!    leaves status entries as they were.
 //! 4. What was busy is tried again when everything else has had its turn, [`ATTEMPTS`] times in
 //!    all. A node that was full is not asked again before [`Backoff`] says so.
-//! 5. Bytes moved and processor time used come from [`Limits`]; what they do not cover is reported
+//! 5. Bytes moved and CPU time used come from [`Limits`]; what they do not cover is reported
 //!    as [`FailReason::Budget`].
 //!
 //! A huge page is given once, by its first address and its size: the kernel moves it whole, or
@@ -34,7 +34,7 @@ use crate::process::resident::PAGE_SIZE;
 
 /// How often a busy page is tried in one run. The kernel itself retries ten times within a call
 /// (`NR_MAX_MIGRATE_PAGES_RETRY`), so what is busy after that is mostly busy for long; but a page
-/// that sat in another processor's LRU batch is free by the next call.
+/// that sat in another CPU's LRU batch is free by the next call.
 pub const ATTEMPTS: u32 = 3;
 
 /// The bucket holds at least a huge page, or a low rate could never pay for one.
@@ -69,7 +69,7 @@ pub struct Moved {
 pub struct Limits {
     /// Bytes a second.
     pub bandwidth: Option<Bandwidth>,
-    /// Share of one processor.
+    /// Share of one CPU.
     pub cpu: Option<f64>,
     /// P99 of one call that is aimed at.
     pub call: Duration,
@@ -203,7 +203,7 @@ impl Mover {
 
     /// Fills the batch from `todo[at..]`: one process, not more pages than the pace and bytes than
     /// the budget allows, but always one page if the budget has it. Returns where the next batch
-    /// begins.
+    /// starts.
     fn fill(&mut self, requests: &[Request], mut at: usize, affordable: i64) -> usize {
         let most = u64::from(self.pace.pages()) * PAGE_SIZE;
         let mut bytes = 0;

@@ -7,7 +7,7 @@
 //! the target (slow start, additive increase, multiplicative decrease, as in congestion control). A
 //! quarter left over is room for the copy that meets a busy memory bus; halving on each overrun
 //! keeps overruns below one call in a hundred unless the machine is so slow that the smallest batch
-//! is too large. Large batches matter: each call first drains every processor's LRU caches, which
+//! is too large. Large batches matter: each call first drains every CPU's LRU caches, which
 //! in an emulated guest takes as long as moving fifty pages.
 //!
 //! ```

@@ -3,7 +3,7 @@
 //!
 //! Reclaim demotes to the next lower memory tier as long as there is one with room and
 //! `numa/demotion_enabled` is on; otherwise it drops page cache and swaps. That is not demotion, so
-//! it is not begun unless the switch is on.
+//! it is not started unless the switch is on.
 
 use std::path::Path;
 

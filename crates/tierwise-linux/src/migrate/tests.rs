@@ -297,7 +297,7 @@ fn rate_is_kept_and_excess_cut() {
 fn processor_time_is_kept() {
     let mut fake = Fake::with(&vec![Nature::Plain; 2000], 1);
     fake.cost = Duration::from_micros(50);
-    // A hundredth of a processor: 10 ms in the first second, 200 pages, and the batch that
+    // A hundredth of a CPU: 10 ms in the first second, 200 pages, and the batch that
     // overdraws.
     let mut mover = Mover::new(&Limits { cpu: Some(0.01), ..Limits::default() });
     let requests: Vec<Request> = (0..2000).map(|i| request(i, 7, 0)).collect();

@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// Whether it is to be had.
+    /// Whether it is available.
     ///
     /// # Errors
     /// Why not, and how to get it.

@@ -44,7 +44,7 @@ impl DamonPaddr {
     /// Over ranges of physical addresses ([`crate::damon::physical::ranges`]), ascending.
     ///
     /// # Errors
-    /// There is no DAMON, all of it is somebody else's, or the record cannot be read.
+    /// There is no DAMON, all of it is another program's, or the record cannot be read.
     pub fn new(
         roots: &Roots,
         record: Option<&Path>,
@@ -71,7 +71,7 @@ impl AccessMonitor for DamonPaddr {
         "damon-paddr"
     }
 
-    /// Starts with the first process, and stops with the last: physical memory is everybody's.
+    /// Starts with the first process, and stops with the last: physical memory is every tenant's.
     fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
         self.frames.set(processes)?;
         if processes.is_empty() {

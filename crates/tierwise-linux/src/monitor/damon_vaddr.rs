@@ -1,7 +1,7 @@
 //! DAMON on processes' virtual addresses: one kdamond a process, a bounded number of kdamonds, in
 //! turns when there are more processes ([`super::rotation`]).
 //!
-//! A kdamond that is given another process begins with coarse regions, so a turn lasts for [`TURN`]
+//! A kdamond that is given another process starts with coarse regions, so a turn lasts for [`TURN`]
 //! collections: long enough for regions to adapt (they are split once an aggregation interval).
 //!
 //! A kdamond takes the mmap lock of its process, which the process may hold for ever, and a command
@@ -41,7 +41,7 @@ pub fn probe(roots: &Roots) -> Result<()> {
     operations::probe(roots, "vaddr")
 }
 
-/// However little processor time there is, regions are summed up once in so long: a read of them
+/// However little CPU time there is, regions are summed up once in so long: a read of them
 /// waits for it.
 const MAX_AGGREGATION: Duration = Duration::from_secs(5);
 
@@ -77,7 +77,7 @@ impl DamonVaddr {
     /// when there is a process.
     ///
     /// # Errors
-    /// There is no DAMON, all of it is somebody else's, or the record cannot be read.
+    /// There is no DAMON, all of it is another program's, or the record cannot be read.
     pub fn new(roots: &Roots, record: Option<&Path>, attrs: DamonAttrs, most: u32) -> Result<Self> {
         let admin = Admin::open(roots, record)?;
         admin.has_room()?;
@@ -139,7 +139,7 @@ impl DamonVaddr {
         self.kdamonds[place].is_waiting(&self.roots, &mut self.reader)
     }
 
-    /// Begins a turn.
+    /// Starts a turn.
     fn assign(&mut self) -> Result<()> {
         let wanted = self.rotation.len().min(self.most as usize);
         if self.kdamonds.is_empty() && wanted > 0 {

@@ -97,7 +97,7 @@ fn take(bitmap: &File, frames: &[(u64, u64)], accessed: &mut Vec<u64>) -> std::i
     Ok(())
 }
 
-/// The bitmap is everybody's: without it nobody is looked at.
+/// The bitmap is every tenant's: without it nobody is looked at.
 fn failed(path: &Path, error: &std::io::Error) -> LinuxError {
     LinuxError::Missing {
         what: format!("{} cannot be read and written: {error}", path.display()),

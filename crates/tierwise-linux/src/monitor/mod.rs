@@ -9,7 +9,7 @@
 //! | [`soft_dirty`] | single pages written | `CONFIG_MEM_SOFT_DIRTY` | this process, and a fault a page written |
 //! | [`pagemap_scan`] | single pages written | a program that takes part | that program: a fault a page |
 //!
-//! Each file has a `probe`, which says why a way is not to be had and how to get it. [`auto()`]
+//! Each file has a `probe`, which says why a way is not available and how to get it. [`auto()`]
 //! picks from what is there.
 
 pub mod auto;
@@ -65,7 +65,7 @@ pub struct ProcessRange {
     pub end: u64,
 }
 
-/// One access that a processor sampled.
+/// One access that a CPU sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressSample {
     /// Whose.
@@ -143,14 +143,14 @@ pub trait AccessMonitor: Debug + Send {
         PATIENCE
     }
 
-    /// Stops looking and gives back what was taken. Looking can begin again by
+    /// Stops looking and gives back what was taken. Looking can start again by
     /// [`AccessMonitor::set_targets`].
     ///
     /// # Errors
     /// Something could not be given back.
     fn stop(&mut self) -> Result<()>;
 
-    /// Processor time that looking has cost, the kernel's threads included.
+    /// CPU time that looking has cost, the kernel's threads included.
     ///
     /// # Errors
     /// The kernel's threads cannot be asked.
@@ -160,7 +160,7 @@ pub trait AccessMonitor: Debug + Send {
 /// What a collection may take beside its own intervals: a machine short of CPU time can be so slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Processor time of this thread.
+/// CPU time of this thread.
 pub(crate) fn thread_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -1,7 +1,7 @@
-//! Accesses sampled by the processor: Intel's PEBS (`mem-loads`) and AMD's IBS (`ibs_op`), through
+//! Accesses sampled by the CPU: Intel's PEBS (`mem-loads`) and AMD's IBS (`ibs_op`), through
 //! perf_event_open(2).
 //!
-//! One counter a processor, for all processes; samples of processes that are not watched are thrown
+//! One counter a CPU, for all processes; samples of processes that are not watched are thrown
 //! away. A virtual machine mostly has neither. The kernel slows sampling down by itself where it
 //! would take too long (`kernel.perf_cpu_time_max_percent`).
 //!
@@ -23,14 +23,14 @@ use crate::roots::Roots;
 /// Loads that take fewer cycles than this hit a cache: an L3 hit takes 40 to 70 on current servers,
 /// memory 200 and more.
 const LOAD_LATENCY: u64 = 100;
-/// Bytes of each processor's ring: 6,500 samples of 40 bytes, a collection every second at a rate
-/// at which the kernel begins to throttle.
+/// Bytes of each CPU's ring: 6,500 samples of 40 bytes, a collection every second at a rate
+/// at which the kernel starts to throttle.
 const RING: usize = 256 << 10;
 
-/// What the processor has.
+/// What the CPU has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hardware {
-    /// `mem-loads`; newer Intel processors also need `mem-loads-aux` beside it.
+    /// `mem-loads`; newer Intel CPUs also need `mem-loads-aux` beside it.
     Pebs {
         aux: bool,
     },
@@ -50,7 +50,7 @@ fn hardware(roots: &Roots) -> Option<Hardware> {
     devices.join("ibs_op").exists().then_some(Hardware::Ibs)
 }
 
-/// Whether processors sample addresses and the kernel lets us ask.
+/// Whether CPUs sample addresses and the kernel lets us ask.
 ///
 /// # Errors
 /// Why not, and how to get it.
@@ -87,7 +87,7 @@ pub fn probe(roots: &Roots) -> Result<()> {
     Ok(())
 }
 
-/// One processor's counter.
+/// One CPU's counter.
 #[derive(Debug)]
 struct Processor {
     sampler: Sampled,
@@ -104,7 +104,7 @@ impl std::fmt::Debug for Sampled {
     }
 }
 
-/// Address samples of all processors.
+/// Address samples of all CPUs.
 #[derive(Debug)]
 pub struct PerfSamples {
     roots: Roots,

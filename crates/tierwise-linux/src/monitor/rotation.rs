@@ -92,7 +92,7 @@ impl RoundRobin {
         self.entries.is_empty()
     }
 
-    /// Begins a turn: chooses as many as there are places.
+    /// Starts a turn: chooses as many as there are places.
     pub fn next(&mut self, places: usize, chosen: &mut Vec<Process>) {
         chosen.clear();
         let tenants = self.tenants.iter().filter(|(count, _)| *count > 0).count();

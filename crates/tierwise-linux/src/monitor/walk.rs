@@ -122,7 +122,7 @@ impl Walk {
             match monitored {
                 Ok(()) => true,
                 Err(e) => {
-                    // It is opened anew the next time, if it is still to be looked at.
+                    // It is opened again the next time, if it is still to be looked at.
                     answer = one_of_many(process, e);
                     false
                 }

@@ -74,7 +74,7 @@ impl Process {
     /// stat(900);
     /// let redis = Process::read(&roots, 7, &mut Reader::default()).unwrap();
     /// assert!(redis.is_alive(&roots));
-    /// stat(901); // somebody else has the number now
+    /// stat(901); // another process has the number now
     /// assert!(!redis.is_alive(&roots));
     /// ```
     pub fn is_alive(&self, roots: &Roots) -> bool {

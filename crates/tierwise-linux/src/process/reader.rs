@@ -26,7 +26,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Points at a file below a folder.
+    /// Points at a file below a directory.
     fn point(&mut self, directory: &Path, name: fmt::Arguments<'_>) {
         self.name.clear();
         // Writing to a String does not fail.
@@ -36,7 +36,7 @@ impl Reader {
         self.path.push(&self.name);
     }
 
-    /// A path below a folder, of which nothing is read.
+    /// A path below a directory, of which nothing is read.
     pub fn below(&mut self, directory: &Path, name: &Path) -> &Path {
         self.path.clear();
         self.path.push(directory);
@@ -44,7 +44,7 @@ impl Reader {
         &self.path
     }
 
-    /// The whole content of a file below a folder.
+    /// The whole content of a file below a directory.
     ///
     /// # Errors
     /// It cannot be read. [`LinuxError::is_gone`] tells whether it was not there.
@@ -54,7 +54,7 @@ impl Reader {
         Ok(&self.bytes)
     }
 
-    /// The whole content of a file below a folder, if the file is there. That it is not costs no
+    /// The whole content of a file below a directory, if the file is there. That it is not costs no
     /// error.
     ///
     /// # Errors
@@ -98,9 +98,9 @@ impl Reader {
         }
     }
 
-    /// Calls with each line of a file below a folder, however long the file is: of a line that is
-    /// too long with its beginning. Lines that `take` does not understand are passed over, and the
-    /// first of them is returned as what to say of it.
+    /// Calls with each line of a file below a directory, however long the file is: of a line that
+    /// is too long with its beginning. Lines that `take` does not understand are passed over, and
+    /// the first of them is returned as what to say of it.
     ///
     /// # Errors
     /// The file cannot be read, or not to its end.

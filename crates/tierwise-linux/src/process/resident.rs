@@ -85,7 +85,7 @@ pub struct PageRange {
 
 /// An open `/proc/PID/pagemap`, with the buffers to read it. The file stays bound to the address
 /// space that it was opened on: of a process that is gone, or after an exec, it reads as empty,
-/// whoever has the number now. It is opened anew for each use ([`Pagemap::reopen`]), by one holder
+/// whoever has the number now. It is opened again for each use ([`Pagemap::reopen`]), by one holder
 /// for all processes: a file kept open for each would let a tenant that forks use up the
 /// descriptors and the memory of all.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! `/proc/PID/stat` (proc(5)): when a process or a kernel thread was started, and what processor
+//! `/proc/PID/stat` (proc(5)): when a process or a kernel thread was started, and what CPU
 //! time it used.
 
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Stat {
         Some(Self { state, utime, stime, start_time, rss })
     }
 
-    /// Processor time used, in user mode and in the kernel.
+    /// CPU time used, in user mode and in the kernel.
     pub fn cpu_time(&self) -> Duration {
         let per_second = rustix::param::clock_ticks_per_second().max(1);
         let ticks = u128::from(self.utime) + u128::from(self.stime);

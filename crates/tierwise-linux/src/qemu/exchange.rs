@@ -39,7 +39,7 @@ pub enum Exchanged {
     /// Nothing is different from before, and why.
     Undone(String),
     /// One page lies where the other should have made room, and why: the spare page is in use until
-    /// somebody moves it. The next exchange of this node has to begin by that.
+    /// somebody moves it. The next exchange of this node has to start by that.
     Left {
         /// The page.
         page: Page,

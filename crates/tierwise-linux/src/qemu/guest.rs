@@ -1,8 +1,8 @@
-//! What a guest consists of on the host: the threads of its processors, and its memory devices.
+//! What a guest consists of on the host: the threads of its CPUs, and its memory devices.
 
 use serde::Deserialize;
 
-/// One of a guest's processors.
+/// One of a guest's CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Vcpu {
@@ -25,7 +25,7 @@ pub struct MemoryDevice {
 /// A guest as its QEMU describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guest {
-    /// Its processors, in the order of their numbers.
+    /// Its CPUs, in the order of their numbers.
     pub vcpus: Vec<Vcpu>,
     /// Its memory devices; empty if all its memory is the machine's own.
     pub memory: Vec<MemoryDevice>,

@@ -18,7 +18,7 @@ use crate::bytes::quoted;
 use crate::roots::Roots;
 
 /// Permissions of the group and of others to write, and the bit that keeps them from others' files
-/// in a folder.
+/// in a directory.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
@@ -37,7 +37,7 @@ pub(crate) fn user(roots: &Roots, pid: i32) -> Result<u32, String> {
         return Err(format!("it runs {}, which is no QEMU", shown()));
     }
     let changeable = || format!("others than root may change {} that it runs", shown());
-    // From the root down: nothing below a directory of somebody else's is looked at, where a file
+    // From the root down: nothing below a directory of another user's is looked at, where a file
     // system of theirs may let whoever asks wait.
     let directories: Vec<&Path> = path.ancestors().skip(1).collect();
     if !directories.into_iter().rev().all(is_safe_folder) {
@@ -155,7 +155,7 @@ mod tests {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(user(&roots, 301).unwrap_err().starts_with("others than root may change"));
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
-        // Replaced since it began, or only in its own mount namespace.
+        // Replaced since it started, or only in its own mount namespace.
         fixture::put(&directory.join("other"), "");
         let exe = roots.proc.join("301/exe");
         fs::remove_file(&exe).unwrap();

@@ -25,7 +25,7 @@ use super::guest::{Guest, MemoryDevice, Vcpu};
 use crate::bytes::quoted;
 
 /// Most bytes of a whole conversation, events included: QEMU's largest answers (hundreds of
-/// processors or memory devices) have some hundred kilobytes.
+/// CPUs or memory devices) have some hundred kilobytes.
 pub const MAX_LEN: usize = 1 << 20;
 
 /// What came over a guest's socket is not what QEMU documents.
@@ -91,7 +91,7 @@ impl Awaited {
 pub struct Dialogue {
     /// Everything that came: it is bounded, so nothing is cut off its front.
     bytes: Vec<u8>,
-    /// Where the next line begins.
+    /// Where the next line starts.
     line: usize,
     /// Up to where no end of a line was found.
     searched: usize,

@@ -5,7 +5,8 @@
 //! - [`Settings`]: changes them, and gives them back when it is dropped.
 //! - [`restore_after`]: gives back what a process left that was killed.
 //!
-//! Only what still has a value written here is given back: what somebody else set since is theirs.
+//! Only what still has a value written here is given back: what another program set since is
+//! theirs.
 
 mod knob;
 mod saved;

@@ -21,7 +21,7 @@ pub enum Fate {
     },
     /// It already was what it had been before.
     AsBefore,
-    /// Somebody else changed it since: it is left alone.
+    /// Another program changed it since: it is left alone.
     ChangedSince {
         /// What it is now.
         now: String,
@@ -103,7 +103,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Begins with a state file, which need not exist. What a process that was killed left in it is
+    /// Starts with a state file, which need not exist. What a process that was killed left in it is
     /// given back first; the report says what that was.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The file that remembers what was changed, so that it can be given back even after `kill -9`.
 //!
 //! It is JSON, written beside and renamed, and on the disk before the kernel's setting is changed.
-//! A file of an earlier boot means nothing: the kernel began with its own settings again.
+//! A file of an earlier boot means nothing: the kernel started with its own settings again.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ impl Change {
         if self.written.contains(&now) {
             self.written = vec![now, wanted];
         } else {
-            // Somebody else set it meanwhile: that is what is theirs to have back.
+            // Another program set it meanwhile: that is what is theirs to have back.
             (self.before, self.written) = (now, vec![wanted]);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! - [`Selector`]: how the operator says which processes a tenant is.
 //! - [`TenantTracker`]: who belongs to whom, as processes come and go.
-//! - [`Readings`]: resident pages by tier, processor time and processors, for the engine.
+//! - [`Readings`]: resident pages by tier, CPU time and CPUs, for the engine.
 //! - [`numa_maps`]: pages by node of a process without a control group of its own, and what that
 //!   costs.
 

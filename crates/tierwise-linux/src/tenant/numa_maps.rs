@@ -1,7 +1,7 @@
 //! `/proc/PID/numa_maps` (numa(7)): a process's pages by node.
 //!
 //! The kernel walks the page tables of the whole process to write it, with its `mmap_lock` held for
-//! reading: 17 ms for each GiB of 4 KiB pages in a virtual machine with two processors. It is for
+//! reading: 17 ms for each GiB of 4 KiB pages in a virtual machine with two CPUs. It is for
 //! processes that have no control group of their own, and not for every tick: see
 //! [`super::Readings`].
 //!
@@ -48,7 +48,7 @@ pub fn add_line(line: &[u8], usage: &mut Vec<(u32, Bytes)>) -> bool {
     understood
 }
 
-/// `N` and a digit: `file=N0=x` begins otherwise.
+/// `N` and a digit: `file=N0=x` starts otherwise.
 fn is_of_node(word: &[u8]) -> bool {
     word.strip_prefix(b"N").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
 }

@@ -1,4 +1,4 @@
-//! What is read of a tenant for the engine: resident pages by tier, processor time, processors.
+//! What is read of a tenant for the engine: resident pages by tier, CPU time, CPUs.
 //!
 //! A tenant of control groups is read from their counters, which costs a few small files. For lists
 //! of pids and QEMU guests, and for groups without the memory controller, pages by node are only in
@@ -26,11 +26,11 @@ use crate::process::{Process, Reader, Stat};
 use crate::roots::Roots;
 use crate::topology::Host;
 
-/// How many processors a tenant may use is asked again after so long: operators change it, programs
+/// How many CPUs a tenant may use is asked again after so long: operators change it, programs
 /// do not.
 const PROCESSORS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The processor time of everything of one kind that a tenant has.
+/// The CPU time of everything of one kind that a tenant has.
 #[derive(Debug)]
 struct Used<K> {
     /// Ascending; true if it was read in the reading at hand.
@@ -76,7 +76,7 @@ struct Last {
     walked_usage: Vec<(u32, Bytes)>,
     groups: Used<PathBuf>,
     processes: Used<Process>,
-    /// When processors were asked for, and how many there were.
+    /// When CPUs were asked for, and how many there were.
     cpus: Option<(Timestamp, f64)>,
 }
 
@@ -114,7 +114,7 @@ impl Readings {
     /// is. Memory on nodes that are in no tier does not count. A group's figures are those of all
     /// processes charged to it, also of one that belongs to a tenant listed earlier.
     ///
-    /// `busy` begins with the second reading of a process or group: what it used before is not of
+    /// `busy` starts with the second reading of a process or group: what it used before is not of
     /// this interval.
     ///
     /// A process or a group that cannot be read is left out, and is a fault of its own
@@ -228,7 +228,7 @@ impl Readings {
         true
     }
 
-    /// Processor time since the last reading.
+    /// CPU time since the last reading.
     fn busy(&mut self, roots: &Roots, tracker: &TenantTracker, tenant: TenantId) -> Duration {
         let Self { reader, faults, .. } = self;
         let last = self.last.entry(tenant).or_default();
@@ -271,7 +271,7 @@ impl Readings {
         count
     }
 
-    /// Processors that a tenant may use: the sum over its groups, or the most that one of its
+    /// CPUs that a tenant may use: the sum over its groups, or the most that one of its
     /// processes may use; never more than are online. Zero where nothing says so.
     fn count_processors(
         &mut self,
@@ -298,7 +298,7 @@ impl Readings {
     }
 }
 
-/// Processors that are online, if the kernel says so.
+/// CPUs that are online, if the kernel says so.
 fn online(roots: &Roots, reader: &mut Reader) -> Result<Option<f64>> {
     if reader.bytes_if_there(&roots.sys, format_args!("devices/system/cpu/online"))?.is_none() {
         return Ok(None);

@@ -3,7 +3,7 @@
 //! (`Documentation/admin-guide/mm/numaperf.rst`).
 //!
 //! Latencies are nanoseconds and bandwidths MiB/s. Class 0 is the best initiator of any kind, which
-//! may be a device; class 1 is the best one with processors, so it is what programs see and is read
+//! may be a device; class 1 is the best one with CPUs, so it is what programs see and is read
 //! first.
 
 use std::time::Duration;

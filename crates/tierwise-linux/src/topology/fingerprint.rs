@@ -16,7 +16,7 @@ impl Fingerprint {
         self.before.clear();
     }
 
-    /// Another reading begins.
+    /// Another reading starts.
     pub(super) fn start(&mut self) {
         self.now.clear();
     }

@@ -29,7 +29,7 @@ pub(crate) fn copy(name: &str) -> (TempDir, Roots) {
     (dir, roots)
 }
 
-/// Writes a file of a copy, and the folders above it.
+/// Writes a file of a copy, and the directories above it.
 pub(crate) fn put(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();

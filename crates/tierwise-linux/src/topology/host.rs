@@ -25,7 +25,7 @@ pub struct HostTier {
     /// Its nodes that are online now, ascending. Empty when all went offline: the tier keeps its
     /// place.
     pub nodes: Vec<u32>,
-    /// Whether one of them has processors.
+    /// Whether one of them has CPUs.
     pub has_cpu: bool,
     /// Memory that the kernel's allocator manages there, in base pages.
     pub capacity: Pages,
@@ -213,7 +213,7 @@ impl Host {
         Ok(())
     }
 
-    /// Replaces `out` by the base pages of each tier that processors keep on lists of their own:
+    /// Replaces `out` by the base pages of each tier that CPUs keep on lists of their own:
     /// free, and not among [`Host::free`]. Printing them costs the kernel more than any other of
     /// its files that are read here.
     pub fn kept_by_processors(&self, roots: &Roots, reader: &mut Reader, out: &mut Vec<Pages>) {

@@ -17,7 +17,7 @@ use crate::roots::Roots;
 pub struct Node {
     /// The kernel's number.
     pub id: u32,
-    /// Whether it has processors. CXL memory and persistent memory have none.
+    /// Whether it has CPUs. CXL memory and persistent memory have none.
     pub has_cpu: bool,
     /// Memory that the kernel's allocator manages (`MemTotal`).
     pub total: Bytes,

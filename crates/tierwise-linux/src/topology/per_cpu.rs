@@ -1,5 +1,5 @@
-//! Pages on the processors' own lists (`pagesets` of `/proc/zoneinfo`): free, and not counted as
-//! `MemFree`. A processor keeps back what it just freed, up to a hundredth of a zone and more
+//! Pages on the CPUs' own lists (`pagesets` of `/proc/zoneinfo`): free, and not counted as
+//! `MemFree`. A CPU keeps back what it just freed, up to a hundredth of a zone and more
 //! (`percpu_pagelist_high`): after a demotion tens of megabytes of the fast node seem to be in
 //! somebody's use that are in nobody's.
 

@@ -67,8 +67,8 @@ pub(super) fn numbers(nodes: &[u32]) -> String {
     nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Nodes in the order of their likely speed. Memory beside processors is the faster; memory without
-/// is as slow as it is far from the nearest processor. Where every node is alike, the first one is
+/// Nodes in the order of their likely speed. Memory beside CPUs is the faster; memory without
+/// is as slow as it is far from the nearest CPU. Where every node is alike, the first one is
 /// taken for near.
 fn guess(nodes: &[Node]) -> Vec<Vec<u32>> {
     let mixed = nodes.iter().any(|n| n.has_cpu) && nodes.iter().any(|n| !n.has_cpu);

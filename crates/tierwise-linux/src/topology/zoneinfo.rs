@@ -60,7 +60,7 @@ struct Zone {
 }
 
 impl Zone {
-    /// Where a row belongs. `high:` of the processors' page sets ends with a colon and is none of
+    /// Where a row belongs. `high:` of the CPUs' page sets ends with a colon and is none of
     /// ours.
     fn mark(&mut self, key: &str) -> Option<&mut Option<u64>> {
         match key {

@@ -94,7 +94,7 @@ impl<C: Calls> Migrator<C> {
         self.mover.tally().in_doubt
     }
 
-    /// Processor time spent on moving since the last call.
+    /// CPU time spent on moving since the last call.
     pub fn take_cpu(&mut self) -> Duration {
         std::mem::take(&mut self.cpu)
     }

@@ -129,7 +129,7 @@ impl Blocks {
         self.processes.keys().copied()
     }
 
-    /// An observation begins: what became free in the last one may be given again.
+    /// An observation starts: what became free in the last one may be given again.
     pub fn start(&mut self) {
         self.free.append(&mut self.freed);
     }

@@ -11,7 +11,7 @@
 //! use tierwise_core::units::Timestamp;
 //! use tierwise_linux::world::cpu_budget::CpuBudget;
 //!
-//! // 1 % of a processor, and 3 % at most. A second costs 20 ms: 2 %.
+//! // 1 % of a CPU, and 3 % at most. A second costs 20 ms: 2 %.
 //! let mut cpu_budget = CpuBudget::new(0.01, 0.03);
 //! let second = |n: u64| Timestamp(n * 1_000_000_000);
 //! (0..=10).for_each(|n| cpu_budget.spent(second(n), Duration::from_millis(20 * n)));
@@ -47,7 +47,7 @@ const ROOM: f64 = 0.7;
 pub struct CpuBudget {
     budget: f64,
     cap: f64,
-    /// Processor time at the end of each of the last seconds, oldest first.
+    /// CPU time at the end of each of the last seconds, oldest first.
     seconds: [(Timestamp, Duration); WINDOW + 1],
     filled: usize,
     looking: Duration,
@@ -64,7 +64,7 @@ pub struct CpuBudget {
 }
 
 impl CpuBudget {
-    /// With a budget and a cap in parts of one processor.
+    /// With a budget and a cap in parts of one CPU.
     pub fn new(budget: f64, cap: f64) -> Self {
         Self {
             budget,
@@ -82,12 +82,12 @@ impl CpuBudget {
         }
     }
 
-    /// The kernel's threads that look have used so much since they began.
+    /// The kernel's threads that look have used so much since they started.
     pub fn looking(&mut self, total: Duration) {
         self.looking = self.looking.max(total);
     }
 
-    /// The kernel's threads that look for page cache have used so much since they began.
+    /// The kernel's threads that look for page cache have used so much since they started.
     pub fn caching(&mut self, total: Duration) {
         self.caching = self.caching.max(total);
     }
@@ -97,7 +97,7 @@ impl CpuBudget {
         self.moving += more;
     }
 
-    /// Talking to tenants' services and guests has used so much since it began.
+    /// Talking to tenants' services and guests has used so much since it started.
     pub fn polling(&mut self, total: Duration) {
         self.polling = self.polling.max(total);
     }
@@ -114,7 +114,7 @@ impl CpuBudget {
         Ok(())
     }
 
-    /// So much processor time was used until now, moving and polling left out. Judged once a
+    /// So much CPU time was used until now, moving and polling left out. Judged once a
     /// second.
     pub fn spent(&mut self, now: Timestamp, total: Duration) {
         if self.filled > 0 && now.since(self.seconds[self.filled - 1].0) < Duration::from_secs(1) {
@@ -145,7 +145,7 @@ impl CpuBudget {
         }
     }
 
-    /// Part of one processor used of late, moving and polling left out.
+    /// Part of one CPU used of late, moving and polling left out.
     pub fn used(&self) -> f64 {
         let Some(&(last, total)) = self.seconds[..self.filled].last() else { return self.judged };
         let (first, before) = self.seconds[0];

@@ -1,6 +1,6 @@
 //! What of each tier is free, and what strangers hold of it.
 //!
-//! What processors keep on lists of their own ([`crate::topology::per_cpu`]) is in nobody's use,
+//! What CPUs keep on lists of their own ([`crate::topology::per_cpu`]) is in nobody's use,
 //! and the next allocation does not find it either: the engine is told `MemFree` as what is free,
 //! and of strangers only what is neither. The lists are read with each survey only, because
 //! printing them costs the kernel much.
@@ -13,8 +13,8 @@ use crate::process::Reader;
 use crate::roots::Roots;
 use crate::topology::Host;
 
-/// What strangers hold is told anew when it has changed by one in so many parts of the tier: shares
-/// follow it, and would otherwise change with every page that anybody allocates.
+/// What strangers hold is told again when it has changed by one in so many parts of the tier:
+/// shares follow it, and would otherwise change with every page that anybody allocates.
 pub(super) const STEPS: u64 = 256;
 
 /// By tier, in base pages.
@@ -25,7 +25,7 @@ pub struct FreeMemory {
     unlisted: Vec<Pages>,
     /// As it is being read.
     fresh: Vec<Pages>,
-    /// On processors' lists at the last survey.
+    /// On CPUs' lists at the last survey.
     listed: Vec<Pages>,
     free: Vec<Pages>,
     unmanaged: Vec<Pages>,
@@ -37,7 +37,7 @@ impl FreeMemory {
         &self.free
     }
 
-    /// Reads everything anew. The tenants' use is of the same time.
+    /// Reads everything again. The tenants' use is of the same time.
     ///
     /// # Errors
     /// A file of the kernel's is damaged.
@@ -70,7 +70,7 @@ impl FreeMemory {
         Ok(())
     }
 
-    /// Hands the readings over: what the next allocation finds, which processors' lists are not.
+    /// Hands the readings over: what the next allocation finds, which CPUs' lists are not.
     pub fn tell(&self, out: &mut Vec<TierReading>) {
         out.clear();
         let of_tiers = self.unlisted.iter().zip(&self.unmanaged);
@@ -91,7 +91,7 @@ mod tests {
         fixture::put(&roots.sys.join("devices/system/node/node0/meminfo"), &text);
     }
 
-    /// Processors keep 2 x 2 x 63 pages of node 0, a mebibyte, on their lists, and 40 mebibytes are
+    /// CPUs keep 2 x 2 x 63 pages of node 0, a mebibyte, on their lists, and 40 mebibytes are
     /// free beside.
     #[test]
     fn per_cpu_lists_are_not_unmanaged() {

@@ -357,7 +357,7 @@ proptest! {
         deep::remove(&evil, depth);
         match fail {
             Some((_, number)) if of_machine(number) => {
-                // Nothing is moved and nothing is decided anew while the machine cannot be read.
+                // Nothing is moved and nothing is decided again while the machine cannot be read.
                 let place = |s: &Standing| s.blocks.iter().map(|b| (b.0, b.1, b.2)).collect::<Vec<_>>();
                 for (stands, alone) in stands.iter().zip(alone()) {
                     prop_assert_eq!(place(stands), place(alone));

@@ -86,7 +86,7 @@ pub struct WorldConfig {
     pub limits: crate::migrate::Limits,
     /// Decide, and move nothing.
     pub dry_run: bool,
-    /// Share of one processor for looking and deciding: above the first it looks less often, above
+    /// Share of one CPU for looking and deciding: above the first it looks less often, above
     /// the second not at all.
     pub cpu: (f64, f64),
 }
@@ -104,10 +104,10 @@ pub enum Event {
     Readable,
     /// The way of looking failed.
     MonitoringLost(String),
-    /// It looks less often than it was told to by this factor from now on, because of its processor
+    /// It looks less often than it was told to by this factor from now on, because of its CPU
     /// time.
     Throttled(f64),
-    /// Its processor time is above the cap: it does not look until it is below the budget.
+    /// Its CPU time is above the cap: it does not look until it is below the budget.
     Suspended(bool),
     /// The kernel refused to move pages.
     Refused(String),
@@ -267,7 +267,7 @@ impl<C: Calls> LiveWorld<C> {
         self.migrator.pages_in_doubt()
     }
 
-    /// Free base pages by tier when the world was last observed, those on the processors' lists
+    /// Free base pages by tier when the world was last observed, those on the CPUs' lists
     /// included.
     pub fn free(&self) -> &[Pages] {
         self.free_memory.free()
@@ -285,7 +285,7 @@ impl<C: Calls> LiveWorld<C> {
         self.projector.fast_access_ratio(tenant)
     }
 
-    /// The kernel's threads that promote page cache have used so much since they began.
+    /// The kernel's threads that promote page cache have used so much since they started.
     pub fn promoting(&mut self, total: Duration) {
         self.cpu_budget.caching(total);
     }
@@ -325,7 +325,7 @@ impl<C: Calls> LiveWorld<C> {
         Timestamp::ZERO + self.started.elapsed()
     }
 
-    /// Between two rounds that nobody asks for, by what processor time is left.
+    /// Between two rounds that nobody asks for, by what CPU time is left.
     fn shortest_wait(&self) -> Duration {
         if self.cpu_budget.suspended() {
             return SUSPENDED_WAIT;
@@ -430,7 +430,7 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
-    /// Hands the readings over; what is counted since the last observation begins anew.
+    /// Hands the readings over; what is counted since the last observation starts again.
     fn hand_over(&mut self, out: &mut Observation) {
         let (roots, host) = (&self.config.roots, &self.host);
         let read = match std::mem::take(&mut self.surveyed) {

@@ -141,7 +141,7 @@ impl MonitorThread {
         }
     }
 
-    /// Processor time that looking has cost in the kernel's threads.
+    /// CPU time that looking has cost in the kernel's threads.
     pub fn cpu_time(&self) -> Duration {
         self.cpu
     }

@@ -55,7 +55,7 @@ impl AccessProjector {
                 self.add(page, 1.0);
             }
         }
-        // Only a sampling processor names loads.
+        // Only a sampling CPU names loads.
         out.samples_are_ticks = report.samples.is_empty();
         self.hand_over(blocks, tenants, out);
         for range in &report.written {

@@ -29,7 +29,7 @@ use crate::roots::Roots;
 use crate::tenant::TenantTracker;
 use crate::topology::Host;
 
-/// A survey's part of one processor, of each process: a hundredth at most.
+/// A survey's part of one CPU, of each process: a hundredth at most.
 const REST: u32 = 100;
 
 /// How long the surveys of one tenant in one round may take, and one process more: a tenth of a
@@ -103,7 +103,7 @@ pub struct Survey {
     addresses: Vec<usize>,
     status: Vec<i32>,
     watched: Vec<MonitorTarget>,
-    /// Everybody's processes, ascending.
+    /// Every tenant's processes, ascending.
     members: Vec<Process>,
     /// By tenant: when its processes are surveyed again.
     tenants_due: Vec<Timestamp>,
@@ -119,7 +119,7 @@ impl Survey {
         Self { roots: Arc::new(roots), ..Self::default() }
     }
 
-    /// Surveys everything anew the next time.
+    /// Surveys everything again the next time.
     pub fn forget(&mut self) {
         self.processes.clear();
         self.tenants_due.clear();
@@ -371,7 +371,7 @@ mod tests {
         let range = |start, end| PageRange { start, end, huge: false };
         let mut survey = Survey::default();
         // 16 KiB blocks: number 1 has three pages in two pieces, 2 has one page, 3 is full and 4
-        // begins it.
+        // starts it.
         let page = PAGE_SIZE;
         survey.walker.ranges =
             vec![range(4 * page, 6 * page), range(7 * page, 9 * page), range(12 * page, 18 * page)];

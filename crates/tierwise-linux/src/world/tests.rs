@@ -125,7 +125,7 @@ fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
         interval: Duration::ZERO,
         limits: Limits::default(),
         dry_run: false,
-        // No test may depend on how much processor time a busy machine leaves it.
+        // No test may depend on how much CPU time a busy machine leaves it.
         cpu: (f64::MAX, f64::MAX),
     };
     let mut world = LiveWorld::with_kernel(config, host, wake, Pretender::default());

@@ -1,4 +1,4 @@
-//! A hot program of 48 MiB that arrives when everybody has settled down.
+//! A hot program of 48 MiB that arrives when every tenant has settled down.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ const PAGE: u64 = 4096;
 /// Fast memory: 24 MiB. The victims' floors, 16 MiB together, leave a third of it to quarrel about.
 const FAST: Bytes = Bytes(24 * MIB * PAGE);
 
-/// Slow memory: 96 MiB, enough for everybody, so that nobody is killed for want of memory.
+/// Slow memory: 96 MiB, enough for every tenant, so that nobody is killed for want of memory.
 const SLOW: Bytes = Bytes(96 * MIB * PAGE);
 
 /// Accesses of a window: with the dilation below a window of a memory-bound program takes a quarter

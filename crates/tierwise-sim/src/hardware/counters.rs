@@ -1,4 +1,4 @@
-//! What the processor counts of a tenant, where the hardware manages a tier: all that software sees
+//! What the CPU counts of a tenant, where the hardware manages a tier: all that software sees
 //! of it.
 //!
 //! The local misses of one tenant cannot be counted, because the memory controller does not know

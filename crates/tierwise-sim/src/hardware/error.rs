@@ -2,7 +2,7 @@
 //! line.
 //!
 //! The line model sees every access. The page model sees what a trace would tell: how often each
-//! page was accessed in each window. Both begin with the same memory.
+//! page was accessed in each window. Both start with the same memory.
 
 use super::spread::LINES;
 use super::{FlatMemory, HardwareError, PageModel, Ratio, Served};
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn long_bursts_beat_the_model() {
-        // By hand: 782 pages were begun, of which the first 64 lie in fast memory; of each other 64
-        // accesses miss.
+        // By hand: 782 pages were started, of which the first 64 lie in fast memory; of each other
+        // 64 accesses miss.
         let bursts = of(Pattern::Bursts, 50_000);
         assert_eq!(bursts.lines, 718.0 * 64.0 / 400_000.0);
         assert!(bursts.points() > 20.0, "{bursts:?}");

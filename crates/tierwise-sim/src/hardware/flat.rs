@@ -8,7 +8,7 @@
 //! - A *read* looks in fast memory first. If the tag does not match, the line is fetched from slow
 //!   memory and changes places with the line that was there: one slow read, one slow write, one
 //!   fast write.
-//! - A *write* is posted: it comes when the processor's caches evict the line, nobody waits for it,
+//! - A *write* is posted: it comes when the CPU's caches evict the line, nobody waits for it,
 //!   and it ends in fast memory. The whole line is written, so if its place holds another line in
 //!   the meantime, that one goes to slow memory and nothing has to be fetched.
 //!
@@ -90,7 +90,7 @@ impl FlatMemory {
         }
     }
 
-    /// A read that missed the processor's caches: a load, or the fetch of a line that is to be
+    /// A read that missed the CPU's caches: a load, or the fetch of a line that is to be
     /// written.
     #[inline]
     pub fn read(&mut self, line: u64) -> Served {
@@ -106,7 +106,7 @@ impl FlatMemory {
         Served::Slow
     }
 
-    /// A line that the processor's caches evict after it was written. Says where it was.
+    /// A line that the CPU's caches evict after it was written. Says where it was.
     #[inline]
     pub fn write(&mut self, line: u64) -> Served {
         let (place, tag) = self.decode(line);

@@ -1,4 +1,4 @@
-//! Memory tiers that the processor manages itself, line by line, and blind to whose lines they are.
+//! Memory tiers that the CPU manages itself, line by line, and blind to whose lines they are.
 //!
 //! Two machines are modelled. [`FlatMemory`] is Intel Flat Memory Mode (Zhong et al., OSDI 2024,
 //! section 3.1): fast and slow memory are one physical address space, each line lies in exactly one
@@ -49,7 +49,7 @@ pub enum Served {
     Slow,
 }
 
-/// How the processor manages the last tier of a machine.
+/// How the CPU manages the last tier of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Flat Memory Mode, with so much slow memory to each byte of fast memory.

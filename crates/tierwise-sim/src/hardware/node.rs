@@ -160,7 +160,7 @@ impl Node {
     /// A program has ended: its colours are anybody's.
     pub fn end(&mut self, program: u16) {
         if let Frames::Isolated(colours) = &mut self.frames {
-            // Zero colours are always to be had.
+            // Zero colours are always available.
             let _ = colours.reserve(TenantId(program), 0);
         }
     }

@@ -62,13 +62,13 @@ impl TwoLevel {
         u64::from(word) == line / places + 1
     }
 
-    /// A read that missed the processor's caches.
+    /// A read that missed the CPU's caches.
     #[inline]
     pub fn read(&mut self, line: u64) -> Served {
         self.access(line, false)
     }
 
-    /// A written line that the processor's caches evict.
+    /// A written line that the CPU's caches evict.
     #[inline]
     pub fn write(&mut self, line: u64) -> Served {
         self.access(line, true)

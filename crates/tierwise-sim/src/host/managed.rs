@@ -1,4 +1,4 @@
-//! Where the processor manages the last tier: pages come into and out of its frames, and its
+//! Where the CPU manages the last tier: pages come into and out of its frames, and its
 //! counters are all that software sees.
 
 use tierwise_core::units::{PageId, TierId};
@@ -8,7 +8,7 @@ use crate::hardware::counters::{Demand, Tally};
 use crate::hardware::node::Node;
 use crate::program::State;
 
-/// The managed tier of a host, and what its processor counted.
+/// The managed tier of a host, and what its CPU counted.
 #[derive(Debug)]
 pub(super) struct Managed {
     node: Node,
@@ -19,7 +19,7 @@ pub(super) struct Managed {
 }
 
 impl Host {
-    /// Hands the last tier to the processor. Before the first step.
+    /// Hands the last tier to the CPU. Before the first step.
     pub fn manage(&mut self, node: Node) {
         let programs = self.programs.len();
         self.managed = Some(Managed {
@@ -29,7 +29,7 @@ impl Host {
         });
     }
 
-    /// The tier that the processor manages.
+    /// The tier that the CPU manages.
     fn managed_tier(&self) -> TierId {
         self.topology.slowest()
     }
@@ -73,7 +73,7 @@ impl Host {
         self.programs[i].slow = Some(slow);
     }
 
-    /// Works it out again for everybody, after pages moved.
+    /// Works it out again for every tenant, after pages moved.
     pub(super) fn split_all(&mut self) {
         if self.managed.is_none() {
             return;

@@ -255,7 +255,7 @@ impl World for Host {
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> Result<bool, SimError> {
         self.attention = false;
         self.faulted = false;
-        // A kernel thread that is still copying does not begin its next round.
+        // A kernel thread that is still copying does not start its next round.
         let wake = deadline.map(|d| d.0.max(self.copies.busy_until()));
         let is_due = |now: u64| wake.is_some_and(|wake| now >= wake);
         while !self.is_over() && !self.attention && !self.faulted && !is_due(self.now) {

@@ -1,4 +1,4 @@
-//! Windows begin and end: pages are born, accessed and unmapped.
+//! Windows start and end: pages are born, accessed and unmapped.
 
 use tierwise_core::observe::Allocated;
 use tierwise_core::page::{Attributes, PageKind};

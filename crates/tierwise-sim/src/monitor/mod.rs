@@ -63,7 +63,7 @@ impl Monitors {
         Allocation { page: local, vpn: 0, kind, order, thread: 0 }
     }
 
-    /// A program begins a window.
+    /// A program starts a window.
     pub fn open_window(&mut self, i: usize, program: &Program, memory: &Memory, signals: &Signals) {
         if signals.hint_faults {
             self.faults[i].open_window(program, memory);

@@ -1,4 +1,4 @@
-//! Reference and dirty bits, as the processor sets them in page table entries, and the accesses
+//! Reference and dirty bits, as the CPU sets them in page table entries, and the accesses
 //! that go through system calls, which set none but are seen by the kernel as they happen
 //! (`mark_page_accessed`).
 //!

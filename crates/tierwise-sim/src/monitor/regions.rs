@@ -80,7 +80,7 @@ impl Regions {
         self.split(attrs);
     }
 
-    /// Whether a page of the region, picked anew for each check, was accessed in one sampling
+    /// Whether a page of the region, picked again for each check, was accessed in one sampling
     /// interval.
     fn check(&self, region: usize, check: u32, samplings: f64) -> bool {
         let r = self.regions[region];

@@ -52,7 +52,7 @@ impl Sampler {
         observation: &mut Observation,
     ) {
         if self.sums.len() != program.window.accesses.len() {
-            // The policy began to sample in the middle of a window.
+            // The policy started to sample in the middle of a window.
             self.open_window(program);
         }
         let Some(&all) = self.sums.last().filter(|&&all| all > 0) else { return };

@@ -38,7 +38,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// An empty record of a run that begins now.
+    /// An empty record of a run that starts now.
     pub fn new(scenario: &str, policy: &str, seed: u64, topology: &Topology) -> Self {
         let tier = |t: &tierwise_core::topology::Tier| TierRecord {
             name: t.name.clone(),

@@ -61,7 +61,7 @@ pub enum Arrivals {
     Curve {
         /// One after another.
         steps: Vec<Step>,
-        /// Whether it begins again at its end; otherwise no request comes after it.
+        /// Whether it starts again at its end; otherwise no request comes after it.
         repeat: bool,
     },
 }
@@ -69,7 +69,7 @@ pub enum Arrivals {
 impl Arrivals {
     /// The load of MTAT, figure 7: from 20 % of the maximum to 100 % in steps of 20 % each 20 s,
     /// and down again the same way. (The times that section 5.1 gives, 100 to 140 s for the full
-    /// load, are those of this curve when it begins 20 s into the run.)
+    /// load, are those of this curve when it starts 20 s into the run.)
     pub fn ramp(max_per_second: f64) -> Self {
         const UP: [f64; 5] = [0.2, 0.4, 0.6, 0.8, 1.0];
         let step = |share: &f64| Step {
@@ -155,7 +155,7 @@ impl Arrivals {
 pub struct Stream {
     rng: Xoshiro256PlusPlus,
     arrivals: Arrivals,
-    /// Segments begun.
+    /// Segments started.
     segment: usize,
     clock_ns: f64,
     /// End of the segment.
@@ -210,7 +210,7 @@ impl Stream {
         }
     }
 
-    /// Begins the next segment; false if there is none.
+    /// Starts the next segment; false if there is none.
     fn turn(&mut self) -> bool {
         let index = self.segment;
         self.segment += 1;

@@ -1,4 +1,4 @@
-//! Processor time of a request, such that the service's maximum load is what was published.
+//! CPU time of a request, such that the service's maximum load is what was published.
 //!
 //! MTAT, section 5, defines a service's objective by the load that it just bears with everything in
 //! fast memory: the knee of its curve of latency over load. So the load says how long a request
@@ -9,7 +9,7 @@
 //!
 //! `ρ = 1 / (1 + ln 100 (1 + c²) / (2 λ (T - E[S])))`, `E[S] = k ρ / λ`.
 //!
-//! The misses' part of `E[S]` comes from the mix and is not touched; the rest is processor time.
+//! The misses' part of `E[S]` comes from the mix and is not touched; the rest is CPU time.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct Knee {
 const ROUNDS: usize = 16;
 
 impl Knee {
-    /// Sets the processor times of a mix, whose proportions to each other stay (all alike, if they
+    /// Sets the CPU times of a mix, whose proportions to each other stay (all alike, if they
     /// are zero), such that the knee comes where it should with every miss at `costs`' first tier.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub enum RequestError {
     Recording {
         /// What it lacks.
         what: &'static str,
-        /// The mark that its measured phase begins with.
+        /// The mark that its measured phase starts with.
         mark: String,
     },
     /// A mix whose shares do not sum up to one, or that touches units it does not have.

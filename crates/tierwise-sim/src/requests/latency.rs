@@ -106,7 +106,7 @@ impl Latencies {
         self.interval.summary()
     }
 
-    /// Ends the interval and begins another.
+    /// Ends the interval and starts another.
     pub fn end_interval(&mut self) -> Summary {
         let summary = self.interval.summary();
         self.ended.add(&self.interval);
@@ -114,14 +114,14 @@ impl Latencies {
         summary
     }
 
-    /// Everything since the measured time began.
+    /// Everything since the measured time started.
     pub fn total(&self) -> Summary {
         let mut all = self.ended.clone();
         all.add(&self.interval);
         all.summary()
     }
 
-    /// Forgets everything so far: the measured time begins.
+    /// Forgets everything so far: the measured time starts.
     pub fn begin_measuring(&mut self) {
         self.interval.clear();
         self.ended.clear();

@@ -86,7 +86,7 @@ pub struct Kind {
     pub name: &'static str,
     /// Share of the requests.
     pub share: f64,
-    /// Processor time in nanoseconds.
+    /// CPU time in nanoseconds.
     pub cpu_ns: f64,
     /// What it touches.
     pub groups: Vec<Group>,

@@ -34,7 +34,7 @@ pub const SLOW_NS: f64 = 202.0;
 pub enum Touched {
     /// What was recorded.
     Recorded {
-        /// The trace's name, without folder and ending.
+        /// The trace's name, without directory and ending.
         trace: &'static str,
         /// Misses that come together on one page.
         lines_together: f64,
@@ -121,7 +121,7 @@ impl Preset {
         self.resident.0.div_ceil(unit.0.max(1)) as u32
     }
 
-    /// What its requests touch, over so many units, with the processor time that its knee asks for.
+    /// What its requests touch, over so many units, with the CPU time that its knee asks for.
     /// `windows` are those of its trace, if it needs one.
     ///
     /// # Errors

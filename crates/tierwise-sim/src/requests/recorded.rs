@@ -37,7 +37,7 @@ struct AccessReport {
 }
 
 impl Mix {
-    /// A mix of one kind of request, without processor time.
+    /// A mix of one kind of request, without CPU time.
     ///
     /// # Errors
     /// The recording counts no operations or misses in the phase, or `lines_together` is below one.

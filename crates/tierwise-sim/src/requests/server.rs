@@ -11,7 +11,7 @@
 //! assert_eq!(two.serve(10, 100), 110);
 //! assert_eq!(two.start(20), 100);            // both busy: it waits for the first
 //! assert_eq!(two.serve(20, 100), 200);
-//! assert_eq!(two.backlog_ns(105), 5 + 95);   // work begun and not finished
+//! assert_eq!(two.backlog_ns(105), 5 + 95);   // work started and not finished
 //! # Ok::<(), tierwise_sim::requests::error::RequestError>(())
 //! ```
 
@@ -62,7 +62,7 @@ impl Servers {
         done
     }
 
-    /// Work begun and not finished at a time, of all servers together.
+    /// Work started and not finished at a time, of all servers together.
     pub fn backlog_ns(&self, now_ns: u64) -> u64 {
         self.free_ns.iter().map(|free| free.saturating_sub(now_ns)).sum()
     }

@@ -54,7 +54,7 @@ pub struct ServiceSpec {
     /// Its objective for the 99th percentile of response times.
     pub slo: Duration,
     /// The load at which it meets the objective no more with everything in fast memory: its knee,
-    /// from which the processor time of a request follows.
+    /// from which the CPU time of a request follows.
     pub max_per_second: f64,
     /// Latency of the fast memory on which that is so, in nanoseconds; `None` for the scenario's
     /// machine.
@@ -77,7 +77,7 @@ impl ServiceSpec {
         }
     }
 
-    /// What its requests touch, over so many units, with the processor time that its knee asks for.
+    /// What its requests touch, over so many units, with the CPU time that its knee asks for.
     /// `windows` are those of its trace; `fast_ns` is the latency of the machine's fast memory.
     ///
     /// # Errors

@@ -78,7 +78,7 @@ pub struct Served {
     pub tiers: Vec<TierMisses>,
     /// Servers' time, of all that follows.
     pub busy_ns: f64,
-    /// Processor time of the requests themselves.
+    /// CPU time of the requests themselves.
     pub cpu_ns: f64,
     /// Time waited for misses.
     pub memory_ns: f64,
@@ -106,7 +106,7 @@ impl Served {
 /// Shares of a touch or of the draws are counted in 2^-32.
 const ONE: f64 = 4_294_967_296.0;
 
-/// Units drawn at a time: so many look-ups in an alias table overlap in the processor, where one by
+/// Units drawn at a time: so many look-ups in an alias table overlap in the CPU, where one by
 /// one each would wait for its cache line. 64 take a kilobyte or two with all groups.
 const BATCH: usize = 64;
 
@@ -191,7 +191,7 @@ pub struct RequestTenant {
 }
 
 impl RequestTenant {
-    /// A service that begins at a time.
+    /// A service that starts at a time.
     ///
     /// # Errors
     /// Arrivals or servers that cannot be; a mix whose shares or units do not fit together.
@@ -235,7 +235,7 @@ impl RequestTenant {
         &self.latencies
     }
 
-    /// Response times, to end an interval or begin measuring.
+    /// Response times, to end an interval or start measuring.
     pub fn latencies_mut(&mut self) -> &mut Latencies {
         &mut self.latencies
     }
@@ -251,7 +251,7 @@ impl RequestTenant {
         Waiting::count(&self.stream, self.now_ns, self.latencies.slo_ns())
     }
 
-    /// Work begun and not finished, of all servers together.
+    /// Work started and not finished, of all servers together.
     pub fn backlog_ns(&self) -> u64 {
         self.servers.backlog_ns(self.now_ns)
     }

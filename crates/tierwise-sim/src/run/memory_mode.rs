@@ -1,4 +1,4 @@
-//! Memory-mode (2LM): the processor uses the fast memory as a cache of the slow one, and no
+//! Memory-mode (2LM): the CPU uses the fast memory as a cache of the slow one, and no
 //! software chooses.
 //!
 //! The cache is direct-mapped and physically indexed: pages whose numbers are alike modulo the fast

@@ -116,7 +116,7 @@ fn machine_for(prepared: &Prepared, bound: Option<Bound>) -> Machine {
     let all = room_for(Pages(prepared.resident_pages())).in_bytes(machine.page_size);
     let enough = |capacity: &mut Bytes| *capacity = (*capacity).max(all);
     if bound.is_some() {
-        // Everything in one kind of memory: nothing is left for the processor to manage.
+        // Everything in one kind of memory: nothing is left for the CPU to manage.
         machine.hardware = None;
     }
     match bound {

@@ -241,7 +241,7 @@ impl Prepared {
         Ok(host)
     }
 
-    /// The tier that the processor manages, if it does.
+    /// The tier that the CPU manages, if it does.
     fn managed(&self, machine: &Machine, seed: u64) -> Result<Option<Node>, SimError> {
         let Some(hardware) = machine.hardware else { return Ok(None) };
         for (workload, ready) in self.scenario.workloads.iter().zip(&self.programs) {

@@ -1,4 +1,4 @@
-//! What the processor counted of a program in each interval, beside how much it was slowed down in
+//! What the CPU counted of a program in each interval, beside how much it was slowed down in
 //! it: what a slowdown classifier learns from (Memstrata, section 4.2).
 
 use tierwise_core::engine::{Engine, EngineConfig};
@@ -14,7 +14,7 @@ use crate::host::Host;
 /// One interval of one program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// What the processor counted.
+    /// What the CPU counted.
     pub counters: Counters,
     /// The share of its misses that slow memory served, which no counter shows.
     pub miss_ratio: f64,
@@ -30,7 +30,7 @@ struct Collector {
     out: Vec<Sample>,
     sum: Counters,
     since: u64,
-    /// Time with everything fast, misses and slow misses, when the interval began.
+    /// Time with everything fast, misses and slow misses, when the interval started.
     before: (f64, f64, f64),
 }
 

@@ -1,4 +1,4 @@
-//! `[machine.hardware]`: a tier that the processor manages itself.
+//! `[machine.hardware]`: a tier that the CPU manages itself.
 //!
 //! ```toml
 //! [machine]

@@ -20,7 +20,7 @@ const ROOMY: TierSize = TierSize::ShareOfResident(2.0);
 
 pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>), ConfigError> {
     let page_size = page_size(section)?;
-    // Slower than a thousand instructions a microsecond is no processor that hosts tenants.
+    // Slower than a thousand instructions a microsecond is no CPU that hosts tenants.
     let instruction_ns =
         section.number_or("instruction_ns", Machine::DEFAULT_INSTRUCTION_NS, 0.001..=1000.0)?;
     // The range that the kernel's sysctl takes.
@@ -119,7 +119,7 @@ impl<'a> PresetKeys<'a> {
         })
     }
 
-    /// The preset's memories, of which the processor manages the second: it has the sizes that
+    /// The preset's memories, of which the CPU manages the second: it has the sizes that
     /// `[machine.hardware]` says.
     fn managed(
         &self,

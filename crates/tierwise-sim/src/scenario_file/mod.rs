@@ -67,8 +67,8 @@ const SECONDS: RangeInclusive<f64> = 0.001..=1e7;
 const NAME_LETTERS: usize = 64;
 
 impl Scenario {
-    /// Reads a scenario. `file` names it in messages; traces are looked for from `base`, the folder
-    /// that the file lies in. No file is opened here.
+    /// Reads a scenario. `file` names it in messages; traces are looked for from `base`, the
+    /// directory that the file lies in. No file is opened here.
     ///
     /// # Errors
     /// The first thing wrong, with file, line and key.

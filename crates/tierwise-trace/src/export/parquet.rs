@@ -62,7 +62,7 @@ fn column_type(name: &str, kind: Kind) -> Result<Type, ParquetError> {
 }
 
 impl<W: Write + Send> ParquetTable<W> {
-    /// Begins a file with these columns.
+    /// Starts a file with these columns.
     ///
     /// # Errors
     /// The file could not be written.

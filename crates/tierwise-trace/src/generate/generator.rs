@@ -9,7 +9,7 @@ use crate::model::{CacheModel, Header, ThreadShare, TraceError, Window, WindowSo
 
 /// Which places a program accesses, window by window. A clone of a fresh pattern is fresh.
 pub trait Pattern: Send + Clone {
-    /// Places that exist when the pattern begins.
+    /// Places that exist when the pattern starts.
     fn places(&self) -> u64;
 
     /// Records at least `budget` accesses of run window `window` in `tally`. What it records beyond

@@ -42,7 +42,7 @@ pub struct GeneratorSpec {
     pub write_ratio: f64,
     /// Share of the pages that are page cache, 0 to 1, spread evenly over the footprint.
     pub file_fraction: f64,
-    /// Whether a load phase touches every page once, by address, before the pattern begins.
+    /// Whether a load phase touches every page once, by address, before the pattern starts.
     pub touch_first: bool,
     /// `uniform` and `zipf`: window counts are expectations, rounded by error diffusion, not draws.
     pub exact: bool,

@@ -9,7 +9,7 @@
 //!  M 0421b0c8,4      4 bytes were modified: a load, then a store
 //! ```
 //!
-//! Lines that begin with `==` or `--` are Valgrind's own messages. Lackey knows nothing of mappings
+//! Lines that start with `==` or `--` are Valgrind's own messages. Lackey knows nothing of mappings
 //! and threads: every page counts as anonymous, lives to the end, and belongs to thread 0. What the
 //! kernel copies for the program does not show either. The misses come from the same model of a
 //! cache as the recorder's.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Processor, kernel, emulator and recorder, in words.
+/// CPU, kernel, emulator and recorder, in words.
 pub(super) fn describe(qemu: &Path) -> String {
     format!(
         "{}; Linux {}; {}; tierwise recorder {}",

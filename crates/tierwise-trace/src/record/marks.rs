@@ -37,7 +37,7 @@ use super::requests::Requests;
 /// A line of the marks FIFO.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// A phase begins.
+    /// A phase starts.
     Mark {
         /// Its name.
         name: String,
@@ -93,7 +93,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Creates the FIFO and begins to listen. A FIFO that is there already is used, and stays.
+    /// Creates the FIFO and starts to listen. A FIFO that is there already is used, and stays.
     pub fn listen(path: &Path, requests: Arc<Requests>) -> Result<Self, RecordError> {
         let failed = || RecordError::system(format!("marks FIFO {}", path.display()));
         let made = make_fifo(path).map_err(failed())?;

@@ -42,7 +42,7 @@ impl Requests {
         state.operations = state.operations.saturating_add(count);
     }
 
-    /// The window under way ends here, and the next begins a phase.
+    /// The window under way ends here, and the next starts a phase.
     pub fn mark(&self, name: String, operations: u64) {
         self.add_operations(operations);
         self.cut(Some(name));
@@ -68,7 +68,7 @@ impl Requests {
         drop(self.changed.wait_timeout_while(state, FLUSH_PATIENCE, waiting));
     }
 
-    /// A window arrived: what belongs to it, and the marks that begin after it.
+    /// A window arrived: what belongs to it, and the marks that start after it.
     pub fn on_window(&self, reason: Reason) -> (u64, Option<String>) {
         let mut state = self.lock();
         let operations = std::mem::take(&mut state.operations);

@@ -33,7 +33,7 @@ pub(super) enum Reason {
 pub(super) enum Message {
     /// A window, with its lists in the order the data model asks for.
     Window(Reason),
-    /// The program executes another, which connects anew.
+    /// The program executes another, which connects again.
     Exec {
         /// The ELF file.
         program: PathBuf,

@@ -16,7 +16,7 @@ use tierwise_trace::{Allocation, PageAccess, Window, WindowSource};
 /// Everything in one window, unless a test wants more.
 pub const ONE_WINDOW: u64 = 1 << 30;
 
-/// The source tree's recorder folder.
+/// The source tree's recorder directory.
 pub fn recorder_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorder")
 }
@@ -48,7 +48,7 @@ pub struct Recorded {
     _folder: TempDir,
 }
 
-/// The folder, program and options for a scenario.
+/// The directory, program and options for a scenario.
 pub fn prepare(scenario: &str) -> (TempDir, RecordOptions) {
     static PLUGIN: Once = Once::new();
     PLUGIN.call_once(|| {

@@ -3,7 +3,7 @@ GO`
 
 It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work so many
 times, whose seconds and result it prints. Objects that the work uses most are made last: where the
-fast node is filled by first touch, they begin on the slow one.
+fast node is filled by first touch, they start on the slow one.
 """
 
 from __future__ import annotations

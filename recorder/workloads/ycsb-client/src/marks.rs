@@ -1,4 +1,4 @@
-//! Tells the recorder where the phases begin and how far the run has come, through its FIFO.
+//! Tells the recorder where the phases start and how far the run has come, through its FIFO.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -22,7 +22,7 @@ impl Marks {
         Ok(Self(Some((path.to_owned(), file))))
     }
 
-    /// A phase called `name` begins.
+    /// A phase called `name` starts.
     ///
     /// # Errors
     /// The recorder has gone.

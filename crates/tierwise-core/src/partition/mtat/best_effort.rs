@@ -51,7 +51,7 @@ impl Objective for Smallest<'_> {
 }
 
 impl BestEffort {
-    /// Annealed anew at this interval.
+    /// Annealed again at this interval.
     pub(super) fn new(interval: Duration, seed: u64) -> Self {
         let again = Ticker::new(Some(interval));
         Self { again, seed, runs: 0, tenants: Vec::new(), parts: Vec::new(), divided: 0 }

@@ -10,7 +10,7 @@
 //! - *Best-effort* (section 3.2.2, algorithm 2): simulated annealing over the tenants' profiles
 //!   raises the smallest normalised performance (equation 3), from an even split in steps of 1/32
 //!   of the tier (1 GB of the paper's 32) or, with many tenants, an eighth of an even part. Done
-//!   anew at the partition interval, and when the latency-critical tenants' total or the tenants
+//!   again at the partition interval, and when the latency-critical tenants' total or the tenants
 //!   changed by more than a step; between, parts keep their proportions. Without a profile for
 //!   every one of them, the split is by weight.
 //!
@@ -47,7 +47,7 @@
 //! Parameters: `action_interval_ms` (1000), `interval_ms` (60000), `bandwidth_mbps` (M in megabytes
 //! a second; the peak of the tier next to the fastest, as every promoted page comes from there and
 //! every demoted one goes there), `best_effort` ("annealing", or "free": they compete page by page,
-//! MTAT (LC Only) of section 5), `model` (the trained model that agents begin as), `floors` (of
+//! MTAT (LC Only) of section 5), `model` (the trained model that agents start as), `floors` (of
 //! tenants that have none of their own).
 
 mod best_effort;

@@ -11,7 +11,7 @@ const MIN_ASKED: u64 = 32;
 /// One whose pages are candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Whose; `None` for everybody's together.
+    /// Whose; `None` for every tenant's together.
     pub(super) tenant: Option<TenantId>,
     /// Base pages that it may give.
     pub(super) gives: Pages,
@@ -20,7 +20,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Everybody's pages, without limit.
+    /// Every tenant's pages, without limit.
     pub(super) const ANYBODY: Self =
         Self { tenant: None, gives: Pages(u64::MAX), takes: Pages(u64::MAX) };
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::units::{Pages, Timestamp};
 
-/// The first wait: a partition interval of a second, in which a live world tells anew what there is
-/// to share.
+/// The first wait: a partition interval of a second, in which a live world tells again what there
+/// is to share.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The longest: somebody who frees memory is found within a minute.
@@ -23,7 +23,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// A slice begins. Growth that nothing followed on was right.
+    /// A slice starts. Growth that nothing followed on was right.
     pub(super) fn started(&mut self, now: Timestamp, slice: Duration) {
         if self.grew.is_some_and(|grew| now.since(grew) > slice * CAUSED) {
             (self.grew, self.wait) = (None, Duration::ZERO);
@@ -73,7 +73,7 @@ mod tests {
             assert!(growth.waits(at(now + 99 + wait)));
             assert!(!growth.waits(at(now + 100 + wait)));
         }
-        // Growth that is left alone begins anew.
+        // Growth that is left alone starts again.
         growth.grew(at(8000), Pages(4));
         growth.started(at(8300), SLICE);
         growth.grew(at(8300), Pages(4));

@@ -27,7 +27,7 @@
 //! first. If that follows at once on the growth of shares, they promised more than there is, as a
 //! live machine's may; best-effort shares then wait with growing, a second at first and twice as
 //! long each time, or the same pages would be promoted and relieved by every slice. Deltas are
-//! worked out anew at each slice, so that moves that failed, births and ends are made good.
+//! worked out again at each slice, so that moves that failed, births and ends are made good.
 //!
 //! Parameters: `slice_ms` (100), and `p_max`, the most base pages that a slice demotes and the most
 //! that it promotes: by default as many as half the next slower tier's bandwidth copies in a slice,
@@ -439,7 +439,7 @@ impl Selector for Slices {
         self.relieve(tick.now, &mut turn);
         let due = self.slice.take(tick.now);
         if tick.partitioned {
-            // The first slice of a partition begins with it.
+            // The first slice of a partition starts with it.
             self.slice.set_interval(tick.now, self.length);
         }
         if due || tick.partitioned {

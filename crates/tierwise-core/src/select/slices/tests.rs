@@ -242,7 +242,7 @@ fn short_tier_is_relieved_between_slices() {
     assert!(moves.iter().all(|m| m.0 >= 100 && m.2 == Cause::Pressure));
 }
 
-/// A live machine's shares may promise what somebody else has taken by now. 100 pages, of which
+/// A live machine's shares may promise what another program has taken by now. 100 pages, of which
 /// four are to stay free.
 #[test]
 fn overcommitted_shares_stay_stable() {

@@ -67,7 +67,7 @@ fn after_a_kill_only_own_settings_return() {
     settings.take(Knob::DamonStat, "0").unwrap();
     settings.take(Knob::PromoteRateLimit, "100").unwrap();
     kill(settings);
-    m.set(Knob::NumaBalancing, "1\n"); // somebody else
+    m.set(Knob::NumaBalancing, "1\n"); // another program
     m.set(Knob::DemotionEnabled, "true\n"); // somebody gave it back already
     fs::remove_file(Knob::DamonStat.path(&m.roots)).unwrap();
 

@@ -40,7 +40,7 @@ fn hmat_gives_two_tiers_with_their_figures() {
         (fixture::machine("hmat-two-tier"), Reader::default(), vec![Pages(1); 5]);
     host.free(&roots, &mut reader, &mut pages).unwrap();
     assert_eq!(pages, [Pages(412_340 / 4), Pages(1_019_204 / 4)]);
-    // The lists of two processors in each zone.
+    // The lists of two CPUs in each zone.
     host.kept_by_processors(&roots, &mut reader, &mut pages);
     assert_eq!(pages, [Pages(4 * 63), Pages(2 * 63)]);
 }

@@ -1,7 +1,7 @@
 //! What a request touches, from the data structures of programs that were not recorded.
 //!
 //! Each layout divides the units among the program's structures in proportion to their bytes, and
-//! says for each step of a request how many lines it misses and why. Processor time is added by
+//! says for each step of a request how many lines it misses and why. CPU time is added by
 //! [`super::calibrate`].
 
 mod document;
@@ -27,7 +27,7 @@ fn divide<const N: usize>(units: u32, all_bytes: f64, bytes: [f64; N]) -> [(u32,
     })
 }
 
-/// Cache lines that hold so many bytes which begin anywhere in a line, as allocators place them at
+/// Cache lines that hold so many bytes which start anywhere in a line, as allocators place them at
 /// multiples of 8 or 16: half a line more than they fill.
 fn lines(bytes: f64) -> f64 {
     (bytes / crate::units::LINE + 0.5).ceil()

@@ -58,7 +58,7 @@ const LINES: f64 = 10.0;
 /// Payments that find their customer by last name (clause 2.5.1.2), with one more look-up.
 const BY_NAME: f64 = 0.6;
 
-/// Reads, writes and inserts of a new order and of a payment, to which their processor times are in
+/// Reads, writes and inserts of a new order and of a payment, to which their CPU times are in
 /// proportion: four for each line, customer, district twice, warehouse, order, its index and new
 /// order; and warehouse, district and customer twice each, history, and the names.
 const NEW_ORDER_WORK: f64 = LINES * 4.0 + 7.0;

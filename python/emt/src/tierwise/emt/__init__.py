@@ -36,7 +36,7 @@ __all__ = [
 def start(
     settings: Settings | None = None, callback: Callable[[Stats], None] | None = None
 ) -> None:
-    """Begins tracking, and tiering if the settings name slow nodes.
+    """Starts tracking, and tiering if the settings name slow nodes.
 
     `callback` gets the stats every few intervals, in the tracking thread; what it takes counts as
     overhead.

@@ -1,7 +1,7 @@
 """How much to look at, so that looking costs what its user allows.
 
-Cost is processor time: that of the tracking thread, and that of the faults which the program pays
-for. It is held against the processor time of the program itself. Two rules, one for the pace and
+Cost is CPU time: that of the tracking thread, and that of the faults which the program pays
+for. It is held against the CPU time of the program itself. Two rules, one for the pace and
 one for the sum:
 
 - *Pace*: the number of pages protected in an interval follows what the last interval cost.
@@ -25,7 +25,7 @@ LEAST_PAGES, MOST_PAGES = 64, 1 << 20
 MOST_TOUCHED, LEAST_TOUCHED = 0.6, 0.3
 #: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs little beside it.
 SHORTEST_WINDOW = 1 / 32
-#: A run has not yet earned anything when it begins; the first intervals may borrow so many seconds of CPU time.
+#: A run has not yet earned anything when it starts; the first intervals may borrow so many seconds of CPU time.
 CREDIT_S = 0.005
 #: No page is moved faster: 4 KiB at 40 GB/s. A clock too coarse to see a round must not make the next one boundless.
 LEAST_PAGE_S = 1e-7
@@ -46,7 +46,7 @@ class Pace:
 
 
 def first_pace(budget: float, interval_s: float, fault_s: float) -> Pace:
-    """The pace to begin with: all pages are taken to be touched, and half of the budget is left to
+    """The pace to start with: all pages are taken to be touched, and half of the budget is left to
     what is not known yet.
 
     >>> first_pace(0.02, 0.25, 1e-6).pages
@@ -95,7 +95,7 @@ class MovePace:
         self._page_s = 0.0
 
     def most(self, seconds: float) -> int:
-        """Pages that so much processor time pays for, at least one."""
+        """Pages that so much CPU time pays for, at least one."""
         if self._page_s == 0.0:
             return BATCH_PAGES
         return min(MOST_MOVES, max(1, int(seconds / self._page_s)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .descriptors import Descriptor
 from .policy.eagerness import Reading
 
-#: perf_event_open's number; other processors' Linux has others, and no counters are read there.
+#: perf_event_open's number; other CPUs' Linux has others, and no counters are read there.
 SYSCALLS = {"x86_64": 298, "aarch64": 241}
 #: linux/perf_event.h: PERF_TYPE_HW_CACHE, and cache | operation << 8 | result << 16.
 TYPE_HW_CACHE = 3

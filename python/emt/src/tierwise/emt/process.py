@@ -1,4 +1,4 @@
-"""The one tracking of this process: begun, ended, carried over forks and to the end of the
+"""The one tracking of this process: started, ended, carried over forks and to the end of the
 interpreter."""
 
 import _thread
@@ -22,7 +22,7 @@ class Process:
     """Holds the tracking that is on, if one is."""
 
     def __init__(self) -> None:
-        # A handler of a signal may fork, or begin, while this thread begins.
+        # A handler of a signal may fork, or start, while this thread starts.
         self._lock = _thread.RLock()
         self._beginning = False
         self._tracking: Tracking | None = None
@@ -31,7 +31,7 @@ class Process:
         self._hooked = False
 
     def begin(self, settings: Settings, callback: Callable[[Stats], None] | None = None) -> None:
-        """Begins tracking.
+        """Starts tracking.
 
         Where there is no extension for this interpreter it does nothing but warn why.
 

@@ -15,7 +15,7 @@ REPRESENTATIONS = ("summed", "median", "interval-mode", "averaged")
 PREFIX = "TIERWISE_EMT_"
 #: What autostart.py reads beside settings.
 OTHER_VARIABLES = ("METRICS", "REPORT")
-#: How variables of the build (setup.py) and the benchmarks (bench/) begin.
+#: How variables of the build (setup.py) and the benchmarks (bench/) start.
 OF_TOOLS = ("REQUIRE_EXTENSION", "CFLAGS", "BENCH_")
 
 

@@ -47,7 +47,7 @@ def in_sub_interpreter() -> bool:
     for name in ("_interpreters", "_xxsubinterpreters"):
         if importlib.util.find_spec(name) is not None:
             interpreters = importlib.import_module(name)
-            # A number until 3.12, and since then a tuple that begins with it.
+            # A number until 3.12, and since then a tuple that starts with it.
             current, main = interpreters.get_current(), interpreters.get_main()
             return bool(current != main)
     return False

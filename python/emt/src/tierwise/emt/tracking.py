@@ -71,7 +71,7 @@ class Tracking:
     """From its making to `end`."""
 
     def __init__(self, settings: Settings, callback: Callback | None = None) -> None:
-        """Begins. Nothing is left behind if it cannot.
+        """Starts. Nothing is left behind if it cannot.
 
         Raises:
             Unavailable: Something that is needed is not there; it says what.
@@ -132,7 +132,7 @@ class Tracking:
         if self._stats.active and not self._running.locked():
             self._running.acquire()
             try:
-                # A thread begins with the mask of the one that starts it.
+                # A thread starts with the mask of the one that starts it.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, NOT_OURS)
                 try:
                     self._thread = _thread.start_new_thread(self._run, ())
@@ -183,7 +183,7 @@ class Tracking:
         return self._stats
 
     def give_up(self, reason: str) -> None:
-        """Where there is no tracking thread, and none can be begun: in a child after fork, which
+        """Where there is no tracking thread, and none can be started: in a child after fork, which
         inherits none, or at the interpreter's end."""
         self._thread = 0
         self._release(reason)

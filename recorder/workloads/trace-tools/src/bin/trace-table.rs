@@ -1,6 +1,6 @@
-//! Prints, as Markdown, what each trace of a folder holds: `trace-table FOLDER`.
+//! Prints, as Markdown, what each trace of a directory holds: `trace-table FOLDER`.
 //!
-//! The run phase begins with the window that carries the mark `run`.
+//! The run phase starts with the window that carries the mark `run`.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ fn row(path: &Path) -> Result<String> {
     Ok(format!("| {} |", cells.join(" | ")))
 }
 
-/// The command, with files named without their folders.
+/// The command, with files named without their directories.
 fn command(summary: &Summary) -> String {
     let short = |word: &String| match word.rsplit_once('/') {
         Some((directory, file)) if directory.starts_with(['/', '.']) => file.to_owned(),

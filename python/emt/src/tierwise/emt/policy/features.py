@@ -61,7 +61,7 @@ def changes_between(previous: int, now: int, bits: int) -> int:
     """The change between two readings of a counter of so many bits that wraps, as it is kept in a
     byte.
 
-    A block that was freed and taken again begins at a small count: with a wrapping counter that
+    A block that was freed and taken again starts at a small count: with a wrapping counter that
     looks like an immense change, which says nothing of the new object. It is kept as the largest
     that a byte holds.
 

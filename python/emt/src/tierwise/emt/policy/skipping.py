@@ -28,7 +28,7 @@ class Skips:
             self._left[key] = SKIPPED_PHASES
 
     def wanted(self, key: int) -> bool:
-        """Whether the phase that begins now looks at the object. To be asked once a phase."""
+        """Whether the phase that starts now looks at the object. To be asked once a phase."""
         left = self._left.get(key, 0)
         if left == 0:
             return True

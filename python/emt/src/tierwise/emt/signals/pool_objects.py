@@ -59,7 +59,7 @@ class PoolObjects:
             )
 
     def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
-        """One phase: a turn begins if one is due, time passes, counters are read."""
+        """One phase: a turn starts if one is due, time passes, counters are read."""
         if self._phase == 0:
             most = int(resident_bytes() * self._memory_share / OBJECT_BYTES * self._share)
             self._objects.turn(types_of_objects(), max(SAMPLES, most))

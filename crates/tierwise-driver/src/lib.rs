@@ -1,4 +1,4 @@
-//! The only loop: observe, decide, migrate, wait. It is the same for a simulated machine and a live
+//! The only loop: wait, observe, decide, migrate. It is the same for a simulated machine and a live
 //! host.
 
 use tierwise_core::engine::Engine;
@@ -6,27 +6,44 @@ use tierwise_core::migrate::MoveOutcome;
 use tierwise_core::observe::Observation;
 use tierwise_core::world::World;
 
-/// Sees what passes through the loop. Nothing that it does changes the course of it.
+/// Receives each step of the loop. It cannot change its course.
 pub trait Observer<W> {
     /// The world was observed.
     fn observed(&mut self, _world: &W, _observation: &Observation) {}
 
-    /// A plan ([`Engine::plan`]) was carried out, with one outcome a move. The engine has not heard
-    /// of them yet; what the budget cut is in [`Engine::cut`].
+    /// A plan ([`Engine::plan`]) was executed, with one outcome per move. The engine does not know
+    /// the outcomes yet. [`Engine::cut`] holds the moves that exceeded the budget.
     fn migrated(&mut self, _world: &W, _engine: &Engine, _outcomes: &[MoveOutcome]) {}
 }
 
-/// Looks away.
+/// The observer that does nothing.
 impl<W> Observer<W> for () {}
 
-/// Buffers of the loop, kept between rounds so that a steady state allocates nothing.
+/// The steps that a round takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Wait until the engine's deadline, observe, decide, migrate.
+    #[default]
+    Manage,
+    /// Wait as long as the world likes and observe. The engine keeps its page table current and is
+    /// asked for no plan.
+    Observe,
+}
+
+/// The loop, with buffers that it keeps between rounds so that a steady state allocates nothing.
 #[derive(Debug, Default)]
 pub struct Driver {
+    mode: Mode,
     observation: Observation,
     outcomes: Vec<MoveOutcome>,
 }
 
 impl Driver {
+    /// Sets the steps of the rounds from now on. A new driver manages.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+    }
+
     /// Drives until the world ends.
     ///
     /// # Errors
@@ -37,7 +54,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells the world what the policy wants to see, before anything happens.
+    /// Passes the engine's initial plan to the world: the signals that the policy requires and its
+    /// persistent placement settings. Comes before the first round.
     ///
     /// # Errors
     /// The world broke down.
@@ -46,7 +64,7 @@ impl Driver {
         world.migrate(&engine.initial_plan(), &mut self.outcomes)
     }
 
-    /// One round: wait, observe, decide, migrate. Returns false when the world has ended.
+    /// Runs one round in the driver's [`Mode`]. Returns false when the world has ended.
     ///
     /// # Errors
     /// The world broke down.
@@ -58,7 +76,7 @@ impl Driver {
         self.round_with(engine, world, &mut ())
     }
 
-    /// As [`Driver::round`], before the eyes of an observer.
+    /// Like [`Driver::round`], and reports each step to `observer`.
     ///
     /// # Errors
     /// The world broke down.
@@ -68,10 +86,17 @@ impl Driver {
         world: &mut W,
         observer: &mut impl Observer<W>,
     ) -> Result<bool, W::Error> {
-        let goes_on = world.wait_until(engine.poll_timeout())?;
+        let deadline = match self.mode {
+            Mode::Manage => engine.poll_timeout(),
+            Mode::Observe => None,
+        };
+        let goes_on = world.wait_until(deadline)?;
         world.observe(&mut self.observation)?;
         observer.observed(world, &self.observation);
         engine.handle_observation(world.now(), &self.observation);
+        if self.mode == Mode::Observe {
+            return Ok(goes_on);
+        }
         while let Some(plan) = engine.poll_plan(world.now()) {
             self.outcomes.clear();
             world.migrate(plan, &mut self.outcomes)?;

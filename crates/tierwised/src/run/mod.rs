@@ -31,11 +31,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 use tierwise_core::engine::Engine;
 use tierwise_core::migrate::MoveOutcome;
-use tierwise_core::observe::Observation;
 use tierwise_core::share::{Decision, Share};
 use tierwise_core::units::{TenantId, TierId};
-use tierwise_core::world::World;
-use tierwise_driver::{Driver, Observer};
+use tierwise_driver::{self as driver, Driver, Observer};
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Settings;
@@ -101,7 +99,6 @@ pub struct Daemon {
     monitoring: String,
     monitor_tried: Instant,
     paused: bool,
-    observation: Observation,
     latency: latency::Readers,
     latencies: latency::known::Known,
     guests: guests::Guests,
@@ -226,7 +223,6 @@ impl Daemon {
             mode_reason: mode.1,
             monitoring,
             paused: false,
-            observation: Observation::default(),
             latency,
             latencies: latency::known::Known::default(),
             guests: guests::Guests::new(),
@@ -266,15 +262,10 @@ impl Daemon {
     }
 
     fn round(&mut self) {
-        if self.paused || self.mode == Mode::Observe {
-            let Ok(_) = self.world.wait_until(None);
-            let Ok(()) = self.world.observe(&mut self.observation);
-            self.engine.handle_observation(self.world.now(), &self.observation);
-        } else {
-            let Ok(_) =
-                self.driver.round_with(&mut self.engine, &mut self.world, &mut self.history);
-            self.history.take_fresh(&self.world);
-        }
+        let observes = self.paused || self.mode == Mode::Observe;
+        self.driver.set_mode(if observes { driver::Mode::Observe } else { driver::Mode::Manage });
+        let Ok(_) = self.driver.round_with(&mut self.engine, &mut self.world, &mut self.history);
+        self.history.take_fresh(&self.world);
         self.rounds += 1;
         let at = self.uptime();
         if self.rounds == 1 {

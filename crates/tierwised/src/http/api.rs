@@ -1,23 +1,72 @@
-//! The view, whole and in parts.
+//! The handlers: the view, whole, in parts and as it changes.
 
+use std::convert::Infallible;
+use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
-use serde::Deserialize;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
 use tierwise_core::config::nearest;
-use utoipa::IntoParams;
+use tokio_stream::wrappers::WatchStream;
+use tokio_stream::{Stream, StreamExt, once};
+use utoipa::{IntoParams, ToSchema};
 
 use super::app::App;
 use super::openmetrics;
-use super::problem::Problem;
 use crate::view::{DecisionView, Snapshot, TenantView, TierView};
 
 /// The media type of JSON, for answers that are text already.
 const JSON: &str = "application/json";
+
+/// How often a stream without news sends an empty comment, so that a peer that is gone is noticed.
+/// What browsers and proxies commonly stand is 30 s and more.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Why a request was not served.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Problem {
+    #[serde(skip)]
+    status: StatusCode,
+    /// What was found, what is allowed and what to do.
+    error: String,
+}
+
+impl Problem {
+    /// With a status and a sentence.
+    pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, error: error.into() }
+    }
+
+    /// There is no such thing; did they mean that one?
+    pub(super) fn not_found(what: impl Display, nearest: Option<&str>) -> Self {
+        let hint = nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
+        Self::new(StatusCode::NOT_FOUND, format!("{what}{hint}"))
+    }
+
+    /// The path or the query cannot be read.
+    pub(super) fn bad_request(why: impl Display) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, why.to_string())
+    }
+
+    /// A bug of the daemon.
+    pub(super) fn internal(why: &impl Display) -> Self {
+        let error = format!("tierwised could not write its answer ({why}); please report this");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, error)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.status, Json(self)).into_response()
+    }
+}
 
 /// Everything, now.
 #[utoipa::path(
@@ -27,7 +76,7 @@ const JSON: &str = "application/json";
     responses((status = 200, description = "The view of the last round", body = Snapshot))
 )]
 pub(super) async fn snapshot(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Problem> {
-    let json = app.json(&app.snapshot().await)?;
+    let json = app.json(&app.snapshot().await).map_err(|e| Problem::internal(&e))?;
     Ok(([(CONTENT_TYPE, JSON)], json.to_string()))
 }
 
@@ -132,6 +181,33 @@ fn no_tenant(snapshot: &Snapshot, name: &str) -> Problem {
     Problem::not_found(format!("no tenant is called {name:?}"), nearest(name, names))
 }
 
+/// The view now and after each change: events named `snapshot` whose data is a snapshot. A reader
+/// that is slow gets the latest and misses those between. The oldest of too many streams ends; a
+/// browser connects again.
+#[utoipa::path(
+    get,
+    path = "/api/v1/events",
+    tag = "live",
+    responses(
+        (status = 200, description = "A stream that goes on until one side ends it", body = Snapshot,
+         content_type = "text/event-stream"),
+    )
+)]
+pub(super) async fn events(
+    State(app): State<Arc<App>>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    // Whichever ends first ends the whole: no more views, the stop, or too many newer streams.
+    let end = || once(None);
+    let oldest = WatchStream::from_changes(app.add_stream()).map(|()| None).chain(end());
+    let views = WatchStream::new(app.views.clone()).map(Some).chain(end());
+    let stop = WatchStream::from_changes(app.stopping.clone()).map(|()| None).chain(end());
+    let events = views.merge(stop).merge(oldest).map_while(move |view| {
+        let json = app.json(&view?).ok()?;
+        Some(Ok(Event::default().event("snapshot").data(json)))
+    });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+}
+
 /// The metrics, as Prometheus reads them (OpenMetrics 1.0).
 #[utoipa::path(
     get,
@@ -141,7 +217,7 @@ fn no_tenant(snapshot: &Snapshot, name: &str) -> Problem {
                content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Problem> {
-    let text = openmetrics::encode(app.snapshot().await).map_err(|e| Problem::internal(&e))?;
+    let text = super::metrics::encode(app.snapshot().await).map_err(|e| Problem::internal(&e))?;
     Ok(([(CONTENT_TYPE, openmetrics::MEDIA_TYPE)], text))
 }
 

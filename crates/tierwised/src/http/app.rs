@@ -7,7 +7,6 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 use tokio::sync::watch;
 
-use super::problem::Problem;
 use crate::view::Snapshot;
 
 /// Event streams at a time. Each is a dashboard that is open; the rest of the connections stays
@@ -75,15 +74,14 @@ impl App {
     }
 
     /// A view as JSON on one line.
-    pub(super) fn json(&self, snapshot: &Arc<Snapshot>) -> Result<Arc<str>, Problem> {
+    pub(super) fn json(&self, snapshot: &Arc<Snapshot>) -> serde_json::Result<Arc<str>> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, json)) = &*written
             && Arc::ptr_eq(of, snapshot)
         {
             return Ok(Arc::clone(json));
         }
-        let json: Arc<str> =
-            serde_json::to_string(&**snapshot).map_err(|e| Problem::internal(&e))?.into();
+        let json: Arc<str> = serde_json::to_string(&**snapshot)?.into();
         *written = Some((Arc::clone(snapshot), Arc::clone(&json)));
         Ok(json)
     }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// How long a connection may neither send nor receive. Prometheus scrapes once in 15 or 30 s and
-/// may as well connect anew; event streams are kept alive every [`super::events::KEEP_ALIVE`].
+/// may as well connect anew; event streams are kept alive every [`super::api::KEEP_ALIVE`].
 const IDLE: Duration = Duration::from_secs(45);
 
 /// A connection that breaks when nothing moves for [`IDLE`].

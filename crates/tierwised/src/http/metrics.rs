@@ -3,7 +3,10 @@
 //! Names are those of the kernel's vmstat where it has them (`promote_success`, `demote_fail`),
 //! units are base units and stand last, and `_total` or `_info` is added by the format.
 
-use super::openmetrics::{Metric, Samples, counter, gauge, info};
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use super::openmetrics::{self, Metric, Samples, counter, gauge, info};
 use crate::view::{Mode, Snapshot, TenantTierView, TenantView, TierView};
 
 /// Labels of what a tenant has of a tier.
@@ -275,4 +278,32 @@ fn in_tier(snapshot: &Snapshot, out: &mut Samples, read: fn(&TenantTierView) -> 
             }
         }
     }
+}
+
+/// A snapshot as OpenMetrics text.
+///
+/// # Errors
+/// The format cannot hold a number.
+pub(super) fn encode(snapshot: Arc<Snapshot>) -> Result<String, fmt::Error> {
+    openmetrics::encode(METRICS, snapshot)
+}
+
+/// Every metric with its help, as `docs/metrics.md` has it.
+///
+/// ```
+/// let page = tierwised::http::reference();
+/// assert!(page.contains("| `tierwise_demote_fail_total` | counter | reason | Demotions that failed, by reason. |"));
+/// ```
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Metrics of tierwised\n\n\
+         Generated from the code; a test keeps it true. `tierwised` serves them at `/metrics` on the address `http.listen` \
+         of its configuration, in the OpenMetrics format that Prometheus reads.\n\n\
+         | metric | type | labels | what it is |\n|---|---|---|---|\n",
+    );
+    for metric in METRICS {
+        // Writing to a string does not fail.
+        let _ = writeln!(page, "{metric}");
+    }
+    page
 }

@@ -30,19 +30,16 @@
 mod api;
 mod app;
 mod connection;
-mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod guard;
 mod metrics;
 mod openmetrics;
-mod page;
 mod places;
-mod problem;
 mod router;
 mod server;
 #[cfg(test)]
 mod tests;
 
-pub use openmetrics::reference;
+pub use metrics::reference;
 pub use server::Server;

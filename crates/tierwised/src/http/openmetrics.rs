@@ -1,6 +1,6 @@
-//! The table of metrics as OpenMetrics text, and as documentation.
+//! The OpenMetrics format: a row of the table of metrics, and the table as text.
 
-use std::fmt::{self, Write};
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
@@ -8,7 +8,6 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::metrics::METRICS;
 use crate::view::Snapshot;
 
 /// What is written.
@@ -18,6 +17,7 @@ pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0
 const PREFIX: &str = "tierwise";
 
 /// A row of the table.
+#[derive(Debug)]
 pub(super) struct Metric {
     name: &'static str,
     /// Stands last in the name; empty if it is a mere number.
@@ -28,7 +28,7 @@ pub(super) struct Metric {
     read: fn(&Snapshot, &mut Samples),
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum Kind {
     Counter,
     Gauge,
@@ -140,6 +140,20 @@ impl Metric {
     }
 }
 
+/// A row of the documentation's table.
+impl Display for Metric {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "| `{}` | {} | {} | {} |",
+            self.full_name(),
+            self.kind.of().as_str(),
+            self.labels.join(", "),
+            self.help
+        )
+    }
+}
+
 impl Kind {
     fn of(self) -> MetricType {
         match self {
@@ -180,52 +194,30 @@ impl Kind {
     }
 }
 
+/// A snapshot, to be encoded as the rows of a table.
 #[derive(Debug)]
-struct Shown(Arc<Snapshot>);
+struct Table {
+    rows: &'static [Metric],
+    snapshot: Arc<Snapshot>,
+}
 
-impl Collector for Shown {
+impl Collector for Table {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        METRICS.iter().try_for_each(|metric| metric.encode(&self.0, &mut encoder))
+        self.rows.iter().try_for_each(|metric| metric.encode(&self.snapshot, &mut encoder))
     }
 }
 
-/// A snapshot as OpenMetrics text.
+/// A snapshot as OpenMetrics text, with these metrics.
 ///
 /// # Errors
-/// A number that the format cannot hold.
-pub(super) fn encode(snapshot: Arc<Snapshot>) -> Result<String, fmt::Error> {
+/// The format cannot hold a number.
+pub(super) fn encode(
+    rows: &'static [Metric],
+    snapshot: Arc<Snapshot>,
+) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
-    registry.register_collector(Box::new(Shown(snapshot)));
+    registry.register_collector(Box::new(Table { rows, snapshot }));
     let mut written = String::new();
     text::encode(&mut written, &registry)?;
     Ok(written)
-}
-
-/// Every metric with its help, as `docs/metrics.md` has it.
-///
-/// ```
-/// let page = tierwised::http::reference();
-/// assert!(page.contains("| `tierwise_demote_fail_total` | counter | reason | Demotions that failed, by reason. |"));
-/// ```
-pub fn reference() -> String {
-    let mut page = String::from(
-        "# Metrics of tierwised\n\n\
-         Generated from the code; a test keeps it true. `tierwised` serves them at `/metrics` on \
-         the address `http.listen` of its configuration, in the OpenMetrics format that \
-         Prometheus reads.\n\n\
-         | metric | type | labels | what it is |\n\
-         |---|---|---|---|\n",
-    );
-    for metric in METRICS {
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {} |",
-            metric.full_name(),
-            metric.kind.of().as_str(),
-            metric.labels.join(", "),
-            metric.help
-        );
-    }
-    page
 }

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
 use axum::{Router, middleware};
 use crossbeam_channel::Sender;
 use tierwise_core::config::nearest;
@@ -13,11 +16,15 @@ use utoipa::openapi::{InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::api::{self, Problem};
 use super::app::App;
 use super::guard::guard;
-use super::problem::Problem;
-use super::{api, events, page};
 use crate::view::Snapshot;
+
+const PAGE: &str = include_str!("../../../../web/index.html");
+const STYLE: &str = include_str!("../../../../web/style.css");
+const SCRIPT: &str = include_str!("../../../../web/dashboard.js");
+const ICON: &str = include_str!("../../../../web/icon.svg");
 
 /// Everything that is served.
 pub(super) fn build(
@@ -31,14 +38,14 @@ pub(super) fn build(
         .routes(routes!(api::tenant))
         .routes(routes!(api::tiers))
         .routes(routes!(api::decisions))
-        .routes(routes!(events::events))
+        .routes(routes!(api::events))
         .routes(routes!(api::document))
         .routes(routes!(api::metrics))
         .split_for_parts();
     let paths = document.paths.paths.keys().cloned().chain(["/".into()]).collect();
     let app = App::new(views, waker, stopping, document.to_pretty_json()?, paths);
     Ok(described
-        .merge(page::router())
+        .merge(page())
         .fallback(no_path)
         .layer(middleware::from_fn(guard))
         .with_state(Arc::new(app)))
@@ -77,4 +84,17 @@ async fn no_path(State(app): State<Arc<App>>, uri: Uri) -> Problem {
         format!("{}: no such path; /api/v1/openapi.json lists them", uri.path()),
         nearest(uri.path(), paths),
     )
+}
+
+/// The dashboard: four files, built into the program, each at its path.
+fn page() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(|| file("text/html; charset=utf-8", PAGE)))
+        .route("/style.css", get(|| file("text/css; charset=utf-8", STYLE)))
+        .route("/dashboard.js", get(|| file("text/javascript; charset=utf-8", SCRIPT)))
+        .route("/icon.svg", get(|| file("image/svg+xml", ICON)))
+}
+
+async fn file(media_type: &'static str, text: &'static str) -> impl IntoResponse {
+    ([(CONTENT_TYPE, media_type)], text)
 }

@@ -16,7 +16,6 @@ use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
 use crate::config::LimitText;
-use crate::view::Mode;
 
 /// How often rates are set anew: several of DAMON's aggregation intervals, so that what they did
 /// shows in the groups' use.
@@ -111,34 +110,33 @@ fn own(held: &[(PathBuf, u64)]) -> impl Iterator<Item = (PathBuf, u64)> + '_ {
 impl Daemon {
     /// Tells the kernel what to promote, every few seconds. A problem is told once.
     pub(super) fn promote_page_cache(&mut self) {
-        if Instant::now() < self.cache_promotion.due {
+        if Instant::now() < self.page_cache.promotion.due {
             return;
         }
-        self.cache_promotion.due = Instant::now() + INTERVAL;
-        let wanted = self.start.config.moving.promote_page_cache
-            && !self.paused
-            && self.mode == Mode::Manage
+        self.page_cache.promotion.due = Instant::now() + INTERVAL;
+        let wanted = self.options.config.moving.promote_page_cache
+            && self.activity.manages()
             && !self.world.cpu_budget().suspended();
         let order = if wanted { self.cache_order() } else { Order::default() };
         if let Err(e) = self.tell_promoter(order) {
             let problem = e.to_string();
-            if problem != self.cache_promotion.problem {
+            if problem != self.page_cache.promotion.problem {
                 let at = self.uptime();
                 self.history.notice(at, format!("page cache is not promoted: {problem}"));
-                self.cache_promotion.problem = problem;
+                self.page_cache.promotion.problem = problem;
             }
         }
     }
 
     fn tell_promoter(&mut self, order: Order) -> Result<()> {
-        let (promotion, config) = (&mut self.cache_promotion, &self.start.config);
+        let (promotion, config) = (&mut self.page_cache.promotion, &self.options.config);
         if promotion.promoter.is_none() {
             if order.groups.is_empty() {
                 return Ok(());
             }
             let record = cache_record(&config.state);
             let regions = config.monitor.regions as u32;
-            promotion.promoter = Some(CachePromoter::start(&self.start.roots, record, regions)?);
+            promotion.promoter = Some(CachePromoter::start(&self.options.roots, record, regions)?);
         }
         let Some(promoter) = &mut promotion.promoter else { return Ok(()) };
         let answer = promoter.order(order);
@@ -158,20 +156,20 @@ impl Daemon {
         let free = self.world.free().first().copied().unwrap_or(Pages(0));
         let mut left = free.saturating_sub(fastest.watermarks.high).in_bytes(page).0;
         let (mut groups, mut found) = (Vec::new(), Vec::new());
-        for index in 0..self.start.config.tenants.len() {
+        for index in 0..self.options.config.tenants.len() {
             let tenant = TenantId(index as u16);
             let room = self.room_for_cache(tenant, index).min(left);
             if room < MIN.0 {
                 continue;
             }
             found.clear();
-            self.cache_promotion.find(&self.world, tenant, &mut found);
+            self.page_cache.promotion.find(&self.world, tenant, &mut found);
             let rate = room / INTERVAL.as_secs().max(1);
-            let rate = rate.min(self.start.config.moving.rate.bytes().0);
+            let rate = rate.min(self.options.config.moving.rate.bytes().0);
             if !found.is_empty() {
                 left -= room;
             }
-            shares(&self.start.roots.cgroup, &found, rate, &mut groups);
+            shares(&self.options.roots.cgroup, &found, rate, &mut groups);
         }
         groups.sort_unstable_by_key(|(_, bytes): &(String, u64)| std::cmp::Reverse(*bytes));
         groups.truncate(MAX_GROUPS);
@@ -183,7 +181,7 @@ impl Daemon {
         let page = self.world.host().page_size;
         let usage = self.world.usage(tenant);
         let resident = usage.iter().copied().sum();
-        let limit = self.start.config.tenants[index].cap.as_ref().map(LimitText::limit);
+        let limit = self.options.config.tenants[index].cap.as_ref().map(LimitText::limit);
         let cap = limit.and_then(|limit| limit.pages(resident, page)).unwrap_or(Pages(u64::MAX));
         let share =
             self.history.share(tenant, TierId(0)).map_or(Pages(u64::MAX), |s| s.0.entitled());
@@ -196,13 +194,13 @@ impl Daemon {
     /// the kernel's work anew.
     fn roomiest_fast_node(&mut self) -> u32 {
         let nodes = &self.world.host().tiers[0].nodes;
-        if let Some(node) = self.cache_promotion.node.filter(|node| nodes.contains(node)) {
+        if let Some(node) = self.page_cache.promotion.node.filter(|node| nodes.contains(node)) {
             return node;
         }
-        let reader = &mut self.reader;
-        let free = |node: &u32| nodes::free(&self.start.roots, reader, *node).map_or(0, |f| f.0);
+        let reader = &mut self.page_cache.promotion.buffers.reader;
+        let free = |node: &u32| nodes::free(&self.options.roots, reader, *node).map_or(0, |f| f.0);
         let node = nodes.iter().copied().max_by_key(free).unwrap_or(0);
-        self.cache_promotion.node = Some(node);
+        self.page_cache.promotion.node = Some(node);
         node
     }
 }

@@ -44,21 +44,21 @@ impl Daemon {
     }
 
     fn pause(&mut self, paused: bool) -> Vec<String> {
-        if self.paused == paused {
+        if self.activity.paused == paused {
             return Vec::new();
         }
-        self.paused = paused;
+        self.activity.paused = paused;
         vec![if paused { "paused: nothing is moved" } else { "resumed" }.into()]
     }
 
     fn swap_policy(&mut self, policy: String) -> anyhow::Result<Vec<String>> {
-        let config = Config { policy, ..self.start.config.clone() };
+        let config = Config { policy, ..self.options.config.clone() };
         config.recipe()?;
         self.adopt(config)
     }
 
     fn reload(&mut self) -> anyhow::Result<Vec<String>> {
-        let Some(file) = &self.start.file else {
+        let Some(file) = &self.options.file else {
             anyhow::bail!(
                 "no configuration file was named at start, so there is none to read again"
             );
@@ -69,7 +69,7 @@ impl Daemon {
 
     /// Makes another configuration hold: everything is checked before anything is changed.
     fn adopt(&mut self, config: Config) -> anyhow::Result<Vec<String>> {
-        let old = &self.start.config;
+        let old = &self.options.config;
         let mut lines = difference(old, &config);
         for (fixed, key) in [
             (old.tiers != config.tiers, "tier"),
@@ -88,51 +88,44 @@ impl Daemon {
             }
         }
         let selectors = setup::selectors(&config)?;
-        let engine = setup::engine(&config, &self.world, self.mode)?;
+        let engine = setup::engine(&config, &self.world, self.activity.mode)?;
         let same_people = setup::selectors(old)? == selectors && old.policy == config.policy;
         if same_people && old.moving == config.moving {
             self.engine.set_tenants(config.tenants.iter().map(TenantConfig::spec).collect())?;
         } else {
             // Another numbering of tenants or another policy: the engine learns every page anew.
             self.engine = engine;
-            self.history.shares.clear();
+            self.history.forget_shares();
             self.world.set_tenants(selectors, true);
             self.driver.start(&self.engine, &mut self.world)?;
         }
-        if self.mode != Mode::Observe {
-            let dry = self.start.dry_run || config.dry_run;
-            self.mode = if dry { Mode::DryRun } else { Mode::Manage };
+        if self.activity.mode != Mode::Observe {
+            let dry = self.options.dry_run || config.dry_run;
+            self.activity.mode = if dry { Mode::DryRun } else { Mode::Manage };
             self.world.set_dry_run(dry);
         }
-        self.start.config = config;
-        self.page_cache_refused = false;
-        let tenants = &self.start.config.tenants;
-        let has = |name: &str| tenants.iter().any(|tenant| tenant.name == name);
-        let unread = |name: &str| {
-            tenants.iter().any(|tenant| tenant.name == name && tenant.latency.is_none())
-        };
-        self.latencies.keep(has);
-        self.latencies.forget_problems(unread);
-        self.latency.follow(&self.peers, &self.start.config);
+        self.options.config = config;
+        self.page_cache.refused = false;
+        self.endpoints.follow(&self.options.config);
         Ok(lines)
     }
 
     fn add(&mut self, tenant: TenantConfig) -> anyhow::Result<Vec<String>> {
-        let mut config = self.start.config.clone();
+        let mut config = self.options.config.clone();
         config.tenants.push(tenant);
         self.adopt(Self::checked(&config)?)
     }
 
     fn remove(&mut self, name: &str) -> anyhow::Result<Vec<String>> {
         let index = self.tenant(name)?;
-        let mut config = self.start.config.clone();
+        let mut config = self.options.config.clone();
         config.tenants.remove(index);
         self.adopt(config)
     }
 
     fn set(&mut self, name: &str, change: &TenantChange) -> anyhow::Result<Vec<String>> {
         let index = self.tenant(name)?;
-        let mut config = self.start.config.clone();
+        let mut config = self.options.config.clone();
         let tenant = &mut config.tenants[index];
         tenant.weight = change.weight.unwrap_or(tenant.weight);
         tenant.slo_ms = change.slo_ms.or(tenant.slo_ms);
@@ -163,13 +156,13 @@ impl Daemon {
         }
         let p99 = Duration::from_secs_f64(p99_ms / 1e3);
         self.world.report_latency(TenantId(index as u16), p99, operations);
-        self.latencies.set(name, p99);
+        self.endpoints.known.set(name, p99);
         Reply::done()
     }
 
     /// A tenant's place by its name.
     fn tenant(&self, name: &str) -> anyhow::Result<usize> {
-        let names = || self.start.config.tenants.iter().map(|t| t.name.as_str());
+        let names = || self.options.config.tenants.iter().map(|t| t.name.as_str());
         names().position(|known| known == name).ok_or_else(|| {
             let hint =
                 nearest(name, names()).map_or(String::new(), |n| format!("; did you mean {n:?}?"));

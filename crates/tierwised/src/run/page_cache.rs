@@ -1,6 +1,8 @@
-//! Page cache above a cap. The engine moves what processes map; the rest of what a control group
-//! holds of the fastest tier is the kernel's to demote, and it is told to as long as the group has
-//! more there than its cap. [`super::cache_promotion`] is the other way.
+//! Page cache above a cap. The engine moves the pages that processes map. The rest of a control
+//! group's memory in the fastest tier only the kernel can demote: the daemon asks it to as long as
+//! the group exceeds its cap there. [`super::cache_promotion`] is the other direction.
+
+use std::time::{Duration, Instant};
 
 use tierwise_core::units::{Bytes, Pages, TenantId};
 use tierwise_linux::error::Result;
@@ -9,24 +11,46 @@ use tierwise_linux::roots::Roots;
 use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
+use super::cache_promotion::CachePromotion;
 use crate::config::LimitText;
-use crate::view::Mode;
 
-/// Most that is demoted of a tenant in one round: the call returns when it is done, and a round
-/// must not be long.
+/// How often page cache above caps is demoted.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Maximum demoted of a tenant per round: the call returns when it is done, and a round must not be
+/// long.
 const MAX: Bytes = Bytes(32 << 20);
 
+/// The state of both directions.
+#[derive(Debug)]
+pub(super) struct PageCache {
+    demoted_at: Instant,
+    /// The kernel cannot demote page cache, and the log has it.
+    pub(super) refused: bool,
+    pub(super) promotion: CachePromotion,
+}
+
+impl PageCache {
+    pub(super) fn new() -> Self {
+        Self { demoted_at: Instant::now(), refused: false, promotion: CachePromotion::new() }
+    }
+}
+
 impl Daemon {
-    /// Has the kernel demote what is above caps. A kernel that cannot is said once, and not asked
-    /// again.
+    /// Asks the kernel once a second to demote the page cache above caps. A refusal is reported
+    /// once and ends the asking until the configuration changes.
     pub(super) fn demote_page_cache(&mut self) {
-        let wanted = self.start.config.moving.page_cache && !self.page_cache_refused;
-        let world = &self.world;
-        let idle = world.cpu_budget().suspended() || world.unreadable().is_some();
-        if !wanted || self.paused || self.mode != Mode::Manage || idle {
+        if self.page_cache.demoted_at.elapsed() < INTERVAL {
             return;
         }
-        for (index, config) in self.start.config.tenants.iter().enumerate() {
+        self.page_cache.demoted_at = Instant::now();
+        let wanted = self.options.config.moving.page_cache && !self.page_cache.refused;
+        let world = &self.world;
+        let idle = world.cpu_budget().suspended() || world.unreadable().is_some();
+        if !wanted || !self.activity.manages() || idle {
+            return;
+        }
+        for (index, config) in self.options.config.tenants.iter().enumerate() {
             let tenant = TenantId(index as u16);
             let resident = self.world.usage(tenant).iter().copied().sum();
             let limit = config.cap.as_ref().map(LimitText::limit);
@@ -34,8 +58,8 @@ impl Daemon {
             let Some(cap) = limit.and_then(|limit| limit.pages(resident, page_size)) else {
                 continue;
             };
-            if let Err(e) = cache_demoted_at(&self.start.roots, &self.world, tenant, cap) {
-                self.page_cache_refused = true;
+            if let Err(e) = demote(&self.options.roots, &self.world, tenant, cap) {
+                self.page_cache.refused = true;
                 let at = self.uptime();
                 self.history.notice(at, format!("page cache is left where it is: {e}"));
                 return;
@@ -44,8 +68,8 @@ impl Daemon {
     }
 }
 
-/// Of one tenant.
-fn cache_demoted_at(roots: &Roots, world: &LiveWorld, tenant: TenantId, cap: Pages) -> Result<()> {
+/// Demotes page cache of one tenant.
+fn demote(roots: &Roots, world: &LiveWorld, tenant: TenantId, cap: Pages) -> Result<()> {
     let host = world.host();
     let held = world.usage(tenant).first().copied().unwrap_or(Pages(0));
     let mut left = held.saturating_sub(cap).in_bytes(host.page_size).min(MAX);

@@ -40,13 +40,13 @@ const SAMPLE_PERIOD: u64 = 2000;
 const MIN_REGIONS: u32 = 10;
 
 /// What the daemon can do here, and why no more.
-pub(super) fn mode(start: &Options, host: &Host) -> (Mode, String) {
+pub(super) fn mode(options: &Options, host: &Host) -> (Mode, String) {
     let verdict = host.verdict();
     if verdict != Verdict::Tiered {
         return (Mode::Observe, verdict.to_string());
     }
-    if start.dry_run || start.config.dry_run {
-        let by = if start.dry_run { "--dry-run" } else { "dry_run = true" };
+    if options.dry_run || options.config.dry_run {
+        let by = if options.dry_run { "--dry-run" } else { "dry_run = true" };
         return (Mode::DryRun, format!("{by}: what would be moved is reported and not moved"));
     }
     (Mode::Manage, String::new())
@@ -55,17 +55,17 @@ pub(super) fn mode(start: &Options, host: &Host) -> (Mode, String) {
 /// Opens the record of the kernel's settings: what a killed daemon left is given back first. DAMON
 /// is released, if told to.
 pub(super) fn open_settings(
-    start: &Options,
+    options: &Options,
     mode: Mode,
     history: &mut History,
 ) -> anyhow::Result<Settings> {
-    let state = &start.config.state;
+    let state = &options.config.state;
     private_directory(state)?;
     let mut unknown = Vec::new();
     let (mut settings, report) =
-        Settings::open_after(&start.roots, &state.join("settings.json"), || {
+        Settings::open_after(&options.roots, &state.join("settings.json"), || {
             for record in [damon_record(state), cache_record(state)] {
-                if let Left::Unknown(said) = admin::clean_up_recorded(&start.roots, &record)? {
+                if let Left::Unknown(said) = admin::clean_up_recorded(&options.roots, &record)? {
                     unknown.push(said);
                 }
             }
@@ -77,16 +77,16 @@ pub(super) fn open_settings(
         .lines()
         .for_each(|line| history.notice(0.0, format!("of an earlier run: {line}")));
     // A kernel without the module has nothing to release.
-    let holds_damon = Knob::DamonStat.path(&start.roots).exists();
-    if start.config.kernel.release_damon && mode != Mode::Observe && holds_damon {
+    let holds_damon = Knob::DamonStat.path(&options.roots).exists();
+    if options.config.kernel.release_damon && mode != Mode::Observe && holds_damon {
         settings.take(Knob::DamonStat, "N")?;
     }
     Ok(settings)
 }
 
 /// Takes over from the kernel's own tiering, as far as told: only who manages may.
-pub(super) fn take_over(start: &Options, settings: &mut Settings) -> anyhow::Result<()> {
-    let kernel = &start.config.kernel;
+pub(super) fn take_over(options: &Options, settings: &mut Settings) -> anyhow::Result<()> {
+    let kernel = &options.config.kernel;
     if let Some(value) = kernel.numa_balancing {
         settings.take(Knob::NumaBalancing, &value.to_string())?;
     }
@@ -97,10 +97,10 @@ pub(super) fn take_over(start: &Options, settings: &mut Settings) -> anyhow::Res
 }
 
 /// The world. It does not look yet.
-pub(super) fn world(start: &Options, host: Host, channels: &Channels) -> LiveWorld {
-    let config = &start.config;
+pub(super) fn world(options: &Options, host: Host, channels: &Channels) -> LiveWorld {
+    let config = &options.config;
     let settings = WorldConfig {
-        roots: start.roots.clone(),
+        roots: options.roots.clone(),
         block: config.block.bytes(),
         interval: Duration::from_millis(config.monitor.interval_ms),
         limits: Limits {
@@ -116,27 +116,26 @@ pub(super) fn world(start: &Options, host: Host, channels: &Channels) -> LiveWor
 }
 
 /// Makes the world look, and says how and why so; or why it cannot.
-pub(super) fn start_monitoring(start: &Options, world: &mut LiveWorld) -> anyhow::Result<String> {
-    world.can_monitor()?;
-    let (monitor, why) = monitor(start, world.host())?;
+pub(super) fn start_monitoring(options: &Options, world: &mut LiveWorld) -> anyhow::Result<String> {
+    let (monitor, why) = monitor(options, world.host())?;
     world.monitor_with(monitor)?;
     Ok(why)
 }
 
-fn monitor(start: &Options, host: &Host) -> anyhow::Result<(Box<dyn AccessMonitor>, String)> {
+fn monitor(options: &Options, host: &Host) -> anyhow::Result<(Box<dyn AccessMonitor>, String)> {
     let UsableSource { way, why } =
-        judgement::source(&start.config, &start.roots).map_err(anyhow::Error::msg)?;
-    Ok((make(way, start, host)?, why))
+        judgement::source(&options.config, &options.roots).map_err(anyhow::Error::msg)?;
+    Ok((make(way, options, host)?, why))
 }
 
-fn make(way: Source, start: &Options, host: &Host) -> anyhow::Result<Box<dyn AccessMonitor>> {
-    let (roots, monitor) = (&start.roots, &start.config.monitor);
+fn make(way: Source, options: &Options, host: &Host) -> anyhow::Result<Box<dyn AccessMonitor>> {
+    let (roots, monitor) = (&options.roots, &options.config.monitor);
     Ok(match way {
         Source::IdleBitmap => Box::new(IdleBitmap::new(roots)?),
         Source::PerfSamples => Box::new(PerfSamples::new(roots, SAMPLE_PERIOD)?),
         Source::SoftDirty => Box::new(SoftDirty::new(roots)?),
         Source::DamonPaddr => {
-            let (attrs, record) = (damon_attrs(monitor), damon_record(&start.config.state));
+            let (attrs, record) = (damon_attrs(monitor), damon_record(&options.config.state));
             let nodes: Vec<u32> = host.tiers.iter().flat_map(|tier| &tier.nodes).copied().collect();
             let memory = physical::of_nodes(roots, &nodes)?;
             Box::new(DamonPaddr::new(roots, Some(&record), attrs, memory)?)
@@ -144,9 +143,8 @@ fn make(way: Source, start: &Options, host: &Host) -> anyhow::Result<Box<dyn Acc
         // Nobody can choose it yet: it sees only programs that take part.
         Source::PagemapScan => Box::new(PagemapScan::new(roots)?),
         Source::DamonVaddr => {
-            let (attrs, record) = (damon_attrs(monitor), damon_record(&start.config.state));
-            let monitor = DamonVaddr::new(roots, Some(&record), attrs, monitor.processes as u32)?;
-            Box::new(monitor.with_tracepoint())
+            let (attrs, record) = (damon_attrs(monitor), damon_record(&options.config.state));
+            Box::new(DamonVaddr::new(roots, Some(&record), attrs, monitor.processes as u32)?)
         }
     })
 }

@@ -19,16 +19,17 @@ use crate::view::{
 impl Daemon {
     /// Everything, now.
     pub(super) fn snapshot(&mut self) -> Snapshot {
-        self.read_pressure();
+        let tenants = self.options.config.tenants.len();
+        self.pressure.read(self.world.tracker(), tenants);
         let (mode, mode_reason) = self.what_it_does();
-        let tenants = (0..self.start.config.tenants.len()).map(|i| self.tenant_view(i)).collect();
+        let tenants = (0..self.options.config.tenants.len()).map(|i| self.tenant_view(i)).collect();
         Snapshot {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime: self.uptime(),
-            policy: self.start.config.policy.clone(),
+            policy: self.options.config.policy.clone(),
             mode,
             mode_reason,
-            monitoring: self.monitoring.clone(),
+            monitoring: self.activity.source.clone(),
             unavailable: unavailable(&self.channels.unavailable),
             tiers: self.tier_views(),
             tenants,
@@ -43,11 +44,11 @@ impl Daemon {
     /// What it does now, and why no more.
     fn what_it_does(&self) -> (Mode, String) {
         match self.world.unreadable() {
-            _ if self.paused => (Mode::Paused, "paused by a command".into()),
-            Some(problem) if self.mode != Mode::Observe => {
+            _ if self.activity.paused => (Mode::Paused, "paused by a command".into()),
+            Some(problem) if self.activity.mode != Mode::Observe => {
                 (Mode::Observe, format!("the machine cannot be read: {problem}"))
             }
-            _ => (self.mode, self.mode_reason.clone()),
+            _ => (self.activity.mode, self.activity.reason.clone()),
         }
     }
 
@@ -66,7 +67,7 @@ impl Daemon {
     }
 
     fn tenant_view(&self, index: usize) -> TenantView {
-        let (config, id) = (&self.start.config.tenants[index], TenantId(index as u16));
+        let (config, id) = (&self.options.config.tenants[index], TenantId(index as u16));
         let counters = self.engine.metrics().tenants.get(index);
         let tiers = self.world.host().tiers.len();
         let tier = |i: usize| {
@@ -80,9 +81,9 @@ impl Daemon {
             processes: self.world.tracker().members(id).count() as u32,
             tiers: (0..tiers).map(tier).collect(),
             slo_ms: config.slo_ms,
-            p99_ms: self.latencies.p99(&config.name).map(ms),
-            latency_problem: self.latencies.problem(&config.name).map(str::to_owned),
-            memory_pressure_percent: self.pressure.get(index).copied().flatten(),
+            p99_ms: self.endpoints.known.p99(&config.name).map(ms),
+            latency_problem: self.endpoints.known.problem(&config.name).map(str::to_owned),
+            memory_pressure_percent: self.pressure.percent(index),
             fast_access_ratio: self.world.fast_access_ratio(id),
             thrash_events: counters.map_or(0, |c| c.thrash_events),
             because: self
@@ -134,7 +135,7 @@ impl Daemon {
             demote_success: metrics.demote.success,
             demote_fail: failed(&metrics.demote),
             moved_bytes: self.world.moved_bytes(),
-            promoted_cache_bytes: self.cache_promotion.moved().0,
+            promoted_cache_bytes: self.page_cache.promotion.moved().0,
             faults: faults(&self.world),
             external_migrations: metrics.external_migrations,
             pages_in_doubt: self.world.pages_in_doubt(),
@@ -151,22 +152,9 @@ impl Daemon {
             damon_seconds: cpu_budget.kernel().as_secs_f64(),
             moving_seconds: cpu_budget.moving_so_far().as_secs_f64(),
             polling_seconds: cpu_budget.polling_so_far().as_secs_f64(),
-            budget_percent: self.start.config.cpu.budget_percent,
+            budget_percent: self.options.config.cpu.budget_percent,
             throttle: cpu_budget.throttle(),
             rss_bytes: crate::system::resident_bytes(),
-        }
-    }
-
-    /// Memory pressure of every tenant that is a control group.
-    fn read_pressure(&mut self) {
-        self.pressure.clear();
-        for index in 0..self.start.config.tenants.len() {
-            let groups = self.world.tracker().groups(TenantId(index as u16));
-            // The worst of several groups: that is where somebody waits.
-            let mut some = |group: &tierwise_linux::cgroup::Group| {
-                group.pressure(&mut self.reader).ok().flatten().map(|pressure| pressure.some.avg10)
-            };
-            self.pressure.push(groups.iter().filter_map(&mut some).reduce(f64::max));
         }
     }
 }

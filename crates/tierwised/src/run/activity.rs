@@ -1,0 +1,71 @@
+//! The daemon's mode, its reason, and its source of access monitoring.
+
+use std::time::{Duration, Instant};
+
+use tierwise_driver as driver;
+
+use crate::judgement::BLIND;
+use crate::view::Mode;
+
+/// Time between two attempts to start access monitoring. An attempt is cheap, but another user of
+/// DAMON holds it for minutes.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The state that decides how much a round does.
+#[derive(Debug)]
+pub(super) struct Activity {
+    pub(super) mode: Mode,
+    /// Why the mode is not [`Mode::Manage`]; empty if it is.
+    pub(super) reason: String,
+    /// The source of access monitoring and the reason for it, as text.
+    pub(super) source: String,
+    /// The last attempt to start access monitoring.
+    pub(super) tried: Instant,
+    pub(super) paused: bool,
+}
+
+impl Activity {
+    pub(super) fn new((mode, reason): (Mode, String), source: String) -> Self {
+        Self { mode, reason, source, tried: Instant::now(), paused: false }
+    }
+
+    /// Whether the daemon moves pages now.
+    pub(super) fn manages(&self) -> bool {
+        !self.paused && self.mode == Mode::Manage
+    }
+
+    /// The driver's steps in this activity.
+    pub(super) fn driver_mode(&self) -> driver::Mode {
+        if self.paused || self.mode == Mode::Observe {
+            driver::Mode::Observe
+        } else {
+            driver::Mode::Manage
+        }
+    }
+
+    /// Access monitoring failed with `problem`.
+    pub(super) fn lose_monitoring(&mut self, problem: &str) {
+        (self.mode, self.reason) = observing((self.mode, std::mem::take(&mut self.reason)));
+        self.source = format!("nothing: {problem}");
+        self.tried = Instant::now();
+    }
+}
+
+/// The mode and reason without access monitoring. [`Activity::source`] holds the obstacle.
+pub(super) fn observing(mode: (Mode, String)) -> (Mode, String) {
+    // A machine on which no page can be moved has a reason already.
+    if mode.0 == Mode::Observe {
+        return mode;
+    }
+    (Mode::Observe, format!("{BLIND}; it tries again every {} s", RETRY_INTERVAL.as_secs()))
+}
+
+/// A mode in a sentence.
+pub(super) fn verb(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Manage => "manages",
+        Mode::DryRun => "moves nothing",
+        Mode::Observe => "only observes",
+        Mode::Paused => "is paused",
+    }
+}

@@ -6,9 +6,9 @@ use clap::Parser;
 
 /// Share this host's tiered memory among its tenants.
 ///
-/// Looks which pages are hot, decides who gets how much of the fast tier, and moves pages. Stop it
-/// with SIGTERM, make it read its configuration again with SIGHUP; `tierwise status`, `top`,
-/// `explain` and `daemon` speak to it.
+/// Monitors memory accesses, decides how much of the fast tier each tenant gets, and moves pages.
+/// SIGTERM stops it; SIGHUP makes it read its configuration again. `tierwise status`, `top`,
+/// `explain` and `daemon` talk to it.
 #[derive(Debug, Parser)]
 #[command(
     name = "tierwised",
@@ -27,7 +27,7 @@ pub struct Args {
     /// Decide and report, but move nothing and change nothing in the kernel
     #[arg(long)]
     pub dry_run: bool,
-    /// Look for the kernel's file systems under this folder: for tests on a tree of their own
+    /// Directory under which the kernel's file systems are read: for tests on a tree of their own
     #[arg(long, value_name = "DIR", hide = true)]
     pub root: Option<PathBuf>,
 }

@@ -1,13 +1,13 @@
 //! The daemon `tierwised`: the engine on this host.
 //!
 //! - [`args`]: the command line.
-//! - [`config`]: what the operator writes.
-//! - [`judgement`]: what that comes to on a machine; the daemon and the commands that check ask
-//!   here.
-//! - [`run`]: one thread that looks, decides and moves.
-//! - [`view`]: what the outside may see of it, as data.
-//! - [`control`]: commands over a Unix socket, one JSON object a line; also the client's side.
-//! - [`http`]: the same view to be read over HTTP on loopback.
+//! - [`config`]: the configuration file.
+//! - [`judgement`]: the effect of a configuration on a machine, for the daemon and for the commands
+//!   that check.
+//! - [`run`]: the thread that monitors accesses, decides and moves pages.
+//! - [`view`]: the daemon's state as data.
+//! - [`control`]: commands over a Unix socket, one JSON object per line; also the client's side.
+//! - [`http`]: the view over HTTP on loopback, read-only.
 //! - [`system`]: privileges, systemd, logs.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]

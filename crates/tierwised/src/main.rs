@@ -19,7 +19,7 @@ use tierwised::view::Snapshot;
 use tierwised::{control, http, system};
 use tokio::sync::watch;
 
-/// Exit code for the user's mistakes, as of the `tierwise` command.
+/// Exit code for the user's mistakes, the same as that of the `tierwise` command.
 const USER_MISTAKE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -29,8 +29,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("{e:#}");
-            // Floors that do not fit this machine, a policy that cannot see enough here, and a
-            // recipe file with a mistake are mistakes of the configuration as well.
+            // Floors that do not fit this machine, a policy whose signals are not available here,
+            // and a recipe file with a mistake are mistakes of the configuration as well.
             let mistake = e.is::<ConfigError>() || e.is::<EngineError>() || e.is::<RecipeError>();
             if mistake { ExitCode::from(USER_MISTAKE) } else { ExitCode::FAILURE }
         }
@@ -57,7 +57,7 @@ fn run(args: Args) -> anyhow::Result<()> {
     if !lacks.is_empty() {
         let lacks = lacks.join(", ");
         tracing::warn!(
-            "is without {lacks}, and can do little so: start it as root, as its systemd unit does"
+            "runs without {lacks} and can do little: start it as root, as its systemd unit does"
         );
     }
     let _control = control::Server::start(&control.socket, sender.clone(), waker.clone())?;
@@ -77,10 +77,10 @@ fn run(args: Args) -> anyhow::Result<()> {
     };
     system::signal::start(sender, waker.clone(), Arc::clone(&stop))?;
     let roots = args.root.map_or_else(Roots::default, Roots::under);
-    let start = Options { config, file, roots, dry_run: args.dry_run };
+    let options = Options { config, file, roots, dry_run: args.dry_run };
     let channels = Channels { requests, wake, waker, stop, views, unavailable };
-    let daemon = Daemon::new(start, channels)?;
-    // Outside systemd nobody listens.
+    let daemon = Daemon::new(options, channels)?;
+    // Outside systemd no process listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     daemon.run();
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);

@@ -1,53 +1,53 @@
-//! What the outside may see of a running daemon, as data: made while somebody reads it, for the
-//! control socket, the API, the metrics and the dashboard alike. Sizes are in bytes, times in
-//! seconds unless a name says otherwise.
+//! The state of a running daemon, as data, for the control socket, the API, the metrics and the
+//! dashboard. It is made only while a client reads it. Sizes are in bytes and times in seconds,
+//! unless a name gives another unit.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How often it is made anew while somebody reads it.
+/// How often a snapshot is made while a client reads it.
 pub const VIEW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Everything, at one time.
+/// The whole state at one time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
     /// The daemon's version.
     pub version: String,
-    /// Seconds since the daemon began.
+    /// Seconds since the daemon started.
     pub uptime: f64,
     /// The policy at work.
     pub policy: String,
-    /// What the daemon does.
+    /// The current mode.
     pub mode: Mode,
-    /// Why it does no more than that; empty when it manages.
+    /// Why the mode is not `manage`; empty if it is.
     pub mode_reason: String,
-    /// How it looks at pages, and why so.
+    /// The access monitoring source, and why it was chosen.
     pub monitoring: String,
-    /// Features that cannot start, and are tried again: HTTP, the message queue.
+    /// Features that cannot start and are tried again: HTTP, the message queue.
     #[serde(default)]
     pub unavailable: Vec<UnavailableView>,
     /// The memory tiers, fastest first.
     pub tiers: Vec<TierView>,
     /// The tenants, in the order of the configuration.
     pub tenants: Vec<TenantView>,
-    /// What was done so far.
+    /// Counters since the start.
     pub counters: Counters,
-    /// What it costs.
+    /// The daemon's own cost.
     pub cost: Cost,
     /// The last decisions, newest last.
     pub decisions: Vec<DecisionView>,
-    /// What the operator should know, newest last.
+    /// Lines for the operator, newest last.
     pub notices: Vec<Notice>,
-    /// When it was made, as far as a daemon made it.
+    /// When a daemon made it; none if no daemon did.
     #[serde(skip)]
     #[schema(ignore)]
     pub made: Option<Instant>,
 }
 
 impl Snapshot {
-    /// Whether there should be another by now.
+    /// Whether it is older than [`VIEW_INTERVAL`].
     pub fn is_old(&self) -> bool {
         self.made.is_some_and(|made| made.elapsed() >= VIEW_INTERVAL)
     }
@@ -58,22 +58,23 @@ impl Snapshot {
 pub struct UnavailableView {
     /// `http` or `queue`.
     pub feature: String,
-    /// Why it cannot.
+    /// The obstacle.
     pub reason: String,
 }
 
-/// What the daemon does.
+/// The mode of the daemon.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// It looks, decides and moves.
+    /// It monitors accesses, decides and moves pages.
     Manage,
-    /// It looks and decides, and moves nothing.
+    /// It monitors accesses and decides, and moves nothing.
     DryRun,
-    /// It looks: there are not two tiers to decide between.
+    /// It only observes: there are no two tiers, access monitoring is not available, or the machine
+    /// cannot be read.
     #[default]
     Observe,
-    /// It was told to pause.
+    /// A command paused it.
     Paused,
 }
 
@@ -84,13 +85,13 @@ pub struct TierView {
     pub name: String,
     /// Its NUMA nodes.
     pub nodes: Vec<u32>,
-    /// Its memory.
+    /// Its capacity.
     pub capacity_bytes: u64,
-    /// What of it is not in use.
+    /// Free memory.
     pub free_bytes: u64,
     /// Latency of a load.
     pub load_latency_ns: f64,
-    /// Who says so: the firmware, the operator, or nobody (an assumption).
+    /// Source of the latency: the firmware, the operator, or an assumption.
     pub latency_source: String,
 }
 
@@ -101,38 +102,38 @@ pub struct TenantView {
     pub name: String,
     /// `best-effort` or `latency-critical`.
     pub class: String,
-    /// Live processes. Zero while it has not begun, or after it ended.
+    /// Live processes. Zero before it starts and after it ends.
     pub processes: u32,
-    /// What it has of each tier, fastest first.
+    /// Its memory in each tier, fastest first.
     pub tiers: Vec<TenantTierView>,
-    /// The 99th percentile that it must not exceed.
+    /// The 99th percentile that its requests must not exceed.
     pub slo_ms: Option<f64>,
     /// The 99th percentile of its requests, where it is known.
     pub p99_ms: Option<f64>,
-    /// Why its latency cannot be read where the configuration says; what its service said is quoted
+    /// Why its latency cannot be read from the configured endpoint. The service's reply is quoted
     /// and cut.
     #[serde(default)]
     pub latency_problem: Option<String>,
     /// Part of the last ten seconds in which some of its tasks waited for memory (PSI), in percent.
     pub memory_pressure_percent: Option<f64>,
-    /// Part of its accesses seen that lay in the fastest tier, 0 to 1.
+    /// Part of its sampled accesses that lay in the fastest tier, 0 to 1.
     pub fast_access_ratio: Option<f64>,
     /// Thrash events: pages demoted soon after their promotion.
     pub thrash_events: u64,
-    /// Why it has the share that it has, in words.
+    /// The rule that set its share, as text.
     pub because: String,
 }
 
-/// What a tenant has of one tier.
+/// A tenant's memory in one tier.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TenantTierView {
-    /// What it holds.
+    /// Its usage.
     pub usage_bytes: u64,
-    /// What the operator protects of it.
+    /// The configured floor.
     pub floor_bytes: Option<u64>,
-    /// The most that it may hold.
+    /// The configured cap.
     pub cap_bytes: Option<u64>,
-    /// What the policy entitles it to now.
+    /// The share to which the policy entitles it now.
     pub share_bytes: Option<u64>,
     /// Pages promoted into this tier.
     pub promote_success: u64,
@@ -144,7 +145,7 @@ pub struct TenantTierView {
     pub demote_fail: u64,
 }
 
-/// What was done since the daemon began. Pages are blocks of the configured size.
+/// Counters since the daemon started. Pages are blocks of the configured size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Counters {
     /// Rounds of monitoring and deciding.
@@ -161,17 +162,17 @@ pub struct Counters {
     pub demote_fail: Vec<Failed>,
     /// Bytes moved.
     pub moved_bytes: u64,
-    /// Base pages moved in a call during which their process exited: the daemon cannot verify whose
-    /// they were.
+    /// Base pages moved in a call during which their process exited: the daemon cannot verify to
+    /// which process they belonged.
     #[serde(default)]
     pub pages_in_doubt: u64,
-    /// Bytes of page cache that the kernel was told to promote and did, as it last counted.
+    /// Bytes of page cache that the kernel promoted on request, by its last count.
     #[serde(default)]
     pub promoted_cache_bytes: u64,
     /// Readings that failed, by what they concern.
     #[serde(default)]
     pub faults: Vec<FaultCount>,
-    /// Pages that somebody else moved, the kernel most likely.
+    /// Pages that the kernel or another program moved.
     pub external_migrations: u64,
     /// Samples of accesses handled.
     pub samples: u64,
@@ -184,36 +185,37 @@ pub struct Counters {
 pub struct Failed {
     /// `busy`, `target_full`, `gone`, `budget`, `already`.
     pub reason: String,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 
-/// Readings that failed and concern the same kind of thing. Of a thing that fails again and again
-/// only the first failure is a notice.
+/// Readings that failed, of one scope. Repeated failures of one object are counted; only the first
+/// is a notice.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FaultCount {
     /// `process`, `group`, `guest`, `machine`.
     pub scope: String,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 
-/// What the daemon costs.
+/// The cost of the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Cost {
-    /// Of one processor in the last ten seconds, kernel threads that work for it included.
+    /// Use of one CPU in the last ten seconds, in percent. Includes kernel threads that work for the
+    /// daemon.
     pub cpu_percent: f64,
-    /// Processor seconds since it began.
+    /// CPU seconds since the start.
     pub cpu_seconds: f64,
-    /// Those of them that DAMON's threads used.
+    /// The part of them that DAMON's threads used.
     pub damon_seconds: f64,
-    /// Those of them that went into moving pages, verification included.
+    /// The part of them spent on moving pages and verifying the moves.
     pub moving_seconds: f64,
     /// CPU seconds of polling tenants' services and virtual machines. Each endpoint has a budget of
     /// its own.
     #[serde(default)]
     pub polling_seconds: f64,
-    /// What it may use.
+    /// The CPU use that the configuration allows, in percent.
     pub budget_percent: f64,
     /// Factor by which its intervals are longer than configured, to stay within the budget.
     pub throttle: f64,
@@ -224,27 +226,27 @@ pub struct Cost {
 /// A share that changed, and why.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DecisionView {
-    /// Seconds after the daemon began.
+    /// Seconds after the daemon started.
     pub at: f64,
-    /// Whose.
+    /// The tenant.
     pub tenant: String,
-    /// Of which tier.
+    /// The tier.
     pub tier: String,
-    /// From now on.
+    /// The new floor.
     pub floor_bytes: u64,
-    /// From now on; absent if there is none.
+    /// The new cap; absent if there is none.
     pub cap_bytes: Option<u64>,
-    /// At which part of the base rate its pages are promoted.
+    /// The part of the base rate at which its pages are promoted.
     pub promotion: f64,
-    /// Why, in words.
+    /// The rule that set it, as text.
     pub because: String,
 }
 
-/// Something that the operator should know.
+/// A line for the operator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Notice {
-    /// Seconds after the daemon began.
+    /// Seconds after the daemon started.
     pub at: f64,
-    /// What.
+    /// The line.
     pub text: String,
 }

@@ -1,11 +1,11 @@
-//! What a new configuration changes, line by line: what a reload prints.
+//! The differences between two configurations as lines, for a reload to print.
 
 use serde_json::Value;
 
 use super::Config;
 
-/// Every key whose value differs, as `key: old -> new`, in the order of the file. Tenants are named
-/// by their names.
+/// Returns every key whose value differs, as `key: old -> new`, in the order of the file. Tenants
+/// are compared by name.
 ///
 /// ```
 /// use tierwised::config::{Config, difference};
@@ -60,7 +60,7 @@ fn word(value: &Value) -> String {
     if value.is_null() { "unset".into() } else { value.to_string() }
 }
 
-/// Whether it is a list of tables with names, or nothing.
+/// Whether a value is a list of tables with names, or null.
 fn named(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().all(|item| item.get("name").is_some()),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_are_compared_by_their_names() {
+    fn tenants_are_compared_by_name() {
         let old = config(
             "[[tenant]]\n\
              name = \"a\"\n\

@@ -1,4 +1,4 @@
-//! Amounts and limits as they are written: `"2MiB"`, `"25%"`, `"auto"`.
+//! Amounts and limits as text: `"2MiB"`, `"25%"`, `"auto"`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tierwise_core::tenant::Limit;
 use tierwise_core::units::Bytes;
 
-/// What may stand where an amount or a limit belongs: a number is refused, with what is meant by
-/// it.
+/// A value in the place of an amount or a limit. A number is refused, with a suggestion of the text
+/// that it stands for.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "allowed: an amount in quotes with its unit, as \"80GB\"")]
 enum Written {
@@ -42,7 +42,7 @@ impl TryFrom<Written> for LimitText {
             Written::Whole(number) => number as f64,
             Written::Real(number) => number,
         };
-        // Up to one it is a fraction, above it per cent.
+        // Up to one it is a fraction, above one a percentage.
         let percent = if number <= 1.0 { number * 100.0 } else { number };
         let meant = if percent > 0.0 && percent <= 100.0 {
             format!("; did you mean \"{percent}%\"?")
@@ -68,7 +68,7 @@ impl Amount {
         Self { text: text.into(), bytes }
     }
 
-    /// How much it is.
+    /// The amount in bytes.
     pub fn bytes(&self) -> Bytes {
         self.bytes
     }
@@ -114,7 +114,7 @@ pub struct LimitText {
 }
 
 impl LimitText {
-    /// What it says.
+    /// The parsed limit.
     pub fn limit(&self) -> Limit {
         self.limit
     }
@@ -145,8 +145,8 @@ fn quoted(text: &str) -> String {
 
 fn allowed(found: &str) -> String {
     format!(
-        "found {found}; allowed: an amount (\"80GB\"), a part of what the tenant has resident \
-         (\"25%\"), or, for a floor, \"auto\""
+        "found {found}; allowed: an amount (\"80GB\"), a part of the tenant's resident memory (\"25%\"), or, for a \
+         floor, \"auto\""
     )
 }
 
@@ -164,8 +164,7 @@ impl JsonSchema for LimitText {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "An amount of memory (80GB), a part of what the tenant has resident \
-                            (25%), or auto.",
+            "description": "An amount of memory (80GB), a part of the tenant's resident memory (25%), or auto.",
             "examples": ["80GB", "25%", "auto"]
         })
     }
@@ -176,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_as_they_are_written() {
+    fn limits_are_parsed_from_text() {
         let limit = |text: &str| LimitText::try_from(text.to_owned()).map(|l| l.limit());
         assert_eq!(limit("80GB"), Ok(Limit::Bytes(Bytes(80_000_000_000))));
         assert_eq!(limit("25%"), Ok(Limit::Resident(0.25)));

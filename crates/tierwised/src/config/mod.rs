@@ -34,10 +34,10 @@ pub use limit::{Amount, LimitText};
 pub use parse::ConfigError;
 pub use tenant::{ClassName, Latency, TenantConfig};
 
-/// Where the configuration is looked for when no other file is named.
+/// The configuration file unless the command line names another.
 pub const DEFAULT_FILE: &str = "/etc/tierwise/tierwised.toml";
 
-/// Everything that the operator may say.
+/// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -49,22 +49,22 @@ pub struct Config {
     /// from 4KiB to 128MiB. The default is the size of a huge page, which move_pages(2) moves
     /// whole.
     pub block: Amount,
-    /// Folder of the state file, from which `tierwise restore` gives back the kernel's settings.
+    /// Directory of the state file, from which `tierwise restore` restores the kernel's settings.
     pub state: PathBuf,
-    /// How pages are looked at.
+    /// Access monitoring.
     pub monitor: Monitor,
-    /// How much moving is allowed.
+    /// Limits on moving pages.
     #[serde(rename = "move")]
     pub moving: Moving,
-    /// How much processor time looking, deciding and moving may take.
+    /// The CPU time that access monitoring, deciding and moving may take.
     pub cpu: Cpu,
-    /// What of the kernel's own tiering is taken over. Nothing, unless written here.
+    /// The settings of the kernel's own tiering to take over. None, unless written here.
     pub kernel: Kernel,
     /// The control socket.
     pub control: Control,
     /// Metrics, API and dashboard.
     pub http: Http,
-    /// The memory tiers, fastest first, where the kernel's own grouping is not to be used.
+    /// The memory tiers, fastest first. They replace the kernel's own grouping.
     #[serde(rename = "tier", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Tier>")]
     pub tiers: Vec<TierOverride>,
@@ -96,31 +96,31 @@ impl Default for Config {
 #[derive(JsonSchema)]
 #[allow(dead_code, reason = "the schema of a type of another crate")]
 struct Tier {
-    /// For people.
+    /// Its name in messages and views.
     name: String,
     /// The kernel's numbers of its NUMA nodes.
     nodes: Vec<u32>,
-    /// Latency of a load on an idle machine in nanoseconds, if it was measured.
+    /// Measured latency of a load on an idle machine, in nanoseconds.
     latency_ns: Option<f64>,
-    /// Peak bandwidth in 10^9 bytes a second, if it was measured.
+    /// Measured peak bandwidth, in 10^9 bytes per second.
     bandwidth_gbps: Option<f64>,
 }
 
-/// How pages are looked at.
+/// Access monitoring.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Monitor {
-    /// The way of looking; `auto` takes the best that is present and says why.
+    /// The access monitoring source; `auto` takes the best available one and reports why.
     pub source: MonitorSource,
     /// DAMON: how often one page of each region is checked, in milliseconds.
     pub sampling_ms: u64,
     /// DAMON: how often the checks are summed up, in milliseconds.
     pub aggregation_ms: u64,
-    /// DAMON: most regions of a process.
+    /// DAMON: max regions per process.
     pub regions: u64,
-    /// Most processes looked at at the same time; with more of them they take turns.
+    /// Max processes monitored at the same time. More are monitored in rotation.
     pub processes: usize,
-    /// How often processes and the whereabouts of their pages are looked after, in milliseconds.
+    /// How often processes and the placement of their pages are surveyed, in milliseconds.
     pub interval_ms: u64,
 }
 
@@ -139,43 +139,43 @@ impl Default for Monitor {
     }
 }
 
-/// Ways of looking.
+/// Access monitoring sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MonitorSource {
-    /// The best present.
+    /// The best available one.
     Auto,
     /// DAMON on the virtual addresses of each process.
     DamonVaddr,
-    /// DAMON on physical memory: one kernel thread however many processes there are, and coarser.
+    /// DAMON on physical memory: one kernel thread for any number of processes, and coarser.
     DamonPaddr,
     /// The kernel's idle-page bitmap.
     IdleBitmap,
-    /// The processor's samples of memory accesses (PEBS, IBS).
+    /// The CPU's samples of memory accesses (PEBS, IBS).
     Perf,
     /// Soft-dirty bits: writes only.
     SoftDirty,
 }
 
-/// How much moving is allowed.
+/// Limits on moving pages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Moving {
-    /// Bytes moved a second, at most.
+    /// Max bytes moved per second.
     pub rate: Amount,
-    /// The 99th percentile of a single move_pages(2) call, in milliseconds, that batches are kept
-    /// below.
+    /// Limit on the 99th percentile of a single move_pages(2) call, in milliseconds. Batches are
+    /// sized to stay below it.
     pub call_p99_ms: u64,
-    /// Move pages that several processes share, too (MPOL_MF_MOVE_ALL).
+    /// Also move pages that several processes share (MPOL_MF_MOVE_ALL).
     pub shared: bool,
-    /// What a tenant that is a control group holds of the fastest tier above its cap: have the
-    /// kernel demote page cache of it, which no process has to map and which therefore cannot be
-    /// moved page by page. Needs `kernel.demotion`, MGLRU and debugfs.
+    /// Have the kernel demote page cache of a tenant that is a control group and holds more of the
+    /// fastest tier than its cap. Page cache need not be mapped by a process and therefore cannot
+    /// be moved page by page. Needs `kernel.demotion`, MGLRU and debugfs.
     pub page_cache: bool,
-    /// What a tenant that is a control group holds of slower tiers and reads again and again: have
-    /// the kernel promote page cache of it, up to its share and its `cap`. Needs DAMON on physical
-    /// memory, of which it takes one place, and that MGLRU is off: under it reading leaves no mark
-    /// that DAMON could see.
+    /// Have the kernel promote page cache that a tenant that is a control group reads again and
+    /// again from slower tiers, up to the tenant's share and its `cap`. Needs DAMON on physical
+    /// memory, of which it takes one kdamond, and MGLRU switched off: under MGLRU a read leaves no
+    /// mark that DAMON could find.
     pub promote_page_cache: bool,
 }
 
@@ -193,14 +193,13 @@ impl Default for Moving {
     }
 }
 
-/// How much processor time may be spent, in hundredths of one processor, DAMON's kernel threads
-/// included.
+/// Limits on CPU time, in hundredths of one CPU, DAMON's kernel threads included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cpu {
-    /// Above this, averaged over ten seconds, it looks less often.
+    /// Above this, averaged over ten seconds, all intervals become longer.
     pub budget_percent: f64,
-    /// Above this it stops looking and moving until the average is below the budget.
+    /// Above this, access monitoring and moving stop until the average is below the budget.
     pub cap_percent: f64,
 }
 
@@ -210,19 +209,19 @@ impl Default for Cpu {
     }
 }
 
-/// The kernel's own tiering: left as it is, unless a value is written. What is changed is given
-/// back at the end.
+/// The kernel's own tiering. It stays as it is, unless a value is written here. Changed settings
+/// are restored at the end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Kernel {
-    /// `kernel.numa_balancing`: 0 off, 1 between nodes with processors, 2 tiering, 3 both.
+    /// `kernel.numa_balancing`: 0 off, 1 between nodes with CPUs, 2 tiering, 3 both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_balancing: Option<u32>,
     /// `/sys/kernel/mm/numa/demotion_enabled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demotion: Option<bool>,
-    /// Whether DAMON's own statistics (`damon_stat`, from 6.17), which keep others from using
-    /// DAMON, may be switched off.
+    /// Whether the daemon may switch off DAMON's own statistics (`damon_stat`, from 6.17), which
+    /// keep every other user from using DAMON.
     pub release_damon: bool,
 }
 
@@ -232,14 +231,14 @@ pub struct Kernel {
 pub struct Control {
     /// Its path; its mode is 0600.
     pub socket: PathBuf,
-    /// A POSIX message queue, as `/tierwise`, through which a scheduler tells of virtual machines
-    /// (`add NAME PID` before one takes part, `remove NAME` before it is shut down), or `off`. Its
-    /// mode is 0600.
+    /// A POSIX message queue, such as `/tierwise`, or `off`. Through it a scheduler announces
+    /// virtual machines: `add NAME PID` before one takes part, `remove NAME` before it is shut
+    /// down. Its mode is 0600.
     pub queue: String,
 }
 
 impl Control {
-    /// The queue's name, if there is to be one.
+    /// The queue's name; none if it is off.
     pub fn queue(&self) -> Option<&str> {
         (self.queue != "off").then_some(&self.queue)
     }
@@ -251,7 +250,7 @@ impl Default for Control {
     }
 }
 
-/// Metrics, API and dashboard, to be read only.
+/// Metrics, API and dashboard, all read-only.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
@@ -265,11 +264,10 @@ impl Default for Http {
     }
 }
 
-/// Bytes of the largest configuration or recipe that is read: the example with every key has a
-/// thousandth of it.
+/// Max bytes of a configuration or recipe. The example with every key has a thousandth of it.
 const MAX_TEXT: u64 = 4 << 20;
 
-/// The text of a file, which may be a device without end.
+/// Reads the text of a file. The limit stops at a device without end.
 fn text_of(file: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(file)?.take(MAX_TEXT).read_to_string(&mut text)?;
@@ -284,15 +282,15 @@ impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// It cannot be read, or something in it cannot be: file, line, key, what was found, what is
-    /// allowed.
+    /// The file cannot be read, or a value in it is refused: file, line, key, what was found, what
+    /// is allowed.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let name = file.display().to_string();
-        let text = text_of(file).map_err(|e| ConfigError::whole(&name, cannot_be_read(&e)))?;
+        let text = text_of(file).map_err(|e| ConfigError::whole(&name, unreadable(file, &e)))?;
         Self::parse(&name, &text)
     }
 
-    /// Reads and checks a text; `file` is for the errors.
+    /// Reads and checks a text. `file` stands in the errors.
     ///
     /// # Errors
     /// As [`Config::read`].
@@ -303,7 +301,7 @@ impl Config {
     /// The policy: a shipped recipe, or the operator's file.
     ///
     /// # Errors
-    /// There is no such recipe, the file cannot be read, or something in it cannot be: file, line,
+    /// There is no such recipe, the file cannot be read, or a value in it is refused: file, line,
     /// key, what is allowed.
     pub fn recipe(&self) -> Result<Recipe, RecipeError> {
         let policy = &self.policy;
@@ -314,17 +312,17 @@ impl Config {
             file: policy.clone(),
             line: 1,
             key: String::new(),
-            problem: cannot_be_read(&e),
+            problem: unreadable(Path::new(policy), &e),
         })?;
         Recipe::parse(policy, &text)
     }
 
-    /// Whether the policy is a file and no name.
+    /// Whether the policy is a file, not the name of a shipped recipe.
     fn names_a_file(&self) -> bool {
         self.policy.contains('/') || self.policy.ends_with(".toml")
     }
 
-    /// The operator's tiers, if any are listed.
+    /// The configured tiers, if any.
     pub fn tier_override(&self) -> Option<Override> {
         (!self.tiers.is_empty()).then(|| Override { tiers: self.tiers.clone() })
     }
@@ -335,9 +333,16 @@ impl Config {
     }
 }
 
-/// Why a file that should be TOML cannot be read, as a plain sentence.
-fn cannot_be_read(error: &io::Error) -> String {
+/// Why a file that should be TOML cannot be read, and the remedy.
+fn unreadable(file: &Path, error: &io::Error) -> String {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     match error.kind() {
+        io::ErrorKind::NotFound => match parent.filter(|parent| !parent.exists()) {
+            Some(parent) => {
+                format!("cannot be read: {error}; there is no directory {}", parent.display())
+            }
+            None => format!("cannot be read: {error}; name an existing file"),
+        },
         io::ErrorKind::IsADirectory => "it is a directory; name a file in it".into(),
         io::ErrorKind::InvalidData => "it is no TOML file: it is not UTF-8 text".into(),
         _ => format!("cannot be read: {error}"),
@@ -354,5 +359,8 @@ mod tests {
         assert_eq!(named("tpp").unwrap().name(), "tpp");
         let said = named("/nowhere/mine.toml").err().unwrap().to_string();
         assert!(said.starts_with("/nowhere/mine.toml:1: cannot be read: "), "{said}");
+        assert!(said.ends_with("; there is no directory /nowhere"), "{said}");
+        let said = named("/mine-is-absent.toml").err().unwrap().to_string();
+        assert!(said.ends_with("; name an existing file"), "{said}");
     }
 }

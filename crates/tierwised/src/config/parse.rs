@@ -1,4 +1,4 @@
-//! From text to configuration, with an error that says where to look and what to write.
+//! Parses text into a configuration. Errors name the place and the remedy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -23,22 +23,22 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// Something is wrong with the file as a whole.
+    /// A mistake of the file as a whole.
     pub(super) fn whole(file: &str, problem: String) -> Self {
         Self { file: file.into(), line: None, key: String::new(), problem }
     }
 
-    /// The policy of a file cannot be run, although the file is right by itself.
+    /// The policy of a file cannot run, although the file is right by itself.
     pub fn of_policy(file: &Path, problem: String) -> Self {
         let name = file.display().to_string();
-        // A pipe cannot be read again: then the line is not known.
+        // A pipe cannot be read again; the line is unknown then.
         let text = super::text_of(file).unwrap_or_default();
         let place = Place { file: &name, text: &text };
         place.error(place.line_of(None, "policy"), "policy", problem)
     }
 }
 
-/// Where things stand in a text.
+/// Finds the lines of keys in a text.
 struct Place<'a> {
     file: &'a str,
     text: &'a str,
@@ -49,7 +49,7 @@ impl Place<'_> {
         1 + self.text.bytes().take(offset).filter(|&b| b == b'\n').count()
     }
 
-    /// The line of a key, in the n-th table of a kind if it is in one (`[[tenant]]`, 0).
+    /// The line of a key; `table` is the header and the index of its table (`[[tenant]]`, 0).
     fn line_of(&self, table: Option<(&str, usize)>, key: &str) -> Option<usize> {
         let mut lines = self.text.lines().enumerate();
         if let Some((header, index)) = table {
@@ -63,7 +63,7 @@ impl Place<'_> {
         lines.find(|(_, line)| starts(line)).map(|(n, _)| n + 1)
     }
 
-    /// The key that a line sets, if it sets one.
+    /// The key that a line sets; empty if it sets none.
     fn key_on(&self, line: usize) -> &str {
         let line = self.text.lines().nth(line - 1).unwrap_or_default();
         let key = line.split_once('=').map_or("", |(key, _)| key.trim());
@@ -72,7 +72,7 @@ impl Place<'_> {
     }
 
     /// Whether the file itself sets a key of a table.
-    fn says(&self, table: &str, key: &str) -> bool {
+    fn sets(&self, table: &str, key: &str) -> bool {
         let parsed = self.text.parse::<toml::Table>().ok();
         parsed.is_some_and(|all| all.get(table).and_then(|table| table.get(key)).is_some())
     }
@@ -89,7 +89,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// Says in our words what the TOML reader says in its own.
+/// Turns an error of the TOML parser into ours.
 fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map(|span| place.line_at(span.start));
     let said = error.message();
@@ -106,7 +106,7 @@ fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> ConfigError {
     place.error(line, key, plain(place, error))
 }
 
-/// The reader's words where they say it all; what was found, where they only say what is allowed.
+/// The parser's message, completed with the value found where it only names the allowed ones.
 fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
     let said = error.message().trim_end().replace('\n', "; ");
     let found = error.span().and_then(|span| place.text.get(span.start..));
@@ -120,7 +120,7 @@ fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
     }
 }
 
-/// Types as people know them.
+/// The parser's names of types in plain words.
 fn words(kind: &str) -> String {
     let known = [
         ("integer", "the number"),
@@ -140,7 +140,7 @@ fn words(kind: &str) -> String {
     worded.unwrap_or_else(|| kind.to_owned()).replace('`', "")
 }
 
-/// What no type says.
+/// Checks the rules that the types do not express.
 fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     let at = |key: &str, problem: String| Err(place.error(place.line_of(None, key), key, problem));
     if !config.names_a_file()
@@ -156,8 +156,8 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     let (sampling, aggregation) = (config.monitor.sampling_ms, config.monitor.aggregation_ms);
     if sampling == 0 || aggregation < sampling || aggregation > 60_000 {
         let problem = format!(
-            "found {sampling} and aggregation_ms {aggregation}; allowed: from 1, and an \
-             aggregation_ms of at least as much and at most 60000"
+            "found {sampling} and aggregation_ms {aggregation}; allowed: from 1, with an aggregation_ms from the \
+             same value to 60000"
         );
         return at("sampling_ms", problem);
     }
@@ -182,7 +182,7 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
         return at(key, problem);
     }
     if let Some(key) = damon_only(place, config) {
-        let problem = "only DAMON reads it, and source names another way; remove one of them";
+        let problem = "only DAMON uses it, and source is not DAMON; remove one of them";
         return at(key, problem.into());
     }
     tiers(place, config)?;
@@ -219,7 +219,7 @@ fn moving(config: &Config) -> Option<(&'static str, String)> {
     })
 }
 
-/// A key that the file sets and the configured way of looking does not read.
+/// A key that the file sets and the configured access monitoring source does not use.
 fn damon_only(place: &Place<'_>, config: &Config) -> Option<&'static str> {
     if matches!(
         config.monitor.source,
@@ -227,14 +227,14 @@ fn damon_only(place: &Place<'_>, config: &Config) -> Option<&'static str> {
     ) {
         return None;
     }
-    ["sampling_ms", "aggregation_ms", "regions"].into_iter().find(|key| place.says("monitor", key))
+    ["sampling_ms", "aggregation_ms", "regions"].into_iter().find(|key| place.sets("monitor", key))
 }
 
-/// Latencies and bandwidths that no memory has.
+/// Refuses latencies and bandwidths that no memory has.
 fn tiers(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     for (index, tier) in config.tiers.iter().enumerate() {
         let figures = [
-            // Ten microseconds are storage; under a nanosecond nothing answers.
+            // Ten microseconds are storage; no memory answers within a nanosecond.
             ("latency_ns", tier.latency_ns, 1.0..=10_000.0, "from 1 to 10000 nanoseconds"),
             ("bandwidth_gbps", tier.bandwidth_gbps, 0.001..=1e5, "from 0.001 to 100000 GB/s"),
         ];
@@ -276,7 +276,7 @@ fn tenants(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
         if config.tenants[..index].iter().any(|other| other.name == tenant.name) {
             return error(
                 "name",
-                format!("{:?} stands twice; names are what commands know tenants by", tenant.name),
+                format!("{:?} stands twice; give each tenant a name of its own", tenant.name),
             );
         }
     }
@@ -381,8 +381,7 @@ mod tests {
         assert!(slo.contains("class = \"latency-critical\""), "{slo}");
         assert_eq!(
             said("[monitor]\nsource = \"idle-bitmap\"\nregions = 500\n"),
-            "t.toml:3: regions: only DAMON reads it, and source names another way; remove one of \
-             them"
+            "t.toml:3: regions: only DAMON uses it, and source is not DAMON; remove one of them"
         );
         parse("t.toml", "[monitor]\nsource = \"damon-vaddr\"\nregions = 500\n").unwrap();
     }

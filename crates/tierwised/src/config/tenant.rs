@@ -8,16 +8,16 @@ use tierwise_core::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
 
 use super::limit::LimitText;
 
-/// A latency that an operator may promise, as in scenarios: from 50 microseconds, below which a
-/// smaller number is meant in seconds, to an hour.
+/// Allowed SLOs, as in scenarios: from 50 microseconds, below which a number is meant in seconds,
+/// to an hour.
 const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3_600_000.0;
 
-/// A tenant: which processes it is, and what it is entitled to. Exactly one of `cgroup`, `pids` and
-/// `qemu` says which.
+/// A tenant: its processes, and the memory to which it is entitled. Exactly one of `cgroup`, `pids`
+/// and `qemu` names the processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantConfig {
-    /// For people; no two tenants have the same.
+    /// Its name, unique among the tenants.
     pub name: String,
     /// A cgroup by its path below the cgroup file system (`system.slice/redis.service`), a slice or
     /// scope by its name, or a pattern (`kubepods.slice/*/*`). It need not exist yet. A name or
@@ -25,16 +25,16 @@ pub struct TenantConfig {
     /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Processes by their numbers.
+    /// Process ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<i32>,
     /// A QEMU virtual machine: its guest name, the path of its pid file, or `qmp:` and the path of
-    /// its QMP socket, where it is asked for its processors and memory devices as well. Its
-    /// executable must be one that only root may change; a guest name counts only of users below
-    /// 1000 and of libvirt-qemu.
+    /// its QMP socket, through which the daemon also asks for its CPUs and memory devices. Only
+    /// root may be able to change its executable. A guest name counts only if the process belongs
+    /// to a user below 1000 or to libvirt-qemu.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu: Option<String>,
-    /// How its success is judged.
+    /// The measure of its success.
     #[serde(default)]
     pub class: ClassName,
     /// The 99th percentile of latency that a latency-critical tenant must not exceed, in
@@ -44,15 +44,15 @@ pub struct TenantConfig {
     /// Its weight among the tenants, 1 to 10000.
     #[serde(default = "default_weight")]
     pub weight: u32,
-    /// Memory of the fastest tier that others' needs do not take away from it.
+    /// Memory of the fastest tier that other tenants' demand does not take away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<LimitText>,
-    /// The most that it may hold in the fastest tier.
+    /// Max memory that it may hold in the fastest tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<LimitText>,
-    /// Where its latency is read, if it does not report it over the control socket: loopback
-    /// addresses only. A reading that takes longer than two seconds, 4 MiB, or as much processor
-    /// time as `cpu.budget_percent` allows the daemon, ends, and `tierwise status` says so.
+    /// Endpoint of its latency, if it does not report it over the control socket; loopback
+    /// addresses only. A reading ends after two seconds, after 4 MiB, or after as much CPU time as
+    /// `cpu.budget_percent` allows the daemon; `tierwise status` shows it then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
@@ -61,18 +61,18 @@ fn default_weight() -> u32 {
     DEFAULT_WEIGHT
 }
 
-/// How a tenant's success is judged.
+/// The measure of a tenant's success.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClassName {
-    /// By its throughput.
+    /// Throughput.
     #[default]
     BestEffort,
-    /// By the latency of its requests.
+    /// The latency of its requests.
     LatencyCritical,
 }
 
-/// Where a tenant's latency is read.
+/// The endpoint of a tenant's latency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Latency {
@@ -94,7 +94,7 @@ pub enum Latency {
 }
 
 impl TenantConfig {
-    /// A tenant of these processes, with nothing else said of it.
+    /// A tenant of these processes, with defaults for everything else.
     pub fn of_processes(name: &str, pids: Vec<i32>) -> Self {
         Self {
             name: name.to_owned(),
@@ -110,12 +110,12 @@ impl TenantConfig {
         }
     }
 
-    /// Its QEMU's QMP socket, if it was named by that.
+    /// The QMP socket, if it names the tenant.
     pub fn qmp(&self) -> Option<&str> {
         self.qemu.as_deref()?.strip_prefix("qmp:")
     }
 
-    /// What the engine is told of it.
+    /// Its spec for the engine.
     pub fn spec(&self) -> TenantSpec {
         let class = match self.class {
             ClassName::BestEffort => Class::BestEffort,
@@ -131,7 +131,7 @@ impl TenantConfig {
         }
     }
 
-    /// What is wrong with where its latency is read.
+    /// The mistake in its latency endpoint.
     fn latency_problem(&self) -> Option<String> {
         let address = match self.latency.as_ref()? {
             Latency::Prometheus { address, .. } => address,
@@ -139,25 +139,27 @@ impl TenantConfig {
         };
         let path = matches!(self.latency, Some(Latency::Prometheus { .. }));
         let host = if path { address.split('/').next().unwrap_or_default() } else { address };
-        // What is sent is one line, with this in it.
+        // The request is one line that contains the address.
         if !address.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Some(format!("found {address:?}; allowed: an address without spaces"));
         }
         crate::run::latency::loopback(host).err().map(|e| format!("found {address:?}; {e}"))
     }
 
-    /// What is wrong with it by itself: the key and the problem.
+    /// The first mistake in it: the key and the problem.
     pub(super) fn problem(&self) -> Option<(&'static str, String)> {
-        let said = usize::from(self.cgroup.is_some())
+        let named = usize::from(self.cgroup.is_some())
             + usize::from(!self.pids.is_empty())
             + usize::from(self.qemu.is_some());
         if self.name.is_empty() {
-            return Some(("name", "found an empty name; write one that people know it by".into()));
+            return Some((
+                "name",
+                "found an empty name; write a name for commands and messages".into(),
+            ));
         }
-        if said != 1 {
+        if named != 1 {
             let problem = format!(
-                "tenant {:?} has {said} of cgroup, pids and qemu; write exactly one, to say which \
-                 processes it is",
+                "tenant {:?} has {named} of cgroup, pids and qemu; write exactly one: it names the tenant's processes",
                 self.name
             );
             return Some(("cgroup", problem));
@@ -169,7 +171,7 @@ impl TenantConfig {
             return Some(("qemu", problem));
         }
         if let Some(pid) = self.pids.iter().find(|&&pid| pid <= 0) {
-            return Some(("pids", format!("found {pid}; allowed: numbers of processes, from 1")));
+            return Some(("pids", format!("found {pid}; allowed: process ids, from 1")));
         }
         if !(1..=tierwise_core::tenant::MAX_WEIGHT).contains(&self.weight) {
             return Some(("weight", format!("found {}; allowed: 1 to 10000", self.weight)));
@@ -178,14 +180,13 @@ impl TenantConfig {
             let seconds = (slo > 0.0 && slo < *SLO_MS.start()).then_some(slo * 1e3);
             let meant = seconds.filter(|meant| SLO_MS.contains(meant));
             let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
-            let (least, most) = (SLO_MS.start(), SLO_MS.end());
-            let problem = format!("found {slo}; allowed: {least} to {most} milliseconds{hint}");
+            let (min, max) = (SLO_MS.start(), SLO_MS.end());
+            let problem = format!("found {slo}; allowed: {min} to {max} milliseconds{hint}");
             return Some(("slo_ms", problem));
         }
         if self.class == ClassName::BestEffort && self.slo_ms.is_some() {
-            let problem = "a best-effort tenant is judged by its throughput, and its SLO would be \
-                           ignored; write class = \"latency-critical\" beside it, or remove \
-                           slo_ms";
+            let problem = "a best-effort tenant is judged by its throughput, so its SLO would be ignored; write class = \
+                           \"latency-critical\" beside it, or remove slo_ms";
             return Some(("slo_ms", problem.into()));
         }
         if self.class == ClassName::LatencyCritical && self.slo_ms.is_none() {

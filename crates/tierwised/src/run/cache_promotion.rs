@@ -1,5 +1,5 @@
-//! Page cache that is used again and again and lies in slow memory: the kernel promotes it, as far
-//! as its tenant's share and what is free of the fastest tier allow.
+//! Promotion of page cache that lies in slow memory and is read again and again. The kernel promotes
+//! it, as far as its tenant's share and the free memory of the fastest tier allow.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,27 +17,28 @@ use tierwise_linux::world::LiveWorld;
 use super::Daemon;
 use crate::config::LimitText;
 
-/// How often rates are set anew: several of DAMON's aggregation intervals, so that what they did
-/// shows in the groups' use.
+/// How often rates are set again: several of DAMON's aggregation intervals, so that the effect of
+/// the last rates shows in the groups' usage.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Looking by DAMON takes its places first, as many as it needs; it has begun by then.
+/// Time until the first order. Access monitoring by DAMON takes the kdamonds that it needs first,
+/// and has started by then.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// Page cache and room below this are not worth a scheme of the kernel's.
+/// Page cache or headroom below this is not worth a scheme of the kernel's.
 const MIN: Bytes = Bytes(1 << 20);
 
-/// The promoter, and what is kept between two orders.
+/// The promoter and the state between two orders.
 #[derive(Debug)]
 pub(super) struct CachePromotion {
     promoter: Option<CachePromoter>,
     due: Instant,
     buffers: Buffers,
-    /// Each group's page cache in slow memory with that of the groups below it.
+    /// Each group's page cache in slow memory, including the groups below it.
     held: Vec<(PathBuf, u64)>,
-    /// Where it goes.
+    /// The target of promotion.
     node: Option<u32>,
-    /// What stood in the way, as it was told.
+    /// The last reported problem.
     problem: String,
 }
 
@@ -53,12 +54,12 @@ impl CachePromotion {
         }
     }
 
-    /// Bytes promoted, as last counted.
+    /// Bytes promoted, by the last count.
     pub(super) fn moved(&self) -> Bytes {
         self.promoter.as_ref().map_or(Bytes(0), CachePromoter::moved)
     }
 
-    /// Gives DAMON back.
+    /// Stops the promoter's kdamond.
     pub(super) fn stop(&mut self) -> Result<()> {
         self.promoter.take().map_or(Ok(()), CachePromoter::stop)
     }
@@ -74,7 +75,7 @@ impl CachePromotion {
             let held = &mut self.held;
             let walked = directories.walk(&group.path, |path| {
                 usage.clear();
-                // A group that is gone, or without the controller, holds none of its own.
+                // A group that was removed, or is without the controller, holds none of its own.
                 if Group::new(path).page_cache(reader, &mut usage).is_ok() {
                     let bytes =
                         usage.iter().filter(|(node, _)| slow(*node)).map(|(_, b)| b.0).sum();
@@ -82,7 +83,7 @@ impl CachePromotion {
                 }
                 Ok(Visit::Enter)
             });
-            // The survey of processes walks the same folders and tells of those that it cannot
+            // The survey of processes walks the same directories and reports those that it cannot
             // list.
             directories.faults().clear();
             if let Err(e) = walked {
@@ -93,7 +94,7 @@ impl CachePromotion {
     }
 }
 
-/// What each group holds without the groups right below it.
+/// Each group's page cache without that of its direct children.
 fn own(held: &[(PathBuf, u64)]) -> impl Iterator<Item = (PathBuf, u64)> + '_ {
     let mut below: BTreeMap<&Path, u64> = BTreeMap::new();
     for (path, bytes) in held {
@@ -108,7 +109,7 @@ fn own(held: &[(PathBuf, u64)]) -> impl Iterator<Item = (PathBuf, u64)> + '_ {
 }
 
 impl Daemon {
-    /// Tells the kernel what to promote, every few seconds. A problem is told once.
+    /// Orders the kernel to promote page cache, every few seconds. Reports a problem once.
     pub(super) fn promote_page_cache(&mut self) {
         if Instant::now() < self.page_cache.promotion.due {
             return;
@@ -118,7 +119,7 @@ impl Daemon {
             && self.activity.manages()
             && !self.world.cpu_budget().suspended();
         let order = if wanted { self.cache_order() } else { Order::default() };
-        if let Err(e) = self.tell_promoter(order) {
+        if let Err(e) = self.send_order(order) {
             let problem = e.to_string();
             if problem != self.page_cache.promotion.problem {
                 let at = self.uptime();
@@ -128,7 +129,7 @@ impl Daemon {
         }
     }
 
-    fn tell_promoter(&mut self, order: Order) -> Result<()> {
+    fn send_order(&mut self, order: Order) -> Result<()> {
         let (promotion, config) = (&mut self.page_cache.promotion, &self.options.config);
         if promotion.promoter.is_none() {
             if order.groups.is_empty() {
@@ -144,7 +145,7 @@ impl Daemon {
         answer
     }
 
-    /// Which groups, and how many bytes a second of each.
+    /// The groups to promote, with bytes per second for each.
     fn cache_order(&mut self) -> Order {
         let host = self.world.host();
         let (Some(fastest), Some(_)) = (host.tiers.first(), host.tiers.get(1)) else {
@@ -158,16 +159,16 @@ impl Daemon {
         let (mut groups, mut found) = (Vec::new(), Vec::new());
         for index in 0..self.options.config.tenants.len() {
             let tenant = TenantId(index as u16);
-            let room = self.room_for_cache(tenant, index).min(left);
-            if room < MIN.0 {
+            let headroom = self.cache_headroom(tenant, index).min(left);
+            if headroom < MIN.0 {
                 continue;
             }
             found.clear();
             self.page_cache.promotion.find(&self.world, tenant, &mut found);
-            let rate = room / INTERVAL.as_secs().max(1);
+            let rate = headroom / INTERVAL.as_secs().max(1);
             let rate = rate.min(self.options.config.moving.rate.bytes().0);
             if !found.is_empty() {
-                left -= room;
+                left -= headroom;
             }
             shares(&self.options.roots.cgroup, &found, rate, &mut groups);
         }
@@ -176,8 +177,8 @@ impl Daemon {
         Order { from, to: self.roomiest_fast_node(), groups }
     }
 
-    /// Bytes that a tenant may still take of the fastest tier: to its cap, and to its share.
-    fn room_for_cache(&self, tenant: TenantId, index: usize) -> u64 {
+    /// Bytes of the fastest tier that a tenant may still take, up to its cap and its share.
+    fn cache_headroom(&self, tenant: TenantId, index: usize) -> u64 {
         let page = self.world.host().page_size;
         let usage = self.world.usage(tenant);
         let resident = usage.iter().copied().sum();
@@ -185,13 +186,13 @@ impl Daemon {
         let cap = limit.and_then(|limit| limit.pages(resident, page)).unwrap_or(Pages(u64::MAX));
         let share =
             self.history.share(tenant, TierId(0)).map_or(Pages(u64::MAX), |s| s.0.entitled());
-        let most = cap.min(share);
+        let limit = cap.min(share);
         let held = usage.first().copied().unwrap_or(Pages(0));
-        Pages(most.saturating_sub(held).0.min(u64::MAX / page.0)).in_bytes(page).0
+        Pages(limit.saturating_sub(held).0.min(u64::MAX / page.0)).in_bytes(page).0
     }
 
-    /// The one that promotion goes to: kept as long as it is in the tier, because another begins
-    /// the kernel's work anew.
+    /// The target of promotion. It stays the same as long as it is in the tier, because with
+    /// another target the kernel starts again.
     fn roomiest_fast_node(&mut self) -> u32 {
         let nodes = &self.world.host().tiers[0].nodes;
         if let Some(node) = self.page_cache.promotion.node.filter(|node| nodes.contains(node)) {
@@ -205,9 +206,9 @@ impl Daemon {
     }
 }
 
-/// Divides a rate by how much there is, among the groups whose paths are text, because that is what
-/// DAMON is told; in powers of two: each change of a rate is a question that others who use DAMON
-/// wait for.
+/// Divides a rate among groups by their page cache. Groups whose paths are not text get none,
+/// because DAMON takes paths as text. Rates are powers of two, so that they change rarely: other
+/// users of DAMON wait for each change.
 fn shares(root: &Path, found: &[(PathBuf, u64)], rate: u64, out: &mut Vec<(String, u64)>) {
     let all: u64 = found.iter().map(|(_, bytes)| bytes).sum();
     for (path, bytes) in found {
@@ -226,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn group_holds_what_children_do_not() {
+    fn own_cache_excludes_children() {
         let held = [("/c/a", 100), ("/c/a/b", 30), ("/c/a/b/d", 30), ("/c/a/e", 20)];
         let held = held.map(|(path, bytes)| (PathBuf::from(path), bytes));
         let own: Vec<u64> = own(&held).map(|(_, bytes)| bytes).collect();
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_by_how_much_there_is() {
+    fn rates_are_proportional_powers_of_two() {
         let found = [(&b"/c/a"[..], 3 << 20), (b"/c/b", 1 << 20), (b"/c/\xff", 1)];
         let found = found.map(|(path, bytes)| (PathBuf::from(OsStr::from_bytes(path)), bytes));
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! What each command changes.
+//! The change that each command makes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::view::Mode;
 const MAX_LATENCY_MS: f64 = 3_600_000.0;
 
 impl Daemon {
-    /// Carries out a command; a refused one changes nothing.
+    /// Executes a command. A refused one changes nothing.
     pub(super) fn answer(&mut self, command: Command) -> Reply {
         let done = match command {
             Command::Snapshot => {
@@ -29,7 +29,7 @@ impl Daemon {
             Command::TenantRemove { name } => self.remove(&name),
             Command::TenantSet { name, change } => self.set(&name, &change),
             Command::Latency { tenant, p99_ms, operations } => {
-                return self.heard(&tenant, p99_ms, operations);
+                return self.report_latency(&tenant, p99_ms, operations);
             }
         };
         match done {
@@ -60,14 +60,15 @@ impl Daemon {
     fn reload(&mut self) -> anyhow::Result<Vec<String>> {
         let Some(file) = &self.options.file else {
             anyhow::bail!(
-                "no configuration file was named at start, so there is none to read again"
+                "the daemon was started without a configuration file, so there is none to read again; \
+                 restart it with --config"
             );
         };
         let config = Config::read(file)?;
         self.adopt(config)
     }
 
-    /// Makes another configuration hold: everything is checked before anything is changed.
+    /// Adopts a configuration. Checks all of it before the first change.
     fn adopt(&mut self, config: Config) -> anyhow::Result<Vec<String>> {
         let old = &self.options.config;
         let mut lines = difference(old, &config);
@@ -89,11 +90,12 @@ impl Daemon {
         }
         let selectors = setup::selectors(&config)?;
         let engine = setup::engine(&config, &self.world, self.activity.mode)?;
-        let same_people = setup::selectors(old)? == selectors && old.policy == config.policy;
-        if same_people && old.moving == config.moving {
+        let same_tenants = setup::selectors(old)? == selectors && old.policy == config.policy;
+        if same_tenants && old.moving == config.moving {
             self.engine.set_tenants(config.tenants.iter().map(TenantConfig::spec).collect())?;
         } else {
-            // Another numbering of tenants or another policy: the engine learns every page anew.
+            // Tenants are numbered differently or the policy is another: the new engine learns every
+            // page again.
             self.engine = engine;
             self.history.forget_shares();
             self.world.set_tenants(selectors, true);
@@ -138,13 +140,13 @@ impl Daemon {
         self.adopt(Self::checked(&config)?)
     }
 
-    /// A configuration that was changed by a command is held to what a file is held to.
+    /// Checks a configuration that a command changed, by the rules for a file.
     fn checked(config: &Config) -> anyhow::Result<Config> {
         let text = toml::to_string(config)?;
         Config::parse("command", &text).map_err(|e| anyhow::anyhow!("{}: {}", e.key, e.problem))
     }
 
-    pub(super) fn heard(&mut self, name: &str, p99_ms: f64, operations: u64) -> Reply {
+    pub(super) fn report_latency(&mut self, name: &str, p99_ms: f64, operations: u64) -> Reply {
         let index = match self.tenant(name) {
             Ok(index) => index,
             Err(e) => return Reply::refused(e.to_string()),
@@ -160,7 +162,7 @@ impl Daemon {
         Reply::done()
     }
 
-    /// A tenant's place by its name.
+    /// The index of a tenant.
     fn tenant(&self, name: &str) -> anyhow::Result<usize> {
         let names = || self.options.config.tenants.iter().map(|t| t.name.as_str());
         names().position(|known| known == name).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What is worth saying, in words.
+//! The world's events as lines for the log and the view.
 
 use tierwise_core::units::TenantId;
 use tierwise_linux::fault::{Fault, Scope};
@@ -8,9 +8,9 @@ use tierwise_linux::world::{Event, LiveWorld};
 
 use crate::config::Config;
 
-/// Sentences for a piece of news; none for what is not worth one.
-pub(super) fn words(events: &Event, world: &LiveWorld, config: &Config) -> Vec<String> {
-    match events {
+/// The lines of an event.
+pub(super) fn words(event: &Event, world: &LiveWorld, config: &Config) -> Vec<String> {
+    match event {
         Event::Tenants(changes) => tenants(changes, world),
         Event::Machine(change) => vec![machine(*change, world)],
         Event::Fault(fault) => vec![self::fault(fault, |tenant| world.tracker().name(tenant))],
@@ -35,7 +35,7 @@ pub(super) fn words(events: &Event, world: &LiveWorld, config: &Config) -> Vec<S
     }
 }
 
-/// Tenants that are not there yet.
+/// The lines about tenants that have no process yet.
 pub(super) fn waiting(world: &LiveWorld) -> Vec<String> {
     let tracker = world.tracker();
     let tenants = (0..tracker.len()).map(|i| TenantId(i as u16));
@@ -49,12 +49,12 @@ fn tenants(changes: &tierwise_linux::tenant::Changes, world: &LiveWorld) -> Vec<
     let name = |tenant: &TenantId| world.tracker().name(*tenant).to_owned();
     let started = changes.started.iter().map(|t| format!("tenant {:?} has started", name(t)));
     let ended = changes.ended.iter().map(|t| format!("tenant {:?} has ended", name(t)));
-    let conflicts = changes.conflicts.iter().map(|double| {
+    let conflicts = changes.conflicts.iter().map(|conflict| {
         format!(
-            "process {} is named by tenants {:?} and {:?}: it belongs to the first",
-            double.process.pid,
-            name(&double.kept),
-            name(&double.also)
+            "process {} belongs to tenants {:?} and {:?}; the first keeps it",
+            conflict.process.pid,
+            name(&conflict.kept),
+            name(&conflict.also)
         )
     });
     started.chain(ended).chain(conflicts).collect()
@@ -64,8 +64,7 @@ fn fault<'a>(fault: &'a Fault, name: impl Fn(TenantId) -> &'a str) -> String {
     let problem = &fault.problem;
     match (&fault.scope, fault.tenant) {
         (Scope::Machine, _) => format!(
-            "the machine cannot be read: {problem}; nothing is moved until it can be, which is \
-             tried with each survey"
+            "the machine cannot be read: {problem}; nothing is moved until a survey can read it again"
         ),
         (_, Some(tenant)) => format!("tenant {:?}: {problem}", name(tenant)),
         (_, None) => problem.clone(),
@@ -78,13 +77,12 @@ fn machine(change: Change, world: &LiveWorld) -> String {
     };
     match change {
         Change::Left { node, tier: of } => {
-            format!("node {node} left tier {}: nothing is moved there any more", tier(of))
+            format!("node {node} left tier {}: nothing is moved there any longer", tier(of))
         }
-        Change::Joined { node, tier: of } => format!("node {node} came into tier {}", tier(of)),
+        Change::Joined { node, tier: of } => format!("node {node} joined tier {}", tier(of)),
         Change::Outside { node } => {
             format!(
-                "node {node} has memory and is in no tier that was there at start: restart to use \
-                 it"
+                "node {node} has memory and belongs to no tier known at start: restart to use it"
             )
         }
         Change::Resized { tier: of, .. } => {

@@ -1,6 +1,6 @@
-//! What a virtual machine that was named by its QMP socket consists of: asked when it begins, each
-//! in a task of its own on the thread that talks to tenants, because a QEMU that hangs must keep
-//! nobody waiting.
+//! The CPUs and memory devices of virtual machines that are named by their QMP socket. The daemon
+//! asks QEMU when a guest starts, each guest in a task of its own on the thread that talks to
+//! tenants: a QEMU that hangs must not delay the others.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,24 +23,24 @@ use crate::config::Config;
 /// hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A guest that begins again and again is asked once in so long.
+/// Min time between two requests to a guest that starts again and again.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Until a QEMU whose queue of connections is full is tried again.
+/// Time until the next attempt at a QEMU whose queue of connections is full.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Bytes that are read at once.
+/// Max bytes per read.
 const PIECE: usize = 16 << 10;
 
-/// Most processors and memory devices of a guest that are listed: as many as a line has room for.
+/// Max CPUs and memory devices of a guest that are listed: as many as fit in a line.
 const MAX_LISTED: usize = 8;
 
-/// Guests that are asked, and what they answered.
+/// Requests to guests, and their answers.
 pub(super) struct Guests {
     sender: Sender<String>,
     answers: Receiver<String>,
     patience: Duration,
-    /// By tenant: the last asking, and when it is or was.
+    /// The last request of each tenant, and its time.
     asked: BTreeMap<String, (AbortHandle, Instant)>,
 }
 
@@ -50,9 +50,10 @@ impl Guests {
         Self { sender, answers, patience: PATIENCE, asked: BTreeMap::new() }
     }
 
-    /// Asks those of these tenants that were named by their QMP socket: one at a time of each.
+    /// Asks those of these tenants that are named by their QMP socket. A new request ends the
+    /// tenant's previous one.
     pub(super) fn ask(&mut self, started: &[TenantId], config: &Config, peers: &Peers) {
-        // What tenants that were removed said is of no use.
+        // The answers of removed tenants are not needed.
         self.asked.retain(|name, (task, _)| {
             let stays = config.tenants.iter().any(|tenant| tenant.name == *name);
             if !stays {
@@ -80,7 +81,7 @@ impl Guests {
                 };
                 let guest = guest.map_err(late).flatten();
                 let guest = guest.with_context(|| path.display().to_string());
-                // A daemon that ended meanwhile wants no answer.
+                // A daemon that ended meanwhile needs no answer.
                 let _ = sender.send(words(&name, &guest));
             });
             if let Some(task) = task {
@@ -89,7 +90,7 @@ impl Guests {
         }
     }
 
-    /// What they answered since the last call, in words.
+    /// The answers since the last call, as lines.
     pub(super) fn answers(&self) -> Vec<String> {
         self.answers.try_iter().collect()
     }
@@ -126,12 +127,14 @@ async fn connect(path: &Path) -> io::Result<Stream> {
     }
 }
 
-/// A guest in a sentence. One that cannot be asked is a tenant all the same: its process was found.
+/// A guest in a line. A guest that does not answer is a tenant all the same: its process was found.
 fn words(name: &str, guest: &anyhow::Result<Guest>) -> String {
     let guest = match guest {
         Ok(guest) => guest,
         Err(e) => {
-            return format!("tenant {name:?}: what its guest consists of is not known: {e:#}");
+            return format!(
+                "tenant {name:?}: the CPUs and memory devices of its guest are unknown: {e:#}"
+            );
         }
     };
     let device =
@@ -144,7 +147,7 @@ fn words(name: &str, guest: &anyhow::Result<Guest>) -> String {
     )
 }
 
-/// The first of them in words, and how many more there are.
+/// The first [`MAX_LISTED`] items, and the number of the others.
 fn listed<T>(all: &[T], word: impl FnMut(&T) -> String) -> String {
     let mut words: Vec<String> = all.iter().take(MAX_LISTED).map(word).collect();
     match all.len() - words.len() {

@@ -53,34 +53,34 @@ use crate::judgement;
 use crate::system::optional::Unavailable;
 use crate::view::{Mode, Snapshot};
 
-/// Receivers of the view while nobody reads it: the server's own.
+/// Receivers of the view while no client reads it: the server's own.
 const UNREAD: usize = 1;
 
-/// What a daemon is started with.
+/// The options of a daemon.
 pub struct Options {
-    /// What the operator wrote.
+    /// The configuration.
     pub config: Config,
-    /// Where it was read from, for a reload.
+    /// The file of the configuration, for a reload.
     pub file: Option<PathBuf>,
     /// The kernel's file systems.
     pub roots: Roots,
-    /// Whether the command line asks for a dry run, whatever the file says.
+    /// Whether the command line asks for a dry run; it precedes the file.
     pub dry_run: bool,
 }
 
-/// What the daemon's thread hears and is heard by.
+/// The channels between the daemon's thread and the others.
 pub struct Channels {
     /// Commands.
     pub requests: Receiver<Request>,
-    /// Ends a wait.
+    /// A message ends a wait.
     pub wake: Receiver<()>,
-    /// Its other end.
+    /// The other end of `wake`.
     pub waker: Sender<()>,
     /// Set to end the daemon.
     pub stop: Arc<AtomicBool>,
     /// The view.
     pub views: watch::Sender<Arc<Snapshot>>,
-    /// What could not be started.
+    /// The features that could not start.
     pub unavailable: Unavailable,
 }
 
@@ -102,11 +102,12 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Makes everything ready: topology, settings of the kernel, a way of looking, the engine.
+    /// Discovers the topology, takes over the kernel's settings, starts access monitoring and makes
+    /// the engine.
     ///
     /// # Errors
-    /// The configuration does not fit this machine, or the kernel refuses; nothing is changed then
-    /// that is not given back.
+    /// The configuration does not fit this machine, or the kernel refuses. Settings that were
+    /// changed until then are restored.
     pub fn new(options: Options, channels: Channels) -> anyhow::Result<Self> {
         let host = Host::discover(&options.roots, options.config.tier_override().as_ref())?;
         let mut history = History::default();
@@ -153,8 +154,8 @@ impl Daemon {
         })
     }
 
-    /// Runs until it is told to stop, whatever happens on the machine meanwhile, and gives back
-    /// what was taken.
+    /// Runs until `stop` is set, through any failure of the machine, and restores the settings
+    /// that were taken over.
     pub fn run(mut self) {
         let Ok(()) = self.driver.start(&self.engine, &mut self.world);
         self.publish();
@@ -183,35 +184,38 @@ impl Daemon {
                 self.history.notice(at, line);
             }
         }
-        for events in self.world.take_events() {
-            if let Event::MonitoringLost(problem) = &events {
+        for event in self.world.take_events() {
+            if let Event::MonitoringLost(problem) = &event {
                 self.on_monitoring_failed(problem);
             }
-            if let Event::Tenants(changes) = &events {
+            if let Event::Tenants(changes) = &event {
                 self.endpoints.guests.ask(
                     &changes.started,
                     &self.options.config,
                     &self.endpoints.peers,
                 );
             }
-            for text in events::words(&events, &self.world, &self.options.config) {
+            for text in events::words(&event, &self.world, &self.options.config) {
                 self.history.notice(at, text);
             }
         }
         for text in self.endpoints.guests.answers() {
             self.history.notice(at, text);
         }
-        self.hear_latencies(at);
+        self.take_latencies(at);
     }
 
-    /// Takes in what was read of tenants' latency, and what reading it cost.
-    fn hear_latencies(&mut self, at: f64) {
+    /// Takes the latencies that were read, and the CPU time that reading them cost.
+    fn take_latencies(&mut self, at: f64) {
         self.world.polling(self.endpoints.peers.cpu());
         for (tenant, outcome) in self.endpoints.readers.take() {
             if let Some(reading) = self.endpoints.known.read(&tenant, outcome, at) {
-                let reply =
-                    self.heard(&tenant, reading.p99.as_secs_f64() * 1e3, reading.operations);
-                // A tenant that was removed meanwhile.
+                let reply = self.report_latency(
+                    &tenant,
+                    reading.p99.as_secs_f64() * 1e3,
+                    reading.operations,
+                );
+                // It fails only for a tenant that was removed meanwhile.
                 drop(reply);
             }
         }
@@ -219,7 +223,7 @@ impl Daemon {
 
     fn answer_all(&mut self) {
         while let Ok(Request { command, reply }) = self.channels.requests.try_recv() {
-            // A client that went away needs no answer.
+            // A client that disconnected needs no answer.
             let _ = reply.send(self.answer(command));
         }
     }

@@ -1,9 +1,8 @@
 //! The one thread that talks to tenants' services and virtual machines, however many there are.
 //!
-//! Each conversation is a task of its own with a time limit for the whole of it, so that a peer
-//! that is slow or silent keeps nobody else waiting and holds no thread. What the thread costs is
-//! counted apart from the daemon's budget: it is spent at the wish of single tenants, each of whose
-//! conversations is bounded by itself.
+//! Each conversation is a task of its own with a time limit, so that a slow or silent peer delays no
+//! other and holds no thread. The thread's CPU time does not count against the daemon's budget:
+//! single tenants cause it, and each conversation has a limit of its own.
 
 use std::io;
 use std::sync::Arc;
@@ -24,12 +23,12 @@ pub(super) struct Peers {
     handle: Option<Handle>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// Nanoseconds of processor time, up to when the thread last had nothing to do.
+    /// Nanoseconds of CPU time, up to the last time that the thread was idle.
     used: Arc<AtomicU64>,
 }
 
 impl Peers {
-    /// Starts the thread. Where none can be started nothing is asked of anybody, which is said.
+    /// Starts the thread. If that fails, no peer is polled, and the log has the reason.
     pub(super) fn start() -> Self {
         let used = Arc::new(AtomicU64::new(0));
         let none = Self { handle: None, stop: None, thread: None, used: Arc::clone(&used) };
@@ -54,7 +53,7 @@ impl Peers {
         }
     }
 
-    /// Has the thread do this; nothing if there is none.
+    /// Runs a task on the thread; none if there is no thread.
     pub(super) fn spawn(
         &self,
         task: impl Future<Output = ()> + Send + 'static,
@@ -62,7 +61,7 @@ impl Peers {
         self.handle.as_ref().map(|handle| handle.spawn(task).abort_handle())
     }
 
-    /// Processor time that the thread has used.
+    /// CPU time of the thread.
     pub(super) fn cpu(&self) -> Duration {
         Duration::from_nanos(self.used.load(Ordering::Relaxed))
     }
@@ -96,8 +95,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// What has come, at most so much; nothing is the end. Others have their turn before it is
-    /// looked at.
+    /// Reads the bytes that have arrived, at most a buffer; zero is the end. Other tasks run before
+    /// the caller continues.
     pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             self.ready(Interest::READABLE).await?;

@@ -31,15 +31,15 @@ use crate::config::{Config, TenantConfig};
 use crate::judgement::{self, UsableSource};
 use crate::view::Mode;
 
-/// One sample in so many last-level misses, where the processor samples: MEMTIS's own
-/// (htmm_inst_sample_period is 200 for loads), ten times as rare, because a live machine pays for
-/// each with an interrupt.
+/// Last-level misses per sample, where the CPU samples: ten times MEMTIS's own figure
+/// (htmm_inst_sample_period is 200 for loads), because a live machine pays for each sample with an
+/// interrupt.
 const SAMPLE_PERIOD: u64 = 2000;
 
-/// Fewest DAMON regions: its own default.
+/// Min DAMON regions: DAMON's own default.
 const MIN_REGIONS: u32 = 10;
 
-/// What the daemon can do here, and why no more.
+/// The mode that this machine and the options allow, and why it is not [`Mode::Manage`].
 pub(super) fn mode(options: &Options, host: &Host) -> (Mode, String) {
     let verdict = host.verdict();
     if verdict != Verdict::Tiered {
@@ -52,8 +52,8 @@ pub(super) fn mode(options: &Options, host: &Host) -> (Mode, String) {
     (Mode::Manage, String::new())
 }
 
-/// Opens the record of the kernel's settings: what a killed daemon left is given back first. DAMON
-/// is released, if told to.
+/// Opens the record of the kernel's settings. Restores first the settings that a killed daemon left
+/// changed. Releases DAMON, if configured.
 pub(super) fn open_settings(
     options: &Options,
     mode: Mode,
@@ -65,13 +65,13 @@ pub(super) fn open_settings(
     let (mut settings, report) =
         Settings::open_after(&options.roots, &state.join("settings.json"), || {
             for record in [damon_record(state), cache_record(state)] {
-                if let Left::Unknown(said) = admin::clean_up_recorded(&options.roots, &record)? {
-                    unknown.push(said);
+                if let Left::Unknown(problem) = admin::clean_up_recorded(&options.roots, &record)? {
+                    unknown.push(problem);
                 }
             }
             Ok(())
         })?;
-    unknown.into_iter().for_each(|said| history.notice(0.0, said));
+    unknown.into_iter().for_each(|problem| history.notice(0.0, problem));
     report
         .to_string()
         .lines()
@@ -84,7 +84,7 @@ pub(super) fn open_settings(
     Ok(settings)
 }
 
-/// Takes over from the kernel's own tiering, as far as told: only who manages may.
+/// Takes over the configured settings of the kernel's own tiering. Only a daemon that manages may.
 pub(super) fn take_over(options: &Options, settings: &mut Settings) -> anyhow::Result<()> {
     let kernel = &options.config.kernel;
     if let Some(value) = kernel.numa_balancing {
@@ -96,7 +96,7 @@ pub(super) fn take_over(options: &Options, settings: &mut Settings) -> anyhow::R
     Ok(())
 }
 
-/// The world. It does not look yet.
+/// The world, without access monitoring yet.
 pub(super) fn world(options: &Options, host: Host, channels: &Channels) -> LiveWorld {
     let config = &options.config;
     let settings = WorldConfig {
@@ -115,7 +115,7 @@ pub(super) fn world(options: &Options, host: Host, channels: &Channels) -> LiveW
     LiveWorld::new(settings, host, channels.wake.clone())
 }
 
-/// Makes the world look, and says how and why so; or why it cannot.
+/// Starts access monitoring. Returns the source with the reason for it.
 pub(super) fn start_monitoring(options: &Options, world: &mut LiveWorld) -> anyhow::Result<String> {
     let (monitor, why) = monitor(options, world.host())?;
     world.monitor_with(monitor)?;
@@ -123,14 +123,14 @@ pub(super) fn start_monitoring(options: &Options, world: &mut LiveWorld) -> anyh
 }
 
 fn monitor(options: &Options, host: &Host) -> anyhow::Result<(Box<dyn AccessMonitor>, String)> {
-    let UsableSource { way, why } =
+    let UsableSource { way: source, why } =
         judgement::source(&options.config, &options.roots).map_err(anyhow::Error::msg)?;
-    Ok((make(way, options, host)?, why))
+    Ok((make(source, options, host)?, why))
 }
 
-fn make(way: Source, options: &Options, host: &Host) -> anyhow::Result<Box<dyn AccessMonitor>> {
+fn make(source: Source, options: &Options, host: &Host) -> anyhow::Result<Box<dyn AccessMonitor>> {
     let (roots, monitor) = (&options.roots, &options.config.monitor);
-    Ok(match way {
+    Ok(match source {
         Source::IdleBitmap => Box::new(IdleBitmap::new(roots)?),
         Source::PerfSamples => Box::new(PerfSamples::new(roots, SAMPLE_PERIOD)?),
         Source::SoftDirty => Box::new(SoftDirty::new(roots)?),
@@ -140,7 +140,7 @@ fn make(way: Source, options: &Options, host: &Host) -> anyhow::Result<Box<dyn A
             let memory = physical::of_nodes(roots, &nodes)?;
             Box::new(DamonPaddr::new(roots, Some(&record), attrs, memory)?)
         }
-        // Nobody can choose it yet: it sees only programs that take part.
+        // The configuration cannot name it: it reports only programs that take part.
         Source::PagemapScan => Box::new(PagemapScan::new(roots)?),
         Source::DamonVaddr => {
             let (attrs, record) = (damon_attrs(monitor), damon_record(&options.config.state));
@@ -158,12 +158,12 @@ fn damon_attrs(monitor: &crate::config::Monitor) -> DamonAttrs {
     }
 }
 
-/// Who the tenants are.
+/// The tenants' names and selectors.
 pub(super) fn selectors(config: &Config) -> anyhow::Result<Vec<(String, Selector)>> {
     config.tenants.iter().map(|tenant| Ok((tenant.name.clone(), selector(tenant)?))).collect()
 }
 
-/// Which processes a tenant is.
+/// The selector of a tenant's processes.
 pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<Selector> {
     let text = match (&tenant.cgroup, tenant.qmp(), &tenant.qemu) {
         (Some(cgroup), ..) => format!("cgroup:{cgroup}"),

@@ -1,4 +1,4 @@
-//! The view of the daemon, made from what its parts say of themselves.
+//! Makes the view from the daemon's parts.
 
 use tierwise_core::metrics::{MoveCounters, TierActivity};
 use tierwise_core::migrate::FailReason;
@@ -17,11 +17,11 @@ use crate::view::{
 };
 
 impl Daemon {
-    /// Everything, now.
+    /// The whole view, now.
     pub(super) fn snapshot(&mut self) -> Snapshot {
         let tenants = self.options.config.tenants.len();
         self.pressure.read(self.world.tracker(), tenants);
-        let (mode, mode_reason) = self.what_it_does();
+        let (mode, mode_reason) = self.current_mode();
         let tenants = (0..self.options.config.tenants.len()).map(|i| self.tenant_view(i)).collect();
         Snapshot {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -41,8 +41,8 @@ impl Daemon {
         }
     }
 
-    /// What it does now, and why no more.
-    fn what_it_does(&self) -> (Mode, String) {
+    /// The mode now, and why it is not [`Mode::Manage`].
+    fn current_mode(&self) -> (Mode, String) {
         match self.world.unreadable() {
             _ if self.activity.paused => (Mode::Paused, "paused by a command".into()),
             Some(problem) if self.activity.mode != Mode::Observe => {
@@ -175,7 +175,7 @@ fn failed(counters: &MoveCounters) -> Vec<Failed> {
     FailReason::ALL.into_iter().zip(&counters.fail).map(one).collect()
 }
 
-/// A decision, for people.
+/// A decision with names and bytes instead of ids and pages.
 pub(super) fn decision(decision: &Decision, because: String, world: &LiveWorld) -> DecisionView {
     let host = world.host();
     let bytes = |pages: Pages| pages.in_bytes(host.page_size).0;

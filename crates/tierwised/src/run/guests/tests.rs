@@ -55,14 +55,17 @@ fn starting_guest_is_asked_or_reported() {
     let expected = "tenant \"db\": a guest with 1 CPUs (threads 4712) and memory devices: \
                     \"/objects/mem1\" of 1024 MiB";
     assert_eq!(said[0], expected);
-    assert!(said[1].starts_with("tenant \"gone\": what its guest consists of is not known"));
+    assert!(
+        said[1]
+            .starts_with("tenant \"gone\": the CPUs and memory devices of its guest are unknown")
+    );
     assert!(said[1].contains("is QEMU running with -qmp"), "{}", said[1]);
     assert!(guests.answers().is_empty());
     thread.join().unwrap();
 }
 
 #[test]
-fn one_that_hangs_keeps_nobody_waiting() {
+fn hanging_guest_delays_no_other() {
     let directory = tempfile::tempdir().unwrap();
     let [silent, full, db] = ["silent", "full", "db"].map(|name| directory.path().join(name));
     // It accepts nobody.

@@ -1,11 +1,11 @@
-//! The parsers of this folder as functions of bytes, with what holds of them.
+//! The parsers of this directory as functions of bytes, with their invariants.
 
 use super::histogram::Histogram;
 use super::reply::{MEMCACHED, REDIS, Service};
 use super::{head, source};
 
-/// Longest text that is said of an answer: two quotations, and words around them.
-const MAX_SAID: usize = 1500;
+/// Max bytes of a problem's text: two quotations and the words around them.
+const MAX_PROBLEM: usize = 1500;
 
 pub(crate) fn prometheus(bytes: &[u8]) {
     let read = |piece: usize| {
@@ -22,7 +22,7 @@ pub(crate) fn prometheus(bytes: &[u8]) {
             assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0));
             let _ = source::since_then(&buckets);
         }
-        Err(said) => assert!(said.len() < MAX_SAID),
+        Err(said) => assert!(said.len() < MAX_PROBLEM),
     }
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn memcached(bytes: &[u8]) {
 
 fn reply(service: Service, bytes: &[u8]) {
     if let Err(said) = service.check(bytes) {
-        assert!(said.len() < MAX_SAID);
+        assert!(said.len() < MAX_PROBLEM);
     }
 }
 
@@ -44,6 +44,6 @@ pub(crate) fn http_head(bytes: &[u8]) {
     let end = head::end(bytes).unwrap_or(bytes.len());
     match head::body_length(&bytes[..end]) {
         Ok(length) => assert!(length.is_none_or(|length| length <= head::MAX_BODY)),
-        Err(said) => assert!(said.len() < MAX_SAID),
+        Err(said) => assert!(said.len() < MAX_PROBLEM),
     }
 }

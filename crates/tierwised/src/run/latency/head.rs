@@ -2,24 +2,24 @@
 
 use tierwise_linux::bytes::quoted;
 
-/// Most bytes of a head: servers themselves allow clients 8 to 16 KiB.
+/// Max bytes of a head: servers themselves allow clients 8 to 16 KiB.
 pub(super) const MAX_LEN: usize = 16 << 10;
 
-/// Most header fields: exporters send five.
+/// Max header fields: exporters send five.
 const MAX_FIELDS: usize = 64;
 
-/// Most bytes of a body: some 40,000 lines. A service with more has to give its latency by itself.
+/// Max bytes of a body: some 40,000 lines. A service with more has to report its latency itself.
 pub(super) const MAX_BODY: u64 = 4 << 20;
 
-/// Where a head ends, if it does.
+/// The end of a head, if it is there.
 pub(super) fn end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// How many bytes the body has, if the head says so: to be called with a whole head.
+/// The length of the body, if the head has it. `head` must be whole.
 ///
 /// # Errors
-/// The answer is none, is not the page asked for, or cannot be read as it is sent.
+/// It is not an HTTP answer, its status is not 200, or its encoding is not supported.
 pub(super) fn body_length(head: &[u8]) -> Result<Option<u64>, String> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut answer = httparse::Response::new(&mut fields);
@@ -45,14 +45,14 @@ pub(super) fn body_length(head: &[u8]) -> Result<Option<u64>, String> {
             }
             length = Some(bytes);
         }
-        // HTTP/1.0, in which it is asked, has neither.
+        // The request is HTTP/1.0, which has neither.
         let encoded = ["transfer-encoding", "content-encoding"]
             .iter()
             .any(|name| field.name.eq_ignore_ascii_case(name))
             && !field.value.eq_ignore_ascii_case(b"identity");
         if encoded {
             return refused(&format!(
-                "its body is {}, which was not asked for",
+                "its body is {}, which the request does not allow",
                 quoted(field.value)
             ));
         }

@@ -1,15 +1,15 @@
-//! What the daemon knows of each tenant's latency, and why it does not.
+//! Each tenant's last known latency, or why it is unknown.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Outcome, Reading};
 
-/// A tenant's problem is said in the log once in so many seconds at most: a service may fail every
-/// other second, and `status` shows the present one anyhow.
-const SAID_S: f64 = 60.0;
+/// Min seconds between two log lines about one tenant's problem: a service may fail every other
+/// second, and `status` shows the current problem anyway.
+const LOG_INTERVAL_S: f64 = 60.0;
 
-/// By tenant.
+/// Latencies and problems by tenant.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Known {
     tenants: BTreeMap<String, Tenant>,
@@ -19,18 +19,18 @@ pub(in crate::run) struct Known {
 struct Tenant {
     p99: Option<Duration>,
     problem: Option<String>,
-    /// When a problem was said last, in seconds after the daemon began.
-    said: Option<f64>,
+    /// The last log line about a problem, in seconds after the daemon started.
+    logged: Option<f64>,
 }
 
 impl Known {
-    /// A tenant's latency is this.
+    /// Sets a tenant's latency.
     pub(in crate::run) fn set(&mut self, tenant: &str, p99: Duration) {
         self.tenants.entry(tenant.to_owned()).or_default().p99 = Some(p99);
     }
 
-    /// Takes in what came of reading a tenant's endpoint, and gives the reading if there is one. A
-    /// latency that cannot be read any more is not known any more.
+    /// Records the outcome of reading a tenant's endpoint, and returns the reading if there is one.
+    /// After a failure the latency is unknown.
     pub(in crate::run) fn read(
         &mut self,
         tenant: &str,
@@ -45,9 +45,9 @@ impl Known {
             }
             Err(problem) => {
                 known.p99 = None;
-                let events = known.problem.is_none();
-                if events && known.said.is_none_or(|said| at - said >= SAID_S) {
-                    known.said = Some(at);
+                let is_new = known.problem.is_none();
+                if is_new && known.logged.is_none_or(|logged| at - logged >= LOG_INTERVAL_S) {
+                    known.logged = Some(at);
                     tracing::warn!("tenant {tenant:?}: its latency cannot be read: {problem}");
                 }
                 known.problem = Some(problem);
@@ -61,7 +61,7 @@ impl Known {
         self.tenants.retain(|tenant, _| stays(tenant));
     }
 
-    /// Forgets why these tenants' endpoints could not be read: there are none to be read any more.
+    /// Forgets the problems of tenants whose endpoint was removed.
     pub(in crate::run) fn forget_problems(&mut self, gone: impl Fn(&str) -> bool) {
         let gone = self.tenants.iter_mut().filter(|(tenant, _)| gone(tenant));
         gone.for_each(|(_, known)| known.problem = None);

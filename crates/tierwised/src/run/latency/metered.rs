@@ -1,15 +1,15 @@
-//! What reading an endpoint costs, and what follows when it is too much.
+//! The CPU time of reading an endpoint, and its limit.
 //!
 //! ```
 //! use std::time::Duration;
 //! use tierwised::run::latency::metered::Allowance;
 //!
-//! // 1 % of a processor: 100 ms for ten seconds.
+//! // 1 % of a CPU: 100 ms in ten seconds.
 //! let mut allowance = Allowance::new(0.01);
 //! assert_eq!(allowance.spend(Duration::from_millis(60)), None);
 //! allowance.earn(Duration::from_secs(1));
 //! assert_eq!(allowance.left(), Duration::from_millis(50));
-//! // More than there is: a pause until all of it is there again.
+//! // More than is left: a pause until the whole allowance is back.
 //! assert_eq!(allowance.spend(Duration::from_millis(60)), Some(Duration::from_secs(11)));
 //! ```
 
@@ -22,49 +22,49 @@ use rustix::time::{ClockId, clock_gettime};
 /// Seconds whose allowance may be used at once: the daemon's own average is taken over as many.
 const WINDOW_S: f64 = 10.0;
 
-/// Processor time that an endpoint may use: so much a second, which adds up while it uses less.
+/// CPU time that an endpoint may use: a token bucket that fills at a constant rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowance {
-    /// Part of one processor.
+    /// Part of one CPU.
     rate: f64,
-    /// Seconds. Below zero it is owed.
+    /// Seconds. Below zero the endpoint has used more than its allowance.
     left: f64,
 }
 
 impl Allowance {
-    /// A part of one processor.
+    /// A full allowance of a part of one CPU.
     pub fn new(rate: f64) -> Self {
         Self { rate, left: rate * WINDOW_S }
     }
 
-    /// What may be used now.
+    /// CPU time that may be used now.
     pub fn left(&self) -> Duration {
         Duration::try_from_secs_f64(self.left).unwrap_or_default()
     }
 
-    /// So much time has passed.
+    /// Adds the allowance of the time that passed.
     pub fn earn(&mut self, passed: Duration) {
         self.left = (self.left + passed.as_secs_f64() * self.rate).min(self.rate * WINDOW_S);
     }
 
-    /// So much was used. If it was more than there was, how long nothing is to be used until
-    /// everything is there again.
+    /// Subtracts CPU time that was used. If it was more than the allowance, returns the pause until
+    /// the whole allowance is back.
     pub fn spend(&mut self, used: Duration) -> Option<Duration> {
         self.left -= used.as_secs_f64();
         let stalled = self.rate * WINDOW_S - self.left;
-        // A pause that no number can say is one without an end.
+        // A pause that a Duration cannot hold never ends.
         let pause = || Duration::try_from_secs_f64(stalled / self.rate).unwrap_or(Duration::MAX);
         (self.left <= 0.0).then(pause)
     }
 }
 
-/// Processor time that this thread has used.
+/// CPU time of this thread.
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// A future that counts the processor time of its polls and gives up when it was too much.
+/// A future that counts the CPU time of its polls and gives up above a limit.
 pub struct Metered<'a, F> {
     future: Pin<Box<F>>,
     limit: Duration,
@@ -72,7 +72,7 @@ pub struct Metered<'a, F> {
 }
 
 impl<'a, F: Future> Metered<'a, F> {
-    /// Counts into `used`; ends with nothing when that is above the limit.
+    /// Counts into `used`; ends with `None` when that exceeds the limit.
     pub fn new(future: F, limit: Duration, used: &'a mut Duration) -> Self {
         Self { future: Box::pin(future), limit, used }
     }

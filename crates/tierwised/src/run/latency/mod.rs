@@ -1,14 +1,14 @@
-//! Tenants' latency, read once a second where the configuration says: a Prometheus histogram, or
+//! Tenants' latency, read once a second from the configured endpoints: a Prometheus histogram, or
 //! the round trip of the cheapest request to Redis or Memcached.
 //!
-//! - [`metered`]: what an endpoint costs, and what follows when it is too much.
+//! - [`metered`]: the CPU time of an endpoint, and its limit.
 //! - [`histogram`]: Prometheus' text format.
 //! - `source`: one reading, from the connection to the last byte.
-//! - `known`: what the daemon knows of each tenant's latency, and why it does not.
+//! - `known`: each tenant's last known latency, or why it is unknown.
 //!
 //! One thread reads all of them (`peers`), each endpoint in a task of its own: a service that does
-//! not answer keeps nobody waiting. A task is handed over when the configuration is read again, so
-//! that there is one for an endpoint at any time.
+//! not answer delays no other. A task outlives a reload of the configuration if its endpoint stays,
+//! so that an endpoint has one task at any time.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -34,11 +34,11 @@ use self::source::Source;
 use super::peers::Peers;
 use crate::config::{Config, Latency};
 
-/// How often it is read: the partitioners' own interval.
+/// How often each endpoint is read: the partitioners' own interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A service that does not answer in this time is as good as down. It is for everything, from the
-/// connection to the last byte.
+/// Time limit of a whole reading, from the connection to the last byte. A service that takes longer
+/// is as good as down.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A latency that was read.
@@ -50,23 +50,22 @@ pub(super) struct Reading {
     pub(super) operations: u64,
 }
 
-/// What came of reading an endpoint: nothing where there were no requests, or why it cannot be
-/// read.
+/// The outcome of reading an endpoint: no reading if there were no requests, or the problem.
 pub(super) type Outcome = Result<Option<Reading>, String>;
 
-/// What the tasks have found out and the daemon has not taken yet, by tenant: at most one each.
+/// Outcomes that the daemon has not taken yet: at most one per tenant.
 type Board = Arc<Mutex<BTreeMap<String, Outcome>>>;
 
-/// How endpoints are read.
+/// Interval and limits of reading an endpoint.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     interval: Duration,
     patience: Duration,
-    /// Part of one processor that reading one endpoint may take.
+    /// Part of one CPU that reading one endpoint may take.
     budget: f64,
 }
 
-/// Where a tenant's latency is read.
+/// A tenant's latency endpoint.
 #[derive(Debug, Clone, PartialEq)]
 struct Endpoint {
     tenant: String,
@@ -82,7 +81,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// Nothing is read yet. Each endpoint may cost as much processor time as the daemon itself.
+    /// No tasks yet. Each endpoint may cost as much CPU time as the daemon itself.
     pub(super) fn new(config: &Config, wake: &Sender<()>) -> Self {
         let budget = config.cpu.budget_percent / 100.0;
         Self::within(Limits { interval: INTERVAL, patience: PATIENCE, budget }, wake)
@@ -92,8 +91,8 @@ impl Readers {
         Self { board: Board::default(), wake: wake.clone(), limits, tasks: Vec::new() }
     }
 
-    /// Reads these tenants' latency from now on. An endpoint that stays keeps its task, and with it
-    /// what it owes.
+    /// Reads the latency of the configured tenants from now on. An endpoint that stays keeps its
+    /// task, and with it the CPU time that it has used.
     pub(super) fn follow(&mut self, peers: &Peers, config: &Config) {
         let tenants = config.tenants.iter();
         let wanted: Vec<Endpoint> = tenants
@@ -119,7 +118,7 @@ impl Readers {
         }
     }
 
-    /// What was found out since the last call, by tenant.
+    /// The outcomes since the last call, by tenant.
     pub(super) fn take(&self) -> BTreeMap<String, Outcome> {
         std::mem::take(&mut *board(&self.board))
     }
@@ -131,7 +130,7 @@ impl Drop for Readers {
     }
 }
 
-/// A task that panicked has left nothing half-written: an entry is put in by one call.
+/// A task that panicked leaves no half-written entry: one call inserts it.
 fn board(board: &Board) -> MutexGuard<'_, BTreeMap<String, Outcome>> {
     board.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -146,7 +145,7 @@ async fn read_on(endpoint: Endpoint, limits: Limits, found: Board, wake: Sender<
         before = started;
         let (outcome, pause) = read_once(&mut source, limits, &mut allowance).await;
         note(&mut board(&found), &endpoint.tenant, outcome);
-        // One that is awake already takes it in as well.
+        // A daemon that is awake already takes it as well.
         let _ = wake.try_send(());
         sleep(pause.unwrap_or(limits.interval)).await;
     }
@@ -160,7 +159,7 @@ async fn read_once(
 ) -> (Outcome, Option<Duration>) {
     let mut used = Duration::ZERO;
     let read = Metered::new(source.read(limits.patience), allowance.left(), &mut used).await;
-    // One that was cut off has used more than it had.
+    // A reading that was cut off has used more than its allowance.
     match (allowance.spend(used), read) {
         (None, Some(read)) => (read.map_err(|e| format!("{e:#}")), None),
         (pause, _) => {
@@ -172,15 +171,14 @@ async fn read_once(
 
 fn too_costly(used: Duration, pause: Duration, budget: f64) -> String {
     format!(
-        "reading it took {used:.1?} of CPU time at last; allowed: {} % of a CPU \
-         (cpu.budget_percent) over ten seconds; it is read again in {:.0} s",
+        "the last reading took {used:.1?} of CPU time; allowed: {} % of a CPU (cpu.budget_percent) \
+         over ten seconds; it is read again in {:.0} s",
         budget * 100.0,
         pause.as_secs_f64().ceil()
     )
 }
 
-/// Puts an outcome where the daemon takes it from. What it has not taken yet is not lost: requests
-/// add up.
+/// Puts an outcome on the board. The requests of an outcome that was not taken yet are added.
 fn note(board: &mut BTreeMap<String, Outcome>, tenant: &str, outcome: Outcome) {
     let known = board.get(tenant).and_then(|known| known.as_ref().ok()).copied().flatten();
     let outcome = match (known, outcome) {

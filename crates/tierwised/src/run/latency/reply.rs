@@ -2,7 +2,7 @@
 
 use tierwise_linux::bytes::quoted;
 
-/// Most bytes of an answer: a version or a refusal in words is shorter.
+/// Max bytes of an answer: a version or a refusal is shorter.
 pub(super) const MAX_LEN: usize = 512;
 
 /// A service that answers a request by one line.
@@ -19,10 +19,10 @@ pub(super) const REDIS: Service = Service { request: b"PING\r\n", answer: b"+PON
 pub(super) const MEMCACHED: Service = Service { request: b"version\r\n", answer: b"VERSION" };
 
 impl Service {
-    /// Whether what was read so far is the whole answer.
+    /// Whether the bytes read so far are the whole answer.
     ///
     /// # Errors
-    /// It is another, or longer than any is.
+    /// The answer is another one, or longer than [`MAX_LEN`].
     pub(super) fn check(&self, read: &[u8]) -> Result<bool, String> {
         let known = read.len().min(self.answer.len());
         if read[..known] != self.answer[..known] {

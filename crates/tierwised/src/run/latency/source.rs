@@ -14,18 +14,17 @@ use super::reply::{self, MEMCACHED, REDIS, Service};
 use crate::config::Latency;
 use crate::run::peers::Stream;
 
-/// Round trips a reading: a hundred make a 99th percentile of a sort, and cost a service next to
+/// Round trips per reading: a 99th percentile needs a hundred, and they cost a service next to
 /// nothing.
 const ROUND_TRIPS: usize = 100;
 
-/// Bytes that are read at once: what is made of them takes a tenth of a millisecond, for which the
-/// others wait.
+/// Max bytes per read: parsing them takes a tenth of a millisecond, for which the other tasks wait.
 const PIECE: usize = 16 << 10;
 
-/// A 99th percentile beyond an hour is none.
+/// Max 99th percentile: one beyond an hour is a mistake.
 const MAX_S: f64 = 3600.0;
 
-/// Where a latency is read, and what was read before.
+/// An endpoint and its previous reading.
 pub(super) struct Source {
     latency: Latency,
     before: Vec<(f64, f64)>,
@@ -36,8 +35,8 @@ impl Source {
         Self { latency, before: Vec::new() }
     }
 
-    /// The 99th percentile since the last reading and how many requests there were; nothing if
-    /// there were none. All of it takes so long at most.
+    /// Reads the 99th percentile and the number of requests since the last reading; none if there
+    /// were no requests. The whole reading takes at most `patience`.
     pub(super) async fn read(&mut self, patience: Duration) -> anyhow::Result<Option<Reading>> {
         let talk = Talk { patience, deadline: Instant::now() + patience };
         match &self.latency {
@@ -58,7 +57,7 @@ impl Source {
     }
 }
 
-/// A conversation that ends in time.
+/// A conversation with a deadline.
 #[derive(Clone, Copy)]
 struct Talk {
     patience: Duration,
@@ -66,7 +65,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// What comes of this until the deadline.
+    /// The output of a part that ends before the deadline.
     async fn within<T>(self, part: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
         let late = |_| anyhow!("no whole answer within {:?}", self.patience);
         timeout_at(self.deadline, part).await.map_err(late)?
@@ -82,8 +81,8 @@ impl Talk {
             } else if let Ok(done) = timeout_at(self.deadline, round_trip(&stream, service)).await {
                 done?;
             } else {
-                // A service that is slow is what this is about: the one that waits has waited so
-                // long at least.
+                // A slow service is a result, not a failure: the request that waits has taken at
+                // least this long.
                 times.push(started.elapsed());
                 break;
             }
@@ -95,7 +94,7 @@ impl Talk {
     }
 }
 
-/// A reading of what came since.
+/// The reading of the requests in these buckets.
 pub(super) fn since_then(since: &[(f64, f64)]) -> anyhow::Result<Option<Reading>> {
     let operations = since.last().map_or(0.0, |bucket| bucket.1) as u64;
     let Some(p99) = quantile(since, 0.99).filter(|_| operations > 0) else { return Ok(None) };
@@ -105,8 +104,8 @@ pub(super) fn since_then(since: &[(f64, f64)]) -> anyhow::Result<Option<Reading>
     Ok(Some(Reading { p99: Duration::from_secs_f64(p99), operations }))
 }
 
-/// The loopback addresses that are meant: latency is read of services on this host, and no resolver
-/// can say otherwise.
+/// The loopback addresses that a text stands for. Only services on this host are read; no resolver is
+/// asked.
 pub(crate) fn loopback(address: &str) -> anyhow::Result<Vec<SocketAddr>> {
     let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let port = address.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());
@@ -155,7 +154,7 @@ async fn round_trip(stream: &Stream, service: Service) -> anyhow::Result<()> {
 async fn scrape(address: &str, metric: &str) -> anyhow::Result<Vec<(f64, f64)>> {
     let (host, path) = address.split_once('/').unwrap_or((address, "metrics"));
     let stream = connect(host).await?;
-    // In one piece: a server may answer and close as soon as it has seen the first line.
+    // In one piece: a server may answer and close as soon as it has read the first line.
     let request = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\nAccept: text/plain\r\n\r\n");
     stream.send(request.as_bytes()).await?;
     let mut piece = vec![0; PIECE];
@@ -175,12 +174,12 @@ async fn scrape(address: &str, metric: &str) -> anyhow::Result<Vec<(f64, f64)>> 
     histogram.finish().map_err(|e| anyhow!(e))
 }
 
-/// How long the body is, if that is said, and the beginning of it that came with the head.
+/// The length of the body, if the head has it, and the start of the body that came with the head.
 async fn answer_head(stream: &Stream, piece: &mut [u8]) -> anyhow::Result<(Option<u64>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let end = loop {
         let read = stream.read(piece).await?;
-        // What was searched before, but for the part of an end that may stand there.
+        // Bytes that were searched before, without the part of an end that may stand there.
         let searched = bytes.len().saturating_sub(3);
         bytes.extend_from_slice(&piece[..read]);
         if let Some(end) = head::end(&bytes[searched..]) {
@@ -195,14 +194,14 @@ async fn answer_head(stream: &Stream, piece: &mut [u8]) -> anyhow::Result<(Optio
     Ok((length, bytes))
 }
 
-/// How much of a body has been read.
+/// Progress of reading a body.
 struct Body {
     length: Option<u64>,
     read: u64,
 }
 
 impl Body {
-    /// Takes in what was read of it; what follows its end is no part of it.
+    /// Takes the bytes that were read, up to the end of the body.
     fn take(&mut self, bytes: &[u8], histogram: &mut Histogram) -> anyhow::Result<()> {
         let left = self.length.map_or(u64::MAX, |length| length - self.read);
         let wanted = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -213,7 +212,7 @@ impl Body {
         histogram.take(&bytes[..wanted]).map_err(|e| anyhow!(e))
     }
 
-    /// Whether all of it was read; of one whose length is not known only its end tells.
+    /// Whether all of it was read. False for a body of unknown length: its end is the connection's.
     fn is_whole(&self) -> bool {
         self.length == Some(self.read)
     }

@@ -202,7 +202,7 @@ fn round_trips_are_timed_wrong_answers_named() {
 }
 
 #[test]
-fn one_deadline_is_for_a_whole_conversation() {
+fn deadline_covers_whole_conversation() {
     // Each byte comes in time, and all of them take 30 s; a time limit for each read would wait for
     // the end.
     let dripping = serve(|mut stream| {
@@ -239,7 +239,7 @@ fn slow_store_is_read_as_slow() {
 fn costly_endpoint_loses_its_latency() {
     let poor = Limits { budget: 1e-9, ..GENEROUS };
     let said = problem(Latency::Redis(store()), poor);
-    assert!(said.contains("of CPU time at last; allowed:"), "{said}");
+    assert!(said.contains("of CPU time; allowed:"), "{said}");
     assert!(said.contains("(cpu.budget_percent) over ten seconds; it is read again in"), "{said}");
 }
 
@@ -286,7 +286,7 @@ fn reload_keeps_staying_endpoints() {
 }
 
 #[test]
-fn what_was_not_taken_yet_adds_up() {
+fn untaken_readings_add_up() {
     let mut board = BTreeMap::new();
     let reading = |ms, operations| Ok(Some(Reading { p99: Duration::from_millis(ms), operations }));
     note(&mut board, "a", reading(1, 10));

@@ -1,7 +1,7 @@
-//! Every parser of what services, clients and the daemon send to each other, as a function of
-//! bytes: what the fuzz targets call.
+//! The fuzz targets: every parser of messages between services, clients and the daemon, as a
+//! function of bytes.
 //!
-//! Each parses, and asserts what holds whatever the bytes are.
+//! Each target parses the bytes and asserts the parser's invariants.
 
 use crate::run::latency::fuzzing;
 
@@ -19,7 +19,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("control_answer", control_answer),
 ];
 
-/// What a client sends to the HTTP server.
+/// A client's bytes to the HTTP server.
 pub fn http_request(bytes: &[u8]) {
     crate::http::fuzzing::request(bytes);
 }
@@ -34,8 +34,8 @@ pub fn control_answer(bytes: &[u8]) {
     crate::control::fuzzing::answer(bytes);
 }
 
-/// A histogram in Prometheus' text format: it is the same however the text is cut, and has at most
-/// one reading.
+/// A histogram in Prometheus' text format: any cut of the text gives the same histogram, with at
+/// most one reading.
 pub fn prometheus(bytes: &[u8]) {
     fuzzing::prometheus(bytes);
 }

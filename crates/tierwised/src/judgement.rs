@@ -1,7 +1,7 @@
-//! What a configuration comes to on a machine: which source of accesses runs, whether the policy
-//! can run with what it shows, and whether the tenants' floors fit. The daemon's start,
-//! `tierwise doctor` and `tierwise config check` all ask here, so that they say the same in the
-//! same words.
+//! The effect of a configuration on a machine: the access monitoring source that runs, whether the
+//! policy can run with its signals, and whether the tenants' floors fit. The daemon's start,
+//! `tierwise doctor` and `tierwise config check` use the same functions, and so give the same
+//! answers in the same words.
 
 use std::time::Duration;
 
@@ -22,25 +22,25 @@ use tierwise_linux::world::capabilities;
 
 use crate::config::{Config, MonitorSource, TenantConfig};
 
-/// What is said first wherever nothing can be seen of pages.
+/// The first words of every message about missing access monitoring.
 pub const BLIND: &str = "no access monitoring source is available";
 
 /// The seed of recipes that learn. A live machine does not repeat itself anyway.
 const SEED: u64 = 1;
 
-/// A source of accesses that runs, and why it is this one: "damon_vaddr, because it finds ...".
+/// An access monitoring source that runs, with the reason: "damon-vaddr, because it finds ...".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsableSource {
-    /// Which.
+    /// The source.
     pub way: Source,
-    /// Why, beginning with its name.
+    /// The reason, starting with the source's name.
     pub why: String,
 }
 
-/// The source that runs with this configuration on this machine. Nothing is started.
+/// The source that runs with this configuration on this machine. Starts nothing.
 ///
 /// # Errors
-/// None does: why not each of those that were asked for.
+/// No source runs; the text has the reason of each.
 pub fn source(config: &Config, roots: &Roots) -> std::result::Result<UsableSource, String> {
     let probe = |way: Source| probe(way, config, roots);
     let Some(way) = configured(config.monitor.source) else { return automatic(&probe) };
@@ -50,7 +50,7 @@ pub fn source(config: &Config, roots: &Roots) -> std::result::Result<UsableSourc
     }
 }
 
-/// The way that the configuration names, if it names one.
+/// The source that the configuration names; none for `auto`.
 fn configured(source: MonitorSource) -> Option<Source> {
     Some(match source {
         MonitorSource::Auto => return None,
@@ -62,7 +62,8 @@ fn configured(source: MonitorSource) -> Option<Source> {
     })
 }
 
-/// Samples before references: they are of accesses that really went to memory.
+/// The best source that runs. Samples precede references: they are of accesses that really went to
+/// memory.
 fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<UsableSource, String> {
     let choice = auto_by(probe);
     let blind = choice.references.why.clone();
@@ -79,8 +80,8 @@ fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<Usabl
     })
 }
 
-/// Whether a way is to be had by the time when the daemon begins to look: it may release DAMON
-/// before.
+/// Whether a source is available by the time that the daemon starts access monitoring. It may
+/// release DAMON before.
 fn probe(way: Source, config: &Config, roots: &Roots) -> Result<()> {
     way.probe(roots)?;
     let of_damon = matches!(way, Source::DamonVaddr | Source::DamonPaddr);
@@ -96,16 +97,15 @@ fn probe(way: Source, config: &Config, roots: &Roots) -> Result<()> {
     }
 }
 
-/// The engine of a configuration: it can be made if the policy runs with what is seen, and the
-/// floors fit.
+/// Makes the engine of a configuration.
 ///
 /// # Errors
-/// What does not fit.
+/// The policy requires signals that are not available, or the floors do not fit.
 pub fn engine(
     config: &Config,
     recipe: Recipe,
     topology: Topology,
-    sees: &Capabilities,
+    available: &Capabilities,
 ) -> std::result::Result<Engine, EngineError> {
     let engine = EngineConfig {
         budget: Budget { bandwidth: Some(Bandwidth(config.moving.rate.bytes().0)) },
@@ -113,11 +113,11 @@ pub fn engine(
         learning: Some(tierwise_learn::learning()),
         ..EngineConfig::new(recipe)
     };
-    Engine::new(&engine, topology, sees, SEED)
+    Engine::new(&engine, topology, available, SEED)
 }
 
-/// Whether the configuration's policy and floors fit a machine whose pages can be seen; in words,
-/// what does or why not.
+/// Whether the configuration's policy and floors fit a machine with access monitoring. Returns a
+/// sentence that they do.
 ///
 /// # Errors
 /// The policy cannot be read, cannot run live, or the tenants do not fit.
@@ -128,11 +128,11 @@ pub fn fits(config: &Config, host: &Host) -> std::result::Result<String, String>
     Ok(format!("{name} runs on this machine, and the floors fit"))
 }
 
-/// Whether pages can be moved here: the kernel is asked where a page of this very process lies, and
-/// nothing is moved. In words, that it can.
+/// Whether pages can be moved here. Asks the kernel where a page of this process lies, and moves
+/// nothing. Returns a sentence that it can.
 ///
 /// # Errors
-/// The kernel cannot, or does not let this process.
+/// The kernel cannot, or does not permit it to this process.
 pub fn moves() -> Result<String> {
     let page = 0_u8;
     let mut status = [i32::MIN];
@@ -154,7 +154,7 @@ pub fn moves() -> Result<String> {
     Ok(format!("permitted (a page of this process is on node {})", status[0]))
 }
 
-/// What the configuration asks of the kernel for page cache, each with whether the kernel does it.
+/// The configured requests to the kernel for page cache, each with whether the kernel supports it.
 pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<()>)> {
     let mut asked = Vec::new();
     if config.moving.page_cache {
@@ -166,14 +166,14 @@ pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<(
         asked.push(("page_cache", mglru::probe(roots).and_then(|()| demotes())));
     }
     if config.moving.promote_page_cache {
-        let sees = probe(Source::DamonPaddr, config, roots);
-        asked.push(("promote_page_cache", sees.and_then(|()| cache_promoter::probe(roots))));
+        let monitors = probe(Source::DamonPaddr, config, roots);
+        asked.push(("promote_page_cache", monitors.and_then(|()| cache_promoter::probe(roots))));
     }
     asked
 }
 
-/// What the configuration asks for and the kernel does not do, in words: the daemon runs without
-/// it. `live`: the trees are those of the kernel that runs, so that its system calls can be tried.
+/// The configured features that the kernel does not support, as lines; the daemon runs without them.
+/// `live`: the trees are those of the running kernel, so that its system calls can be tried.
 pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
     let moves = live.then(moves).and_then(Result::err);
     let moves = moves.map(|why| format!("move_pages does not work: {why}"));
@@ -183,19 +183,19 @@ pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
     moves.into_iter().chain(asked).collect()
 }
 
-/// Whether the configuration's policy can run on any live machine: what a live world shows does not
-/// depend on which.
+/// Whether the configuration's policy can run on any live machine: the signals of a live world do not
+/// depend on the machine.
 ///
 /// # Errors
-/// It cannot be read, or needs to see what no live machine shows.
+/// The policy cannot be read, or requires a signal that no live machine has.
 pub fn policy_runs(config: &Config) -> std::result::Result<(), String> {
     let recipe = config.recipe().map_err(|e| e.to_string())?;
-    let nobody = Config { tenants: Vec::new(), ..config.clone() };
-    let made = engine(&nobody, recipe, any_machine(), &capabilities(true));
+    let without_tenants = Config { tenants: Vec::new(), ..config.clone() };
+    let made = engine(&without_tenants, recipe, any_machine(), &capabilities(true));
     made.map(drop).map_err(|e| e.to_string())
 }
 
-/// Two tiers of no machine in particular.
+/// Two tiers of an arbitrary machine.
 fn any_machine() -> Topology {
     let tier = |name: &str, nanoseconds| Tier {
         name: name.to_owned(),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_page_cache_is_judged_and_nothing_else() {
+    fn only_configured_page_cache_is_judged() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let judged = |text: &str| page_cache(&config(text), &roots);

@@ -70,8 +70,8 @@ pub enum Mode {
     Manage,
     /// It monitors accesses and decides, and moves nothing.
     DryRun,
-    /// It only observes: there are no two tiers, access monitoring is not available, or the machine
-    /// cannot be read.
+    /// It only observes: there is one tier only, access monitoring is not available, or the
+    /// machine cannot be read.
     #[default]
     Observe,
     /// A command paused it.

@@ -1,4 +1,4 @@
-//! The command's side of the socket.
+//! The client's side of the socket.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,30 +10,29 @@ use tierwise_linux::bytes::shown;
 use super::protocol::{Command, Reply};
 use super::until::Until;
 
-/// A daemon answers between two rounds; a reload may read and check many tenants.
+/// Time limit of an answer. A daemon answers between two rounds; a reload may check many tenants.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Longest answer: a snapshot of thousands of tenants fits many times.
+/// Max bytes of an answer: a snapshot of thousands of tenants fits many times.
 const MAX_ANSWER: u64 = 64 << 20;
 
-/// Why there is no answer, or no good one.
+/// Why there is no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens.
-    #[error("{}: no tierwised listens there ({source}); start it, or name its socket with \
-             --socket", path.display())]
+    /// No daemon listens.
+    #[error("{}: no tierwised listens there ({source}); start it, or name its socket with --socket", path.display())]
     Nobody {
         /// The socket.
         path: PathBuf,
         /// The kernel's answer.
         source: io::Error,
     },
-    /// The connection broke, or the answer is not one.
+    /// The connection broke, or the answer is malformed.
     #[error("{}: {problem}", path.display())]
     Broken {
         /// The socket.
         path: PathBuf,
-        /// What happened.
+        /// The problem.
         problem: String,
     },
     /// The daemon refused.
@@ -44,7 +43,7 @@ pub enum ClientError {
 /// Sends a command and waits for its answer.
 ///
 /// # Errors
-/// Nobody answers, or the daemon refuses.
+/// No daemon answers, or it refuses.
 pub fn call(socket: &Path, command: &Command) -> Result<Reply, ClientError> {
     let stream = UnixStream::connect(socket)
         .map_err(|source| ClientError::Nobody { path: socket.to_owned(), source })?;
@@ -57,7 +56,7 @@ pub fn call(socket: &Path, command: &Command) -> Result<Reply, ClientError> {
     }
 }
 
-/// The answer in a line.
+/// Parses an answer.
 pub(super) fn parse(line: &[u8]) -> Result<Reply, String> {
     // The parser's message may quote the line.
     let unfit = |e: serde_json::Error| {

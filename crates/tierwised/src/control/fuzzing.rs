@@ -1,18 +1,18 @@
-//! The two parsers of the control socket as functions of bytes, with what holds of them.
+//! The two parsers of the control socket as functions of bytes, with their invariants.
 
 use serde::Serialize;
 
 use super::{client, server};
 
-/// Longest refusal: a line that is quoted, escaped, and words around it.
-const MAX_SAID: usize = 1 << 13;
+/// Max bytes of a refusal: a quoted, escaped line and the words around it.
+const MAX_PROBLEM: usize = 1 << 13;
 
-/// A command is written and read as the same.
+/// A command survives the round trip through JSON.
 pub(crate) fn request(bytes: &[u8]) {
     check(server::parse, bytes);
 }
 
-/// An answer is written and read as the same.
+/// An answer survives the round trip through JSON.
 pub(crate) fn answer(bytes: &[u8]) {
     check(client::parse, bytes);
 }
@@ -26,6 +26,6 @@ fn check<T: Serialize + PartialEq + std::fmt::Debug>(
             let written = serde_json::to_vec(&parsed).unwrap_or_default();
             assert_eq!(parse(&written), Ok(parsed));
         }
-        Err(said) => assert!(said.len() < MAX_SAID && !said.contains('\n'), "{said:?}"),
+        Err(said) => assert!(said.len() < MAX_PROBLEM && !said.contains('\n'), "{said:?}"),
     }
 }

@@ -1,5 +1,5 @@
-//! Commands over a Unix socket of mode 0600: one JSON object a line in, one a line out; and a
-//! scheduler's messages from a POSIX message queue, if one is configured ([`Listener`]).
+//! Commands over a Unix socket of mode 0600: one JSON object per line in, one per line out; and
+//! a scheduler's messages from a POSIX message queue, if one is configured ([`Listener`]).
 //!
 //! ```
 //! use tierwised::control::{Command, Reply};

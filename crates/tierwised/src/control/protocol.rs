@@ -1,4 +1,4 @@
-//! What may be asked and what is answered.
+//! The commands and the answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,40 +9,40 @@ use crate::view::Snapshot;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Command {
-    /// Everything, now.
+    /// Return the whole view, now.
     Snapshot,
-    /// Stop deciding and moving; monitoring continues.
+    /// Stop deciding and moving; continue observing.
     Pause,
-    /// Go on.
+    /// Decide and move again.
     Resume,
     /// Change the policy: a shipped recipe by its name, or the path of a recipe file.
     Policy {
-        /// Which.
+        /// Its name or path.
         recipe: String,
     },
     /// Read the configuration again.
     Reload,
-    /// A tenant more.
+    /// Add a tenant.
     TenantAdd {
         /// As in the configuration.
         tenant: TenantConfig,
     },
-    /// A tenant less; its processes are nobody's from now on.
+    /// Remove a tenant. Its processes belong to no tenant from now on.
     TenantRemove {
-        /// Which.
+        /// The tenant's name.
         name: String,
     },
-    /// Change what a tenant is entitled to.
+    /// Change a tenant's weight, floor, cap or SLO.
     TenantSet {
-        /// Which.
+        /// The tenant's name.
         name: String,
-        /// How; what is absent stays.
+        /// The new values; absent ones stay.
         #[serde(flatten)]
         change: TenantChange,
     },
-    /// A tenant reports its latency.
+    /// Report a tenant's latency.
     Latency {
-        /// Which.
+        /// The tenant's name.
         tenant: String,
         /// The 99th percentile since its last report, in milliseconds.
         p99_ms: f64,
@@ -52,7 +52,7 @@ pub enum Command {
     },
 }
 
-/// A change of what a tenant is entitled to.
+/// A change of a tenant's weight, floor, cap or SLO.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantChange {
     /// Its weight.
@@ -64,7 +64,7 @@ pub struct TenantChange {
     /// Its cap in the fastest tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<LimitText>,
-    /// The 99th percentile that it must not exceed, in milliseconds.
+    /// The 99th percentile that its requests must not exceed, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo_ms: Option<f64>,
 }
@@ -72,31 +72,31 @@ pub struct TenantChange {
 /// One line from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// Whether it was done.
+    /// Whether the command was executed.
     pub ok: bool,
-    /// Why not.
+    /// The reason for a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What was changed, line by line.
+    /// The changes, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
-    /// What was asked for.
+    /// The view, as the answer to [`Command::Snapshot`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Box<Snapshot>>,
 }
 
 impl Reply {
-    /// It was done.
+    /// The command was executed.
     pub fn done() -> Self {
         Self { ok: true, ..Self::default() }
     }
 
-    /// It was not done.
+    /// The command was refused.
     pub fn refused(error: impl Into<String>) -> Self {
         Self { error: Some(error.into()), ..Self::default() }
     }
 
-    /// It was done, and this changed.
+    /// The command was executed and made these changes.
     pub fn changed(changed: Vec<String>) -> Self {
         Self { ok: true, changed, ..Self::default() }
     }

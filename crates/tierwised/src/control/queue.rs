@@ -1,6 +1,6 @@
 //! A scheduler's messages from a POSIX message queue (`control.queue`), as commands: `add NAME PID`
 //! before a virtual machine takes part, `remove NAME` before it is shut down (Memstrata, section
-//! 5). A queue has no way back: what is refused stands in the log.
+//! 5). A queue carries no answers: refusals go to the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use super::server::{Request, ask};
 use crate::config::TenantConfig;
 use crate::system::optional::Feature;
 
-/// How long it takes at most until a daemon that ends has removed its queue.
+/// Max time until a daemon that ends has removed its queue.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The thread that reads the queue. The queue is removed when this is dropped.
@@ -74,16 +74,16 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // One that panicked has dropped its queue as well.
+            // A thread that panicked has dropped its queue as well.
             let _ = thread.join();
         }
     }
 }
 
-/// Reads until it is told to stop.
+/// Reads until `stop` is set.
 ///
 /// # Errors
-/// The kernel refuses to hand out messages.
+/// The kernel refuses to deliver messages.
 fn read_on(
     mut queue: impl Inbox,
     stop: &AtomicBool,

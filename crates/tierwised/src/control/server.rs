@@ -1,5 +1,5 @@
-//! The daemon's side of the socket: a thread that takes lines in and hands them to whoever can
-//! answer.
+//! The daemon's side of the socket: a thread that accepts connections, reads lines, and passes
+//! the commands to the main thread.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -19,25 +19,25 @@ use tierwise_linux::state_file::private_directory;
 use super::protocol::{Command, Reply};
 use super::until::Until;
 
-/// Longest line: a tenant with a thousand pids fits many times.
+/// Max bytes of a line: a tenant with a thousand pids fits many times.
 const MAX_LINE: u64 = 64 * 1024;
 
 /// Connections served at a time; each is a thread.
 const MAX_CONNECTIONS: usize = 16;
 
-/// How long a conversation may take, from the first byte to the last: a client asks one thing and
-/// goes.
+/// Time limit of a conversation, from the first byte to the last: a client asks one thing and
+/// leaves.
 const CONVERSATION: Duration = Duration::from_secs(60);
 
-/// How long nobody is accepted when the kernel has no descriptor left: what is queued keeps
-/// `accept` ready, and to ask again at once takes a whole processor.
+/// Pause of accepting when the kernel has no descriptor left. The queued connections keep `accept`
+/// ready, and retrying at once takes a whole CPU.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A command, and where its answer goes.
+/// A command, and the channel for its answer.
 pub struct Request {
-    /// What is asked.
+    /// The command.
     pub command: Command,
-    /// Exactly one answer is expected here.
+    /// Takes exactly one answer.
     pub reply: Sender<Reply>,
 }
 
@@ -47,7 +47,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens. Each command is sent to `requests`, and `wake` hears of it.
+    /// Listens. Sends each command to `requests`, and a message to `wake`.
     ///
     /// # Errors
     /// Another daemon listens there, or the path cannot be used.
@@ -71,12 +71,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // A file that was removed already is as good.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Removes what a daemon that was killed left behind; refuses if one is alive.
+/// Removes the socket of a daemon that was killed; refuses if a daemon listens there.
 fn clear_the_way(path: &Path) -> anyhow::Result<()> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     let shown = path.display();
@@ -89,7 +89,7 @@ fn clear_the_way(path: &Path) -> anyhow::Result<()> {
     fs::remove_file(path).with_context(|| format!("{shown}: cannot remove the old socket"))
 }
 
-/// Binds beside and renames, so that nobody can connect before the mode is 0600.
+/// Binds beside and renames, so that no process can connect before the mode is 0600.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     let listener = UnixListener::bind(&beside)?;
@@ -98,19 +98,19 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// The next connection. What fails is tried again, after a pause unless only that one connection
+/// Accepts the next connection. Retries a failure, after a pause unless only one connection
 /// failed.
 fn next<T>(mut accept: impl FnMut() -> io::Result<T>, mut pause: impl FnMut(Duration)) -> T {
-    let mut said = false;
+    let mut reported = false;
     loop {
         match accept() {
             Ok(connection) => return connection,
             Err(e) if matches!(e.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {
             }
             Err(e) => {
-                if !said {
+                if !reported {
                     tracing::warn!("control socket: cannot accept: {e}; tries again");
-                    said = true;
+                    reported = true;
                 }
                 pause(PAUSE);
             }
@@ -138,7 +138,7 @@ fn serve_aside(
     }
     let (requests, wake, open) = (requests.clone(), wake.clone(), Arc::clone(connections));
     let started = thread::Builder::new().name("control-client".into()).spawn(move || {
-        // A client that went away in the middle needs no answer.
+        // A client that disconnected meanwhile needs no answer.
         let _ = serve(&stream, &requests, &wake);
         open.fetch_sub(1, Ordering::Relaxed);
     });
@@ -147,8 +147,8 @@ fn serve_aside(
     }
 }
 
-/// The mode says so already; a socket that was passed on, or whose mode somebody changed, is held
-/// to it as well.
+/// Whether the peer is root or the daemon's own user. The socket's mode ensures that already; this
+/// check also covers a socket that was passed on or whose mode was changed.
 fn may_command(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream)
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
@@ -178,7 +178,7 @@ fn handle(line: &[u8], requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
     }
 }
 
-/// The command in a line.
+/// Parses a command.
 pub(super) fn parse(line: &[u8]) -> Result<Command, String> {
     // The parser's message may quote the line.
     let unfit =
@@ -186,14 +186,14 @@ pub(super) fn parse(line: &[u8]) -> Result<Command, String> {
     serde_json::from_slice(line).map_err(unfit)
 }
 
-/// Has a command carried out between two rounds, and waits for what came of it.
+/// Has a command executed between two rounds, and waits for the answer.
 pub(super) fn ask(command: Command, requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
     let (reply, answered) = bounded(1);
     let stopping = || Reply::refused("the daemon is stopping");
     if requests.send(Request { command, reply }).is_err() {
         return stopping();
     }
-    // Full means that somebody else woke the daemon already.
+    // A full channel means that another thread woke the daemon already.
     let _ = wake.try_send(());
     answered.recv().unwrap_or_else(|_| stopping())
 }

@@ -1,18 +1,18 @@
-//! A connection that has to be done by a moment, however slowly its bytes come.
+//! A connection with a deadline for the whole conversation.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A stream on which everything fails with `TimedOut` after a moment: a limit of each read alone is
-/// for ever to a peer that sends a byte now and then.
+/// A stream on which every call fails with `TimedOut` after the deadline. A time limit per read
+/// would never end a conversation with a peer that sends a byte now and then.
 pub(super) struct Until<'a> {
     stream: &'a UnixStream,
     end: Instant,
 }
 
 impl<'a> Until<'a> {
-    /// From now on for so long.
+    /// A deadline after `patience`, from now.
     pub(super) fn new(stream: &'a UnixStream, patience: Duration) -> Self {
         Self { stream, end: Instant::now() + patience }
     }
@@ -55,7 +55,7 @@ mod tests {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                // Each byte comes well within any limit of a single read.
+                // Each byte arrives well within any limit of a single read.
                 while !done.load(Ordering::Relaxed) && peer.write_all(b"x").is_ok() {
                     thread::sleep(Duration::from_millis(1));
                 }

@@ -1,5 +1,5 @@
-//! Promotion of page cache that lies in slow memory and is read again and again. The kernel promotes
-//! it, as far as its tenant's share and the free memory of the fastest tier allow.
+//! Promotion of page cache that lies in slow memory and is read again and again. The kernel
+//! promotes it, as far as its tenant's share and the free memory of the fastest tier allow.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -94,8 +94,7 @@ impl Daemon {
         if same_tenants && old.moving == config.moving {
             self.engine.set_tenants(config.tenants.iter().map(TenantConfig::spec).collect())?;
         } else {
-            // Tenants are numbered differently or the policy is another: the new engine learns every
-            // page again.
+            // The numbers of tenants or the policy differ: the new engine learns every page again.
             self.engine = engine;
             self.history.forget_shares();
             self.world.set_tenants(selectors, true);

@@ -1,7 +1,7 @@
 //! The one thread that talks to tenants' services and virtual machines, however many there are.
 //!
-//! Each conversation is a task of its own with a time limit, so that a slow or silent peer delays no
-//! other and holds no thread. The thread's CPU time does not count against the daemon's budget:
+//! Each conversation is a task of its own with a time limit, so that a slow or silent peer delays
+//! no other and holds no thread. The thread's CPU time does not count against the daemon's budget:
 //! single tenants cause it, and each conversation has a limit of its own.
 
 use std::io;
@@ -45,8 +45,8 @@ impl Peers {
             }
             Err(e) => {
                 tracing::warn!(
-                    "no thread can be started to poll tenants' services and guests: {e}; no \
-                     latency is read"
+                    "no thread can be started to poll tenants' services and guests: {e}; no latency \
+                     is read"
                 );
                 none
             }

@@ -1,8 +1,8 @@
-//! How many files the daemon may have open.
+//! The limit of open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of open files to the most that this process may set by itself. Most systems
+/// Raises the limit of open files to the maximum that this process may set by itself. Most systems
 /// start a service with 1,024 for the sake of select(2), which this program does not use; sampling
 /// needs a file for each CPU, and a connection needs one too. Returns the limit; `None` for none.
 ///
@@ -20,8 +20,8 @@ mod tests {
 
     #[test]
     fn descriptor_limit_is_raised_to_maximum() {
-        let most = raise_limit().unwrap();
+        let max = raise_limit().unwrap();
         let now = getrlimit(Resource::Nofile);
-        assert_eq!((now.current, now.maximum), (most, most));
+        assert_eq!((now.current, now.maximum), (max, max));
     }
 }

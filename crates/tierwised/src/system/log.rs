@@ -1,5 +1,4 @@
-//! Log lines: on a terminal with time and colour, for the journal without either but with its
-//! priority prefix.
+//! Log lines. A terminal gets time and colour; the journal gets neither, but its priority prefix.
 
 use std::env;
 use std::fmt;

@@ -1,10 +1,10 @@
-//! What the daemon asks of the system for itself.
+//! The daemon's own use of the system.
 //!
-//! - [`descriptors`]: how many files it may have open.
-//! - [`log`]: lines for people or for the journal.
-//! - [`optional`]: features that it can do without, tried again.
+//! - [`descriptors`]: the limit of open files.
+//! - [`log`]: lines for a terminal or the journal.
+//! - [`optional`]: features that may fail to start and are tried again.
 //! - [`privilege`]: the capabilities that it keeps.
-//! - [`signal`]: what ends it and what makes it read its configuration again.
+//! - [`signal`]: the signals that end it or make it read its configuration again.
 
 pub mod descriptors;
 pub mod log;
@@ -14,7 +14,7 @@ pub mod signal;
 
 use std::fs;
 
-/// Bytes of this process that are resident; 0 where the kernel does not tell.
+/// Resident bytes of this process; 0 if the kernel does not report them.
 pub fn resident_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split(' ').nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Features that the daemon can do without: one that cannot start, or that breaks down, is tried
-//! again, and nothing else waits for it.
+//! Features without which the daemon still runs. One that cannot start, or that breaks down, is
+//! tried again, and nothing else waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 
-/// The first wait. What a service manager starts beside the daemon is up or gone within seconds.
+/// The first wait. A service that starts beside the daemon is up or has ended within seconds.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 
 /// The longest wait: an operator who has freed a port sees the feature start within a minute.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Which features are unavailable, and why.
+/// The unavailable features, with reasons.
 #[derive(Debug, Clone, Default)]
 pub struct Unavailable(Arc<Mutex<BTreeMap<&'static str, String>>>);
 
 impl Unavailable {
-    /// Each with its reason, by name.
+    /// Each feature with its reason, by name.
     pub fn list(&self) -> Vec<(&'static str, String)> {
         self.lock().iter().map(|(name, reason)| (*name, reason.clone())).collect()
     }
@@ -29,7 +29,7 @@ impl Unavailable {
     }
 }
 
-/// What an attempt to start a feature yields.
+/// A feature that was started.
 pub trait Feature: Send + 'static {
     /// Receives the reason if the feature breaks down while it runs.
     fn failures(&self) -> Receiver<String> {
@@ -110,7 +110,7 @@ impl Retried {
             let Some(feature) = running.take().or_else(|| self.retry(&mut attempt)) else { return };
             select! {
                 recv(self.stopped) -> _ => return,
-                // The other end goes with a feature whose thread has panicked.
+                // The channel closes if the feature's thread panics.
                 recv(feature.failures()) -> reason => {
                     self.refuse(&reason.unwrap_or_else(|_| "its thread has ended".to_owned()));
                 }
@@ -148,9 +148,9 @@ mod tests {
 
     use super::*;
 
-    struct Told(Sender<&'static str>, Receiver<String>);
+    struct Reporting(Sender<&'static str>, Receiver<String>);
 
-    impl Feature for Told {
+    impl Feature for Reporting {
         fn failures(&self) -> Receiver<String> {
             self.1.clone()
         }
@@ -158,7 +158,7 @@ mod tests {
 
     impl Feature for () {}
 
-    impl Drop for Told {
+    impl Drop for Reporting {
         fn drop(&mut self) {
             self.0.send("ended").unwrap();
         }
@@ -175,7 +175,7 @@ mod tests {
                 bail!("the port is in use");
             }
             said.send("started").unwrap();
-            Ok(Told(said.clone(), never()))
+            Ok(Reporting(said.clone(), never()))
         };
         let wait = Duration::from_millis(1);
         let feature = Optional::start_with("http", &unavailable, attempt, wait).unwrap();
@@ -194,7 +194,7 @@ mod tests {
         let attempt = move || {
             let reasons = list.list();
             attempted.send(if reasons.is_empty() { "started" } else { "restarted" }).unwrap();
-            Ok(Told(attempted.clone(), failures.clone()))
+            Ok(Reporting(attempted.clone(), failures.clone()))
         };
         let wait = Duration::from_millis(1);
         let feature = Optional::start_with("queue", &unavailable, attempt, wait).unwrap();

@@ -1,23 +1,22 @@
-//! The capabilities that the daemon keeps after it has started as root; everything else is dropped,
-//! for good.
+//! The capabilities that the daemon keeps after it has started as root. It drops all others for good.
 //!
-//! Files that belong to root (DAMON's, control groups', the state file) stay open to it because its
-//! user stays root; what a capability opens is what is listed here.
+//! It can still open root's files (DAMON's, control groups', the state file), because its user stays
+//! root. The list holds only the capabilities for other purposes.
 
 use caps::{CapSet, Capability, CapsHashSet};
 
 use crate::config::Config;
 
-/// What is kept, and what for.
+/// The capabilities that are always kept, with their purposes.
 pub const KEPT: [(Capability, &str); 3] = [
     (Capability::CAP_DAC_READ_SEARCH, "other users' pagemap, which its owner alone may open"),
     (Capability::CAP_SYS_NICE, "move_pages(2) on memory that processes share"),
     (Capability::CAP_SYS_PTRACE, "other users' maps, pagemap and move_pages(2)"),
 ];
 
-/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses or to
-/// read DAMON's tracepoint, and `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and
-/// must be given back, or physical addresses are looked up.
+/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and
+/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and must be restored, or the source looks
+/// up physical addresses.
 pub fn needed(config: &Config) -> CapsHashSet {
     use crate::config::MonitorSource::{Auto, DamonPaddr, DamonVaddr, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
@@ -31,8 +30,9 @@ pub fn needed(config: &Config) -> CapsHashSet {
     set
 }
 
-/// Drops everything else in every set of this thread, and all that it starts: call it before there
-/// are others. Returns which of [`KEPT`] it never had: without root all of them.
+/// Drops all other capabilities from every set of this thread and of the threads that it starts.
+/// Comes before any other thread starts. Returns the capabilities of [`KEPT`] that the process never
+/// had: without root, all of them.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -41,7 +41,7 @@ pub fn drop_others(config: &Config) -> anyhow::Result<Vec<String>> {
     let keep: CapsHashSet = needed(config).intersection(&has).copied().collect();
     if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)? {
         for capability in caps::all().difference(&keep) {
-            // One that this kernel does not know is none that we have.
+            // The process does not have a capability that the kernel does not know.
             let _ = caps::drop(None, CapSet::Bounding, *capability);
         }
     }

@@ -10,7 +10,7 @@ use signal_hook::iterator::Signals;
 
 use crate::control::{Command, Request};
 
-/// Starts the thread that waits for them.
+/// Starts the thread that waits for signals.
 ///
 /// # Errors
 /// The handlers cannot be set.
@@ -34,7 +34,7 @@ pub fn start(
     Ok(())
 }
 
-/// A configuration that is refused leaves the old one at work.
+/// Reloads the configuration. A refused one leaves the old one in force.
 fn reload(requests: &Sender<Request>, wake: &Sender<()>) {
     let (reply, answered) = bounded(1);
     if requests.send(Request { command: Command::Reload, reply }).is_err() {

@@ -1,5 +1,5 @@
-//! A histogram in Prometheus' text format, read as it comes: every byte once, and nothing kept but
-//! one line and the buckets.
+//! A histogram in Prometheus' text format, parsed as it arrives. Each byte is read once; only one
+//! line and the buckets are kept.
 //!
 //! ```
 //! use tierwised::run::latency::histogram::quantile;
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 
 use tierwise_linux::bytes::quoted;
 
-/// Most bytes of a line: label values of some kilobytes are rare, and a longer line is passed over.
+/// Max bytes of a line: label values of some kilobytes are rare. A longer line is skipped.
 const MAX_LINE: usize = 64 << 10;
 
-/// Most bounds of a histogram: Micrometer's have 276, other libraries' some tens.
+/// Max bounds of a histogram: Micrometer's have 276, other libraries' some tens.
 pub(super) const MAX_BOUNDS: usize = 4096;
 
 /// A bucket's upper bound; no NaN.
@@ -42,15 +42,15 @@ impl Ord for Bound {
     }
 }
 
-/// A histogram that is being read, summed over all its labels but the bound.
+/// A histogram that is being read, summed over all labels except the bound.
 #[derive(Debug)]
 pub(super) struct Histogram {
     metric: String,
     buckets: BTreeMap<Bound, f64>,
-    /// The beginning of a line whose end has not come yet.
+    /// The start of a line whose end has not arrived yet.
     started: Vec<u8>,
-    /// The line at hand is longer than any of ours.
-    passing_over: bool,
+    /// The current line exceeds [`MAX_LINE`].
+    skipping: bool,
 }
 
 impl Histogram {
@@ -59,50 +59,50 @@ impl Histogram {
             metric: metric.to_owned(),
             buckets: BTreeMap::new(),
             started: Vec::new(),
-            passing_over: false,
+            skipping: false,
         }
     }
 
-    /// Takes in what was read.
+    /// Takes the next bytes of the text.
     ///
     /// # Errors
-    /// A line of this histogram's is none, or there are more than [`MAX_BOUNDS`] bounds.
+    /// A line of this histogram is malformed, or there are more than [`MAX_BOUNDS`] bounds.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let whole = piece.last() == Some(&b'\n');
             let fits = self.started.len() + piece.len() <= MAX_LINE;
-            if whole && fits && self.started.is_empty() && !self.passing_over {
+            if whole && fits && self.started.is_empty() && !self.skipping {
                 self.line(piece)?;
                 continue;
             }
             if !fits {
                 self.started.clear();
-                self.passing_over = true;
+                self.skipping = true;
             }
-            if !self.passing_over {
+            if !self.skipping {
                 self.started.extend_from_slice(piece);
             }
             if whole {
                 let line = std::mem::take(&mut self.started);
-                self.passing_over = false;
+                self.skipping = false;
                 self.line(&line)?;
             }
         }
         Ok(())
     }
 
-    /// The buckets, upper bound and cumulative count, ascending: to be called when everything was
-    /// read.
+    /// Returns the buckets, upper bound and cumulative count, ascending. Comes after the last
+    /// bytes.
     ///
     /// # Errors
-    /// The last line is none, or there is no bucket.
+    /// The last line is malformed, or there is no bucket.
     pub(super) fn finish(mut self) -> Result<Vec<(f64, f64)>, String> {
         let line = std::mem::take(&mut self.started);
         self.line(&line)?;
         if self.buckets.is_empty() {
             let metric = quoted(&self.metric);
             return Err(format!(
-                "no histogram {metric} there; its lines would begin with the name and _bucket"
+                "found no histogram {metric}; its lines start with the name and _bucket"
             ));
         }
         Ok(self.buckets.into_iter().map(|(bound, count)| (bound.0, count)).collect())
@@ -134,7 +134,7 @@ impl Histogram {
     }
 }
 
-/// A bound and a count: what follows the opening brace of a bucket's line.
+/// Parses a bound and a count from the text after the opening brace of a bucket's line.
 fn bucket(line: &[u8]) -> Option<(f64, f64)> {
     let mut rest = line;
     let mut bound = None;
@@ -159,11 +159,11 @@ fn bucket(line: &[u8]) -> Option<(f64, f64)> {
     }
     let count = rest.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
     let count = number(count).filter(|count| count.is_finite() && *count >= 0.0)?;
-    // Of two zeros there is one bucket.
+    // Both zeros are one bucket.
     Some((bound? + 0.0, count))
 }
 
-/// Where the quotes of a label's value close: a backslash escapes what follows it.
+/// The position of a label value's closing quote. A backslash escapes the next byte.
 fn end_of_value(value: &[u8]) -> Option<usize> {
     let mut escaped = false;
     value.iter().position(|byte| {
@@ -173,13 +173,13 @@ fn end_of_value(value: &[u8]) -> Option<usize> {
     })
 }
 
-/// A number that is one.
+/// Parses a number that is not NaN.
 fn number(text: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(text).ok()?.trim().parse().ok()?;
     (!number.is_nan()).then_some(number)
 }
 
-/// What came since; all of it if the service began anew.
+/// The requests since the last reading; all of them if the service restarted.
 pub(super) fn difference(before: &[(f64, f64)], now: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let same =
         before.len() == now.len() && before.iter().zip(now).all(|(a, b)| a.0 == b.0 && a.1 <= b.1);
@@ -189,8 +189,8 @@ pub(super) fn difference(before: &[(f64, f64)], now: &[(f64, f64)]) -> Vec<(f64,
     before.iter().zip(now).map(|(a, b)| (b.0, b.1 - a.1)).collect()
 }
 
-/// A quantile of cumulative buckets, interpolated within its bucket; the highest finite bound if it
-/// is beyond. Buckets that make no sense give a number that makes none, and may be no number.
+/// Returns a quantile of cumulative buckets, interpolated within its bucket, or the highest finite
+/// bound if the quantile is beyond. Senseless buckets give a senseless number, possibly NaN.
 pub fn quantile(buckets: &[(f64, f64)], quantile: f64) -> Option<f64> {
     let all = buckets.last()?.1;
     if all <= 0.0 {

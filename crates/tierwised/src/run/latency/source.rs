@@ -104,8 +104,8 @@ pub(super) fn since_then(since: &[(f64, f64)]) -> anyhow::Result<Option<Reading>
     Ok(Some(Reading { p99: Duration::from_secs_f64(p99), operations }))
 }
 
-/// The loopback addresses that a text stands for. Only services on this host are read; no resolver is
-/// asked.
+/// The loopback addresses that a text stands for. Only services on this host are read; no resolver
+/// is asked.
 pub(crate) fn loopback(address: &str) -> anyhow::Result<Vec<SocketAddr>> {
     let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let port = address.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());

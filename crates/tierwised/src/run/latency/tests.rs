@@ -133,7 +133,7 @@ fn prometheus_histogram_is_read_as_delta() {
     let outcomes = read_twice(prometheus(&address), GENEROUS);
     assert_eq!(outcomes, [Ok(Some(hundred)), Ok(Some(hundred))]);
     let absent = Latency::Prometheus { address, metric: "absent".into() };
-    assert!(problem(absent, GENEROUS).contains("no histogram \"absent\" there"));
+    assert!(problem(absent, GENEROUS).contains("found no histogram \"absent\""));
 }
 
 #[test]

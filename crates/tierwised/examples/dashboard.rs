@@ -21,8 +21,7 @@ use tokio::sync::watch;
 
 const GIB: u64 = 1 << 30;
 
-/// The made-up daemon is as old as this when it begins, in seconds, so that there is something to
-/// tell.
+/// Age of the made-up daemon at the start, in seconds, so that it has a history.
 const AGE: u64 = 4000;
 
 fn main() -> anyhow::Result<()> {
@@ -42,7 +41,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a daemon might show at a second of its life.
+/// A possible view of a daemon at a second of its life.
 fn made_up(second: u64) -> Snapshot {
     let tenants = vec![shop(second), search(second), batch(second), late()];
     let held = |tier: usize| tenants.iter().map(|t| t.tiers[tier].usage_bytes).sum::<u64>();
@@ -52,8 +51,7 @@ fn made_up(second: u64) -> Snapshot {
         policy: "tierwise".into(),
         mode: Mode::Manage,
         mode_reason: String::new(),
-        monitoring: "DAMON on virtual addresses: it is there, and the processor's samples are not"
-            .into(),
+        monitoring: "damon-vaddr, because it finds hot regions and the CPU has no samples".into(),
         unavailable: Vec::new(),
         tiers: vec![
             tier("DRAM", 0, 64 * GIB, 62 * GIB - held(0), 94.0),
@@ -97,7 +95,7 @@ fn gib(count: f64) -> u64 {
     (count * GIB as f64) as u64
 }
 
-/// So many until now, if the rate swings as [`swinging`] says: its integral, which only grows.
+/// The count until now, if the rate swings as in [`swinging`]: its integral, which only grows.
 fn counted(second: u64, middle: f64, period: f64) -> u64 {
     let angle = second as f64 * std::f64::consts::TAU / period;
     let swings = middle * period / std::f64::consts::TAU * (1.0 - angle.cos());
@@ -129,7 +127,7 @@ fn shop(second: u64) -> TenantView {
         memory_pressure_percent: Some(0.4),
         fast_access_ratio: Some(swinging(second, 0.93, 0.03, 90.0)),
         thrash_events: 3,
-        because: "its floor of 16 GiB and 8 GiB of what others leave, by weight 4 of 7".into(),
+        because: "its floor of 16 GiB and 8 GiB of the rest, by weight 4 of 7".into(),
     }
 }
 
@@ -156,7 +154,7 @@ fn search(second: u64) -> TenantView {
         memory_pressure_percent: Some(6.3),
         fast_access_ratio: Some(0.58),
         thrash_events: 0,
-        because: "began 40 s ago; its floor is being given back to it".into(),
+        because: "started 40 s ago; its floor is being restored".into(),
     }
 }
 
@@ -183,12 +181,12 @@ fn batch(second: u64) -> TenantView {
         memory_pressure_percent: Some(11.0),
         fast_access_ratio: Some(0.41),
         thrash_events: 1264,
-        because: "what the others leave, up to its cap of 20 GiB".into(),
+        because: "the rest, up to its cap of 20 GiB".into(),
         ..TenantView::default()
     }
 }
 
-/// A tenant that has not begun.
+/// A tenant that has not started.
 fn late() -> TenantView {
     TenantView {
         name: "late".into(),

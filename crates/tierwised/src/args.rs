@@ -14,10 +14,9 @@ use clap::Parser;
     name = "tierwised",
     version,
     max_term_width = 100,
-    after_help = "EXAMPLE\n  \
-                  tierwised --config /etc/tierwise/tierwised.toml --dry-run\n\n\
-                  Exit codes: 0 stopped, 1 the system failed, 2 the command or the configuration \
-                  is wrong."
+    after_help = "EXAMPLE\n  tierwised --config /etc/tierwise/tierwised.toml --dry-run\n\nExit \
+                  codes: 0 stopped, 1 the system failed, 2 the command or the configuration is \
+                  wrong."
 )]
 pub struct Args {
     /// The configuration (`tierwise config example` prints one); without one,

@@ -64,9 +64,13 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_break_a_parser(
-            bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(&b"h_bucket{le=\"1e9-\"} \
-                \r\n\
-                +PONGVERSIHT/.20"[..])], 0..300),
+            bytes in prop::collection::vec(
+                prop_oneof![
+                    any::<u8>(),
+                    prop::sample::select(&b"h_bucket{le=\"1e9-\"} \r\n+PONGVERSIHT/.20"[..]),
+                ],
+                0..300,
+            ),
         ) {
             TARGETS.iter().for_each(|(_, target)| target(&bytes));
         }

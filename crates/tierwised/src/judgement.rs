@@ -73,8 +73,8 @@ fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<Usabl
         .find_map(|SelectedSource { way, why }| Some(UsableSource { way: way?, why }));
     found.ok_or_else(|| match probe(Source::SoftDirty) {
         Ok(()) => format!(
-            "{blind}; soft-dirty is available and reports writes only: write source = \
-             \"soft-dirty\" under [monitor] to take it"
+            "{blind}; soft-dirty is available and reports writes only: write source \
+             = \"soft-dirty\" under [monitor] to take it"
         ),
         Err(_) => blind,
     })
@@ -172,8 +172,8 @@ pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<(
     asked
 }
 
-/// The configured features that the kernel does not support, as lines; the daemon runs without them.
-/// `live`: the trees are those of the running kernel, so that its system calls can be tried.
+/// The configured features that the kernel does not support, as lines; the daemon runs without
+/// them. `live`: the trees are those of the running kernel, so that its system calls can be tried.
 pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
     let moves = live.then(moves).and_then(Result::err);
     let moves = moves.map(|why| format!("move_pages does not work: {why}"));
@@ -183,8 +183,8 @@ pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
     moves.into_iter().chain(asked).collect()
 }
 
-/// Whether the configuration's policy can run on any live machine: the signals of a live world do not
-/// depend on the machine.
+/// Whether the configuration's policy can run on any live machine: the signals of a live world do
+/// not depend on the machine.
 ///
 /// # Errors
 /// The policy cannot be read, or requires a signal that no live machine has.

@@ -202,8 +202,8 @@ pub struct FaultCount {
 /// The cost of the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Cost {
-    /// Use of one CPU in the last ten seconds, in percent. Includes kernel threads that work for the
-    /// daemon.
+    /// Use of one CPU in the last ten seconds, in percent. Includes kernel threads that work for
+    /// the daemon.
     pub cpu_percent: f64,
     /// CPU seconds since the start.
     pub cpu_seconds: f64,

@@ -38,20 +38,20 @@ static COUNTED: dhat::Alloc = dhat::Alloc;
 
 const TENANTS: i32 = 24;
 const PAGE: u64 = 4096;
-/// Of each tenant.
+/// Memory of each tenant.
 const PAGES: u64 = 2048;
 const BLOCK: u64 = 256 << 10;
-/// Looks for which the same part of a tenant is hot.
+/// Access reports for which the same part of a tenant is hot.
 const PHASE: u64 = 8;
-/// In which nearly every buffer grows, and every hot part has been hot.
+/// Rounds in which nearly every buffer grows, and every part has been hot.
 const GROWING: usize = 600;
 const MEASURED: usize = 200;
 const WINDOWS: usize = 6;
 
-/// What the fast node has free when it has none of the tenants' pages: a quarter of them.
+/// Free memory of the fast node without the tenants' pages: a quarter of them fits.
 const ROOM: u64 = TENANTS as u64 * PAGES / 4;
 
-/// Where pages lie, by process and page; processor time is none, and none passes.
+/// The placement of pages, by process and page. Calls take no CPU time, and no time passes.
 struct Kernel {
     nodes: Vec<[i32; PAGES as usize + 1]>,
     /// Pages on the fast node.
@@ -108,7 +108,7 @@ impl Calls for Kernel {
     }
 }
 
-/// Sees a quarter of each process accessed, another one after each phase.
+/// Reports a quarter of each process as accessed, another one after each phase.
 #[derive(Debug, Default)]
 struct Eye {
     processes: Vec<Process>,
@@ -152,7 +152,7 @@ impl AccessMonitor for Eye {
     }
 }
 
-/// The live world, for which time passes at once.
+/// The live world, with waits that end at once.
 struct Fast {
     world: LiveWorld<Kernel>,
     now: Timestamp,
@@ -162,7 +162,7 @@ struct Fast {
 }
 
 impl Fast {
-    /// The kernel says what is free, without allocating.
+    /// Writes the kernel's counts of free memory, without allocating.
     fn tell_free(&self) {
         let free = (ROOM - self.fast.load(Ordering::Relaxed)) * PAGE / 1024;
         let mut text = [0; 96];
@@ -205,7 +205,7 @@ impl World for Fast {
 
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> std::result::Result<bool, Infallible> {
         self.now = deadline.unwrap_or(self.now + Duration::from_millis(500)).max(self.now);
-        // The thread that looks has its time: nothing is seen by a world that never waits.
+        // The monitor thread needs time: a world that never waits gets no reports.
         std::thread::sleep(Duration::from_micros(200));
         Ok(true)
     }
@@ -251,7 +251,7 @@ fn tenant(roots: &Roots, pid: i32) {
     put(&group.join("memory.numa_stat"), format!("active_anon N0=0 N1={bytes}\n"));
 }
 
-/// Two nodes, of which the fast one has room for a quarter of what the tenants have.
+/// Two nodes. The fast one has space for a quarter of the tenants' memory.
 fn machine(root: &Path) -> Roots {
     let roots = Roots::under(root);
     let nodes = roots.sys.join("devices/system/node");
@@ -312,8 +312,8 @@ fn engine(world: &Fast, recipe: &str) -> Engine {
     Engine::new(&config, world.topology(), &world.capabilities(), 1).unwrap()
 }
 
-/// The fewest allocations of a window of rounds, and what was moved in it: a buffer that meets its
-/// largest plan late grows once more.
+/// The min allocations of a window of rounds, and the pages moved in it. A buffer that gets its
+/// largest plan late grows once more, so one window may have some.
 fn allocations(recipe: &str) -> (u64, usize) {
     let tree = tempfile::tempdir().unwrap();
     let mut world = world(machine(tree.path()));
@@ -334,7 +334,7 @@ fn allocations(recipe: &str) -> (u64, usize) {
 }
 
 #[test]
-fn nothing_is_allocated_in_the_steady_state() {
+fn steady_state_allocates_nothing() {
     let _counting = dhat::Profiler::builder().testing().build();
     for recipe in ["multi-clock", "equilibria-multi-clock", "tierwise"] {
         let (allocated, moved) = allocations(recipe);

@@ -85,22 +85,12 @@ mod tests {
     #[test]
     fn tenants_are_compared_by_name() {
         let old = config(
-            "[[tenant]]\n\
-             name = \"a\"\n\
-             pids = [1]\n\
-             [[tenant]]\n\
-             name = \"b\"\n\
-             pids = [2]\n\
-             floor = \"1GB\"\n",
+            "[[tenant]]\nname = \"a\"\npids = [1]\n[[tenant]]\nname = \"b\"\npids = [2]\nfloor \
+             = \"1GB\"\n",
         );
         let new = config(
-            "[[tenant]]\n\
-             name = \"b\"\n\
-             pids = [2]\n\
-             floor = \"2GB\"\n\
-             [[tenant]]\n\
-             name = \"c\"\n\
-             pids = [3]\n",
+            "[[tenant]]\nname = \"b\"\npids = [2]\nfloor = \"2GB\"\n[[tenant]]\nname \
+             = \"c\"\npids = [3]\n",
         );
         let expected =
             ["tenant[a]: removed", "tenant[b].floor: \"1GB\" -> \"2GB\"", "tenant[c]: added"];

@@ -101,7 +101,8 @@ impl JsonSchema for Amount {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "description": "An amount of memory: 4KiB, 2MiB, 80GB.", "examples": ["80GB"]})
+        json_schema!({"type": "string", "description": "An amount of memory: 4KiB, 2MiB, \
+             80GB.", "examples": ["80GB"]})
     }
 }
 
@@ -145,8 +146,8 @@ fn quoted(text: &str) -> String {
 
 fn allowed(found: &str) -> String {
     format!(
-        "found {found}; allowed: an amount (\"80GB\"), a part of the tenant's resident memory (\"25%\"), or, for a \
-         floor, \"auto\""
+        "found {found}; allowed: an amount (\"80GB\"), a part of the tenant's resident memory \
+         (\"25%\"), or, for a floor, \"auto\""
     )
 }
 
@@ -164,7 +165,8 @@ impl JsonSchema for LimitText {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "An amount of memory (80GB), a part of the tenant's resident memory (25%), or auto.",
+            "description": "An amount of memory (80GB), a part of the tenant's resident memory \
+                            (25%), or auto.",
             "examples": ["80GB", "25%", "auto"]
         })
     }

@@ -3,14 +3,15 @@
 //! ```
 //! use tierwised::config::Config;
 //!
-//! let config = Config::parse("t.toml", "policy = \"multi-clock\"\n[[tenant]]\nname = \"shop\"\ncgroup = \"shop.slice\"\n").unwrap();
+//! let text = "policy = \"multi-clock\"\n[[tenant]]\nname = \"shop\"\ncgroup = \"shop.slice\"\n";
+//! let config = Config::parse("t.toml", text).unwrap();
 //! assert_eq!((config.policy.as_str(), config.tenants[0].name.as_str()), ("multi-clock", "shop"));
 //!
 //! let error = Config::parse("t.toml", "polcy = \"tpp\"\n").unwrap_err();
 //! assert_eq!(
 //!     error.to_string(),
-//!     "t.toml:1: polcy: no such key; did you mean \"policy\"? (allowed: block, control, cpu, dry_run, http, kernel, \
-//!      monitor, move, policy, state, tenant, tier)"
+//!     "t.toml:1: polcy: no such key; did you mean \"policy\"? (allowed: block, control, cpu, \
+//!      dry_run, http, kernel, monitor, move, policy, state, tenant, tier)"
 //! );
 //! ```
 

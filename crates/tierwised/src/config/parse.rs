@@ -10,7 +10,11 @@ use super::{Config, MonitorSource};
 
 /// A refusal: file, line, key, what was found, what is allowed, what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}{}: {}{problem}", line.map_or(String::new(), |n| format!(":{n}")), if key.is_empty() { String::new() } else { format!("{key}: ") })]
+#[error(
+    "{file}{}: {}{problem}",
+    line.map_or(String::new(), |n| format!(":{n}")),
+    if key.is_empty() { String::new() } else { format!("{key}: ") }
+)]
 pub struct ConfigError {
     /// The file, as the user named it.
     pub file: String,
@@ -156,8 +160,8 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     let (sampling, aggregation) = (config.monitor.sampling_ms, config.monitor.aggregation_ms);
     if sampling == 0 || aggregation < sampling || aggregation > 60_000 {
         let problem = format!(
-            "found {sampling} and aggregation_ms {aggregation}; allowed: from 1, with an aggregation_ms from the \
-             same value to 60000"
+            "found {sampling} and aggregation_ms {aggregation}; allowed: from 1, with an \
+             aggregation_ms from the same value to 60000"
         );
         return at("sampling_ms", problem);
     }

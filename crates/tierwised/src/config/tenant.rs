@@ -159,7 +159,8 @@ impl TenantConfig {
         }
         if named != 1 {
             let problem = format!(
-                "tenant {:?} has {named} of cgroup, pids and qemu; write exactly one: it names the tenant's processes",
+                "tenant {:?} has {named} of cgroup, pids and qemu; write exactly one: it names \
+                 the tenant's processes",
                 self.name
             );
             return Some(("cgroup", problem));
@@ -185,8 +186,8 @@ impl TenantConfig {
             return Some(("slo_ms", problem));
         }
         if self.class == ClassName::BestEffort && self.slo_ms.is_some() {
-            let problem = "a best-effort tenant is judged by its throughput, so its SLO would be ignored; write class = \
-                           \"latency-critical\" beside it, or remove slo_ms";
+            let problem = "a best-effort tenant is judged by its throughput, so its SLO would be \
+                           ignored; write class = \"latency-critical\" beside it, or remove slo_ms";
             return Some(("slo_ms", problem.into()));
         }
         if self.class == ClassName::LatencyCritical && self.slo_ms.is_none() {

@@ -20,7 +20,8 @@ const MAX_ANSWER: u64 = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No daemon listens.
-    #[error("{}: no tierwised listens there ({source}); start it, or name its socket with --socket", path.display())]
+    #[error("{}: no tierwised listens there ({source}); start it, or name its socket with \
+             --socket", path.display())]
     Nobody {
         /// The socket.
         path: PathBuf,

@@ -4,7 +4,7 @@
 //! ```
 //! use tierwised::control::{Command, Reply};
 //!
-//! let line = r#"{"command":"tenant-add","tenant":{"name":"shop","cgroup":"shop.slice","floor":"80GB"}}"#;
+//! let line = r#"{"command":"tenant-add","tenant":{"name":"shop","cgroup":"shop.slice"}}"#;
 //! let Command::TenantAdd { tenant } = serde_json::from_str(line).unwrap() else { unreachable!() };
 //! assert_eq!(tenant.name, "shop");
 //! assert_eq!(serde_json::to_string(&Reply::done()).unwrap(), r#"{"ok":true}"#);

@@ -25,8 +25,8 @@ use crate::view::{DecisionView, Snapshot, TenantView, TierView};
 /// The media type of JSON, for answers that are text already.
 const JSON: &str = "application/json";
 
-/// How often a stream without news sends an empty comment, so that a peer that is gone is noticed.
-/// What browsers and proxies commonly stand is 30 s and more.
+/// How often a stream without events sends an empty comment, so that a closed peer is noticed.
+/// Browsers and proxies commonly allow 30 s and more.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Why a request was not served.
@@ -34,23 +34,23 @@ pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) struct Problem {
     #[serde(skip)]
     status: StatusCode,
-    /// What was found, what is allowed and what to do.
+    /// The value found, the values allowed and what to do.
     error: String,
 }
 
 impl Problem {
-    /// With a status and a sentence.
+    /// A problem with a status and a sentence.
     pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
         Self { status, error: error.into() }
     }
 
-    /// There is no such thing; did they mean that one?
+    /// An unknown path or name, with the nearest known one as a hint.
     pub(super) fn not_found(what: impl Display, nearest: Option<&str>) -> Self {
         let hint = nearest.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default();
         Self::new(StatusCode::NOT_FOUND, format!("{what}{hint}"))
     }
 
-    /// The path or the query cannot be read.
+    /// A path or a query that cannot be read.
     pub(super) fn bad_request(why: impl Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, why.to_string())
     }
@@ -68,7 +68,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Everything, now.
+/// The whole view, now.
 #[utoipa::path(
     get,
     path = "/api/v1/snapshot",
@@ -85,7 +85,8 @@ pub(super) async fn snapshot(State(app): State<Arc<App>>) -> Result<impl IntoRes
     get,
     path = "/api/v1/tenants",
     tag = "state",
-    responses((status = 200, description = "Each tenant's use, entitlement and latency", body = Vec<TenantView>))
+    responses((status = 200, description = "Each tenant's use, entitlement and \
+         latency", body = Vec<TenantView>))
 )]
 pub(super) async fn tenants(State(app): State<Arc<App>>) -> Json<Vec<TenantView>> {
     Json(app.snapshot().await.tenants.clone())
@@ -97,9 +98,10 @@ pub(super) async fn tenants(State(app): State<Arc<App>>) -> Json<Vec<TenantView>
     path = "/api/v1/tenants/{name}",
     tag = "state",
     params(("name" = String, Path, description = "The tenant's name, percent-encoded where it has \
-        to be")),
+         to be")),
     responses(
-        (status = 200, description = "The tenant's use, entitlement and latency", body = TenantView),
+        (status = 200, description = "The tenant's use, entitlement and \
+                                      latency", body = TenantView),
         (status = 400, description = "The name is not UTF-8", body = Problem),
         (status = 404, description = "No tenant has that name", body = Problem),
     )
@@ -119,20 +121,21 @@ pub(super) async fn tenant(
     get,
     path = "/api/v1/tiers",
     tag = "state",
-    responses((status = 200, description = "Each tier's nodes, size and latency", body = Vec<TierView>))
+    responses((status = 200, description = "Each tier's nodes, size and \
+         latency", body = Vec<TierView>))
 )]
 pub(super) async fn tiers(State(app): State<Arc<App>>) -> Json<Vec<TierView>> {
     Json(app.snapshot().await.tiers.clone())
 }
 
-/// Which decisions are wanted.
+/// The filter of decisions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// Only those about this tenant.
+    /// Only decisions about this tenant.
     tenant: Option<String>,
-    /// Only so many, the newest.
+    /// At most so many, the newest.
     limit: Option<usize>,
 }
 
@@ -144,8 +147,10 @@ pub(super) struct Wanted {
     params(Wanted),
     responses(
         (status = 200, description = "Shares that changed, and why", body = Vec<DecisionView>),
-        (status = 400, description = "The query has another key, or a limit that is no number", body = Problem),
-        (status = 404, description = "No tenant has that name, and none is remembered that had", body = Problem),
+        (status = 400, description = "The query has another key, or a limit that is not a \
+                                      number", body = Problem),
+        (status = 404, description = "No tenant has that name, and no remembered decision is \
+                                      about it", body = Problem),
     )
 )]
 pub(super) async fn decisions(
@@ -161,7 +166,7 @@ pub(super) async fn decisions(
         return Ok(Json(newest(all, wanted.limit)));
     };
     let found = newest(all.filter(|decision| decision.tenant == *name), wanted.limit);
-    // A tenant that is gone may still have decisions, and one that is there may have none.
+    // A removed tenant may still have decisions, and a new one may have none.
     let known = snapshot.tenants.iter().any(|tenant| tenant.name == *name)
         || snapshot.decisions.iter().any(|decision| decision.tenant == *name);
     if known { Ok(Json(found)) } else { Err(no_tenant(&snapshot, name)) }
@@ -181,22 +186,22 @@ fn no_tenant(snapshot: &Snapshot, name: &str) -> Problem {
     Problem::not_found(format!("no tenant is called {name:?}"), nearest(name, names))
 }
 
-/// The view now and after each change: events named `snapshot` whose data is a snapshot. A reader
-/// that is slow gets the latest and misses those between. The oldest of too many streams ends; a
-/// browser connects again.
+/// The view now and after each change: events named `snapshot` whose data is a snapshot. A slow
+/// reader gets the latest and misses those between. When there are too many streams, the oldest
+/// ends; a browser connects again.
 #[utoipa::path(
     get,
     path = "/api/v1/events",
     tag = "live",
     responses(
-        (status = 200, description = "A stream that goes on until one side ends it", body = Snapshot,
+        (status = 200, description = "A stream that lasts until one side ends it", body = Snapshot,
          content_type = "text/event-stream"),
     )
 )]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    // Whichever ends first ends the whole: no more views, the stop, or too many newer streams.
+    // The first of these ends the stream: no more views, the stop, or too many newer streams.
     let end = || once(None);
     let oldest = WatchStream::from_changes(app.add_stream()).map(|()| None).chain(end());
     let views = WatchStream::new(app.views.clone()).map(Some).chain(end());
@@ -213,7 +218,8 @@ pub(super) async fn events(
     get,
     path = "/metrics",
     tag = "metrics",
-    responses((status = 200, description = "OpenMetrics text; docs/metrics.md lists what it holds", body = String,
+    responses((status = 200, description = "OpenMetrics text; docs/metrics.md lists the \
+         metrics", body = String,
                content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Problem> {

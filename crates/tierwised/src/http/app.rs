@@ -1,4 +1,4 @@
-//! What the handlers share.
+//! The state that the handlers share.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,34 +9,34 @@ use tokio::sync::watch;
 
 use crate::view::Snapshot;
 
-/// Event streams at a time. Each is a dashboard that is open; the rest of the connections stays
-/// free for Prometheus and the API. One more ends the oldest, whose browser connects again.
+/// Max event streams at a time. Each is an open dashboard; the other connections stay free for
+/// Prometheus and the API. One more ends the oldest, whose browser connects again.
 pub(super) const MAX_STREAMS: usize = 16;
 
-/// How long a reader waits for a new view: a round that looks and moves takes half a second, or
-/// twice that.
+/// How long a reader waits for a new view: a round that monitors and moves takes half a second to a
+/// second.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the handlers share.
+/// The state that the handlers share.
 pub(super) struct App {
-    /// The view that changes once a round.
+    /// The view, which changes once per round.
     pub(super) views: watch::Receiver<Arc<Snapshot>>,
     /// Wakes the daemon.
     waker: Sender<()>,
-    /// Changes, or is gone, when the server stops.
+    /// Changes, or closes, when the server stops.
     pub(super) stopping: watch::Receiver<()>,
     /// Event streams, the oldest first: each ends when its sender is dropped.
     streams: Mutex<VecDeque<watch::Sender<()>>>,
     /// The OpenAPI document, as JSON.
     pub(super) document: String,
-    /// Paths that exist, to suggest the nearest.
+    /// Known paths, to suggest the nearest.
     pub(super) paths: Vec<String>,
     /// The last view as JSON: all streams send the same one.
     written: Mutex<Option<(Arc<Snapshot>, Arc<str>)>>,
 }
 
 impl App {
-    /// With a document and the paths in it.
+    /// The state with a document and the paths in it.
     pub(super) fn new(
         views: watch::Receiver<Arc<Snapshot>>,
         waker: Sender<()>,
@@ -48,7 +48,7 @@ impl App {
         Self { views, waker, stopping, streams, document, paths, written }
     }
 
-    /// A new event stream, which ends with what this returns.
+    /// Adds an event stream. It ends when the returned receiver closes.
     pub(super) fn add_stream(&self) -> watch::Receiver<()> {
         let (sender, ended) = watch::channel(());
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,12 +60,12 @@ impl App {
         ended
     }
 
-    /// The view now. It is made while somebody holds a receiver of his own, as a stream does; one
-    /// that is older is asked for.
+    /// The view now. The daemon makes views while a client holds a receiver of its own, as a stream
+    /// does. If the last view is old, asks for a new one.
     pub(super) async fn snapshot(&self) -> Arc<Snapshot> {
         let mut views = self.views.clone();
         if views.borrow_and_update().is_old() {
-            // A daemon that is awake already looks for whoever waits.
+            // A daemon that is awake already checks for waiting readers.
             let _ = self.waker.try_send(());
             // The last view is better than none.
             let _ = tokio::time::timeout(PATIENCE, views.changed()).await;

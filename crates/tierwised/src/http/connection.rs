@@ -1,4 +1,4 @@
-//! A connection that breaks when nothing moves on it for long.
+//! A connection that breaks when it is idle for long.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -10,18 +10,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long a connection may neither send nor receive. Prometheus scrapes once in 15 or 30 s and
-/// may as well connect anew; event streams are kept alive every [`super::api::KEEP_ALIVE`].
+/// How long a connection may neither send nor receive. Prometheus scrapes every 15 or 30 s and
+/// may as well connect again; event streams are kept alive every [`super::api::KEEP_ALIVE`].
 const IDLE: Duration = Duration::from_secs(45);
 
-/// A connection that breaks when nothing moves for [`IDLE`].
+/// A connection that breaks when it is idle for [`IDLE`].
 pub(super) struct Connection {
     stream: TcpStream,
     idle: Pin<Box<Sleep>>,
 }
 
 impl Connection {
-    /// Over a stream.
+    /// A connection over a stream.
     pub(super) fn new(stream: TcpStream) -> Self {
         Self { stream, idle: Box::pin(sleep(IDLE)) }
     }
@@ -73,7 +73,7 @@ impl AsyncWrite for Connection {
         self.stream.is_write_vectored()
     }
 
-    // A TCP stream has nothing to flush, so this says nothing of progress.
+    // A TCP stream has nothing to flush, so a flush is not progress.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_does_nothing_is_broken() {
+    fn idle_connection_is_broken() {
         block_on(async {
             let (mut connection, _client) = pair(Duration::ZERO).await;
             let mut space = [0; 1];

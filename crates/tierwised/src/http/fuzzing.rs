@@ -1,4 +1,4 @@
-//! A connection with any bytes, through the server's own code and without a socket.
+//! Any bytes through the server's own code, without a socket.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use super::router;
 use super::server::{Deadlines, serve};
 use crate::view::Snapshot;
 
-/// Room for any answer, so that nobody waits for the other side.
+/// Bytes of the pipe: any answer fits, so that neither side waits for the other.
 const PIPE_BYTES: usize = 1 << 22;
 
-/// Whatever is sent, the server answers in HTTP or hangs up.
+/// The server answers any bytes in HTTP, or closes the connection.
 pub(crate) fn request(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         let (_views, seen) = watch::channel(Arc::new(Snapshot::default()));
         let (waker, _asked) = bounded(1);
-        // The other end is gone, which is a stop: event streams end after their first event.
+        // The other end is dropped, which is a stop: event streams end after their first event.
         let stopping = watch::channel(()).1;
         let Ok(app) = router::build(seen, waker, stopping.clone()) else { return };
         let Some(place) = Places::new().take().await else { return };

@@ -1,4 +1,4 @@
-//! What every request must satisfy, and what every answer says to browsers.
+//! The conditions of every request, and the headers of every answer.
 
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors \
                       'none'";
 
-/// A view is old after a round, so nothing is worth a cache.
+/// A view is old after a round, so caching has no use.
 const HEADERS: [(HeaderName, &str); 5] = [
     (CACHE_CONTROL, "no-store"),
     (CONTENT_SECURITY_POLICY, POLICY),
@@ -28,7 +28,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
 ];
 
-/// Refuses what may not be asked; adds the headers to every answer.
+/// Refuses requests that are not allowed; adds the headers to every answer.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
     let mut response = match refusal(&request) {
         Some(refused) => refused,
@@ -59,12 +59,12 @@ fn refusal(request: &Request) -> Option<Response> {
         return Some(([(ALLOW, "GET, HEAD")], problem).into_response());
     }
     has_body(request.headers()).then(|| {
-        let error = "found a request with a body; nothing here takes one; leave it out";
+        let error = "found a request with a body; no path takes one; leave it out";
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, error).into_response()
     })
 }
 
-/// Whether all hosts that a request names are loopback; otherwise the first that is not.
+/// Checks that all hosts that a request names are loopback. The error is the first that is not.
 fn named_host(request: &Request) -> Result<(), String> {
     let target = request.uri().authority().map(Authority::as_str);
     let mut headers = request.headers().get_all(HOST).iter().peekable();

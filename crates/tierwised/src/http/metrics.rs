@@ -1,4 +1,4 @@
-//! Every metric: one row each, in the order in which they are written.
+//! The table of metrics, one row each, in the order of the output.
 //!
 //! Names are those of the kernel's vmstat where it has them (`promote_success`, `demote_fail`),
 //! units are base units and stand last, and `_total` or `_info` is added by the format.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::openmetrics::{self, Metric, Samples, counter, gauge, info};
 use crate::view::{Mode, Snapshot, TenantTierView, TenantView, TierView};
 
-/// Labels of what a tenant has of a tier.
+/// The labels of a tenant's memory in a tier.
 const IN_TIER: &[&str] = &["tenant", "tier"];
 
 /// Nanoseconds in a second, milliseconds in a second, and percents in a whole.
@@ -20,7 +20,7 @@ const PERCENT: f64 = 100.0;
 /// The table.
 pub(super) const METRICS: &[Metric] = &[
     info("build", &["version"], "The daemon's version.", |s, out| out.add(&[&s.version], 1u64)),
-    info("policy", &["policy"], "The policy at work.", |s, out| out.add(&[&s.policy], 1u64)),
+    info("policy", &["policy"], "The current policy.", |s, out| out.add(&[&s.policy], 1u64)),
     gauge("mode", "", &["mode"], "1 for the current mode, 0 for the others.", mode),
     gauge("uptime", "seconds", &[], "Time since the daemon started.", |s, out| out.one(s.uptime)),
     counter("rounds", "", &[], "Rounds of monitoring and deciding.", |s, out| {
@@ -93,7 +93,7 @@ pub(super) const METRICS: &[Metric] = &[
     gauge("tier_capacity", "bytes", &["tier"], "Memory of the tier.", |s, out| {
         per_tier(s, out, |tier, name, out| out.add(&[name], tier.capacity_bytes));
     }),
-    gauge("tier_free", "bytes", &["tier"], "Memory of the tier that is not in use.", |s, out| {
+    gauge("tier_free", "bytes", &["tier"], "Free memory of the tier.", |s, out| {
         per_tier(s, out, |tier, name, out| out.add(&[name], tier.free_bytes));
     }),
     gauge(
@@ -111,26 +111,26 @@ pub(super) const METRICS: &[Metric] = &[
     gauge("tenant_processes", "", &["tenant"], "Live processes of the tenant.", |s, out| {
         per_tenant(s, out, |tenant, out| out.add(&[&tenant.name], u64::from(tenant.processes)));
     }),
-    gauge("tenant_usage", "bytes", IN_TIER, "What the tenant holds of the tier.", |s, out| {
+    gauge("tenant_usage", "bytes", IN_TIER, "The tenant's usage of the tier.", |s, out| {
         in_tier(s, out, |tier| Some(tier.usage_bytes));
     }),
-    gauge("tenant_floor", "bytes", IN_TIER, "What the operator protects of it.", |s, out| {
-        in_tier(s, out, |tier| tier.floor_bytes);
-    }),
     gauge(
-        "tenant_cap",
+        "tenant_floor",
         "bytes",
         IN_TIER,
-        "Upper limit of what the tenant may hold of the tier.",
+        "The tenant's configured floor in the tier.",
         |s, out| {
-            in_tier(s, out, |tier| tier.cap_bytes);
+            in_tier(s, out, |tier| tier.floor_bytes);
         },
     ),
+    gauge("tenant_cap", "bytes", IN_TIER, "The tenant's configured cap in the tier.", |s, out| {
+        in_tier(s, out, |tier| tier.cap_bytes);
+    }),
     gauge(
         "tenant_share",
         "bytes",
         IN_TIER,
-        "What the policy entitles the tenant to of the tier now.",
+        "The tenant's share of the tier, as the policy sets it now.",
         |s, out| in_tier(s, out, |tier| tier.share_bytes),
     ),
     counter(
@@ -165,14 +165,14 @@ pub(super) const METRICS: &[Metric] = &[
         "tenant_p99",
         "seconds",
         &["tenant"],
-        "The 99th percentile of the tenant's requests, where it is known.",
+        "The 99th percentile of the latency of the tenant's requests, where it is known.",
         |s, out| known(s, out, |tenant| Some(tenant.p99_ms? / MILLI)),
     ),
     gauge(
         "tenant_slo",
         "seconds",
         &["tenant"],
-        "The 99th percentile that the tenant must not exceed.",
+        "The 99th percentile of latency that the tenant must not exceed.",
         |s, out| known(s, out, |tenant| Some(tenant.slo_ms? / MILLI)),
     ),
     gauge(
@@ -227,14 +227,15 @@ pub(super) const METRICS: &[Metric] = &[
     gauge("cpu_use", "ratio", &[], "Use of one CPU in the last ten seconds.", |s, out| {
         out.one(s.cost.cpu_percent / PERCENT);
     }),
-    gauge("cpu_budget", "ratio", &[], "Part of one CPU that it may use.", |s, out| {
+    gauge("cpu_budget", "ratio", &[], "Part of one CPU that the daemon may use.", |s, out| {
         out.one(s.cost.budget_percent / PERCENT);
     }),
     gauge(
         "interval_throttle",
         "ratio",
         &[],
-        "Factor by which its intervals are longer than configured, to stay within the budget.",
+        "Factor by which the daemon's intervals are longer than configured, to stay within the \
+         budget.",
         |s, out| out.one(s.cost.throttle),
     ),
     gauge("rss", "bytes", &[], "Resident memory of the daemon.", |s, out| {
@@ -292,14 +293,16 @@ pub(super) fn encode(snapshot: Arc<Snapshot>) -> Result<String, fmt::Error> {
 ///
 /// ```
 /// let page = tierwised::http::reference();
-/// assert!(page.contains("| `tierwise_demote_fail_total` | counter | reason | Demotions that failed, by reason. |"));
+/// let row = "| `tierwise_demote_fail_total` | counter | reason | Demotions that failed";
+/// assert!(page.contains(row));
 /// ```
 pub fn reference() -> String {
     let mut page = String::from(
         "# Metrics of tierwised\n\n\
-         Generated from the code; a test keeps it true. `tierwised` serves them at `/metrics` on the address `http.listen` \
-         of its configuration, in the OpenMetrics format that Prometheus reads.\n\n\
-         | metric | type | labels | what it is |\n|---|---|---|---|\n",
+         Generated from the code; a test compares them. `tierwised` serves them at `/metrics` on \
+         the address `http.listen` of its configuration, in the OpenMetrics format that \
+         Prometheus reads.\n\n\
+         | metric | type | labels | meaning |\n|---|---|---|---|\n",
     );
     for metric in METRICS {
         // Writing to a string does not fail.

@@ -1,11 +1,12 @@
-//! The daemon's view to be read over HTTP: metrics, API, events and the dashboard.
+//! The daemon's view over HTTP: metrics, API, events and the dashboard.
 //!
-//! - Nothing can be changed here; commands go over the control socket.
-//! - It listens on loopback only and answers only requests that name loopback as their host: a page
-//!   of another site that has its own name resolved to 127.0.0.1 (DNS rebinding) learns nothing.
-//! - One thread serves everybody, and does nothing while nobody asks.
-//! - A request and its answer have deadlines, and connections have places: who sends no request
-//!   loses his to who does.
+//! - HTTP is read-only; commands go over the control socket.
+//! - The server listens on loopback only and answers only requests that name loopback as their
+//!   host: a page of another site whose own name resolves to 127.0.0.1 (DNS rebinding) learns
+//!   nothing.
+//! - One thread serves all clients, and sleeps while there are no requests.
+//! - A request and its answer have deadlines, and connections have places: a client that sends no
+//!   request loses its place to one that does.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -16,12 +17,14 @@
 //! use tierwised::view::Snapshot;
 //! use tokio::sync::watch;
 //!
-//! let (_views, seen) = watch::channel(Arc::new(Snapshot { policy: "tpp".into(), ..Snapshot::default() }));
+//! let snapshot = Snapshot { policy: "tpp".into(), ..Snapshot::default() };
+//! let (_views, seen) = watch::channel(Arc::new(snapshot));
 //! let (waker, _asked) = crossbeam_channel::bounded(1);
 //! let server = Server::start("127.0.0.1:0".parse().unwrap(), seen, waker).unwrap();
 //!
 //! let mut stream = TcpStream::connect(server.address()).unwrap();
-//! stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+//! let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+//! stream.write_all(request).unwrap();
 //! let mut answer = String::new();
 //! stream.read_to_string(&mut answer).unwrap();
 //! assert!(answer.contains("tierwise_policy_info{policy=\"tpp\"} 1\n"), "{answer}");

@@ -10,17 +10,17 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::view::Snapshot;
 
-/// What is written.
+/// The format's media type.
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What every name begins with.
+/// The prefix of every name.
 const PREFIX: &str = "tierwise";
 
 /// A row of the table.
 #[derive(Debug)]
 pub(super) struct Metric {
     name: &'static str,
-    /// Stands last in the name; empty if it is a mere number.
+    /// Stands last in the name; empty for a plain number.
     unit: &'static str,
     kind: Kind,
     labels: &'static [&'static str],
@@ -38,7 +38,7 @@ enum Kind {
 type Read = fn(&Snapshot, &mut Samples);
 type Names = &'static [&'static str];
 
-/// A number that only grows.
+/// A row of a number that only grows.
 pub(super) const fn counter(
     name: &'static str,
     unit: &'static str,
@@ -49,7 +49,7 @@ pub(super) const fn counter(
     Metric { name, unit, kind: Kind::Counter, labels, help, read }
 }
 
-/// A number that comes and goes.
+/// A row of a number that may fall.
 pub(super) const fn gauge(
     name: &'static str,
     unit: &'static str,
@@ -60,7 +60,7 @@ pub(super) const fn gauge(
     Metric { name, unit, kind: Kind::Gauge, labels, help, read }
 }
 
-/// Words, as labels.
+/// A row of text, as labels.
 pub(super) const fn info(
     name: &'static str,
     labels: Names,
@@ -89,7 +89,7 @@ impl From<f64> for Value {
     }
 }
 
-/// What a metric has to say of a snapshot.
+/// A metric's samples of a snapshot.
 #[derive(Default)]
 pub(super) struct Samples(Vec<(Vec<String>, Value)>);
 
@@ -105,8 +105,8 @@ impl Samples {
     }
 }
 
-/// A label's value as the format has it. The library writes values as they are, and a tenant may be
-/// called anything.
+/// Escapes a label's value for the format. The library does not, and a tenant's name may hold any
+/// character.
 fn escaped(label: &str) -> String {
     label.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }

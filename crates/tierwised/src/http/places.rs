@@ -1,24 +1,24 @@
-//! Places for connections. When they run out, the oldest connection makes room: first of those that
-//! have not sent a whole request, then of those that are being answered. Any local user may open as
-//! many as it likes, and all have one address; so no client keeps another out for longer than it
-//! takes to connect.
+//! Places for connections. When they run out, the oldest connection gives up its place: first among
+//! those that have not sent a whole request, then among those that are being answered. Any local
+//! user may open any number of connections, and all have one address; this way no client locks
+//! another out for longer than it takes to connect.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Connections at a time. A browser opens up to six, Prometheus one. Event streams, which keep
-/// their places, take a quarter at most.
+/// Max connections at a time. A browser opens up to six, Prometheus one. Event streams, which keep
+/// their places, take at most a quarter.
 pub(super) const MAX_CONNECTIONS: usize = 64;
 
-/// All places.
+/// The places of a server.
 pub(super) struct Places {
     free: Arc<Semaphore>,
     held: Mutex<Held>,
 }
 
-/// Connections that make room, the oldest first.
+/// Connections that may lose their places, the oldest first.
 #[derive(Default)]
 struct Held {
     headless: VecDeque<Arc<Notify>>,
@@ -33,7 +33,7 @@ impl Held {
 }
 
 impl Places {
-    /// All free.
+    /// Free places only.
     pub(super) fn new() -> Arc<Self> {
         let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         Arc::new(Self { free, held: Mutex::default() })
@@ -58,7 +58,7 @@ impl Places {
     }
 }
 
-/// One connection's place; free again when it is dropped.
+/// One connection's place. Dropping it frees the place.
 pub(super) struct Place {
     places: Arc<Places>,
     leave: Arc<Notify>,
@@ -66,14 +66,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Its request has come: it goes after those without one.
+    /// The whole request has arrived: connections without one lose their places first.
     pub(super) fn answer(&self) {
         let mut held = self.places.held();
         held.forget(&self.leave);
         held.answering.push_back(Arc::clone(&self.leave));
     }
 
-    /// It is an event stream, of which there are few: it keeps its place.
+    /// The answer is an event stream: it keeps its place, because streams are few.
     pub(super) fn keep(&self) {
         self.places.held().forget(&self.leave);
     }

@@ -1,4 +1,4 @@
-//! Which path is answered by whom, and the OpenAPI document that says so.
+//! The paths with their handlers, and the OpenAPI document of them.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const STYLE: &str = include_str!("../../../../web/style.css");
 const SCRIPT: &str = include_str!("../../../../web/dashboard.js");
 const ICON: &str = include_str!("../../../../web/icon.svg");
 
-/// Everything that is served.
+/// Builds the router of all paths.
 pub(super) fn build(
     views: watch::Receiver<Arc<Snapshot>>,
     waker: Sender<()>,
@@ -57,9 +57,9 @@ fn description() -> OpenApi {
         .title("tierwised")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "What the daemon sees, decides and did, to be read on loopback. Sizes are in bytes \
-             and times in seconds unless a name says otherwise. Whatever is refused is answered \
-             with a Problem.",
+            "The daemon's observations, decisions and moves, read-only on loopback. Sizes are in \
+             bytes and times in seconds, unless a name gives another unit. A refused request is \
+             answered with a Problem.",
         ))
         .license(Some(
             LicenseBuilder::new()
@@ -73,7 +73,7 @@ fn description() -> OpenApi {
         tag("state", "The view of the last round."),
         tag("live", "The view as it changes."),
         tag("metrics", "Figures for a monitoring system."),
-        tag("document", "What is served."),
+        tag("document", "The description of the API."),
     ];
     OpenApiBuilder::new().info(info).tags(Some(tags)).build()
 }

@@ -1,4 +1,4 @@
-//! The thread that serves.
+//! The thread that serves HTTP.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -27,34 +27,34 @@ use super::router;
 use crate::system::optional::Feature;
 use crate::view::Snapshot;
 
-/// How long answers under way may take after the stop; a local reader has any of them in
+/// How long pending answers may take after the stop. A local reader receives any of them within
 /// milliseconds.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Longest head of a request: a browser's cookies for localhost fit.
+/// Max bytes of a request's head: a browser's cookies for localhost fit.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// How long nobody is accepted when the kernel has no descriptor left.
+/// Pause of accepting when the kernel has no descriptor left.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a client may take.
+/// The time limits of a client.
 #[derive(Clone, Copy)]
 pub(super) struct Deadlines {
-    /// For the whole head of its request.
+    /// For sending the whole head of its request.
     pub(super) head: Duration,
-    /// To take the whole answer. Event streams have no end; they break when they do not move.
+    /// For reading the whole answer. Event streams have no end; they break when they are idle.
     pub(super) answer: Duration,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        // A client on the same machine needs milliseconds for either, also when the machine is
+        // A client on the same machine needs milliseconds for either, even if the machine is
         // busy.
         Self { head: Duration::from_secs(10), answer: Duration::from_secs(30) }
     }
 }
 
-/// Metrics, API and dashboard. Dropping it ends the answers under way and joins its thread.
+/// Metrics, API and dashboard. Dropping it ends the pending answers and joins its thread.
 pub struct Server {
     address: SocketAddr,
     stop: watch::Sender<()>,
@@ -62,8 +62,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, and shows whatever was put into `views` last. Who wants a newer one says so by a
-    /// message to `waker`, and holds a receiver of the views beside the server's own meanwhile.
+    /// Listens, and serves the last of `views`. A request that needs a newer one sends a message to
+    /// `waker`, and meanwhile holds a receiver of the views beside the server's own.
     ///
     /// # Errors
     /// The address is not loopback, is in use, or cannot be listened on.
@@ -95,7 +95,7 @@ impl Server {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where it listens: the port that was found if port 0 was asked for.
+    /// The address on which it listens. For port 0 it has the port that the kernel chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -128,9 +128,10 @@ fn bind(listen: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
             listen.port()
         ),
         ErrorKind::PermissionDenied => anyhow!(
-            "http.listen: {listen} may not be listened on ({error}); write a port from 1024 on"
+            "http.listen: listening on {listen} is not permitted ({error}); write a port from \
+             1024 on"
         ),
-        _ => anyhow!("http.listen: {listen} cannot be listened on: {error}"),
+        _ => anyhow!("http.listen: cannot listen on {listen}: {error}"),
     })?;
     listener.set_nonblocking(true)?;
     tokio::net::TcpListener::from_std(listener).context("http.listen")
@@ -158,10 +159,10 @@ fn run(
             };
             let stream = Connection::new(stream);
             open.spawn(serve(stream, app.clone(), place, deadlines, stopping.clone()));
-            // It reads what it was sent before another may take its place.
+            // It reads the bytes that have arrived before another connection may take its place.
             tokio::task::yield_now().await;
         }
-        // Whoever is still not done is cut off together with the runtime.
+        // The end of the runtime cuts off the remaining connections.
         let _ =
             tokio::time::timeout(GRACE, async { while open.join_next().await.is_some() {} }).await;
     });
@@ -187,8 +188,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset)
 }
 
-/// One request and its answer. Who asks again connects again: on loopback that costs nothing, and
-/// nobody holds a place idly.
+/// Serves one request. The next request needs a new connection: on loopback that costs nothing, and
+/// no idle client holds a place.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     app: Router,
@@ -221,7 +222,7 @@ pub(super) async fn serve(
         answering.notified().await;
         tokio::time::sleep(deadlines.answer).await;
     };
-    // Whatever ends it, a client that is gone or does nothing is no news.
+    // A client that disconnects or is idle is not worth a log line.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = place.needed() => return,
@@ -237,6 +238,6 @@ fn is_stream(answer: &Response) -> bool {
 }
 
 async fn stopped(mut stopping: watch::Receiver<()>) {
-    // An error means that the sender is gone, which is a stop as well.
+    // An error means that the sender was dropped, which is a stop as well.
     let _ = stopping.changed().await;
 }

@@ -60,8 +60,8 @@ impl Daemon {
     fn reload(&mut self) -> anyhow::Result<Vec<String>> {
         let Some(file) = &self.options.file else {
             anyhow::bail!(
-                "the daemon was started without a configuration file, so there is none to read again; \
-                 restart it with --config"
+                "the daemon was started without a configuration file, so there is none to read \
+                 again; restart it with --config"
             );
         };
         let config = Config::read(file)?;

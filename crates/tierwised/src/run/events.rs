@@ -64,7 +64,8 @@ fn fault<'a>(fault: &'a Fault, name: impl Fn(TenantId) -> &'a str) -> String {
     let problem = &fault.problem;
     match (&fault.scope, fault.tenant) {
         (Scope::Machine, _) => format!(
-            "the machine cannot be read: {problem}; nothing is moved until a survey can read it again"
+            "the machine cannot be read: {problem}; nothing is moved until a survey can read it \
+             again"
         ),
         (_, Some(tenant)) => format!("tenant {:?}: {problem}", name(tenant)),
         (_, None) => problem.clone(),

@@ -45,8 +45,8 @@ impl Peers {
             }
             Err(e) => {
                 tracing::warn!(
-                    "no thread can be started to poll tenants' services and guests: {e}; no latency \
-                     is read"
+                    "no thread can be started to poll tenants' services and guests: {e}; no \
+                     latency is read"
                 );
                 none
             }

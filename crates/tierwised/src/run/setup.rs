@@ -47,7 +47,7 @@ pub(super) fn mode(options: &Options, host: &Host) -> (Mode, String) {
     }
     if options.dry_run || options.config.dry_run {
         let by = if options.dry_run { "--dry-run" } else { "dry_run = true" };
-        return (Mode::DryRun, format!("{by}: what would be moved is reported and not moved"));
+        return (Mode::DryRun, format!("{by}: moves are reported and not made"));
     }
     (Mode::Manage, String::new())
 }

@@ -85,7 +85,7 @@ impl Drop for Optional {
     }
 }
 
-/// One feature, as its own thread sees it.
+/// The state of one feature in its own thread.
 struct Retried {
     name: &'static str,
     unavailable: Unavailable,

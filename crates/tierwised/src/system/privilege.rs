@@ -1,7 +1,8 @@
-//! The capabilities that the daemon keeps after it has started as root. It drops all others for good.
+//! The capabilities that the daemon keeps after it has started as root. It drops all others for
+//! good.
 //!
-//! It can still open root's files (DAMON's, control groups', the state file), because its user stays
-//! root. The list holds only the capabilities for other purposes.
+//! It can still open root's files (DAMON's, control groups', the state file), because its user
+//! stays root. The list holds only the capabilities for other purposes.
 
 use caps::{CapSet, Capability, CapsHashSet};
 
@@ -15,8 +16,8 @@ pub const KEPT: [(Capability, &str); 3] = [
 ];
 
 /// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and
-/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and must be restored, or the source looks
-/// up physical addresses.
+/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and must be restored, or the source
+/// looks up physical addresses.
 pub fn needed(config: &Config) -> CapsHashSet {
     use crate::config::MonitorSource::{Auto, DamonPaddr, DamonVaddr, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
@@ -31,8 +32,8 @@ pub fn needed(config: &Config) -> CapsHashSet {
 }
 
 /// Drops all other capabilities from every set of this thread and of the threads that it starts.
-/// Comes before any other thread starts. Returns the capabilities of [`KEPT`] that the process never
-/// had: without root, all of them.
+/// Comes before any other thread starts. Returns the capabilities of [`KEPT`] that the process
+/// never had: without root, all of them.
 ///
 /// # Errors
 /// The kernel refuses.

@@ -1,4 +1,4 @@
-//! As much of HTTP as the tests need.
+//! A minimal HTTP client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::http::Server;
 
-/// Only so that a test that hangs fails instead.
+/// Turns a test that hangs into one that fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What came back.
+/// An answer.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) head: String,
@@ -58,7 +58,7 @@ pub(super) fn connect(address: SocketAddr) -> TcpStream {
 pub(super) struct Events(BufReader<TcpStream>);
 
 impl Events {
-    /// Opens one; the status says whether it was granted.
+    /// Opens a stream; the status shows whether the server granted it.
     pub(super) fn open(server: &Server) -> (u16, Self) {
         let mut stream = connect(server.address());
         let request = "GET /api/v1/events HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n";

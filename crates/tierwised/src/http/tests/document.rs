@@ -1,4 +1,4 @@
-//! The OpenAPI document, and whether it is true.
+//! Tests of the OpenAPI document against the answers.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ fn api_description_covers_all_paths() {
 }
 
 #[test]
-fn every_path_answers_what_it_says() {
+fn every_answer_matches_its_schema() {
     let (server, document) = document();
     for (path, item) in document["paths"].as_object().unwrap() {
         let content = item["get"]["responses"]["200"]["content"].as_object().unwrap();
@@ -92,7 +92,7 @@ fn object_fits(document: &Value, schema: &Value, value: &Value, place: &str) {
     }
 }
 
-/// That of the schema's types which the value has.
+/// The value's type among the schema's types.
 fn kind_of<'a>(schema: &'a Value, value: &Value) -> Option<&'a str> {
     let has = |kind: &str| match kind {
         "array" => value.is_array(),

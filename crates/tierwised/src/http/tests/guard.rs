@@ -1,4 +1,4 @@
-//! What is refused, and the headers of every answer.
+//! Tests of refusals and of the headers of every answer.
 
 use super::client::{ask, get};
 use super::start;
@@ -34,7 +34,7 @@ fn only_requests_that_name_loopback_are_answered() {
 }
 
 #[test]
-fn only_reading_is_allowed() {
+fn only_read_methods_are_allowed() {
     let (server, _views) = start();
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
         for path in ["/", "/metrics", "/api/v1/tenants/shop", "/nowhere"] {
@@ -58,7 +58,7 @@ fn head_answers_without_body() {
 }
 
 #[test]
-fn a_body_is_refused() {
+fn request_body_is_refused() {
     let (server, _views) = start();
     for body in ["Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"] {
         let head = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";

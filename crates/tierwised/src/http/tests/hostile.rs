@@ -1,4 +1,4 @@
-//! Clients that do not mean well.
+//! Tests with hostile clients.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -17,11 +17,11 @@ use crate::http::server::Deadlines;
 use crate::system::optional::{Optional, Unavailable};
 
 #[test]
-fn one_byte_connections_lock_nobody_out() {
+fn one_byte_connections_lock_no_client_out() {
     let (server, _views) = start();
     let mut idle: Vec<_> = (0..2 * MAX_CONNECTIONS).map(|_| connect(server.address())).collect();
     idle.iter_mut().for_each(|stream| {
-        // Those that had to make room already are closed.
+        // Connections that lost their places already are closed.
         let _ = stream.write_all(b"G");
     });
     assert_eq!(get(&server, "/metrics").status, 200);
@@ -78,7 +78,7 @@ fn endless_head_is_cut_off() {
     let (server, _views) = start_with(Deadlines { head, ..Deadlines::default() });
     let mut stream = connect(server.address());
     stream.write_all(b"GET / HTTP/1.1\r\nHo").unwrap();
-    // It ends instead of waiting for more; a reset is an end as well.
+    // The connection ends instead of waiting for more; a reset is an end as well.
     let mut rest = Vec::new();
     if stream.read_to_end(&mut rest).is_ok() {
         assert!(!rest.starts_with(b"HTTP/1.1 200"));
@@ -86,7 +86,7 @@ fn endless_head_is_cut_off() {
 }
 
 #[test]
-fn a_connection_is_for_one_request() {
+fn connection_serves_one_request() {
     let (server, _views) = start();
     let mut stream = connect(server.address());
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

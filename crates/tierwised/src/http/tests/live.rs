@@ -25,7 +25,7 @@ fn streams_end_with_the_views() {
     events.next().unwrap();
     drop(views);
     assert!(events.next().is_none());
-    // What was seen last can still be read.
+    // The last view can still be read.
     assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 12.5);
 }
 

@@ -61,8 +61,8 @@ fn every_metric_line_is_well_formed() {
     let mut types = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for line in text.lines().filter(|line| *line != "# EOF") {
-        if let Some(told) = line.strip_prefix("# ") {
-            let [what, name, value] = told.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let [what, name, value] = comment.splitn(3, ' ').collect::<Vec<_>>()[..] else {
                 panic!("{line}")
             };
             match what {
@@ -113,14 +113,14 @@ fn metrics_match_view_with_escaped_names() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    // What is not known is not there, rather than zero.
+    // Unknown values are absent rather than zero.
     for name in ["tenant_cap_bytes{", "tenant_slo_seconds{", "promote_fail_total{reason"] {
         assert!(!text.contains(&format!("tierwise_{name}")), "{name}");
     }
 }
 
 #[test]
-fn the_documentation_is_up_to_date() {
+fn metrics_documentation_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     if std::env::var_os("TIERWISE_BLESS").is_some() {
         std::fs::write(&file, reference()).unwrap();
@@ -128,7 +128,7 @@ fn the_documentation_is_up_to_date() {
     let page = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         page == reference(),
-        "docs/metrics.md is stale; write it anew: TIERWISE_BLESS=1 cargo test -p tierwised"
+        "docs/metrics.md is stale; write it again: TIERWISE_BLESS=1 cargo test -p tierwised"
     );
     assert_eq!(page.lines().filter(|line| line.starts_with("| `")).count(), METRICS.len());
 }

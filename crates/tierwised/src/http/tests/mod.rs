@@ -1,4 +1,4 @@
-//! The server as its clients see it: over a socket.
+//! Tests of the server over a socket.
 
 mod client;
 mod document;
@@ -32,7 +32,7 @@ fn start_with(deadlines: Deadlines) -> (Server, watch::Sender<Arc<Snapshot>>) {
     (Server::start_with(listen, seen, bounded(1).0, deadlines).unwrap(), views)
 }
 
-/// The same, with the other end of its questions for newer ones.
+/// The same, with the receiver of its requests for newer ones.
 fn start_asking() -> (Server, watch::Sender<Arc<Snapshot>>, Receiver<()>) {
     let (views, seen) = watch::channel(Arc::new(snapshot()));
     let (waker, asked) = bounded(1);

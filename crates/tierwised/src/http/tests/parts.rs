@@ -49,7 +49,7 @@ fn waiting_reader_refreshes_an_old_view() {
         answer.join().unwrap()
     });
     assert_eq!(waiting, 21.0);
-    // A daemon that does not answer is shown as it was.
+    // The last view of a daemon that does not answer is served.
     set(22.0, 60);
     assert_eq!(get(&server, "/api/v1/snapshot").json()["uptime"], 22.0);
 }
@@ -81,8 +81,8 @@ fn unknown_path_is_refused_with_nearest() {
         ("/api/v1/decisions?tenant=shpo", "no tenant is called \"shpo\"; did you mean \"shop\"?"),
         (
             "/api/v1/tenant",
-            "/api/v1/tenant: no such path; /api/v1/openapi.json lists them; did you mean \
-             \"/api/v1/tenants\"?",
+            "/api/v1/tenant: no such path; /api/v1/openapi.json lists them; did you \
+             mean \"/api/v1/tenants\"?",
         ),
     ] {
         let answer = get(&server, path);
@@ -109,13 +109,13 @@ fn decisions_may_be_narrowed() {
     assert_eq!(times("/api/v1/decisions?limit=2"), [2.0, 3.0]);
     assert_eq!(times("/api/v1/decisions?tenant=shop"), [1.0, 3.0]);
     assert_eq!(times("/api/v1/decisions?tenant=shop&limit=1"), [3.0]);
-    // A tenant that is gone, but was decided about, and one that was not yet.
+    // A removed tenant with decisions, and a new tenant without.
     assert_eq!(times("/api/v1/decisions?tenant=gone"), [2.0]);
     assert_eq!(times("/api/v1/decisions?tenant=a%20%22b%22%5Cc%2Fd%0A%3Ce%3E"), [0.0; 0]);
 }
 
 #[test]
-fn a_query_that_means_nothing_is_refused() {
+fn unknown_query_is_refused() {
     let (server, _views) = start();
     for (query, found) in [("limit=many", "invalid digit"), ("tenat=shop", "tenat")] {
         let answer = get(&server, &format!("/api/v1/decisions?{query}"));
@@ -141,7 +141,7 @@ fn page_and_files_name_nothing_outside() {
             "{path}"
         );
         assert!(answer.body.contains(holds), "{path}");
-        // The name spaces of SVG are names and no addresses.
+        // The namespaces of SVG are names, not addresses.
         let outside = answer.body.replace("http://www.w3.org/2000/svg", "");
         assert!(!outside.contains("://") && !outside.contains("innerHTML"), "{path}");
     }

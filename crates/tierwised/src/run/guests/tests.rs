@@ -4,10 +4,10 @@ use std::thread;
 
 use super::*;
 
-/// Nothing here may take as long.
+/// A limit that no test reaches.
 const AMPLE: Duration = Duration::from_secs(60);
 
-/// A QEMU with one processor and one memory device, for one client.
+/// A QEMU with one CPU and one memory device, for one client.
 fn qemu(listener: &UnixListener) {
     let (stream, _) = listener.accept().unwrap();
     let mut out = stream.try_clone().unwrap();
@@ -32,7 +32,7 @@ fn config(tenants: &[(&str, &Path)]) -> Config {
     Config::parse("t.toml", &format!("{text}[[tenant]]\nname = \"p\"\npids = [1]\n")).unwrap()
 }
 
-/// What the first of these tenants' answers are, sorted.
+/// The first answers of these tenants, sorted.
 fn said(guests: &Guests, count: usize) -> Vec<String> {
     let mut said: Vec<String> =
         (0..count).map(|_| guests.answers.recv_timeout(AMPLE).unwrap()).collect();
@@ -68,7 +68,7 @@ fn starting_guest_is_asked_or_reported() {
 fn hanging_guest_delays_no_other() {
     let directory = tempfile::tempdir().unwrap();
     let [silent, full, db] = ["silent", "full", "db"].map(|name| directory.path().join(name));
-    // It accepts nobody.
+    // It accepts no connection.
     let _silent = UnixListener::bind(&silent).unwrap();
     let _full = full_queue(&full);
     let listener = UnixListener::bind(&db).unwrap();
@@ -78,7 +78,7 @@ fn hanging_guest_delays_no_other() {
     guests.ask(&[0, 1, 2].map(TenantId), &config, &peers);
     assert!(said(&guests, 1)[0].starts_with("tenant \"db\": a guest with 1 CPUs"));
     thread.join().unwrap();
-    // And they are not waited for for ever.
+    // The wait for them ends.
     let mut hasty = Guests { patience: Duration::from_millis(200), ..Guests::new() };
     hasty.ask(&[0, 1].map(TenantId), &config, &peers);
     for words in said(&hasty, 2) {

@@ -222,15 +222,10 @@ mod tests {
 
     #[test]
     fn buckets_sum_over_any_labels() {
-        let text = "# HELP h x\n\
-                    h_bucket{m=\"a}b,le=\\\"9\\\"\",le=\"0.01\"} 3 1700000000\n\
-                    h_bucket { le = \"0.01\" , m=\"\" } 4\n\
-                    h_bucket{le=\"+Inf\",} 9 # {trace=\"x\"} 1\n\
-                    h_buckets{le=\"1\"} 7\n\
-                    h_sum 5\n\
-                    h_bucket_total{le=\"1\"} 2\r\n\
-                    h_bucket{le=\"-0\"} 1\n\
-                    h_bucket{le=\"0\"} 1";
+        let text = "# HELP h x\nh_bucket{m=\"a}b,le=\\\"9\\\"\",le=\"0.01\"} 3 \
+                    1700000000\nh_bucket { le = \"0.01\" , m=\"\" } 4\n\
+                    h_bucket{le=\"+Inf\",} 9 # {trace=\"x\"} 1\nh_buckets{le=\"1\"} 7\nh_sum \
+                    5\nh_bucket_total{le=\"1\"} 2\r\nh_bucket{le=\"-0\"} 1\nh_bucket{le=\"0\"} 1";
         for piece in [1, 7, 1 << 20] {
             assert_eq!(read(text, piece).unwrap(), [(0.0, 2.0), (0.01, 7.0), (f64::INFINITY, 9.0)]);
         }
@@ -251,9 +246,8 @@ mod tests {
             let said = read(line, 64).unwrap_err();
             assert!(said.contains("expected a label le"), "{line}: {said}");
         }
-        let huge = "h_bucket{le=\"-1e308\"} 1\n\
-                    h_bucket{le=\"1e308\"} 1e308\n\
-                    h_bucket{le=\"1e99999\"} 1e308\n";
+        let huge = "h_bucket{le=\"-1e308\"} 1\nh_bucket{le=\"1e308\"} \
+                    1e308\nh_bucket{le=\"1e99999\"} 1e308\n";
         let buckets = read(huge, 64).unwrap();
         assert_eq!(buckets[2].0, f64::INFINITY);
         assert!(quantile(&buckets, 0.99).is_some_and(|p99| p99 > 1e300));
@@ -299,8 +293,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics_however_it_is_cut(
-            text in "(h_bucket|\\{|\\}|le=|\"|,|1e300|-5|NaN|Inf| |\n\
-                     |[0-9]|.){0,60}", piece in 1usize..9
+            text in "(h_bucket|\\{|\\}|le=|\"|,|1e300|-5|NaN|Inf| \
+                     |\n|[0-9]|.){0,60}", piece in 1usize..9
         ) {
             let whole = read(&text, 1 << 20);
             prop_assert_eq!(&whole, &read(&text, piece));

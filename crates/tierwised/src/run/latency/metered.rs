@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Seconds whose allowance may be used at once: the daemon's own average is taken over as many.
+/// Seconds of allowance that may be used at once: the window of the daemon's own average.
 const WINDOW_S: f64 = 10.0;
 
 /// CPU time that an endpoint may use: a token bucket that fills at a constant rate.

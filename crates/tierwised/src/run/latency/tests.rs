@@ -7,12 +7,12 @@ use crossbeam_channel::{Receiver, bounded};
 use super::*;
 use crate::run::peers::Peers;
 
-/// Nothing here may take as long.
+/// A limit that no test reaches.
 const AMPLE: Duration = Duration::from_secs(60);
 
 const GENEROUS: Limits = Limits { interval: Duration::ZERO, patience: AMPLE, budget: 1e6 };
 
-/// Has each connection served by a function on a thread of its own.
+/// Serves each connection by a function on a thread of its own.
 fn serve(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -25,7 +25,7 @@ fn serve(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     address
 }
 
-/// Waits for a request's empty line: what is left unread when a connection is closed resets it.
+/// Waits for a request's empty line: closing a connection with unread bytes resets it.
 fn asked(stream: &TcpStream) {
     let lines = BufReader::new(stream).lines().map_while(Result::ok);
     lines.take_while(|line| !line.is_empty()).for_each(drop);
@@ -35,7 +35,7 @@ fn asked(stream: &TcpStream) {
 fn page(bytes: Vec<u8>) -> String {
     serve(move |mut stream| {
         asked(&stream);
-        // Who has read enough hangs up.
+        // A client that has read enough disconnects.
         let _ = stream.write_all(&bytes);
     })
 }
@@ -87,8 +87,8 @@ fn store() -> String {
     })
 }
 
-/// A service that keeps its connections open and says nothing, and tells when one was opened and
-/// when it was closed.
+/// A service that keeps its connections open and sends nothing. It reports each opening and
+/// closing.
 fn silent() -> (String, Receiver<&'static str>) {
     let (sender, events) = bounded(1000);
     let address = serve(move |mut stream| {
@@ -231,7 +231,7 @@ fn slow_store_is_read_as_slow() {
     });
     let hasty = Limits { patience: Duration::from_millis(800), ..GENEROUS };
     let reading = read(Latency::Redis(slow), hasty).unwrap().unwrap();
-    // Three answers, and one that was waited for until the deadline.
+    // Three answers, and one request that waits until the deadline.
     assert!(reading.p99 > Duration::ZERO && reading.p99 <= AMPLE);
 }
 

@@ -117,6 +117,7 @@ pub(super) fn world(options: &Options, host: Host, channels: &Channels) -> LiveW
 
 /// Starts access monitoring. Returns the source with the reason for it.
 pub(super) fn start_monitoring(options: &Options, world: &mut LiveWorld) -> anyhow::Result<String> {
+    world.can_monitor()?;
     let (monitor, why) = monitor(options, world.host())?;
     world.monitor_with(monitor)?;
     Ok(why)
@@ -144,7 +145,8 @@ fn make(source: Source, options: &Options, host: &Host) -> anyhow::Result<Box<dy
         Source::PagemapScan => Box::new(PagemapScan::new(roots)?),
         Source::DamonVaddr => {
             let (attrs, record) = (damon_attrs(monitor), damon_record(&options.config.state));
-            Box::new(DamonVaddr::new(roots, Some(&record), attrs, monitor.processes as u32)?)
+            let monitor = DamonVaddr::new(roots, Some(&record), attrs, monitor.processes as u32)?;
+            Box::new(monitor.with_tracepoint())
         }
     })
 }

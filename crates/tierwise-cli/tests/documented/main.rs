@@ -89,8 +89,8 @@ impl Place {
         symlink("traces/a.twt", place.0.path().join("all.twt")).unwrap();
         fs::write(place.0.path().join("SCENARIO.toml"), SCENARIO).unwrap();
         fs::write(place.0.path().join("my-scenario.toml"), SCENARIO).unwrap();
-        fs::create_dir(place.0.path().join("my-folder")).unwrap();
-        fs::write(place.0.path().join("my-folder/mine.toml"), SCENARIO).unwrap();
+        fs::create_dir(place.0.path().join("my-directory")).unwrap();
+        fs::write(place.0.path().join("my-directory/mine.toml"), SCENARIO).unwrap();
         fs::create_dir_all(place.0.path().join(".local/share/bash-completion/completions"))
             .unwrap();
         fs::create_dir_all(place.0.path().join(".local/share/man")).unwrap();

@@ -21,44 +21,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adversaries;
 mod alone;
-mod bursts;
-mod fork_bomb;
-mod hoarder;
 mod judge;
-mod late_starter;
-mod liar;
-mod scanner;
 mod setting;
-mod thrasher;
 
 use std::time::Duration;
 
+pub use adversaries::{ADVERSARIES, Adversary};
 pub use alone::Alone;
 pub use judge::{Verdict, conform};
 pub use setting::{Setting, machine};
-
-/// A kind of bad neighbour.
-#[derive(Debug)]
-pub struct Adversary {
-    /// Its name in results.
-    pub name: &'static str,
-    /// What it does, in a line.
-    pub summary: &'static str,
-    /// Who runs.
-    pub setting: fn() -> Setting,
-}
-
-/// Every adversary.
-pub const ADVERSARIES: &[Adversary] = &[
-    scanner::ADVERSARY,
-    thrasher::ADVERSARY,
-    bursts::ADVERSARY,
-    late_starter::ADVERSARY,
-    hoarder::ADVERSARY,
-    fork_bomb::ADVERSARY,
-    liar::ADVERSARY,
-];
 
 /// How long after a victim's start its floor may be out of reach: a policy that learns by reference
 /// bits looks once a second and promotes at the fourth look (MULTI-CLOCK, figure 4), one by hint

@@ -1,11 +1,11 @@
-//! The command line: one row a subcommand.
+//! The command line: one row per subcommand.
 
 use clap::{Parser, Subcommand};
 
 use crate::failure::Outcome;
 use crate::{
-    advise, compare, completions, config, conform, daemon, doctor, explain, man, policies, profile,
-    record, record_live, reference, reproduce, restore, scenario, simulate, status, top, trace,
+    advise, compare, config, conform, daemon, doctor, explain, generate, policies, profile, record,
+    record_live, reproduce, restore, scenario, simulate, status, top, trace,
 };
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
@@ -49,10 +49,10 @@ pub enum Command {
     Daemon(daemon::Daemon),
     Config(config::Config),
     Restore(restore::Restore),
-    Completions(completions::Completions),
-    Man(man::Man),
+    Completions(generate::Completions),
+    Man(generate::Man),
     #[command(hide = true)]
-    Reference(reference::Reference),
+    Reference(generate::Reference),
 }
 
 impl Command {

@@ -1,10 +1,10 @@
-//! The `tierwise` command. One file a subcommand; `cli` lists them.
+//! The `tierwise` command. `cli` lists its subcommands.
 
 mod advise;
 mod bare_trace;
 mod cli;
 mod compare;
-mod completions;
+mod comparison;
 mod config;
 mod conform;
 mod daemon;
@@ -13,16 +13,15 @@ mod doctor;
 mod documented;
 mod explain;
 mod failure;
+mod generate;
 mod input;
 mod live;
-mod man;
 mod output;
 mod policies;
 mod profile;
 mod progress;
 mod record;
 mod record_live;
-mod reference;
 mod report;
 mod reproduce;
 mod restore;
@@ -30,6 +29,7 @@ mod run_file;
 mod scenario;
 mod simulate;
 mod status;
+mod table;
 mod top;
 mod trace;
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tierwise_trace::unnamed::UnnamedFile;
 
-use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
+use crate::table::grouped;
 
 /// A number with its noun: `1 window`, `12,000 windows`, `2 forked processes`.
 pub fn counted(number: u64, noun: &str) -> String {

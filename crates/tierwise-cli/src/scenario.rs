@@ -10,8 +10,8 @@ use tierwise_core::units::{Bytes, Pages};
 use tierwise_sim::run::Prepared;
 use tierwise_sim::scenario::{Scenario, Source, Workload};
 
-use crate::compare::{new_table, write_table};
 use crate::failure::{Failure, Outcome};
+use crate::table::{new_table, write_table};
 use crate::{input, output};
 
 /// Check scenario files, or list those that come with Tierwise.

@@ -229,7 +229,7 @@ fn conclude(result: &PolicyResult) {
         result.slowdown,
         result.fast_access_ratio * 100.0,
         counted(result.promotions, "page"),
-        crate::compare::grouped(result.demotions)
+        crate::table::grouped(result.demotions)
     ));
     for tenant in &result.tenants {
         if let Some(why) = &tenant.failure {

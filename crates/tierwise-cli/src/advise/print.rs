@@ -6,10 +6,10 @@ use tierwise_core::units::Bytes;
 
 use super::Advice;
 use super::search::{Point, TenantPoint};
-use crate::compare::{new_table, write_table};
 use crate::failure::Outcome;
 use crate::output::NewFile;
 use crate::report::{Axis, Curve, Plot, Sheet, Table, colour};
+use crate::table::{new_table, write_table};
 
 fn limits(advice: &Advice) -> String {
     let each = advice.limits.iter().map(|limit| format!("{} {}", limit.tenant, limit.words()));

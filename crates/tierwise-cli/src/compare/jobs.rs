@@ -8,7 +8,7 @@ use tierwise_core::recipe::Recipe;
 use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::Scenario;
 
-use super::Compared;
+use crate::comparison::Compared;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -19,7 +19,7 @@ pub fn run_all(
     options: &RunOptions,
     jobs: Option<NonZeroUsize>,
 ) -> Result<Vec<Compared>, Failure> {
-    // Zero is rayon's word for one thread per CPU.
+    // Zero means one thread per CPU to rayon.
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(jobs.map_or(0, NonZeroUsize::get))
         .build()

@@ -3,26 +3,21 @@
 mod jobs;
 mod summary;
 mod table;
-mod verdict;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use tierwise_core::recipe::{Bound, Recipe};
-use tierwise_sim::result::{Comparison, RunOutput};
+use tierwise_core::recipe::Recipe;
 use tierwise_sim::run::RunOptions;
 use tierwise_sim::scenario::Scenario;
 
 use crate::bare_trace::TraceMachine;
+use crate::comparison::Compared;
 use crate::failure::{Failure, Outcome};
 use crate::output::NewFile;
 use crate::{input, output, report};
-
-pub use summary::{mean_slowdown, ranking};
-pub use table::{grouped, is_failed, new_table, rate, signed_percent, write_table};
-pub use verdict::{best, verdict};
 
 /// Run several policies on a scenario and say which served it best.
 ///
@@ -63,30 +58,6 @@ pub struct Compare {
     /// Check the simulator's own rules after every step; several times slower.
     #[arg(long)]
     check: bool,
-}
-
-/// One scenario with what came of it under each policy.
-#[derive(Debug)]
-pub struct Compared {
-    /// The scenario.
-    pub scenario: Scenario,
-    /// The seed.
-    pub seed: u64,
-    /// One a policy.
-    pub outputs: Vec<RunOutput>,
-    /// Which policies are bounds, by index.
-    pub bounds: Vec<Option<Bound>>,
-}
-
-impl Compared {
-    /// The results in the form of `--json`.
-    pub fn comparison(&self) -> Comparison {
-        Comparison {
-            scenario: self.scenario.name.clone(),
-            seed: self.seed,
-            results: self.outputs.iter().map(|output| output.result.clone()).collect(),
-        }
-    }
 }
 
 /// Beside the curves of a report a finer interval could not be seen.

@@ -4,12 +4,10 @@ use std::io::Write;
 
 use tierwise_sim::result::PolicyResult;
 
-use super::Compared;
-use super::table::{is_failed, new_table, write_table};
-use super::verdict::best;
+use crate::comparison::{Compared, best, is_failed, ranking};
 use crate::failure::Outcome;
 use crate::output;
-use crate::output::counted;
+use crate::table::{new_table, write_table};
 
 /// Prints it, in as many tables beside each other as the terminal needs.
 pub fn print(compared: &[Compared]) -> Outcome {
@@ -67,40 +65,4 @@ fn chunks(names: &[&str], first_column: usize) -> Vec<std::ops::Range<usize>> {
     }
     chunks.push(start..names.len());
     chunks
-}
-
-/// Geometric mean of a policy's slowdowns over the scenarios; `None` if it failed in one.
-pub fn mean_slowdown(compared: &[Compared], policy: usize) -> Option<f64> {
-    let results = || compared.iter().map(|one| &one.outputs[policy].result);
-    if results().any(is_failed) {
-        return None;
-    }
-    Some((results().map(|r| r.slowdown.ln()).sum::<f64>() / compared.len() as f64).exp())
-}
-
-/// Who served best over all, in words.
-pub fn ranking(compared: &[Compared]) -> Vec<String> {
-    let Some(first) = compared.first() else { return Vec::new() };
-    let mut means: Vec<(f64, usize)> = (0..first.outputs.len())
-        .filter(|&i| first.bounds[i].is_none())
-        .filter_map(|i| Some((mean_slowdown(compared, i)?, i)))
-        .collect();
-    means.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let wins = |policy| compared.iter().filter(|one| best(one) == Some(policy)).count();
-    let mut lines = Vec::new();
-    if let [(mean, policy), rest @ ..] = means.as_slice() {
-        let mut line = format!(
-            "Over {} {} served best: slowdown {mean:.3} x in the geometric mean, first \
-             in {}",
-            counted(compared.len() as u64, "scenario"),
-            first.outputs[*policy].result.policy,
-            wins(*policy),
-        );
-        if let Some((mean, policy)) = rest.first() {
-            let name = &first.outputs[*policy].result.policy;
-            line += &format!("; next {name} with {mean:.3} x, first in {}", wins(*policy));
-        }
-        lines.push(line + ".");
-    }
-    lines
 }

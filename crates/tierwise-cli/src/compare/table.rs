@@ -2,20 +2,17 @@
 
 use std::io::Write;
 
-use anstyle::{AnsiColor, Style};
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use anstyle::Style;
+use comfy_table::{Cell, Table};
 use tierwise_core::units::Bytes;
-use tierwise_sim::result::PolicyResult;
 
-use super::Compared;
-use super::verdict::{best, verdict};
+use crate::comparison::{Compared, best, failures, is_failed, summary};
 use crate::failure::Outcome;
-use crate::output;
+use crate::table::{grouped, new_table, rate, signed_percent, write_table};
 
 const HEAD: Style = Style::new().bold();
-const BEST: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
-/// Prints it, with the verdict below.
+/// Prints the table of one scenario, and its summary below.
 pub fn print(compared: &Compared) -> Outcome {
     let mut out = anstream::stdout().lock();
     let scenario = &compared.scenario;
@@ -33,125 +30,11 @@ pub fn print(compared: &Compared) -> Outcome {
         }
     }
     writeln!(out)?;
-    for line in verdict(compared) {
+    for line in summary(compared) {
         writeln!(out, "{line}")?;
     }
     writeln!(out)?;
     Ok(out.flush()?)
-}
-
-fn failures(result: &PolicyResult) -> impl Iterator<Item = (&str, &str)> {
-    result.tenants.iter().filter_map(|t| Some((t.name.as_str(), t.failure.as_deref()?)))
-}
-
-/// True if a tenant did not get to its end.
-pub fn is_failed(result: &PolicyResult) -> bool {
-    failures(result).next().is_some()
-}
-
-/// A table whose columns stand two blanks apart, the first to the left and the others to the right.
-pub fn new_table(head: Vec<String>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(head);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
-}
-
-/// Writes a table with its head in bold and, of its rows, the best one; no wider than the terminal.
-pub fn write_table(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Outcome {
-    write_within(out, table, marked, output::width())
-}
-
-/// Cells with words and more letters than this are sentences: they are wrapped, where figures are
-/// not torn apart.
-const SENTENCE: usize = 30;
-
-/// As [`write_table`], no wider than so many columns: sentences are wrapped; figures go on in a
-/// second table below, which starts with the first column again.
-fn write_within(out: &mut impl Write, table: &Table, marked: Option<usize>, width: u16) -> Outcome {
-    let room = usize::from(width);
-    let widths: Vec<usize> =
-        table.column_max_content_widths().into_iter().map(usize::from).collect();
-    // Two blanks stand between columns.
-    let needed: usize = widths.iter().map(|column| column + 2).sum();
-    if needed.saturating_sub(2) <= room {
-        return write_lines(out, table, marked);
-    }
-    let first = widths.first().copied().unwrap_or(0);
-    let too_wide = widths.iter().skip(1).any(|column| first + 2 + column > room);
-    if too_wide || has_sentences(table) {
-        let mut wrapped = table.clone();
-        wrapped.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        return write_lines(out, &wrapped, None);
-    }
-    for (i, columns) in folds(&widths, room).into_iter().enumerate() {
-        if i > 0 {
-            writeln!(out)?;
-        }
-        write_lines(out, &part(table, columns), marked)?;
-    }
-    Ok(())
-}
-
-fn has_sentences(table: &Table) -> bool {
-    let mut cells = table.row_iter().flat_map(comfy_table::Row::cell_iter).map(Cell::content);
-    cells.any(|text| text.chars().count() > SENTENCE && text.contains(' '))
-}
-
-/// Which columns stand together, beside the first.
-fn folds(widths: &[usize], room: usize) -> Vec<std::ops::Range<usize>> {
-    let first = widths.first().copied().unwrap_or(0);
-    let (mut folds, mut start, mut used) = (Vec::new(), 1, first);
-    for (i, &column) in widths.iter().enumerate().skip(1) {
-        let more = column + 2;
-        if used + more > room && i > start {
-            folds.push(start..i);
-            (start, used) = (i, first);
-        }
-        used += more;
-    }
-    folds.push(start..widths.len());
-    folds
-}
-
-/// The first column and some others of a table.
-fn part(table: &Table, columns: std::ops::Range<usize>) -> Table {
-    let kept = |row: &comfy_table::Row| -> Vec<Cell> {
-        let cells = row.cell_iter().enumerate();
-        cells
-            .filter(|(i, _)| *i == 0 || columns.contains(i))
-            .map(|(_, cell)| cell.clone())
-            .collect()
-    };
-    let head = table.header().map(&kept).unwrap_or_default();
-    let mut part = new_table(head.iter().map(Cell::content).collect());
-    table.row_iter().for_each(|row| {
-        part.add_row(kept(row));
-    });
-    part
-}
-
-fn write_lines(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Outcome {
-    let lines: Vec<String> = table.lines().collect();
-    let head = lines.len().saturating_sub(table.row_count());
-    for (i, line) in lines.iter().enumerate() {
-        let line = line.trim_end();
-        // Of a table whose rows were wrapped only the first line is known to be head.
-        let style = match i.checked_sub(head) {
-            _ if i == 0 => HEAD,
-            None if table.width().is_none() => HEAD,
-            Some(row) if Some(row) == marked => BEST,
-            _ => Style::new(),
-        };
-        writeln!(out, "{style}{line}{style:#}")?;
-    }
-    Ok(())
 }
 
 fn figures(compared: &Compared) -> Table {
@@ -205,102 +88,11 @@ fn tenants(compared: &Compared) -> Table {
     table
 }
 
-/// A policy's name with its mark: a star for the best, brackets for a bound.
-pub fn name(policy: &str, bound: bool, best: bool) -> String {
+/// A policy's name with its mark: a star for the best, parentheses for a bound.
+fn name(policy: &str, bound: bool, best: bool) -> String {
     match (bound, best) {
         (true, _) => format!("({policy})"),
         (_, true) => format!("* {policy}"),
         _ => format!("  {policy}"),
-    }
-}
-
-/// "1.23 G": a rate with a decimal prefix.
-pub fn rate(value: f64) -> String {
-    let prefixes = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
-    let found = prefixes.into_iter().find(|&(factor, _)| value >= factor);
-    let (factor, prefix) = found.unwrap_or((1.0, ""));
-    format!("{:.3}{prefix}", value / factor)
-}
-
-/// "+12.3 %" of a share; never "-0.0 %".
-pub fn signed_percent(share: f64) -> String {
-    let tenths = (share * 1000.0).round();
-    // Adding zero turns minus zero into zero.
-    format!("{:+.1} %", (tenths + 0.0) / 10.0)
-}
-
-/// "1,234,567".
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_read_well() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(rate(2.5e9), "2.500 G");
-        assert_eq!(signed_percent(-0.0001), "+0.0 %");
-        assert_eq!(signed_percent(-0.027), "-2.7 %");
-        assert_eq!(signed_percent(1.5), "+150.0 %");
-        assert_eq!(rate(12.0), "12.000");
-    }
-
-    #[test]
-    fn columns_line_up() {
-        let mut table = new_table(vec!["A".into(), "B".into()]);
-        table.add_row(["long name", "1"]).add_row(["x", "1,000"]);
-        let mut out = Vec::new();
-        write_table(&mut out, &table, None).unwrap();
-        let text = anstream::adapter::strip_bytes(&out).into_vec();
-        let text = String::from_utf8(text).unwrap();
-        assert_eq!(text, "A              B\nlong name      1\nx          1,000\n");
-    }
-
-    fn written(table: &Table, width: u16) -> Vec<String> {
-        let mut out = Vec::new();
-        write_within(&mut out, table, None, width).unwrap();
-        let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
-        text.lines().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn figures_go_on_below_and_sentences_wrap() {
-        let mut figures = new_table((0..13).map(|i| format!("COLUMN {i}")).collect());
-        figures.add_row((0..13).map(|i| format!("{i} GiB")));
-        for width in [20, 80, 100, 120] {
-            let lines = written(&figures, width);
-            assert!(
-                lines.iter().all(|line| line.len() <= usize::from(width)),
-                "{width}: {lines:#?}"
-            );
-            for i in 0..13 {
-                let (head, cell) = (format!("COLUMN {i}"), format!("{i} GiB"));
-                let has = |what: &str| lines.iter().any(|line| line.contains(what));
-                assert!(has(&head) && has(&cell), "{width}: {lines:#?}");
-            }
-        }
-        assert_eq!(written(&figures, 200).len(), 2);
-        let mut prose = new_table(vec!["AT".into(), "BECAUSE".into()]);
-        prose.add_row(["1.0 s", &"a reason with many words ".repeat(9)]);
-        for width in [40, 80, 120] {
-            let lines = written(&prose, width);
-            assert!(
-                lines.iter().all(|line| line.len() <= usize::from(width)),
-                "{width}: {lines:#?}"
-            );
-        }
     }
 }

@@ -6,8 +6,8 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::conform::{ADVERSARIES, Verdict, machine};
 
 use super::{Conformed, Report};
-use crate::compare::{new_table, write_table};
 use crate::failure::Outcome;
+use crate::table::{new_table, write_table};
 
 const HEAD: [&str; 7] =
     ["ADVERSARY", "VICTIM", "FLOOR", "HELD", "LONGEST BREACH", "DEEPEST BREACH", "SLOWDOWN"];

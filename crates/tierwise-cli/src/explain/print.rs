@@ -6,9 +6,9 @@ use tierwise_core::units::Bytes;
 
 use super::page::PageStory;
 use super::story::{Holding, ShareChange, Story};
-use crate::compare::{grouped, new_table, write_table};
 use crate::failure::Outcome;
 use crate::output::counted;
+use crate::table::{grouped, new_table, write_table};
 
 /// Rows of a list that are printed: half from its beginning, half from its end. `--json` has all.
 const ROWS: usize = 40;

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use super::live::LiveStory;
 use super::print::{against, size};
-use crate::compare::{grouped, new_table, write_table};
 use crate::failure::Outcome;
 use crate::live::words;
 use crate::output::counted;
+use crate::table::{grouped, new_table, write_table};
 
 /// Prints it.
 pub fn print(out: &mut impl Write, story: &LiveStory) -> Outcome {

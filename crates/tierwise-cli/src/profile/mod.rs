@@ -13,9 +13,9 @@ use tierwise_core::tenant::Class;
 use tierwise_core::units::Bytes;
 use tierwise_sim::run::{Prepared, ProfileFile};
 
-use crate::compare::{new_table, rate, write_table};
 use crate::failure::{Failure, Outcome};
 use crate::output::NewFile;
+use crate::table::{new_table, rate, write_table};
 use crate::{input, output};
 
 use measure::{Profiled, measure};

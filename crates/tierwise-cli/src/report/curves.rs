@@ -3,7 +3,7 @@
 use tierwise_core::recipe::Bound;
 use tierwise_sim::result::TimelinePoint;
 
-use crate::compare::Compared;
+use crate::comparison::Compared;
 use crate::failure::Failure;
 
 use super::plot::{self, Axis, Curve, Plot};

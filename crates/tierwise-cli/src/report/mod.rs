@@ -12,7 +12,7 @@ pub use curves::colour;
 pub use plot::{Axis, Curve, Plot};
 pub use sheet::{Sheet, Table};
 
-use crate::compare::Compared;
+use crate::comparison::Compared;
 use crate::failure::Outcome;
 use crate::output::NewFile;
 

@@ -4,10 +4,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tierwise_core::units::Bytes;
 use tierwise_sim::result::PolicyResult;
 
-use crate::compare::{
-    Compared, best, grouped, is_failed, mean_slowdown, ranking, signed_percent, verdict,
-};
+use crate::comparison::{Compared, best, is_failed, mean_slowdown, ranking, summary};
 use crate::failure::Failure;
+use crate::table::{grouped, signed_percent};
 
 use super::{curves, heat};
 
@@ -143,7 +142,7 @@ fn section(i: usize, one: &Compared, open: bool) -> Result<Markup, Failure> {
             }
             // The target of links lies within, so that a browser unfolds what it goes to.
             div id=(format!("s{i}")) {
-                p { (verdict(one).join(" ")) }
+                p { (summary(one).join(" ")) }
                 (figures(one))
                 @if one.scenario.workloads.len() > 1 { (tenants(one)) }
                 h3 { "Misses served by the fastest tier" }

@@ -5,8 +5,8 @@ use std::io::Write;
 use anstyle::Style;
 use serde::Serialize;
 
-use crate::compare::{new_table, write_table};
 use crate::failure::Outcome;
+use crate::table::{new_table, write_table};
 
 const HEAD: Style = Style::new().bold();
 

@@ -8,9 +8,9 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wr
 use tierwised::view::TenantView;
 
 use super::app::App;
-use crate::compare::grouped;
 use crate::live::{rates, words};
 use crate::output::counted;
+use crate::table::grouped;
 
 /// Draws the table.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {

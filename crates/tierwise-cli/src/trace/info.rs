@@ -11,10 +11,10 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::summary::{Summary, summarize};
 use tierwise_trace::{Header, WindowSource};
 
-use crate::compare::grouped;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::output::counted;
+use crate::table::grouped;
 
 /// Say what traces hold: command, host, windows, pages, misses and phases.
 #[derive(Debug, Args)]

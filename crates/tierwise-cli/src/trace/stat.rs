@@ -9,9 +9,9 @@ use tierwise_core::units::Bytes;
 use tierwise_trace::summary::Summary;
 
 use super::info::{self, Overview};
-use crate::compare::{grouped, new_table, write_table};
 use crate::failure::Outcome;
 use crate::output;
+use crate::table::{grouped, new_table, write_table};
 
 /// Show a trace window by window, and the pages with the most misses.
 #[derive(Debug, Args)]

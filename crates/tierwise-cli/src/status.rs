@@ -1,14 +1,16 @@
-//! A snapshot as text.
+//! `tierwise status`: the state of the running daemon as text.
 
 use std::io::Write;
 
 use anstyle::{AnsiColor, Color, Style};
+use clap::Args;
 use tierwised::view::{Failed, Mode, Snapshot};
 
-use crate::compare::{grouped, new_table, write_table};
 use crate::failure::Outcome;
-use crate::live::{rates, words};
+use crate::live::{Socket, rates, words};
+use crate::output;
 use crate::output::counted;
+use crate::table::{grouped, new_table, write_table};
 
 /// Decisions and notices shown, the newest: as many as are read at a glance. `--json` has all.
 const LINES: usize = 8;
@@ -16,8 +18,31 @@ const LINES: usize = 8;
 const HEAD: Style = Style::new().bold();
 const WARNING: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
 
-/// Prints it.
-pub fn print(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
+/// Show the status of the running daemon: tiers, tenants, last decisions, cost.
+///
+/// `tierwise top` shows the same and updates it.
+#[derive(Debug, Args)]
+#[command(after_help = "EXAMPLE\n  tierwise status\n  tierwise status --json | jq .tenants")]
+pub struct Status {
+    #[command(flatten)]
+    socket: Socket,
+    /// Print the daemon's whole snapshot as JSON, like /api/v1/snapshot.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub fn execute(&self) -> Outcome {
+        let snapshot = self.socket.snapshot()?;
+        if self.json {
+            return output::json(&snapshot);
+        }
+        print(&mut anstream::stdout().lock(), &snapshot)
+    }
+}
+
+/// Prints a snapshot.
+fn print(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
     let style =
         if snapshot.mode == Mode::Manage { HEAD } else { HEAD.fg_color(WARNING.get_fg_color()) };
     writeln!(out, "{style}{}{style:#}", words::title(snapshot))?;
@@ -136,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_told() {
+    fn status_shows_tiers_tenants_and_decisions() {
         let text = text(&sample::snapshot());
         for part in [
             "tierwised 0.1.0: manages, policy tierwise, up 1h 2m 5s\n",

@@ -34,7 +34,7 @@ fn cells(verdict: &Verdict) -> [String; 7] {
     ]
 }
 
-/// One table a policy.
+/// Prints one table per policy.
 pub fn tables(report: &Report) -> Outcome {
     let mut out = anstream::stdout().lock();
     for policy in &report.policies {
@@ -72,7 +72,7 @@ fn summary(policy: &Conformed) -> String {
     }
 }
 
-/// The page that `docs/conform.md` is.
+/// Prints the page `docs/conform.md`.
 pub fn markdown(report: &Report, all: bool) -> Outcome {
     let mut out = std::io::stdout().lock();
     let command =

@@ -105,8 +105,8 @@ fn rival(compared: &Compared, ranked: &[usize]) -> Option<usize> {
 fn against(winner: &PolicyResult, other: &PolicyResult) -> String {
     let faster = (other.slowdown / winner.slowdown - 1.0) * 100.0;
     format!(
-        "{} served {:.1} % from fast memory with {:.2} s of overhead, and its programs took {faster:.1} % \
-         longer.",
+        "{} served {:.1} % from fast memory with {:.2} s of overhead, and its programs took \
+         {faster:.1} % longer.",
         other.policy,
         other.fast_access_ratio * 100.0,
         other.overhead_seconds

@@ -43,8 +43,8 @@ pub enum LinuxError {
     },
     /// A process keeps whoever asks about its memory waiting.
     #[error(
-        "process {pid}: {why}; its memory is left where it is until the lock is free (a thread that \
-         waits for a file system, or is throttled by cpu.max, may hold it)"
+        "process {pid}: {why}; its memory is left where it is until the lock is free (a thread \
+         that waits for a file system, or is throttled by cpu.max, may hold it)"
     )]
     Locked {
         /// The process.

@@ -131,7 +131,7 @@ def tiering(
 
 
 class EMT:
-    """The paper's own face (listing 1)."""
+    """The paper's interface (listing 1)."""
 
     @staticmethod
     def start(mask: int, mem_pressure: int | str, sample_interval: float) -> None:

@@ -47,7 +47,7 @@ def test_a_block_is_tracked_and_leaves_nothing_behind() -> None:
     assert threads == threading.active_count()
 
 
-def test_the_papers_face() -> None:
+def test_listing_1_starts_and_ends_tracking() -> None:
     emt.EMT.start(0, "1GiB", 0.25)
     assert emt.EMT.end().signal == "uffd-wp"
     with pytest.raises(emt.Unavailable, match="node 5"):
@@ -130,7 +130,7 @@ def test_reports_are_drawn(tmp_path: Path) -> None:
     assert "<svg" in text
     assert "https://" not in text
     assert "<title>" in text
-    assert "test_face.Marked" in text
+    assert "test_interface.Marked" in text
     tracked.report(tmp_path / "heat.png")
     assert (tmp_path / "heat.png").read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(ValueError, match=r"\.gif"):

@@ -5,7 +5,7 @@
 # python3.13_*.orig.tar.xz, if it is there already; without, or with -, `apt-get source` fetches it,
 # which needs a deb-src
 #            line of Debian 13 (trixie) in apt's configuration
-# It takes four to eight minutes of processor time; MAKEFLAGS (for example -j2) is passed on.
+# It takes four to eight minutes of CPU time; MAKEFLAGS (for example -j2) is passed on.
 set -euo pipefail
 folder=${1:?usage: build-cpython.sh FOLDER PATCHES [TARBALL [CONFIGURE OPTION...]]}
 patches=${2:?a folder of patches, or - for none}

@@ -19,8 +19,8 @@ class State(NamedTuple):
     load: float
 
 
-#: Gets the state and what the last action was worth (``None`` if there was none, or no request told).
-#: Returns the action, -1 to 1 of the largest step, down or up.
+#: Gets the state and what the last action was worth (``None`` if there was none, or no request
+#: told). Returns the action, -1 to 1 of the largest step, down or up.
 Agent = Callable[[State, float | None], float]
 
 

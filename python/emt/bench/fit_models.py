@@ -31,8 +31,8 @@ from tierwise.emt.policy.features import SAMPLES, features
 from tierwise.emt.policy.linear import NAMES
 
 SEED = 5
-#: Labels are 0 to 1, hotness is summed over the objects of a page: with some sixty of them, a page that was touched in every window comes to
-#: about a thousand, which is the last of ten buckets.
+#: Labels are 0 to 1, hotness is summed over the objects of a page: with some sixty of them, a page
+#: that was touched in every window comes to about a thousand, which is the last of ten buckets.
 HOTTEST = 16.0
 #: Features that elimination leaves; the paper does not say how many.
 LEFT_BY_RFE = 3

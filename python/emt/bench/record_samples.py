@@ -30,7 +30,8 @@ from tierwise.emt.policy.features import SAMPLES, changes_between
 from tierwise.emt.support import extension
 from workloads import WORKLOADS, Step
 
-#: Drawn of each workload: a fit of six numbers needs no more, and reading their counters (a microsecond each) stays far below an interval.
+#: Drawn of each workload: a fit of six numbers needs no more, and reading their counters (a
+#: microsecond each) stays far below an interval.
 OBJECTS = 20_000
 #: Limits of marking; the same as signals/marked_objects.py has.
 MOST_LENGTH, MOST_DEPTH = 1_000_000, 64

@@ -87,7 +87,7 @@ static bool enter(struct objects_object *self)
 
 PyDoc_STRVAR(turn_doc, "turn(types, most)\n--\n\n"
     "Takes the next pools with at most so many blocks. `types` are the addresses of all types, 8 bytes each. Returns (pools in all, pools of\n"
-    "this turn, objects in them, nanoseconds of processor time).");
+    "this turn, objects in them, nanoseconds of CPU time).");
 static PyObject *turn(PyObject *object, PyObject *args)
 {
     struct objects_object *self = (struct objects_object *)object;
@@ -125,7 +125,7 @@ static PyObject *turn(PyObject *object, PyObject *args)
                          (Py_ssize_t)objects->known, (long long)cpu_ns);
 }
 
-PyDoc_STRVAR(sample_doc, "sample()\n--\n\nOne sampling phase. Returns (objects looked at, nanoseconds of processor time).");
+PyDoc_STRVAR(sample_doc, "sample()\n--\n\nOne sampling phase. Returns (objects looked at, nanoseconds of CPU time).");
 static PyObject *sample(PyObject *object, PyObject *Py_UNUSED(none))
 {
     struct objects_object *self = (struct objects_object *)object;
@@ -145,7 +145,7 @@ static PyObject *sample(PyObject *object, PyObject *Py_UNUSED(none))
 
 PyDoc_STRVAR(tell_doc, "tell(table, weights, k)\n--\n\n"
     "Tells the table how hot the pages of this turn are, by the six weights of the linear model (median, deviation, nonzero, small, range,\n"
-    "intercept). Returns nanoseconds of processor time.");
+    "intercept). Returns nanoseconds of CPU time.");
 static PyObject *tell(PyObject *object, PyObject *args)
 {
     struct objects_object *self = (struct objects_object *)object;

@@ -14,7 +14,8 @@ import pytest
 import tierwise.emt as emt
 from tierwise.emt.errors import NotTracking
 
-#: Far above what any program takes, on a machine that is shared with others too: it ends what hangs.
+#: Far above what any program takes, on a machine that is shared with others too: it ends what
+#: hangs.
 HANGS_AFTER_S = 600
 
 Program = Callable[..., subprocess.CompletedProcess[str]]

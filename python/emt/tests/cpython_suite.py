@@ -12,10 +12,10 @@ import tierwise.emt as emt
 from tierwise.emt.support import free_threaded
 
 SUITES = ("test_gc", "test_dict", "test_threading")
-#: test_get_count and test_get_objects_arguments count the containers of the whole process, twice in a row: tracking's thread makes
-#: some in between, as any thread does.
-#: Tests of threading count the threads of a process, or how it ends, in programs of their own: those inherit the environment, and are
-#: tracked too.
+#: test_get_count and test_get_objects_arguments count the containers of the whole process, twice in
+#: a row: tracking's thread makes some in between, as any thread does. Tests of threading count the
+#: threads of a process, or how it ends, in programs of their own: those inherit the environment,
+#: and are tracked too.
 IGNORED = ["test_get_count", "test_get_objects_arguments"]
 if free_threaded() and sys.version_info[:2] == (3, 13):
     # A free-threaded 3.13 makes functions, modules and classes immortal when a second thread

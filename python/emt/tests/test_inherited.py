@@ -54,7 +54,8 @@ def in_child():
         return True
 """
 STATS = "in_child = lambda: not emt.stats().active"
-#: As some servers do. Since 3.13 the interpreter itself does not survive it without PyOS_BeforeFork.
+#: As some servers do. Since 3.13 the interpreter itself does not survive it without
+#: PyOS_BeforeFork.
 HOOK_AFTER = """
 def in_child():
     ctypes.pythonapi.PyOS_AfterFork_Child()

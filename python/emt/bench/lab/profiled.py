@@ -13,12 +13,14 @@ import sys
 import time
 from pathlib import Path
 
-#: A guest's CPU is emulated: a twentieth of the size that the workloads have on the host, as for the recorded samples.
+#: A guest's processor is emulated: a twentieth of the size that the workloads have on the host, as
+#: for the recorded samples.
 SCALE = "0.05"
 SECONDS = 6.0
 #: Of the fast node; the kernel keeps about as much of it for itself.
 KEPT_FREE = "12MiB"
-#: A run takes seconds where programs take minutes: so that there are intervals to judge by, tracking looks more often and may cost more.
+#: A run takes seconds where programs take minutes: so that there are intervals to judge by,
+#: tracking looks more often and may cost more.
 BUDGET, INTERVAL_S = 0.1, 0.1
 
 os.environ["TIERWISE_EMT_BENCH_SCALE"] = SCALE

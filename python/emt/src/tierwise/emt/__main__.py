@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         "--overhead-budget",
         type=float,
         default=0.02,
-        help="share of processor time that it may add (default 0.02)",
+        help="share of CPU time that it may add (default 0.02)",
     )
     run.add_argument("--signal", choices=SIGNALS, default="uffd-wp")
     run.add_argument("--objects", choices=OBJECTS, default="pools")

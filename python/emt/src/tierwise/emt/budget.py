@@ -20,14 +20,17 @@ AIM = 0.8
 MOST_RISE, MOST_FALL = 1.5, 0.4
 #: Pages protected in an interval: one piece at least; at most 4 GiB.
 LEAST_PAGES, MOST_PAGES = 64, 1 << 20
-#: Windows are halved while more pages than this share are touched in them, because then they tell no hot page from another, and doubled
-#: while fewer are.
+#: Windows are halved while more pages than this share are touched in them, because then they tell
+#: no hot page from another, and doubled while fewer are.
 MOST_TOUCHED, LEAST_TOUCHED = 0.6, 0.3
-#: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs little beside it.
+#: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs
+#: little beside it.
 SHORTEST_WINDOW = 1 / 32
-#: A run has not yet earned anything when it starts; the first intervals may borrow so many seconds of CPU time.
+#: A run has not yet earned anything when it begins; the first intervals may borrow so many seconds
+#: of CPU time.
 CREDIT_S = 0.005
-#: No page is moved faster: 4 KiB at 40 GB/s. A clock too coarse to see a round must not make the next one boundless.
+#: No page is moved faster: 4 KiB at 40 GB/s. A clock too coarse to see a round must not make the
+#: next one boundless.
 LEAST_PAGE_S = 1e-7
 
 

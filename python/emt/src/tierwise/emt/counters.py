@@ -18,7 +18,8 @@ SYSCALLS = {"x86_64": 298, "aarch64": 241}
 #: linux/perf_event.h: PERF_TYPE_HW_CACHE, and cache | operation << 8 | result << 16.
 TYPE_HW_CACHE = 3
 LLC_LOADS, LLC_LOAD_MISSES, NODE_LOAD_MISSES = 0x000002, 0x010002, 0x010006
-#: Bits of perf_event_attr: inherit, exclude_kernel, exclude_hv. What an unprivileged process may count.
+#: Bits of perf_event_attr: inherit, exclude_kernel, exclude_hv. What an unprivileged process may
+#: count.
 FLAGS = 1 << 1 | 1 << 5 | 1 << 6
 ATTRIBUTE_BYTES = 128
 LINE_BYTES = 64

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-#: Rows that are kept; beyond that neighbours are merged, so that a long run has coarser time. 256 bins of 4 bytes each make half a megabyte.
+#: Rows that are kept; beyond that neighbours are merged, so that a long run has coarser time. 256
+#: bins of 4 bytes each make half a megabyte.
 MOST_ROWS = 512
 BINS = 256
 

@@ -26,14 +26,14 @@ _FAMILIES = (
     (
         "tierwise_emt_thread_seconds",
         "counter",
-        "Processor time of the tracking thread.",
+        "CPU time of the tracking thread.",
         "thread_s",
     ),
-    ("tierwise_emt_fault_seconds", "counter", "Processor time of those faults.", "fault_s"),
+    ("tierwise_emt_fault_seconds", "counter", "CPU time of those faults.", "fault_s"),
     (
         "tierwise_emt_overhead_ratio",
         "gauge",
-        "Both, as a share of the program's own processor time.",
+        "Both, as a share of the program's own CPU time.",
         "overhead",
     ),
     ("tierwise_emt_memory_bytes", "gauge", "Memory that tracking takes.", "memory_bytes"),

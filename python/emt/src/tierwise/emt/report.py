@@ -17,7 +17,8 @@ MOST_COLUMNS = 160
 #: Bins drawn: pairs of those recorded, which keeps the file at some hundred kilobytes.
 DRAWN_BINS = BINS // 2
 CELL_W, CELL_H = 6, 4
-#: However few columns there are, they fill this width: labels of both ends and the axis's name stand beside each other.
+#: However few columns there are, they fill this width: labels of both ends and the axis's name
+#: stand beside each other.
 DRAWN_W = MOST_COLUMNS * CELL_W
 LEFT, TOP, BOTTOM = 64, 10, 44
 #: The strip beside the map that shows which type lies where, and its distance.
@@ -25,7 +26,8 @@ STRIP_W, STRIP_GAP = 14, 8
 #: Types in the table, the hottest first: a screen of them.
 LISTED_TYPES = 20
 
-#: Colours of rising hotness: dark to light, so that it reads in grey too (anchors of matplotlib's "magma", public domain).
+#: Colours of rising hotness: dark to light, so that it reads in grey too (anchors of matplotlib's
+#: "magma", public domain).
 ANCHORS = (
     (0, 0, 4),
     (59, 15, 112),
@@ -188,7 +190,7 @@ def facts(stats: Stats) -> list[tuple[str, str]]:
         ("pages tracked", f"{stats.pages_tracked:,} ({stats.pages_tracked * 4096 / 1e6:.0f} MB)"),
         ("pages hot", f"{stats.pages_hot:,}"),
         ("promoted, demoted, failed", f"{stats.promoted:,}, {stats.demoted:,}, {stats.failed:,}"),
-        ("overhead", f"{stats.overhead:.2%} of processor time"),
+        ("overhead", f"{stats.overhead:.2%} of CPU time"),
         ("memory of tracking", f"{stats.memory_bytes / 1e6:.1f} MB"),
     ]
 

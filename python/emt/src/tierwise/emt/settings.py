@@ -85,7 +85,7 @@ class Settings:
     sample_interval: float = 0.25
     """Seconds of a sampling phase."""
     overhead_budget: float = 0.02
-    """The share of the program's processor time that tracking and moving may add."""
+    """The share of the program's CPU time that tracking and moving may add."""
     signal: str = "uffd-wp"
     objects: str = "pools"
     """How the signals refdelta and growth find objects: by the allocator's pools, or by the paper's

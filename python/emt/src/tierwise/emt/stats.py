@@ -36,7 +36,7 @@ class Stats:
     thread_s: float = 0.0
     """Processor seconds of the tracking thread."""
     overhead: float = 0.0
-    """Both, as a share of the program's own processor time."""
+    """Both, as a share of the program's own CPU time."""
     setup_s: float = 0.0
     """How long the call that began tracking held up its caller."""
     memory_bytes: int = 0

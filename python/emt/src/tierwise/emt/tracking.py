@@ -38,18 +38,20 @@ from .topology import PAGE_BYTES, tiers
 PHASES_PER_ROUND = 8
 #: Phases between rows of the heat map, and between messages to the callback.
 PHASES_PER_ROW = 4
-#: Pages whose node is asked for before a round. At a quarter of a microsecond each, 2 ms of every 2 s: a twentieth of the default
-#: budget. Pages that were moved are known without asking.
+#: Pages whose node is asked for before a round. At a quarter of a microsecond each, 2 ms of every 2
+#: s: a twentieth of the default budget. Pages that were moved are known without asking.
 LOCATED_PAGES = 1 << 13
 #: The part of a round's budget that moves may take.
 MOVE_SHARE = 0.5
-#: How long an ending waits for the thread. It answers at once, unless it is within a call of the kernel or in the user's callback.
+#: How long an ending waits for the thread. It answers at once, unless it is within a call of the
+#: kernel or in the user's callback.
 JOIN_S = 30.0
 #: Between looks whether it is gone, which takes it some ten microseconds.
 GONE_POLL_S = 1e-4
 
-#: Signals that the tracking thread blocks, so that they reach the thread of the program that waits for them (sigwait, signalfd): all but
-#: those of a fault of its own, whose traceback faulthandler writes.
+#: Signals that the tracking thread blocks, so that they reach the thread of the program that waits
+#: for them (sigwait, signalfd): all but those of a fault of its own, whose traceback faulthandler
+#: writes.
 NOT_OURS = signal.valid_signals() - {signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 
 _DEMOTIONS: dict[str, type[Adaptive] | type[Eager] | type[Lazy]] = {

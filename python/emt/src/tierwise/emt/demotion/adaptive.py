@@ -3,9 +3,11 @@
 from .eager import Eager
 from .lazy import Lazy
 
-#: Chosen from profiles of six of the workloads of table 3 with half of their memory fast (bench/profile_t.py; docs/emt.md has the table), as section 6.2
-#: does; the paper does not print its own. Eagerness is a z-score times a share: this is the lowest that was seen, so that demotion is eager nearly
-#: always, which was the faster way of five of the six. Where little is fast lazy demotion does better in the paper: `demotion="lazy"`.
+#: Chosen from profiles of six of the workloads of table 3 with half of their memory fast
+#: (bench/profile_t.py; docs/emt.md has the table), as section 6.2 does; the paper does not print
+#: its own. Eagerness is a z-score times a share: this is the lowest that was seen, so that demotion
+#: is eager nearly always, which was the faster way of five of the six. Where little is fast lazy
+#: demotion does better in the paper: `demotion="lazy"`.
 DEFAULT_T = -2.76
 
 

@@ -10,7 +10,8 @@ x is what the interval saw, k the weight of the present.
 10.0
 """
 
-#: The paper leaves k open. A half forgets what is five intervals old to 3 %, as MEMTIS's cooling by halves does.
+#: The paper leaves k open. A half forgets what is five intervals old to 3 %, as MEMTIS's cooling by
+#: halves does.
 DEFAULT_K = 0.5
 
 

@@ -13,7 +13,8 @@ from collections import deque
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-#: Values in prev: at the default interval of migration (2 s), half a minute. The paper says "recent".
+#: Values in prev: at the default interval of migration (2 s), half a minute. The paper says
+#: "recent".
 REMEMBERED = 16
 
 #: The least that a z-score can be taken of.

@@ -17,8 +17,8 @@ from statistics import median, pstdev
 #: Samples that are kept of an object: the paper's changes[0..7].
 SAMPLES = 8
 
-#: The largest change that counts as small. The interpreter that uses an object once takes a reference and drops it,
-#: which are two changes; the paper does not print its own bound.
+#: The largest change that counts as small. The interpreter that uses an object once takes a
+#: reference and drops it, which are two changes; the paper does not print its own bound.
 SMALL_CHANGE = 2
 
 #: A change is kept in a byte, as in the paper; more is kept as this.

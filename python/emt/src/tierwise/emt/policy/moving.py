@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Protocol
 
-#: Pages in a call. The kernel copies 4 KiB of arguments at a time, and a call holds up those who map memory meanwhile: half a
-#: millisecond, at a microsecond a page.
+#: Pages in a call. The kernel copies 4 KiB of arguments at a time, and a call holds up those who
+#: map memory meanwhile: half a millisecond, at a microsecond a page.
 BATCH_PAGES = 512
 
 

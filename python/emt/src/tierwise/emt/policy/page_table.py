@@ -22,9 +22,11 @@ from ..representation.summed import summed
 from .buckets import BUCKETS, Histogram, bucket
 from .cooling import DEFAULT_K, cooled
 
-#: Colder in more samplings than this makes no difference to any way of demotion; the extension keeps it in a byte.
+#: Colder in more samplings than this makes no difference to any way of demotion; the extension
+#: keeps it in a byte.
 MOST_COLD = 255
-#: A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16 seconds at the default interval.
+#: A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16
+#: seconds at the default interval.
 MOST_REFUSALS = 6
 #: Of Fibonacci hashing.
 _LOTS = 0x9E3779B97F4A7C15

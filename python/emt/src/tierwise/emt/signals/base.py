@@ -20,7 +20,7 @@ class Looked:
     faults: int
     """Page faults that looking caused."""
     fault_s: float
-    """Seconds of processor time that they cost the program."""
+    """Seconds of CPU time that they cost the program."""
 
 
 class Signal(Protocol):

@@ -22,8 +22,8 @@ from .base import Looked
 from .marking import due
 from .uses import types_whose_uses_write
 
-#: Limits of a container's visit: the paper shows what limits do (figure 3) and prints none. A depth of 64 goes through nested data; a
-#: length of a million through all but the largest lists.
+#: Limits of a container's visit: the paper shows what limits do (figure 3) and prints none. A depth
+#: of 64 goes through nested data; a length of a million through all but the largest lists.
 MOST_LENGTH = 1_000_000
 MOST_DEPTH = 64
 PAGE_BYTES = 4096

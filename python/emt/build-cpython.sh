@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Builds a CPython 3.13 from Debian's source package. usage: build-cpython.sh FOLDER PATCHES
-# [TARBALL [CONFIGURE OPTION...]] FOLDER   where the interpreter goes (FOLDER/bin/python3.13); a few
-# hundred megabytes while it is built PATCHES  a folder with a `series`, or - for none TARBALL
+# Builds a CPython 3.13 from Debian's source package. usage: build-cpython.sh DIRECTORY PATCHES
+# [TARBALL [CONFIGURE OPTION...]] DIRECTORY   where the interpreter goes (DIRECTORY/bin/python3.13); a few
+# hundred megabytes while it is built PATCHES  a directory with a `series`, or - for none TARBALL
 # python3.13_*.orig.tar.xz, if it is there already; without, or with -, `apt-get source` fetches it,
 # which needs a deb-src
 #            line of Debian 13 (trixie) in apt's configuration
 # It takes four to eight minutes of CPU time; MAKEFLAGS (for example -j2) is passed on.
 set -euo pipefail
-folder=${1:?usage: build-cpython.sh FOLDER PATCHES [TARBALL [CONFIGURE OPTION...]]}
-patches=${2:?a folder of patches, or - for none}
+directory=${1:?usage: build-cpython.sh DIRECTORY PATCHES [TARBALL [CONFIGURE OPTION...]]}
+patches=${2:?a directory of patches, or - for none}
 tarball=${3:--}
 shift $(($# < 3 ? $# : 3))
-mkdir -p "$folder"
-folder=$(cd "$folder" && pwd)
-work=$folder/build
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
+work=$directory/build
 rm -rf "$work"
 mkdir -p "$work/source"
 if [ "$tarball" = - ]; then
@@ -27,7 +27,7 @@ if [ "$patches" != - ]; then
     done <"$patches/series"
 fi
 cd "$work/source"
-./configure --quiet --prefix="$folder" "$@"
+./configure --quiet --prefix="$directory" "$@"
 make --quiet
 make --quiet install
 rm -rf "$work"

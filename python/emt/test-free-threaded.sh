@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds a free-threaded CPython, which Debian does not have, and runs the package's tests and
-# CPython's own with it. usage: test-free-threaded.sh FOLDER [TARBALL]: as build-cpython.sh has
-# them; an interpreter that is in FOLDER already is used
+# CPython's own with it. usage: test-free-threaded.sh DIRECTORY [TARBALL]: as build-cpython.sh has
+# them; an interpreter that is in DIRECTORY already is used
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-folder=${1:?usage: test-free-threaded.sh FOLDER [TARBALL]}
-python=$folder/bin/python3.13
-[ -x "$python" ] || "$here/build-cpython.sh" "$folder" - "${2:--}" --disable-gil
+directory=${1:?usage: test-free-threaded.sh DIRECTORY [TARBALL]}
+python=$directory/bin/python3.13
+[ -x "$python" ] || "$here/build-cpython.sh" "$directory" - "${2:--}" --disable-gil
 "$python" -c 'import sys; assert not sys._is_gil_enabled(); print("free-threaded:", sys.version)'
 cd "$here/../.."
 PYTHON=$python scripts/test-emt.sh

@@ -26,12 +26,12 @@ GUEST_PYTHON = "3.13"
 PACKAGES = ("networkx", "sqlalchemy", "typing_extensions")
 
 
-def install(folder: Path) -> None:
+def install(directory: Path) -> None:
     """Puts what the workloads import into a directory."""
     options = [
         "--quiet",
         "--target",
-        str(folder),
+        str(directory),
         "--python-version",
         GUEST_PYTHON,
         "--only-binary=:all:",

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds a CPython whose reference counts have EMT's growth counter.
-# usage: growth/build.sh FOLDER [TARBALL]: as ../build-cpython.sh has them
+# usage: growth/build.sh DIRECTORY [TARBALL]: as ../build-cpython.sh has them
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-folder=${1:?usage: growth/build.sh FOLDER [TARBALL]}
+directory=${1:?usage: growth/build.sh DIRECTORY [TARBALL]}
 # Static: an extension's own mark is told from the interpreter's by looking in the extension's file
 # only.
-"$here/../build-cpython.sh" "$folder" "$here/patches" "${2:--}" --disable-test-modules
-"$folder/bin/python3.13" -c 'import sysconfig; print("growth build:", sysconfig.get_paths()["include"])'
+"$here/../build-cpython.sh" "$directory" "$here/patches" "${2:--}" --disable-test-modules
+"$directory/bin/python3.13" -c 'import sysconfig; print("growth build:", sysconfig.get_paths()["include"])'

@@ -21,7 +21,7 @@ WARNINGS = [
     "-Wmissing-prototypes",
     "-fvisibility=hidden",
 ]
-#: Read by site at every start of the interpreter: a line that begins with "import" is run. It costs
+#: Read by site at every start of the interpreter: a line that starts with "import" is run. It costs
 #: one look into the environment.
 HOOK = "import os; os.environ.get('TIERWISE_EMT') and __import__('tierwise.emt.autostart')\n"
 HOOK_FILE = "tierwise-emt.pth"

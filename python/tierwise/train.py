@@ -35,7 +35,7 @@ CURVE_LOAD = [0.97, 0.2, 0.4, 0.6, 0.8, 0.97, 0.6, 0.3]
 STEP_S = 10.0
 
 #: A search for a maximum load: seconds of a run, and of its beginning, which is not judged as
-#: partitions begin as what a tenant happened to get.
+#: partitions start as what a tenant happened to get.
 RUN_S, BEGIN_S = 60, 20
 
 #: Steps of the search, in shares of the published maximum.

@@ -90,7 +90,7 @@ print(protected_mappings())
 
 @pytest.mark.parametrize("forks", [0, 1])
 def test_signals_that_a_program_waits_for_reach_it(program: Program, forks: int) -> None:
-    # After a fork the thread is begun again, by another hand.
+    # After a fork the thread is started again, by another hand.
     said = program(
         BEGIN
         + f"""

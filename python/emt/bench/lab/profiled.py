@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-#: A guest's processor is emulated: a twentieth of the size that the workloads have on the host, as
+#: A guest's CPU is emulated: a twentieth of the size that the workloads have on the host, as
 #: for the recorded samples.
 SCALE = "0.05"
 SECONDS = 6.0

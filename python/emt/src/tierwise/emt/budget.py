@@ -26,7 +26,7 @@ MOST_TOUCHED, LEAST_TOUCHED = 0.6, 0.3
 #: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs
 #: little beside it.
 SHORTEST_WINDOW = 1 / 32
-#: A run has not yet earned anything when it begins; the first intervals may borrow so many seconds
+#: A run has not yet earned anything when it starts; the first intervals may borrow so many seconds
 #: of CPU time.
 CREDIT_S = 0.005
 #: No page is moved faster: 4 KiB at 40 GB/s. A clock too coarse to see a round must not make the

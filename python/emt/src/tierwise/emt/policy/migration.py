@@ -17,7 +17,7 @@ from .moving import Mover
 from .threshold import threshold
 
 #: Pages that a round moves each way at most: 64 MiB. A page takes one to two microseconds to move,
-#: so a round at the default interval stays near 1 % of a processor; the budget lowers it further.
+#: so a round at the default interval stays near 1 % of a CPU; the budget lowers it further.
 MOST_MOVES = 16384
 
 

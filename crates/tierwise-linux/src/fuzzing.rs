@@ -11,6 +11,7 @@ use tierwise_core::units::Bytes;
 
 use crate::cgroup::{Counters, Events, Pressure, cpu, group, numa_stat, stat};
 use crate::damon::record::Record;
+use crate::damon::trace::Format;
 use crate::file;
 use crate::migrate::mglru;
 use crate::mqueue::Message;
@@ -37,6 +38,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("zoneinfo", zoneinfo),
     ("lru_gen", lru_gen),
     ("damon_record", damon_record),
+    ("damon_trace", damon_trace),
     ("settings_state", settings_state),
     ("qmp", qmp),
     ("guest_name", guest_name),
@@ -85,6 +87,14 @@ pub fn numa_maps(bytes: &[u8]) {
         numa_maps::add_line(line, &mut usage);
     }
     assert_ascending(&usage);
+}
+
+/// The format of DAMON's tracepoint and, after a byte of zero, a record of it.
+pub fn damon_trace(bytes: &[u8]) {
+    let (format, record) = bytes.split_once_str(b"\0").unwrap_or((bytes, b""));
+    if let Some(format) = Format::parse(1, format) {
+        assert!(format.region(record).is_none() || record.len() >= 8);
+    }
 }
 
 /// `memory.numa_stat`. Page cache is a part of all.

@@ -51,7 +51,7 @@ impl Format {
     }
 
     /// Reads lines such as `field:unsigned long start; offset:24; size:8; signed:0;`.
-    fn parse(id: u64, text: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(id: u64, text: &[u8]) -> Option<Self> {
         let offset = |name: &str, size: usize| {
             let line = text.lines().find(|line| {
                 let field = line.trim_ascii_start().strip_prefix(b"field:");
@@ -65,7 +65,7 @@ impl Format {
                 parsed::<usize>(rest.split_once_str(";")?.0)
             };
             let fits = number("size:")? == size;
-            number("offset:").filter(|offset| fits && offset + size <= MAX_RECORD)
+            number("offset:").filter(|offset| fits && *offset <= MAX_RECORD - size)
         };
         Some(Self {
             id,
@@ -78,7 +78,7 @@ impl Format {
     }
 
     /// The region of a record, and of how many it is one.
-    fn region(&self, record: &[u8]) -> Option<(HostRegion, usize)> {
+    pub(crate) fn region(&self, record: &[u8]) -> Option<(HostRegion, usize)> {
         let long = |at: usize| record.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
         let int = |at: usize| record.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
         let region = HostRegion {

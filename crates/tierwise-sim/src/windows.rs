@@ -163,6 +163,13 @@ impl Part {
         let all = self.program.windows.len();
         all as u64 + u64::from(self.loops - 1) * all.saturating_sub(self.measure_from) as u64
     }
+
+    /// Nanoseconds that a whole run takes with everything in the fastest tier, before dilation.
+    pub fn all_fast_ns(&self) -> f64 {
+        let sum = |bounds: &[WindowBound]| bounds.iter().map(|b| b.all_fast_ns).sum::<f64>();
+        let looped = self.bounds.get(self.measure_from..).unwrap_or_default();
+        sum(&self.bounds) + f64::from(self.loops - 1) * sum(looped)
+    }
 }
 
 /// Where a program's windows come from, one at a time.

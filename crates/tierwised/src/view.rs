@@ -183,7 +183,7 @@ pub struct Counters {
 /// Moves that failed for one reason.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Failed {
-    /// `busy`, `target_full`, `gone`, `budget`, `already`.
+    /// `busy`, `target_full`, `not_present`, `budget`, `already`.
     pub reason: String,
     /// Their number.
     pub count: u64,

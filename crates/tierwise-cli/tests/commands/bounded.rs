@@ -134,6 +134,18 @@ fn trace_bounds_memory_and_virtual_time() {
 }
 
 #[test]
+fn scenario_bounds_virtual_time_too() {
+    let directory = Folder::new();
+    write(&directory.path("long.twt"), &[window(0..100, u64::MAX)]);
+    let scenario = "name = \"long\"\nsummary = \"long\"\n[machine]\npreset = \"dram-cxl\"\n\
+                    fast_share = 0.5\n[[workload]]\nname = \"long\"\ntrace = \"long.twt\"\n";
+    let path = directory.name("long.toml");
+    std::fs::write(&path, scenario).unwrap();
+    let said = refused(&["compare", &path]);
+    assert!(said.contains("workload \"long\" runs for more than 24 hours"), "{said}");
+}
+
+#[test]
 fn trace_without_instructions_is_refused() {
     let directory = Folder::new();
     let path = directory.path("empty.twt");

@@ -77,6 +77,10 @@ const BASE_PAGE: u64 = 4096;
 /// again: a row is 24 bytes, so this is at most half a gigabyte.
 const MAX_ROWS_KEPT: u64 = 20_000_000;
 
+/// Nanoseconds that a workload may run without an end that the scenario gives: a day, as for a trace
+/// that is replayed without a scenario. Recordings are of minutes.
+const MAX_UNENDED_NS: f64 = 86_400e9;
+
 impl Prepared {
     /// Opens what the scenario names.
     ///
@@ -101,7 +105,8 @@ impl Prepared {
             .iter()
             .zip(loaded)
             .map(|(workload, opened)| opened.place(workload, &machine))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        check_lengths(&scenario, &programs)?;
         let tenants = scenario.workloads.iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
         tierwise_core::tenant::check(&tenants, &machine.topology())?;
         let learning = Some(tierwise_learn::learning());
@@ -397,6 +402,23 @@ impl Opened {
             }
         }
     }
+}
+
+/// A trace of a few bytes can say that a program runs for years. Without an end of the scenario's or
+/// the workload's, a day is the most that is replayed.
+fn check_lengths(scenario: &Scenario, programs: &[Ready]) -> Result<(), SimError> {
+    for (workload, program) in scenario.workloads.iter().zip(programs) {
+        let Ready::Loaded(part) = program else { continue };
+        let ends = scenario.duration.is_some() || workload.stop.is_some();
+        if !ends && part.all_fast_ns() * f64::from(workload.dilation) > MAX_UNENDED_NS {
+            return Err(SimError::Scenario(format!(
+                "workload \"{}\" runs for more than 24 hours even in fast memory; give it a \
+                 stop_s, or the scenario a duration_s",
+                workload.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// An objective that a request misses even alone, with everything fast, is a mistake.

@@ -16,4 +16,5 @@ git ls-files -z -- ':!:crates/tierwise-fuzz/seeds' ':!:tests/fixtures' ':!:*.twt
     ':!:*.png' ':!:Cargo.lock' ':!:models' |
     xargs -0 "$venv/bin/codespell" --ignore-words .codespell-ignore
 "$venv/bin/md-dead-link-check" --config .md-dead-link-check.toml
+"${PYTHON:-python3}" scripts/style.py
 git ls-files -z "*.py" "*.pyi" | xargs -0 "$venv/bin/ruff" format --quiet --check

@@ -377,7 +377,7 @@ fn bare_trace_stands_in_for_a_scenario() {
 }
 
 #[test]
-fn what_a_trace_says_of_itself_commands_no_terminal() {
+fn trace_text_commands_no_terminal() {
     let directory = Folder::new();
     let lackey = directory.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
     let trace = directory.name("a.twt");

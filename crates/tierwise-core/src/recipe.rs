@@ -340,7 +340,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_would_have_no_effect_is_refused_where_it_stands() {
+    fn keys_without_effect_are_refused() {
         for (written, line, why) in IGNORED {
             let text = format!("name = \"x\"\nsummary = \"x\"\nsource = \"x\"\n{written}\n");
             let recipe = Recipe::parse("x.toml", &text).unwrap();

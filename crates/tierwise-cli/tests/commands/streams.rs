@@ -37,14 +37,14 @@ fn failed_on_disk(output: &Output, what: &str) {
 }
 
 #[test]
-fn a_stdout_that_is_full_is_an_error_that_names_it() {
+fn full_stdout_is_a_named_error() {
     for arguments in PRINTING {
         failed_on_disk(&command(arguments).stdout(full()).output().unwrap(), "stdout");
     }
 }
 
 #[test]
-fn a_stdout_that_nobody_reads_is_no_error() {
+fn closed_stdout_is_no_error() {
     for arguments in PRINTING {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -55,7 +55,7 @@ fn a_stdout_that_nobody_reads_is_no_error() {
 }
 
 #[test]
-fn a_stderr_that_cannot_be_written_changes_no_exit_code() {
+fn broken_stderr_changes_no_exit_code() {
     let directory = Folder::new();
     let lackey = directory.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
     let trace = directory.name("a.twt");
@@ -67,7 +67,7 @@ fn a_stderr_that_cannot_be_written_changes_no_exit_code() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_named() {
+fn unwritable_file_is_named() {
     let directory = Folder::new();
     let scenario = directory.write("tiny.toml", TINY);
     let simulate = ["simulate", &scenario, "--policy", "static", "--interval", "100ms"];
@@ -93,7 +93,7 @@ fn manual_pages_are_written_beside_and_renamed() {
 }
 
 #[test]
-fn names_that_are_no_text_are_taken_and_refused_in_words() {
+fn names_of_any_bytes_are_handled() {
     let directory = Folder::new();
     let path = directory.path("").join(std::ffi::OsStr::from_bytes(b"\xff\x1b[2J.toml"));
     fs::write(&path, TINY).unwrap();

@@ -53,7 +53,7 @@ fn check_and_doctor_agree() {
 }
 
 #[test]
-fn check_and_doctor_say_the_same_of_page_cache_that_the_kernel_cannot_move() {
+fn check_and_doctor_agree_on_page_cache() {
     let directory = Folder::new();
     let content = "[move]\npage_cache = true\npromote_page_cache = true\n";
     let file = directory.write("t.toml", content);

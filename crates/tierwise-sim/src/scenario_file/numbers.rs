@@ -193,7 +193,7 @@ fn beside(table: &str, key: &str) -> &'static str {
 }
 
 #[test]
-fn every_likely_slip_is_refused_with_what_was_meant() {
+fn likely_slips_name_the_intended_value() {
     let mut wrong = Vec::new();
     for (table, key, slip) in NUMBERS {
         let Some((found, meant)) = slip else { continue };

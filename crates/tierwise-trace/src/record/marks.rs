@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_text_is_refused_and_the_next_is_read() {
+    fn line_of_other_bytes_is_refused() {
         let (operations, refused) = told(b"ops 1\n\xff\xfe\x1b[2J\nops 2\n");
         assert_eq!(operations, 3);
         assert_eq!(refused, ["mark \"\\xff\\xfe\\x1b[2J\": it is not UTF-8 text"]);
     }
 
     #[test]
-    fn a_line_without_end_takes_no_more_memory_than_the_limit() {
+    fn endless_line_keeps_to_the_limit() {
         let long = [&b"a".repeat(40 * MAX_LINE)[..], b"\nops 5\n"].concat();
         let (operations, refused) = told(&long);
         assert_eq!(operations, 5);
@@ -252,19 +252,19 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_refused_are_kept_up_to_a_number_and_then_counted() {
+    fn refused_lines_are_kept_then_counted() {
         let (_, refused) = told(&b"ops many\n".repeat(MAX_REFUSED + 7));
         assert_eq!(refused.len(), MAX_REFUSED + 1);
         assert_eq!(refused[MAX_REFUSED], "7 more lines");
     }
 
     #[test]
-    fn a_line_that_was_not_finished_keeps_nobody_waiting() {
+    fn unfinished_line_blocks_no_reader() {
         assert_eq!(told(b"ops 3\nops 4"), (7, Vec::new()));
     }
 
     #[test]
-    fn a_fifo_that_was_there_is_used_and_stays() {
+    fn existing_fifo_is_used_and_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("marks");
         make_fifo(&path).unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_took_the_fifos_place_stays() {
+    fn file_in_the_fifos_place_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("marks");
         let marks = Marks::listen(&path, Arc::default()).unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_a_fifo_is_not_followed() {
+    fn link_to_a_fifo_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let (path, other) = (directory.path().join("marks"), directory.path().join("other"));
         make_fifo(&other).unwrap();

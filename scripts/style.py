@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Checks the habits that no formatter knows: names of Rust tests, and commit messages.
+
+Prints every breach with its file and line, and exits with 1 if there is one. `CONTRIBUTING.md`
+has the rules. `--widths` lists the lines beyond 100 columns too.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+WIDTH = 100
+#: Written by hand, so that a person can keep to the width. Generated pages and data are left out.
+CHECKED = {".rs", ".py", ".c", ".h", ".sh", ".js", ".css", ".html", ".toml", ".md", ".service"}
+GENERATED = {"docs/cli.md", "docs/config.md", "docs/metrics.md", "docs/conform.md", "Cargo.lock"}
+#: A reader takes in a name of this many words at once.
+MAX_WORDS = 7
+MIN_WORDS = 2
+SUBJECT = re.compile(r"^[a-z][a-z0-9 ,-]*: \S")
+SUBJECT_WIDTH = 72
+#: Commits from this time on keep to the rules for messages.
+COMMITS_SINCE = "2026-11-23T16:30:00Z"
+TEST = re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)")
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def tracked() -> list[Path]:
+    paths = map(Path, git("ls-files", "-z").split("\0"))
+    return [p for p in paths if p.suffix in CHECKED and str(p) not in GENERATED and p.is_file()]
+
+
+def long_lines(path: Path, text: str) -> Iterator[str]:
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if path.suffix == ".md":
+            fenced ^= line.lstrip().startswith("```")
+            if fenced or line.lstrip().startswith(("|", "![", "<")):
+                continue
+        # A URL cannot be broken.
+        if len(line) > WIDTH and "://" not in line:
+            yield f"{path}:{number}: {len(line)} columns; allowed: {WIDTH}"
+
+
+def test_names(path: Path, text: str) -> Iterator[str]:
+    for found in TEST.finditer(text):
+        words = len(found[1].split("_"))
+        if not MIN_WORDS <= words <= MAX_WORDS:
+            number = text.count("\n", 0, found.start(1)) + 1
+            yield (
+                f"{path}:{number}: the test {found[1]} has {words} words; "
+                f"allowed: {MIN_WORDS} to {MAX_WORDS}"
+            )
+
+
+def commits() -> Iterator[str]:
+    log = git("log", "--no-merges", f"--since={COMMITS_SINCE}", "--format=%h%x1f%s%x1f%b%x1e")
+    for entry in filter(None, (e.strip() for e in log.split("\x1e"))):
+        commit, subject, body = entry.split("\x1f")
+        if not SUBJECT.match(subject):
+            yield f"{commit}: {subject!r}; allowed: component: imperative in lower case"
+        if len(subject) > SUBJECT_WIDTH:
+            yield f"{commit}: a subject of {len(subject)} columns; allowed: {SUBJECT_WIDTH}"
+        if not body.strip():
+            yield f"{commit}: {subject!r} has no body; say why the change is made"
+
+
+def main() -> int:
+    breaches = list(commits())
+    for path in tracked():
+        text = path.read_text(encoding="utf-8")
+        if "--widths" in sys.argv[1:]:
+            breaches += long_lines(path, text)
+        if path.suffix == ".rs":
+            breaches += test_names(path, text)
+    print("\n".join(breaches), file=sys.stderr, end="\n" if breaches else "")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

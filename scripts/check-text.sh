@@ -1,20 +1,24 @@
 #!/usr/bin/env bash
-# Spelling of everything written by hand, links of Markdown pages, and the format of Python.
+# Spelling of everything written by hand, links of Markdown pages, names of tests, messages of
+# commits, formats of Python and C.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$PWD/target/text-venv
 if ! "$venv/bin/codespell" --version >/dev/null 2>&1 ||
-    [ ! -x "$venv/bin/md-dead-link-check" ] || [ ! -x "$venv/bin/ruff" ]; then
+    [ ! -x "$venv/bin/md-dead-link-check" ] || [ ! -x "$venv/bin/ruff" ] ||
+    [ ! -x "$venv/bin/clang-format" ]; then
     echo "check-text: setting up target/text-venv"
     rm -rf "$venv"
     "${PYTHON:-python3}" -m venv "$venv"
     "$venv/bin/pip" install --quiet --disable-pip-version-check \
-        "codespell==2.4.3" "md-dead-link-check==1.3.0" "ruff==0.17.6"
+        "codespell==2.4.3" "md-dead-link-check==1.3.0" "ruff==0.17.6" \
+        "clang-format==23.1.5"
 fi
 # Seeds, traces, models and pictures are data; the lock file has names of packages.
-git ls-files -z -- ':!:crates/tierwise-fuzz/seeds' ':!:tests/fixtures' ':!:*.twt' ':!:*.onnx' ':!:*.svg' \
-    ':!:*.png' ':!:Cargo.lock' ':!:models' |
+git ls-files -z -- ':!:crates/tierwise-fuzz/seeds' ':!:tests/fixtures' ':!:*.twt' ':!:*.onnx' \
+    ':!:*.svg' ':!:*.png' ':!:Cargo.lock' ':!:models' |
     xargs -0 "$venv/bin/codespell" --ignore-words .codespell-ignore
 "$venv/bin/md-dead-link-check" --config .md-dead-link-check.toml
 "${PYTHON:-python3}" scripts/style.py
 git ls-files -z "*.py" "*.pyi" | xargs -0 "$venv/bin/ruff" format --quiet --check
+git ls-files -z "*.c" "*.h" | xargs -0 "$venv/bin/clang-format" --dry-run -Werror

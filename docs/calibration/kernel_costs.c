@@ -11,14 +11,17 @@
 
 enum { PAGE = 4096, PAGES = 16384, ROUNDS = 9 };
 
-static double now_ns(void) {
+static double now_ns(void)
+{
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
-static char *map(void) {
-    char *p = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+static char *map(void)
+{
+    char *p = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                   -1, 0);
     if (p == MAP_FAILED) {
         perror("mmap");
         exit(1);
@@ -27,11 +30,14 @@ static char *map(void) {
     return p;
 }
 
-static void touch(char *p) {
-    for (size_t i = 0; i < PAGES; i++) p[i * PAGE] = 1;
+static void touch(char *p)
+{
+    for (size_t i = 0; i < PAGES; i++)
+        p[i * PAGE] = 1;
 }
 
-int main(void) {
+int main(void)
+{
     double fault = 1e18, protect_range = 1e18, protect_one = 1e18, copy = 1e18, zap = 1e18;
     for (int round = 0; round < ROUNDS; round++) {
         char *a = map(), *b = map();
@@ -40,20 +46,27 @@ int main(void) {
         double t1 = now_ns();
         touch(b);
         double t2 = now_ns();
-        for (size_t i = 0; i < PAGES; i++) memcpy(b + i * PAGE, a + (PAGES - 1 - i) * PAGE, PAGE);
+        for (size_t i = 0; i < PAGES; i++)
+            memcpy(b + i * PAGE, a + (PAGES - 1 - i) * PAGE, PAGE);
         double t3 = now_ns();
         mprotect(a, (size_t)PAGES * PAGE, PROT_READ);
         double t4 = now_ns();
-        for (size_t i = 0; i < PAGES; i += 2) mprotect(b + i * PAGE, PAGE, PROT_NONE);
+        for (size_t i = 0; i < PAGES; i += 2)
+            mprotect(b + i * PAGE, PAGE, PROT_NONE);
         double t5 = now_ns();
         madvise(a, (size_t)PAGES * PAGE, MADV_DONTNEED);
         double t6 = now_ns();
         (void)t1;
-        if ((t1 - t0) / PAGES < fault) fault = (t1 - t0) / PAGES;
-        if ((t3 - t2) / PAGES < copy) copy = (t3 - t2) / PAGES;
-        if ((t4 - t3) / PAGES < protect_range) protect_range = (t4 - t3) / PAGES;
-        if ((t5 - t4) / (PAGES / 2) < protect_one) protect_one = (t5 - t4) / (PAGES / 2);
-        if ((t6 - t5) / PAGES < zap) zap = (t6 - t5) / PAGES;
+        if ((t1 - t0) / PAGES < fault)
+            fault = (t1 - t0) / PAGES;
+        if ((t3 - t2) / PAGES < copy)
+            copy = (t3 - t2) / PAGES;
+        if ((t4 - t3) / PAGES < protect_range)
+            protect_range = (t4 - t3) / PAGES;
+        if ((t5 - t4) / (PAGES / 2) < protect_one)
+            protect_one = (t5 - t4) / (PAGES / 2);
+        if ((t6 - t5) / PAGES < zap)
+            zap = (t6 - t5) / PAGES;
         munmap(a, (size_t)PAGES * PAGE);
         munmap(b, (size_t)PAGES * PAGE);
     }

@@ -26,7 +26,8 @@ struct counters {
     uint64_t tlb_flushes;
     uint64_t wanted;   /* written by the guest: 1 asks for its accesses to be watched from now on */
     uint64_t watching; /* 1 once they are */
-    uint64_t loads[NODES_MAX]; /* that missed the small cache in front; of all programs and the kernel */
+    uint64_t
+        loads[NODES_MAX]; /* that missed the small cache in front; of all programs and the kernel */
     uint64_t stores[NODES_MAX];
     uint64_t load_misses[NODES_MAX]; /* that missed the last-level cache */
     uint64_t store_misses[NODES_MAX];

@@ -35,7 +35,7 @@ static const char *find_clock(void)
 {
     const int *use_icount = dlsym(RTLD_DEFAULT, "use_icount");
     char *timers = dlsym(RTLD_DEFAULT, "timers_state");
-    int64_t (*clock)(void) = (int64_t(*)(void))dlsym(RTLD_DEFAULT, "icount_get");
+    int64_t (*clock)(void) = (int64_t (*)(void))dlsym(RTLD_DEFAULT, "icount_get");
     if (!use_icount || !timers || !clock)
         return "this QEMU does not export its clock (timers_state, icount_get)";
     if (*use_icount == 0)
@@ -47,13 +47,14 @@ static const char *find_clock(void)
 const char *machine_find(bool needs_clock)
 {
     qemu.get_cpu = (struct cpu_state * (*)(int)) dlsym(RTLD_DEFAULT, "qemu_get_cpu");
-    qemu.run_on_cpu = (void (*)(struct cpu_state *, cpu_work, uintptr_t))dlsym(RTLD_DEFAULT,
-                                                                              "async_run_on_cpu");
+    qemu.run_on_cpu =
+        (void (*)(struct cpu_state *, cpu_work, uintptr_t))dlsym(RTLD_DEFAULT, "async_run_on_cpu");
     qemu.interrupt = (void (*)(struct cpu_state *))dlsym(RTLD_DEFAULT, "cpu_exit");
     qemu.flush_tlb = (void (*)(struct cpu_state *))dlsym(RTLD_DEFAULT, "tlb_flush");
     qemu.flush_code = (void (*)(struct cpu_state *))dlsym(RTLD_DEFAULT, "tb_flush");
     if (!qemu.get_cpu || !qemu.run_on_cpu || !qemu.interrupt || !qemu.flush_tlb || !qemu.flush_code)
-        return "this QEMU does not export qemu_get_cpu, async_run_on_cpu, cpu_exit, tlb_flush and tb_flush";
+        return "this QEMU does not export qemu_get_cpu, async_run_on_cpu, cpu_exit, tlb_flush and "
+               "tb_flush";
     return needs_clock ? find_clock() : NULL;
 }
 

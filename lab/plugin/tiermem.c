@@ -4,7 +4,7 @@
  * clock, counts the true misses of every physical page, and lets accessed bits come back.
  *
  * Arguments:
- *   flush_us=N        every N microseconds of the host each vCPU forgets its translations (see below)
+ *   flush_us=N        every N us of the host each vCPU forgets its translations (see below)
  *   node=ID:NS:A-B    a memory node: where it is and what a miss there costs (may be repeated)
  *   llc_bytes=BYTES, llc_ways=WAYS    the last-level cache that accesses are looked up in
  *   charge=on|off     whether misses move the guest's clock (needs -icount and one vCPU)
@@ -158,7 +158,8 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
 
 static void sleep_us(uint64_t us)
 {
-    struct timespec time = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
+    struct timespec time = {.tv_sec = (time_t)(us / 1000000),
+                            .tv_nsec = (long)(us % 1000000) * 1000};
     nanosleep(&time, NULL);
 }
 
@@ -188,7 +189,8 @@ static void *flush_forever(void *data)
 static const char *value_of(const char *argument, const char *key)
 {
     size_t length = strlen(key);
-    return strncmp(argument, key, length) == 0 && argument[length] == '=' ? argument + length + 1 : NULL;
+    return strncmp(argument, key, length) == 0 && argument[length] == '=' ? argument + length + 1
+                                                                          : NULL;
 }
 
 static uint64_t number(const char *argument, const char *value)
@@ -224,7 +226,8 @@ static void read_option(const char *argument, struct options *options)
     } else if ((value = value_of(argument, "charge"))) {
         charges = strcmp(value, "on") == 0;
     } else {
-        fatal("unknown argument %s; known: node, counters, llc_bytes, llc_ways, flush_accesses, flush_us, "
+        fatal("unknown argument %s; known: node, counters, llc_bytes, llc_ways, flush_accesses, "
+              "flush_us, "
               "charge",
               argument);
     }

@@ -192,8 +192,9 @@ static void check_elf(const char *path, const char *head, size_t bytes)
     memcpy(&elf, head, sizeof elf);
     unsigned machine = strcmp(architecture, "x86_64") == 0 ? EM_X86_64 : EM_AARCH64;
     if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_machine != machine)
-        refuse(path, "which is no 64-bit program of this machine's own architecture; only such can be "
-                     "recorded");
+        refuse(path,
+               "which is no 64-bit program of this machine's own architecture; only such can be "
+               "recorded");
 }
 
 /* Puts what an interpreter is started with in front of the script's own arguments. */

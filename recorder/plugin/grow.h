@@ -15,10 +15,10 @@ void *checked_calloc(size_t count, size_t size);
 void *grown(void *array, size_t *capacity, size_t wanted, size_t size);
 
 /* Makes room for at least `wanted` elements in `array`. */
-#define GROW(array, capacity, wanted)                                                                  \
-    do {                                                                                               \
-        if ((wanted) > (capacity))                                                                     \
-            (array) = grown((array), &(capacity), (wanted), sizeof *(array));                          \
+#define GROW(array, capacity, wanted)                                                              \
+    do {                                                                                           \
+        if ((wanted) > (capacity))                                                                 \
+            (array) = grown((array), &(capacity), (wanted), sizeof *(array));                      \
     } while (0)
 
 #endif

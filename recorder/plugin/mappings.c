@@ -81,8 +81,8 @@ void mappings_read_initial(void)
     while (fgets(line, sizeof line, maps)) {
         uint64_t start, end, inode;
         char permissions[5];
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %" SCNu64, &start, &end, permissions,
-                   &inode) != 4)
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %" SCNu64, &start, &end,
+                   permissions, &inode) != 4)
             continue;
         if (inode != 0)
             mappings_set(start, end,

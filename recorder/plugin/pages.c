@@ -102,7 +102,8 @@ void pages_visit(uint64_t first, uint64_t last,
     }
 }
 
-void pages_visit_files(void (*visit)(struct page_entry *entry, uint64_t vpn, void *data), void *data)
+void pages_visit_files(void (*visit)(struct page_entry *entry, uint64_t vpn, void *data),
+                       void *data)
 {
     for (size_t i = 0; i < n_file_slots; i++) {
         if (file_slots[i].vpn != 0 && file_slots[i].entry->id_plus_one != 0)

@@ -8,7 +8,7 @@
 struct page_entry {
     uint32_t id_plus_one; /* 0: no page lives here */
     uint32_t row : 31;    /* where its counts of this window are, if that row names this page */
-    uint32_t cow : 1;     /* a private file page, which the first store replaces by an anonymous one */
+    uint32_t cow : 1; /* a private file page, which the first store replaces by an anonymous one */
 };
 
 /* The entry of a page; made on demand. Mapped and file pages alike. */
@@ -19,6 +19,7 @@ void pages_visit(uint64_t first, uint64_t last,
                  void (*visit)(struct page_entry *entry, uint64_t vpn, void *data), void *data);
 
 /* Calls `visit` for every living page that is reached through system calls only. */
-void pages_visit_files(void (*visit)(struct page_entry *entry, uint64_t vpn, void *data), void *data);
+void pages_visit_files(void (*visit)(struct page_entry *entry, uint64_t vpn, void *data),
+                       void *data);
 
 #endif

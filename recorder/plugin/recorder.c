@@ -112,7 +112,8 @@ static void plan_check(struct thread *thread, uint64_t executed)
         if (remaining < least)
             remaining = least;
     }
-    thread->check_at = atomic_load_explicit(&thread->instructions, memory_order_relaxed) + remaining;
+    thread->check_at =
+        atomic_load_explicit(&thread->instructions, memory_order_relaxed) + remaining;
 }
 
 static void check_window(struct thread *thread)
@@ -138,7 +139,8 @@ static void on_block(unsigned vcpu, void *data)
     /* The window is full before this block runs: its accesses belong to the next. */
     if (__builtin_expect(instructions >= thread->check_at, 0))
         check_window(thread);
-    atomic_store_explicit(&thread->instructions, instructions + (uintptr_t)data, memory_order_relaxed);
+    atomic_store_explicit(&thread->instructions, instructions + (uintptr_t)data,
+                          memory_order_relaxed);
 }
 
 /* log2 of the bytes << 1 | is a store, plus one: what QEMU's own functions say of an access. */
@@ -173,7 +175,8 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
         return;
     struct thread *thread = thread_of(vcpu);
     uint64_t head = atomic_load_explicit(&thread->head, memory_order_relaxed);
-    if (__builtin_expect(head - atomic_load_explicit(&thread->tail, memory_order_acquire) == RING, 0))
+    if (__builtin_expect(head - atomic_load_explicit(&thread->tail, memory_order_acquire) == RING,
+                         0))
         drain_own(thread);
     thread->ring[head % RING] = address << 8 | description(info);
     atomic_store_explicit(&thread->head, head + 1, memory_order_release);
@@ -201,7 +204,8 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         mappings_read_initial();
     }
     size_t instructions = qemu_plugin_tb_n_insns(tb);
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)instructions);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
+                                         (void *)instructions);
     for (size_t i = 0; i < instructions; i++)
         qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(tb, i), on_access,
                                          QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
@@ -240,7 +244,8 @@ static void hand_over(void)
 }
 
 /* Replaces this process as the guest asks, with QEMU and the recorder around the new program. */
-static void follow_exec(int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5)
+static void follow_exec(int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
+                        uint64_t a5)
 {
     struct exec exec;
     bool found = number == SYS_execve ? exec_resolve(&exec, AT_FDCWD, a1, a2, a3, 0)
@@ -319,8 +324,8 @@ static void check_host(const struct qemu_info *info)
     if (info->system_emulation)
         fatal("this plugin records user programs: use qemu-%s, not qemu-system", info->target_name);
     if (uname(&host) != 0 || strcmp(host.machine, info->target_name) != 0)
-        fatal("the program is for %s and this machine is %s; they must be the same", info->target_name,
-              host.machine);
+        fatal("the program is for %s and this machine is %s; they must be the same",
+              info->target_name, host.machine);
     if (sysconf(_SC_PAGESIZE) != (long)PAGE_BYTES)
         fatal("this machine has pages of %ld bytes; only 4096 is supported", sysconf(_SC_PAGESIZE));
 }
@@ -328,7 +333,8 @@ static void check_host(const struct qemu_info *info)
 static const char *value_of(const char *argument, const char *key)
 {
     size_t length = strlen(key);
-    return strncmp(argument, key, length) == 0 && argument[length] == '=' ? argument + length + 1 : NULL;
+    return strncmp(argument, key, length) == 0 && argument[length] == '=' ? argument + length + 1
+                                                                          : NULL;
 }
 
 int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
@@ -358,8 +364,10 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
     /* Requests that come before the recording has started wait for the lock. */
     pthread_mutex_lock(&lock);
     wire_open(socket_path, cut_now);
-    struct wire_hello hello = {
-        .magic = "TWRH", .version = WIRE_VERSION, .page_bytes = PAGE_BYTES, .pid = (uint32_t)getpid()};
+    struct wire_hello hello = {.magic = "TWRH",
+                               .version = WIRE_VERSION,
+                               .page_bytes = PAGE_BYTES,
+                               .pid = (uint32_t)getpid()};
     wire_append(&message, &hello, sizeof hello);
     wire_send(&message);
     atomic_store(&is_recording, true);

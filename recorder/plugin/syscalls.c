@@ -134,7 +134,8 @@ static void file_side(int descriptor, int64_t offset, uint64_t bytes, bool store
 }
 
 /* The program's side when its buffers are a list. */
-static void buffers_side(uint64_t list, uint64_t entries, uint64_t bytes, bool store, uint16_t thread)
+static void buffers_side(uint64_t list, uint64_t entries, uint64_t bytes, bool store,
+                         uint16_t thread)
 {
     const struct iovec *buffer = (const struct iovec *)list;
     for (uint64_t i = 0; i < entries && bytes > 0; i++) {

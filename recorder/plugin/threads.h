@@ -23,10 +23,10 @@ struct thread {
     _Atomic uint64_t head;         /* accesses noted; written by the owner only */
     _Atomic uint64_t tail;         /* accesses taken; written under the lock only */
     _Atomic uint64_t instructions; /* executed; written by the owner only */
-    uint64_t check_at;             /* instructions at which the owner looks whether the window is full */
-    uint64_t window_start;         /* instructions when the window started; under the lock */
-    uint32_t number;               /* index in the trace; under the lock */
-    uint64_t syscall[6];           /* arguments of the system call under way; owner only */
+    uint64_t check_at;     /* instructions at which the owner looks whether the window is full */
+    uint64_t window_start; /* instructions when the window started; under the lock */
+    uint32_t number;       /* index in the trace; under the lock */
+    uint64_t syscall[6];   /* arguments of the system call under way; owner only */
     /* address << 8 | log2 of the bytes << 1 | is a store */
     uint64_t ring[RING];
 };

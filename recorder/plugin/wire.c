@@ -103,7 +103,8 @@ static void *sender_main(void *unused)
 void wire_open(const char *socket_path, void (*on_cut)(void))
 {
     if (strlen(socket_path) >= sizeof address.sun_path)
-        fatal("the socket path %s is longer than %zu bytes", socket_path, sizeof address.sun_path - 1);
+        fatal("the socket path %s is longer than %zu bytes", socket_path,
+              sizeof address.sun_path - 1);
     strcpy(address.sun_path, socket_path);
     cut_requested = on_cut;
     /* The guest's signals must reach the guest's threads. */

@@ -32,7 +32,8 @@ struct wire_window {
     char magic[4]; /* "TWRW" */
     uint32_t reason;
     uint64_t instructions;
-    uint32_t threads, births, accesses, unmaps; /* lengths of the lists that follow, in this order */
+    uint32_t threads, births, accesses,
+        unmaps; /* lengths of the lists that follow, in this order */
 };
 
 struct wire_thread {
@@ -59,13 +60,13 @@ struct wire_access {
 
 /* The program executes another; the new process connects again. */
 struct wire_exec {
-    char magic[4]; /* "TWRX" */
-    uint32_t bytes; /* length of the path that follows */
+    char magic[4];     /* "TWRX" */
+    uint32_t bytes;    /* length of the path that follows */
     uint64_t children; /* forked since the last exec, and not recorded */
 };
 
 struct wire_end {
-    char magic[4]; /* "TWRE" */
+    char magic[4];     /* "TWRE" */
     uint32_t children; /* forked since the last exec, and not recorded */
     uint64_t instructions;
 };

@@ -13,9 +13,9 @@ int main(int argc, char **argv)
     struct cache_model cache;
     if (argc != 4)
         return 2;
-    const char *wrong = cache_model_init(&cache, strtoull(argv[1], NULL, 10),
-                                         (uint32_t)strtoul(argv[2], NULL, 10),
-                                         (uint32_t)strtoul(argv[3], NULL, 10));
+    const char *wrong =
+        cache_model_init(&cache, strtoull(argv[1], NULL, 10), (uint32_t)strtoul(argv[2], NULL, 10),
+                         (uint32_t)strtoul(argv[3], NULL, 10));
     if (wrong) {
         fprintf(stderr, "%s\n", wrong);
         return 1;

@@ -83,7 +83,8 @@ static inline void bind_to(int node)
 static inline char *allocate(size_t bytes, int node, int huge)
 {
     size_t alignment = 2 * MIB;
-    char *raw = mmap(NULL, bytes + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *raw =
+        mmap(NULL, bytes + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED)
         fail("mmap of %zu bytes: %s", bytes, strerror(errno));
     char *memory = (char *)(((uintptr_t)raw + alignment - 1) & ~(alignment - 1));

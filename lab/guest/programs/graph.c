@@ -22,7 +22,8 @@ struct graph {
 
 static void *array(size_t count, size_t size)
 {
-    char *memory = mmap(NULL, count * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory =
+        mmap(NULL, count * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         fail("mmap of %zu bytes: %s", count * size, strerror(errno));
     madvise(memory, count * size, MADV_NOHUGEPAGE);
@@ -81,13 +82,15 @@ static double pagerank_round(const struct graph *graph, const double *share, dou
 
 static void report(long round, double start, double checksum)
 {
-    printf("{\"round\": %ld, \"seconds\": %.6f, \"checksum\": %.9g}\n", round, now_s() - start, checksum);
+    printf("{\"round\": %ld, \"seconds\": %.6f, \"checksum\": %.9g}\n", round, now_s() - start,
+           checksum);
     fflush(stdout);
 }
 
 static void pagerank(const struct graph *graph, long rounds)
 {
-    double *share = array(graph->vertices, sizeof *share), *rank = array(graph->vertices, sizeof *rank);
+    double *share = array(graph->vertices, sizeof *share),
+           *rank = array(graph->vertices, sizeof *rank);
     for (uint32_t vertex = 0; vertex < graph->vertices; vertex++)
         rank[vertex] = 1.0 / graph->vertices;
     for (long round = 0; round < rounds; round++) {
@@ -127,7 +130,8 @@ static void bfs(const struct graph *graph, long rounds)
         uint32_t root;
         do
             root = (uint32_t)(random_next(&seed) % graph->vertices);
-        while (graph->first[root] == graph->first[root + 1UL]); /* one with edges: the graph has some */
+        while (graph->first[root] ==
+               graph->first[root + 1UL]); /* one with edges: the graph has some */
         report(round, start, (double)bfs_from(graph, root, queue, seen));
     }
 }
@@ -145,8 +149,8 @@ int main(int count, char **words)
         fail("'%s' is no kernel of this program; one of: pagerank, bfs", kernel);
     double start = now_s();
     struct graph graph = generate((unsigned)scale, (uint64_t)degree);
-    printf("{\"vertices\": %u, \"edges\": %lu, \"pid\": %d, \"build_seconds\": %.6f}\n", graph.vertices,
-           graph.edges, getpid(), now_s() - start);
+    printf("{\"vertices\": %u, \"edges\": %lu, \"pid\": %d, \"build_seconds\": %.6f}\n",
+           graph.vertices, graph.edges, getpid(), now_s() - start);
     fflush(stdout);
     if (strcmp(kernel, "bfs") == 0)
         bfs(&graph, rounds);

@@ -12,9 +12,9 @@
  *   requests=N       after loading (0: only load); a batch is not cut
  *   load=0           the keys are there already
  *   reads=N          reads of 100 requests (95: YCSB's workload B); the others replace a value
- *   draw=zipfian     zipfian: YCSB's, scattered over all keys; hotspot: some keys have most requests
+ *   draw=zipfian     zipfian: YCSB's, over all keys; hotspot: some keys have most requests
  *   theta=N          zipfian's exponent in hundredths (99)
- *   hot_keys=N       hotspot: of 100 keys, the last that were loaded, as new data is asked for most (20)
+ *   hot_keys=N       hotspot: of 100 keys those loaded last, which have most requests (20)
  *   hot_requests=N   hotspot: of 100 requests those that go to hot keys (90)
  *   pipeline=N       requests sent before their answers are read (8)
  *
@@ -52,16 +52,17 @@ static void read_number(struct options *options, const char *name, const char *v
     struct {
         const char *name;
         long *value, least, most;
-    } numbers[] = {{"port", &options->port, 1, 65535},
-                   {"keys", &options->keys, 1, 100000000},
-                   {"value_bytes", &options->value_bytes, HEAD_BYTES + 2, BATCH_BYTES - FRAME_BYTES},
-                   {"requests", &options->requests, 0, INT64_MAX},
-                   {"load", &options->load, 0, 1},
-                   {"reads", &options->reads, 0, 100},
-                   {"theta", &options->theta, 1, 99},
-                   {"hot_keys", &options->hot_keys, 1, 100},
-                   {"hot_requests", &options->hot_requests, 0, 100},
-                   {"pipeline", &options->pipeline, 1, PIPELINE_MOST}};
+    } numbers[] = {
+        {"port", &options->port, 1, 65535},
+        {"keys", &options->keys, 1, 100000000},
+        {"value_bytes", &options->value_bytes, HEAD_BYTES + 2, BATCH_BYTES - FRAME_BYTES},
+        {"requests", &options->requests, 0, INT64_MAX},
+        {"load", &options->load, 0, 1},
+        {"reads", &options->reads, 0, 100},
+        {"theta", &options->theta, 1, 99},
+        {"hot_keys", &options->hot_keys, 1, 100},
+        {"hot_requests", &options->hot_requests, 0, 100},
+        {"pipeline", &options->pipeline, 1, PIPELINE_MOST}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strcmp(name, numbers[i].name) != 0)
             continue;
@@ -70,7 +71,8 @@ static void read_number(struct options *options, const char *name, const char *v
             fail("%s: '%s' is more than %ld", name, value, numbers[i].most);
         return;
     }
-    fail("'%s' is no option; one of: store, port, socket, keys, value_bytes, requests, load, reads, draw, theta, "
+    fail("'%s' is no option; one of: store, port, socket, keys, value_bytes, requests, load, "
+         "reads, draw, theta, "
          "hot_keys, hot_requests, pipeline",
          name);
 }
@@ -101,14 +103,20 @@ static void read_option(struct options *options, char *word)
 
 static struct options options_of(int count, char **words)
 {
-    struct options options = {.value_bytes = 1000, .load = 1, .reads = 95, .theta = 99,
-                              .hot_keys = 20, .hot_requests = 90, .pipeline = 8};
+    struct options options = {.value_bytes = 1000,
+                              .load = 1,
+                              .reads = 95,
+                              .theta = 99,
+                              .hot_keys = 20,
+                              .hot_requests = 90,
+                              .pipeline = 8};
     for (int i = 1; i < count; i++)
         read_option(&options, words[i]);
     if (options.keys == 0)
         fail("keys is needed, for example: kvload store=redis keys=10000 requests=100000");
     if ((size_t)options.pipeline * ((size_t)options.value_bytes + FRAME_BYTES) > BATCH_BYTES)
-        fail("pipeline=%ld values of value_bytes=%ld are more than the %lu bytes that a batch may hold",
+        fail("pipeline=%ld values of value_bytes=%ld are more than the %lu bytes that a batch may "
+             "hold",
              options.pipeline, options.value_bytes, BATCH_BYTES);
     if (options.port == 0)
         options.port = options.memcached ? 11211 : 6379;
@@ -132,7 +140,8 @@ static void take_answer(struct client *client, const struct request *request, st
         fail("the store answered a write with '%s'", said);
 }
 
-static void do_batch(struct client *client, struct request *requests, long count, struct tally *tally)
+static void do_batch(struct client *client, struct request *requests, long count,
+                     struct tally *tally)
 {
     for (long i = 0; i < count; i++)
         send_request(client, &requests[i]);
@@ -158,7 +167,8 @@ static void load(const struct options *options, struct client *client, struct ta
     tally->seconds = now_s() - start;
 }
 
-static void run(const struct options *options, struct client *client, struct draw *draw, struct tally *tally)
+static void run(const struct options *options, struct client *client, struct draw *draw,
+                struct tally *tally)
 {
     struct request requests[PIPELINE_MOST];
     double start = now_s();
@@ -176,9 +186,11 @@ static struct client client_of(const struct options *options)
 {
     size_t keys = (size_t)options->keys;
     /* Twice a batch to read into, so that what is left of one is seldom moved to the front. */
-    struct client client = {.memcached = options->memcached, .value_bytes = (size_t)options->value_bytes,
+    struct client client = {.memcached = options->memcached,
+                            .value_bytes = (size_t)options->value_bytes,
                             .versions = malloc(keys * sizeof *client.versions),
-                            .connection = {.out = malloc(BATCH_BYTES), .in = malloc(2 * BATCH_BYTES),
+                            .connection = {.out = malloc(BATCH_BYTES),
+                                           .in = malloc(2 * BATCH_BYTES),
                                            .in_size = 2 * BATCH_BYTES}};
     if (!client.versions || !client.connection.out || !client.connection.in)
         fail("out of memory for %zu keys", keys);
@@ -197,9 +209,12 @@ int main(int count, char **words)
     signal(SIGPIPE, SIG_IGN);
     static struct tally loaded, ran;
     struct client client = client_of(&options);
-    struct draw draw = {.keys = (uint64_t)options.keys, .hot_keys = (uint64_t)options.hot_keys,
-                        .hot_requests = (uint64_t)options.hot_requests, .seed = RANDOM_SEED,
-                        .up_to = options.hotspot ? NULL : zipfian_weights(options.keys, options.theta)};
+    struct draw draw = {.keys = (uint64_t)options.keys,
+                        .hot_keys = (uint64_t)options.hot_keys,
+                        .hot_requests = (uint64_t)options.hot_requests,
+                        .seed = RANDOM_SEED,
+                        .up_to =
+                            options.hotspot ? NULL : zipfian_weights(options.keys, options.theta)};
     if (options.load) {
         load(&options, &client, &loaded);
         report("load", &loaded);

@@ -38,10 +38,11 @@ static inline double percentile(const struct tally *tally, double share)
 
 static inline void report(const char *phase, const struct tally *tally)
 {
-    printf("{\"phase\": \"%s\", \"requests\": %ld, \"reads\": %ld, \"wrong\": %ld, \"missing\": %ld, "
-           "\"seconds\": %.6f, \"p50_us\": %.2f, \"p95_us\": %.2f, \"p99_us\": %.2f}\n",
-           phase, tally->requests, tally->reads, tally->wrong, tally->missing, tally->seconds,
-           percentile(tally, 0.50), percentile(tally, 0.95), percentile(tally, 0.99));
+    printf(
+        "{\"phase\": \"%s\", \"requests\": %ld, \"reads\": %ld, \"wrong\": %ld, \"missing\": %ld, "
+        "\"seconds\": %.6f, \"p50_us\": %.2f, \"p95_us\": %.2f, \"p99_us\": %.2f}\n",
+        phase, tally->requests, tally->reads, tally->wrong, tally->missing, tally->seconds,
+        percentile(tally, 0.50), percentile(tally, 0.95), percentile(tally, 0.99));
     fflush(stdout);
 }
 

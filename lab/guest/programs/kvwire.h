@@ -41,14 +41,16 @@ struct client {
 struct request {
     uint32_t key;
     int is_read;
-    uint32_t version; /* that a read has to find: what was sent before it, not what was sent since */
+    uint32_t
+        version; /* that a read has to find: what was sent before it, not what was sent since */
 };
 
 /* Connects to a Unix socket, or without one to a port of 127.0.0.1. */
 static inline int connected(const char *path, long port)
 {
     struct sockaddr_un local = {.sun_family = AF_UNIX};
-    struct sockaddr_in remote = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+    struct sockaddr_in remote = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)port),
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (path && strlen(path) >= sizeof local.sun_path)
         fail("socket: '%s' is longer than a socket's name may be", path);
@@ -71,7 +73,8 @@ static inline int connected(const char *path, long port)
 static inline void flush(struct connection *connection)
 {
     for (size_t sent = 0; sent < connection->out_length;) {
-        ssize_t length = write(connection->descriptor, connection->out + sent, connection->out_length - sent);
+        ssize_t length =
+            write(connection->descriptor, connection->out + sent, connection->out_length - sent);
         if (length < 0 && errno != EINTR)
             fail("writing to the store: %s", strerror(errno));
         sent += length > 0 ? (size_t)length : 0;
@@ -83,13 +86,14 @@ static inline void flush(struct connection *connection)
 static inline void have(struct connection *connection, size_t bytes)
 {
     if (connection->in_start + bytes > connection->in_size) {
-        memmove(connection->in, connection->in + connection->in_start, connection->in_end - connection->in_start);
+        memmove(connection->in, connection->in + connection->in_start,
+                connection->in_end - connection->in_start);
         connection->in_end -= connection->in_start;
         connection->in_start = 0;
     }
     while (connection->in_end - connection->in_start < bytes) {
-        ssize_t length =
-            read(connection->descriptor, connection->in + connection->in_end, connection->in_size - connection->in_end);
+        ssize_t length = read(connection->descriptor, connection->in + connection->in_end,
+                              connection->in_size - connection->in_end);
         if (length == 0)
             fail("the store closed the connection");
         if (length < 0 && errno != EINTR)
@@ -135,7 +139,8 @@ static inline size_t put_value(char *at, uint32_t key, uint32_t version, size_t 
 }
 
 /* Whether a value is whole, of this key, and of the version that was written before. */
-static inline int is_right(struct client *client, const char *value, size_t bytes, const struct request *request)
+static inline int is_right(struct client *client, const char *value, size_t bytes,
+                           const struct request *request)
 {
     uint32_t key = request->key, *known = &client->versions[key];
     char head[HEAD_BYTES + 1];
@@ -143,7 +148,8 @@ static inline int is_right(struct client *client, const char *value, size_t byte
         return 0;
     memcpy(head, value, HEAD_BYTES);
     head[HEAD_BYTES] = '\0';
-    unsigned long found = strtoul(head, NULL, 10), version = strtoul(head + HEAD_BYTES / 2, NULL, 10);
+    unsigned long found = strtoul(head, NULL, 10),
+                  version = strtoul(head + HEAD_BYTES / 2, NULL, 10);
     if (*known == UNSEEN)
         *known = (uint32_t)version;
     if (request->version != UNSEEN && version != request->version)
@@ -194,7 +200,8 @@ static inline const char *read_value(struct client *client, size_t *bytes)
     *bytes = (size_t)number_of("length of a value", digits, 0);
     size_t after = memcached ? strlen("\r\nEND\r\n") : strlen("\r\n");
     if (*bytes + after > connection->in_size)
-        fail("the store answered with a value of %zu bytes; %zu were written", *bytes, client->value_bytes);
+        fail("the store answered with a value of %zu bytes; %zu were written", *bytes,
+             client->value_bytes);
     have(connection, *bytes + after);
     const char *value = connection->in + connection->in_start;
     connection->in_start += *bytes + after;

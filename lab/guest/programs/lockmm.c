@@ -50,8 +50,12 @@ static void answer(int device, uint64_t unique, int error, const void *body, siz
 static struct fuse_attr attributes(uint64_t node)
 {
     mode_t mode = node == FILE_NODE ? S_IFREG | 0600 : S_IFDIR | 0700;
-    return (struct fuse_attr){
-        .ino = node, .size = PAGE_BYTES, .blocks = 8, .mode = mode, .nlink = 1, .blksize = PAGE_BYTES};
+    return (struct fuse_attr){.ino = node,
+                              .size = PAGE_BYTES,
+                              .blocks = 8,
+                              .mode = mode,
+                              .nlink = 1,
+                              .blksize = PAGE_BYTES};
 }
 
 /* Serves a directory with one file, and answers everything but a write. */
@@ -76,8 +80,10 @@ static _Noreturn void serve(int device)
             break;
         }
         case FUSE_LOOKUP: {
-            struct fuse_entry_out out = {
-                .nodeid = FILE_NODE, .entry_valid = 3600, .attr_valid = 3600, .attr = attributes(FILE_NODE)};
+            struct fuse_entry_out out = {.nodeid = FILE_NODE,
+                                         .entry_valid = 3600,
+                                         .attr_valid = 3600,
+                                         .attr = attributes(FILE_NODE)};
             answer(device, head->unique, 0, &out, sizeof out);
             break;
         }

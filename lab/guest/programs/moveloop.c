@@ -14,7 +14,8 @@ static long target;
 
 static long call(unsigned long pages, void **addresses, const int *nodes, int *status)
 {
-    long result = syscall(SYS_move_pages, target, pages, addresses, nodes, status, 2 /* MPOL_MF_MOVE */);
+    long result =
+        syscall(SYS_move_pages, target, pages, addresses, nodes, status, 2 /* MPOL_MF_MOVE */);
     if (result < 0)
         fail("move_pages of %lu pages: %s", pages, strerror(errno));
     return result;
@@ -73,13 +74,15 @@ int main(int count, char **words)
 {
     int huge = count == 5 && strcmp(words[4], "huge") == 0;
     if (count != 4 && count != 6 && !huge)
-        fail("usage: moveloop MIB BATCH ROUNDS [huge | PID ADDRESS], for example: moveloop 64 512 4");
+        fail("usage: moveloop MIB BATCH ROUNDS [huge | PID ADDRESS], for example: moveloop 64 512 "
+             "4");
     if (count == 6)
         target = number_of("PID", words[4], 1);
     size_t pages = (size_t)number_of("MIB", words[1], 1) * (MIB / PAGE_BYTES);
     size_t capacity = (size_t)number_of("BATCH", words[2], 1);
     long rounds = number_of("ROUNDS", words[3], 1);
-    char *memory = target ? (char *)number_of("ADDRESS", words[5], 1) : allocate(pages * PAGE_BYTES, 0, huge);
+    char *memory =
+        target ? (char *)number_of("ADDRESS", words[5], 1) : allocate(pages * PAGE_BYTES, 0, huge);
     struct batch batch = {capacity, calloc(capacity, sizeof(void *)), calloc(capacity, sizeof(int)),
                           calloc(capacity, sizeof(int))};
     if (!batch.addresses || !batch.nodes || !batch.status)
@@ -91,7 +94,8 @@ int main(int count, char **words)
         size_t placed = on_node(memory, pages, node);
         printf("{\"to\": %d, \"batch\": %zu, \"pages\": %zu, \"placed\": %zu, \"seconds\": %.6f, "
                "\"cpu_seconds\": %.6f, \"asking_cpu_seconds\": %.6f, \"pages_per_s\": %.0f}\n",
-               node, capacity, pages, placed, took.wall, took.cpu, cpu_s() - asking, (double)pages / took.wall);
+               node, capacity, pages, placed, took.wall, took.cpu, cpu_s() - asking,
+               (double)pages / took.wall);
         fflush(stdout);
     }
     return 0;

@@ -12,12 +12,12 @@
  *   stores=N         stores of 100 accesses (0)
  *   cold=N           accesses of 1000 that go anywhere in the region (0)
  *   phase_s=N        seconds of a phase (10)
- *   operations=N     accesses of a phase, instead of its seconds: a program whose run time says something
+ *   operations=N     accesses of a phase instead of its seconds: then the run time tells
  *   phases=N         how many; 0 goes on until it is ended (0)
  *   node=N           where the region is first placed (wherever the kernel puts it)
  *   huge=1           of huge pages
  *   lock=1           mlocked
- *   pause_us=N       sleep so long after every 10,000 accesses (0): a program that is not always busy
+ *   pause_us=N       sleep so long after every 10,000 accesses (0)
  *   forget=1         drop the CPU's translations after every 10,000 accesses: an emulated one holds
  *           tens of thousands, and marks a page as accessed only when it looks its translation up
  *   report=FILE      the truth: pid, region, hot part; replaced as a whole when a phase starts
@@ -33,7 +33,8 @@
 enum pattern { STAIRS, ZIGZAG, FIXED };
 
 struct options {
-    long mib, hot_mib, hot_at_mib, stores, cold, phase_s, operations, phases, node, huge, lock, pause_us, forget;
+    long mib, hot_mib, hot_at_mib, stores, cold, phase_s, operations, phases, node, huge, lock,
+        pause_us, forget;
     enum pattern pattern;
     int sequential;
     const char *report;
@@ -97,7 +98,8 @@ static void read_option(struct options *options, char *word)
     else if (strcmp(word, "report") == 0)
         options->report = value;
     else
-        fail("'%s' is no option; one of: mib, hot_mib, hot_at_mib, pattern, order, stores, cold, phase_s, "
+        fail("'%s' is no option; one of: mib, hot_mib, hot_at_mib, pattern, order, stores, cold, "
+             "phase_s, "
              "operations, phases, node, huge, lock, pause_us, forget, report",
              word);
 }
@@ -145,7 +147,8 @@ static void burst(const struct options *options, const struct region *region, ui
         if (options->cold && (draw >> 40) % 1000 < (uint64_t)options->cold)
             line = draw % lines;
         else
-            line = region->hot_at / LINE_BYTES + (options->sequential ? (*position)++ : draw) % hot_lines;
+            line = region->hot_at / LINE_BYTES +
+                   (options->sequential ? (*position)++ : draw) % hot_lines;
         volatile char *at = region->memory + line * LINE_BYTES;
         if (options->stores && (draw >> 20) % 100 < (uint64_t)options->stores)
             *at = (char)draw;
@@ -164,11 +167,13 @@ static void forget_translations(void)
     size_t bytes = 64 * PAGE_BYTES;
     if (!pages)
         pages = allocate(bytes, -1, 0);
-    if (mprotect(pages, bytes, PROT_NONE) != 0 || mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0)
+    if (mprotect(pages, bytes, PROT_NONE) != 0 ||
+        mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0)
         fail("mprotect: %s", strerror(errno));
 }
 
-static void run_phase(const struct options *options, struct region *region, long phase, uint64_t *seed)
+static void run_phase(const struct options *options, struct region *region, long phase,
+                      uint64_t *seed)
 {
     region->hot_at = hot_start(options, phase);
     write_report(options, region, phase);
@@ -184,8 +189,10 @@ static void run_phase(const struct options *options, struct region *region, long
             usleep((useconds_t)options->pause_us);
         now = now_s();
     }
-    printf("{\"phase\": %ld, \"hot_start\": %lu, \"hot_bytes\": %zu, \"operations\": %ld, \"seconds\": %.6f}\n",
-           phase, (uintptr_t)region->memory + region->hot_at, region->hot_bytes, operations, now - start);
+    printf("{\"phase\": %ld, \"hot_start\": %lu, \"hot_bytes\": %zu, \"operations\": %ld, "
+           "\"seconds\": %.6f}\n",
+           phase, (uintptr_t)region->memory + region->hot_at, region->hot_bytes, operations,
+           now - start);
     fflush(stdout);
 }
 
@@ -197,9 +204,10 @@ int main(int count, char **words)
     if (options.mib == 0 || options.hot_mib == 0)
         fail("mib and hot_mib are needed, for example: stairs mib=64 hot_mib=8 pattern=fixed");
     if (options.hot_at_mib + options.hot_mib > options.mib)
-        fail("the hot part (hot_at_mib=%ld, hot_mib=%ld) does not fit into mib=%ld", options.hot_at_mib,
-             options.hot_mib, options.mib);
-    struct region region = {.bytes = (size_t)options.mib * MIB, .hot_bytes = (size_t)options.hot_mib * MIB};
+        fail("the hot part (hot_at_mib=%ld, hot_mib=%ld) does not fit into mib=%ld",
+             options.hot_at_mib, options.hot_mib, options.mib);
+    struct region region = {.bytes = (size_t)options.mib * MIB,
+                            .hot_bytes = (size_t)options.hot_mib * MIB};
     region.memory = allocate(region.bytes, (int)options.node, options.huge != 0);
     if (options.lock && mlock(region.memory, region.bytes) != 0)
         fail("mlock of %zu bytes: %s", region.bytes, strerror(errno));

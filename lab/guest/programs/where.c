@@ -38,13 +38,14 @@ static struct counts count_range(long pid, uintptr_t start, size_t bytes)
 int main(int count, char **words)
 {
     if (count < 4 || count % 2 != 0)
-        fail("usage: where PID START BYTES [START BYTES]..., for example: where 123 0x7f0000000000 1048576");
+        fail("usage: where PID START BYTES [START BYTES]..., for example: where 123 0x7f0000000000 "
+             "1048576");
     long pid = number_of("PID", words[1], 1);
     for (int i = 2; i + 1 < count; i += 2) {
         uintptr_t start = (uintptr_t)number_of("START", words[i], 0);
         struct counts counts = count_range(pid, start, (size_t)number_of("BYTES", words[i + 1], 1));
-        printf("{\"start\": %lu, \"nodes\": [%zu, %zu, %zu, %zu], \"absent\": %zu}\n", start, counts.node[0],
-               counts.node[1], counts.node[2], counts.node[3], counts.absent);
+        printf("{\"start\": %lu, \"nodes\": [%zu, %zu, %zu, %zu], \"absent\": %zu}\n", start,
+               counts.node[0], counts.node[1], counts.node[2], counts.node[3], counts.absent);
     }
     return 0;
 }

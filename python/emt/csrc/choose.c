@@ -13,7 +13,8 @@ static bool wished(const struct wish *wish, const struct chunk *chunk, unsigned 
     if (wish->tier == TIER_SLOW) {
         return bucket >= wish->h;
     }
-    return bucket < wish->h && chunk->cold[i] >= wish->patience && !(chunk->flags[i] & PAGE_UNJUDGED);
+    return bucket < wish->h && chunk->cold[i] >= wish->patience &&
+           !(chunk->flags[i] & PAGE_UNJUDGED);
 }
 
 static int in_order(const void *one, const void *other)
@@ -22,7 +23,8 @@ static int in_order(const void *one, const void *other)
     if (a->rank != b->rank) {
         return a->rank < b->rank ? -1 : 1;
     }
-    return a->lot != b->lot ? (a->lot < b->lot ? -1 : 1) : (a->address > b->address) - (a->address < b->address);
+    return a->lot != b->lot ? (a->lot < b->lot ? -1 : 1)
+                            : (a->address > b->address) - (a->address < b->address);
 }
 
 /* The multiplier of Fibonacci hashing; policy/page_table.py draws the same lots. */
@@ -78,15 +80,18 @@ static bool cold_before(struct table *table, const struct wish *wish, uintptr_t 
 {
     const struct chunk *chunk = table_chunk(table, page - PAGE_BYTES, false);
     unsigned i = chunk == NULL ? 0 : (unsigned)((page - PAGE_BYTES - chunk->base) >> PAGE_SHIFT);
-    return chunk != NULL && chunk->flags[i] & PAGE_KNOWN && (long)table_bucket(chunk->hotness[i]) < wish->h;
+    return chunk != NULL && chunk->flags[i] & PAGE_KNOWN &&
+           (long)table_bucket(chunk->hotness[i]) < wish->h;
 }
 
 /* Whether a page may go down. Memory is read without the table's lock. */
-static bool may_go(struct table *table, const struct wish *wish, const struct judge *judge, uintptr_t page)
+static bool may_go(struct table *table, const struct wish *wish, const struct judge *judge,
+                   uintptr_t page)
 {
     bool tail = false;
     /* A part of a huge page, which was made since it was seen, is moved with all the rest of it. */
-    bool may = !uffd_huge(judge->pagemap, page) && (judge->uses == NULL || uses_write(judge->uses, page, &tail));
+    bool may = !uffd_huge(judge->pagemap, page) &&
+               (judge->uses == NULL || uses_write(judge->uses, page, &tail));
     pthread_mutex_lock(&table->lock);
     struct chunk *chunk = table_chunk(table, page, false);
     if (chunk != NULL && !may) {
@@ -97,9 +102,11 @@ static bool may_go(struct table *table, const struct wish *wish, const struct ju
     return may;
 }
 
-size_t choose(struct table *table, const struct wish *wish, const struct judge *judge, struct candidate *listed, uint64_t *out)
+size_t choose(struct table *table, const struct wish *wish, const struct judge *judge,
+              struct candidate *listed, uint64_t *out)
 {
-    size_t most = wish->limit > 0 && judge != NULL ? wish->limit + MOST_REFUSED : wish->limit, kept = 0;
+    size_t most = wish->limit > 0 && judge != NULL ? wish->limit + MOST_REFUSED : wish->limit,
+           kept = 0;
     pthread_mutex_lock(&table->lock);
     size_t found = list(table, wish, most, listed);
     pthread_mutex_unlock(&table->lock);

@@ -34,6 +34,7 @@ struct candidate {
 /* The addresses of the pages that are wished for, those first that are wished for most; how many.
  * `judge` is NULL where nothing is asked about them. `out` has room for the limit, and `listed` for
  * the limit and MOST_REFUSED more. */
-size_t choose(struct table *table, const struct wish *wish, const struct judge *judge, struct candidate *listed, uint64_t *out);
+size_t choose(struct table *table, const struct wish *wish, const struct judge *judge,
+              struct candidate *listed, uint64_t *out);
 
 #endif

@@ -75,8 +75,10 @@ static void visit(struct marking *marking, PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     /* A static type has no references to tell of, and CPython aborts when it is asked for them. */
-    bool static_type = PyType_Check(object) && !PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE);
-    if (type->tp_traverse == NULL || !PyObject_IS_GC(object) || static_type || marking->depth >= marking->most_depth) {
+    bool static_type =
+        PyType_Check(object) && !PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE);
+    if (type->tp_traverse == NULL || !PyObject_IS_GC(object) || static_type ||
+        marking->depth >= marking->most_depth) {
         return;
     }
     Py_ssize_t length = marking->length;
@@ -138,9 +140,11 @@ static int visit_all(struct marking *marking)
 #endif
 
 PyDoc_STRVAR(mark_doc, "mark(most_length, most_depth)\n--\n\n"
-    "The addresses (8 bytes each) of all objects that the collector's lists reach. At most so many children of a container are visited,\n"
-    "and only containers less than so deep below a tracked one.\n\n"
-    "Raises:\n    ValueError: A limit is below 1, or a depth above 1000, for which the stack may not do.");
+                       "The addresses (8 bytes each) of all objects that the collector's lists "
+                       "reach. At most so many children of a container are visited,\n"
+                       "and only containers less than so deep below a tracked one.\n\n"
+                       "Raises:\n    ValueError: A limit is below 1, or a depth above 1000, for "
+                       "which the stack may not do.");
 static PyObject *mark(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct marking marking = {.mask = (1 << 16) - 1};
@@ -148,8 +152,10 @@ static PyObject *mark(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     if (marking.most_length < 1 || marking.most_depth < 1 || marking.most_depth > 1000) {
-        return PyErr_Format(PyExc_ValueError, "most_length %zd, most_depth %zd; allowed: 1 or more, and a depth of at most 1000",
-                            marking.most_length, marking.most_depth);
+        return PyErr_Format(
+            PyExc_ValueError,
+            "most_length %zd, most_depth %zd; allowed: 1 or more, and a depth of at most 1000",
+            marking.most_length, marking.most_depth);
     }
     marking.set = calloc(marking.mask + 1, sizeof *marking.set);
     marking.room = (marking.mask + 1) / 2;
@@ -158,7 +164,8 @@ static PyObject *mark(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *result = NULL;
     if (marking.failed || visit_all(&marking) == 0) {
         result = marking.failed ? PyErr_NoMemory()
-                                : PyBytes_FromStringAndSize((char *)marking.found, (Py_ssize_t)(marking.members * 8));
+                                : PyBytes_FromStringAndSize((char *)marking.found,
+                                                            (Py_ssize_t)(marking.members * 8));
     }
     free(marking.set);
     free(marking.found);

@@ -13,18 +13,22 @@
 static int refuse_elsewhere(void)
 {
     if (sysconf(_SC_PAGESIZE) != (long)PAGE_BYTES) {
-        PyErr_Format(PyExc_ImportError, "tierwise.emt counts in pages of 4096 bytes; this kernel's have %ld", sysconf(_SC_PAGESIZE));
+        PyErr_Format(PyExc_ImportError,
+                     "tierwise.emt counts in pages of 4096 bytes; this kernel's have %ld",
+                     sysconf(_SC_PAGESIZE));
         return -1;
     }
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError, "tierwise.emt tracks the whole process: use it in the main interpreter, not in a sub-interpreter");
+        PyErr_SetString(PyExc_ImportError, "tierwise.emt tracks the whole process: use it in the "
+                                           "main interpreter, not in a sub-interpreter");
         return -1;
     }
     return 0;
 }
 
 PyDoc_STRVAR(fork_depth_doc, "fork_depth()\n--\n\n"
-    "How many forks lie between this process and the one that loaded the extension, also those that called no hook of Python's.");
+                             "How many forks lie between this process and the one that loaded the "
+                             "extension, also those that called no hook of Python's.");
 static PyObject *forks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     return PyLong_FromUnsignedLong(fork_depth());
@@ -43,8 +47,9 @@ static int execute(PyObject *module)
         PyErr_SetFromErrno(PyExc_OSError);
         return -1;
     }
-    if (refuse_elsewhere() < 0 || add_table(module) < 0 || add_tracker(module) < 0 || add_moves(module) < 0 || add_objects(module) < 0
-        || add_marking(module) < 0 || add_pending(module) < 0) {
+    if (refuse_elsewhere() < 0 || add_table(module) < 0 || add_tracker(module) < 0 ||
+        add_moves(module) < 0 || add_objects(module) < 0 || add_marking(module) < 0 ||
+        add_pending(module) < 0) {
         return -1;
     }
 #ifdef PY_GROWTH_BUILD_ID

@@ -31,12 +31,12 @@ static PyObject *call(Py_buffer *addresses, int node)
         status[n] = -EAGAIN;
     }
     long failed = 0;
-    Py_BEGIN_ALLOW_THREADS
-    if (count > 0) {
-        failed = syscall(SYS_move_pages, 0, count, addresses->buf, node < 0 ? NULL : nodes, status, MPOL_MF_MOVE);
+    Py_BEGIN_ALLOW_THREADS if (count > 0)
+    {
+        failed = syscall(SYS_move_pages, 0, count, addresses->buf, node < 0 ? NULL : nodes, status,
+                         MPOL_MF_MOVE);
     }
-    Py_END_ALLOW_THREADS
-    free(nodes);
+    Py_END_ALLOW_THREADS free(nodes);
     if (failed < 0) {
         Py_DECREF(result);
         return PyErr_SetFromErrno(PyExc_OSError);
@@ -45,8 +45,10 @@ static PyObject *call(Py_buffer *addresses, int node)
 }
 
 PyDoc_STRVAR(move_doc, "move_pages(addresses, node)\n--\n\n"
-    "Moves pages (addresses of 8 bytes) to a node; the node of each, or an error number below zero (4 bytes).\n\n"
-    "Raises:\n    OSError: The kernel refused all of them: there is no such node, or the call is forbidden.");
+                       "Moves pages (addresses of 8 bytes) to a node; the node of each, or an "
+                       "error number below zero (4 bytes).\n\n"
+                       "Raises:\n    OSError: The kernel refused all of them: there is no such "
+                       "node, or the call is forbidden.");
 static PyObject *move_pages(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer addresses;
@@ -64,7 +66,9 @@ static PyObject *move_pages(PyObject *Py_UNUSED(module), PyObject *args)
     return result;
 }
 
-PyDoc_STRVAR(nodes_doc, "page_nodes(addresses)\n--\n\n"
+PyDoc_STRVAR(
+    nodes_doc,
+    "page_nodes(addresses)\n--\n\n"
     "The node of each page (addresses of 8 bytes), or an error number below zero (4 bytes).");
 static PyObject *page_nodes(PyObject *Py_UNUSED(module), PyObject *args)
 {

@@ -45,7 +45,8 @@ static uint32_t counter_at(const char *object, bool growth)
     return growth ? (uint32_t)(word >> 32) : (uint32_t)word;
 }
 
-uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types, uint8_t *likely)
+uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types,
+                    uint8_t *likely)
 {
     if (*likely + 16u <= block_bytes && types_have(types, word_at(block + *likely + 8))) {
         return *likely;
@@ -58,12 +59,14 @@ uint8_t find_object(const char *block, uint32_t block_bytes, const struct types 
     return NO_OBJECT;
 }
 
-static void find_in_pool(struct objects *objects, const struct pool *pool, const struct types *types)
+static void find_in_pool(struct objects *objects, const struct pool *pool,
+                         const struct types *types)
 {
     _Alignas(struct pool_header) char copy[POOL_BYTES];
     const char *memory = enter_pool(pool, copy);
     /* Since it was found it may have been emptied and given to another size of objects. */
-    if (memory != NULL && ((const struct pool_header *)(const void *)memory)->size_class != pool->size_class) {
+    if (memory != NULL &&
+        ((const struct pool_header *)(const void *)memory)->size_class != pool->size_class) {
         leave_pool(memory, copy);
         memory = NULL;
     }
@@ -200,8 +203,9 @@ static float predict(const struct object *object, unsigned samples, const float 
     }
     float mean = sum / (float)samples, variance = squares / (float)samples - mean * mean;
     float median = ((float)sorted[(samples - 1) / 2] + (float)sorted[samples / 2]) / 2;
-    float predicted = weights[0] * median + weights[1] * sqrtf(variance > 0 ? variance : 0) + weights[2] * (float)nonzero
-                      + weights[3] * (float)small + weights[4] * (float)(sorted[samples - 1] - sorted[0]) + weights[5];
+    float predicted = weights[0] * median + weights[1] * sqrtf(variance > 0 ? variance : 0) +
+                      weights[2] * (float)nonzero + weights[3] * (float)small +
+                      weights[4] * (float)(sorted[samples - 1] - sorted[0]) + weights[5];
     return predicted > 0 ? predicted : 0;
 }
 

@@ -25,17 +25,18 @@ struct object {
 struct objects {
     struct pools pools;
     struct object *all;
-    size_t count;        /* of `all`, blocks of the pools of this turn */
-    size_t known;        /* of those, objects */
-    size_t first, last;  /* pools of this turn */
-    size_t next;         /* pool with which the next turn starts */
-    unsigned phase;      /* samples taken in this turn */
-    bool growth;         /* what is read: the counter in the upper half, or the reference count */
+    size_t count;       /* of `all`, blocks of the pools of this turn */
+    size_t known;       /* of those, objects */
+    size_t first, last; /* pools of this turn */
+    size_t next;        /* pool with which the next turn starts */
+    unsigned phase;     /* samples taken in this turn */
+    bool growth;        /* what is read: the counter in the upper half, or the reference count */
 };
 
 /* Where an object of one of the types stands in a block, or NO_OBJECT; `likely` is where the last
  * one did. */
-uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types, uint8_t *likely);
+uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types,
+                    uint8_t *likely);
 
 /* Takes the next pools with at most so many blocks, and finds the objects in them. 0, or an error
  * number. */

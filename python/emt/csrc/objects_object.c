@@ -8,8 +8,7 @@
 #include <string.h>
 
 struct objects_object {
-    PyObject_HEAD
-    struct objects objects;
+    PyObject_HEAD struct objects objects;
     bool open;
     atomic_bool busy;
     unsigned fork_depth; /* of the process that made it */
@@ -30,12 +29,14 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
 #ifndef PY_GROWTH_BUILD_ID
     if (growth) {
-        PyErr_SetString(PyExc_OSError, "growth: this interpreter counts no changes of reference counts; growth/build.sh builds one that does");
+        PyErr_SetString(PyExc_OSError, "growth: this interpreter counts no changes of reference "
+                                       "counts; growth/build.sh builds one that does");
         return NULL;
     }
 #endif
     if (!SUPPORTED) {
-        PyErr_SetString(PyExc_OSError, "a free-threaded interpreter has no pools of objects; only pages can be tracked (uffd-wp, uffd-rwp)");
+        PyErr_SetString(PyExc_OSError, "a free-threaded interpreter has no pools of objects; only "
+                                       "pages can be tracked (uffd-wp, uffd-rwp)");
         return NULL;
     }
     struct objects_object *self = (struct objects_object *)type->tp_alloc(type, 0);
@@ -47,7 +48,8 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->open = pools_watch(&self->objects.pools);
     if (!self->open) {
         Py_DECREF(self);
-        PyErr_SetString(PyExc_RuntimeError, "objects are already sampled in this process; end that first");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "objects are already sampled in this process; end that first");
         return NULL;
     }
     return (PyObject *)self;
@@ -86,8 +88,9 @@ static bool enter(struct objects_object *self)
 }
 
 PyDoc_STRVAR(turn_doc, "turn(types, most)\n--\n\n"
-    "Takes the next pools with at most so many blocks. `types` are the addresses of all types, 8 bytes each. Returns (pools in all, pools of\n"
-    "this turn, objects in them, nanoseconds of CPU time).");
+                       "Takes the next pools with at most so many blocks. `types` are the "
+                       "addresses of all types, 8 bytes each. Returns (pools in all, pools of\n"
+                       "this turn, objects in them, nanoseconds of CPU time).");
 static PyObject *turn(PyObject *object, PyObject *args)
 {
     struct objects_object *self = (struct objects_object *)object;
@@ -103,16 +106,15 @@ static PyObject *turn(PyObject *object, PyObject *args)
     struct types types;
     int error = types_fill(&types, addresses.buf, (size_t)addresses.len / 8);
     int64_t cpu_ns = 0;
-    Py_BEGIN_ALLOW_THREADS
-    cpu_ns = thread_cpu_ns();
+    Py_BEGIN_ALLOW_THREADS cpu_ns = thread_cpu_ns();
     error = error != 0 ? error : objects_turn(&self->objects, &types, most > 0 ? (size_t)most : 0);
     cpu_ns = thread_cpu_ns() - cpu_ns;
     types_clear(&types);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&addresses);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&addresses);
     self->busy = false;
     if (error != 0) {
-        PyObject *text = PyUnicode_FromFormat("pools of objects cannot be read (process_vm_readv): %s", strerror(error));
+        PyObject *text = PyUnicode_FromFormat(
+            "pools of objects cannot be read (process_vm_readv): %s", strerror(error));
         PyObject *why = text == NULL ? NULL : Py_BuildValue("(iN)", error, text);
         if (why != NULL) {
             PyErr_SetObject(PyExc_OSError, why);
@@ -121,11 +123,14 @@ static PyObject *turn(PyObject *object, PyObject *args)
         return NULL;
     }
     const struct objects *objects = &self->objects;
-    return Py_BuildValue("(nnnL)", (Py_ssize_t)objects->pools.count, (Py_ssize_t)(objects->last - objects->first),
-                         (Py_ssize_t)objects->known, (long long)cpu_ns);
+    return Py_BuildValue("(nnnL)", (Py_ssize_t)objects->pools.count,
+                         (Py_ssize_t)(objects->last - objects->first), (Py_ssize_t)objects->known,
+                         (long long)cpu_ns);
 }
 
-PyDoc_STRVAR(sample_doc, "sample()\n--\n\nOne sampling phase. Returns (objects looked at, nanoseconds of CPU time).");
+PyDoc_STRVAR(
+    sample_doc,
+    "sample()\n--\n\nOne sampling phase. Returns (objects looked at, nanoseconds of CPU time).");
 static PyObject *sample(PyObject *object, PyObject *Py_UNUSED(none))
 {
     struct objects_object *self = (struct objects_object *)object;
@@ -134,25 +139,24 @@ static PyObject *sample(PyObject *object, PyObject *Py_UNUSED(none))
     }
     size_t looked_at;
     int64_t cpu_ns;
-    Py_BEGIN_ALLOW_THREADS
-    cpu_ns = thread_cpu_ns();
+    Py_BEGIN_ALLOW_THREADS cpu_ns = thread_cpu_ns();
     looked_at = objects_sample(&self->objects);
     cpu_ns = thread_cpu_ns() - cpu_ns;
-    Py_END_ALLOW_THREADS
-    self->busy = false;
+    Py_END_ALLOW_THREADS self->busy = false;
     return Py_BuildValue("(nL)", (Py_ssize_t)looked_at, (long long)cpu_ns);
 }
 
 PyDoc_STRVAR(tell_doc, "tell(table, weights, k)\n--\n\n"
-    "Tells the table how hot the pages of this turn are, by the six weights of the linear model (median, deviation, nonzero, small, range,\n"
-    "intercept). Returns nanoseconds of CPU time.");
+                       "Tells the table how hot the pages of this turn are, by the six weights of "
+                       "the linear model (median, deviation, nonzero, small, range,\n"
+                       "intercept). Returns nanoseconds of CPU time.");
 static PyObject *tell(PyObject *object, PyObject *args)
 {
     struct objects_object *self = (struct objects_object *)object;
     PyObject *table_argument;
     float weights[6], k;
-    if (!PyArg_ParseTuple(args, "O(ffffff)f:tell", &table_argument, &weights[0], &weights[1], &weights[2], &weights[3], &weights[4],
-                          &weights[5], &k)) {
+    if (!PyArg_ParseTuple(args, "O(ffffff)f:tell", &table_argument, &weights[0], &weights[1],
+                          &weights[2], &weights[3], &weights[4], &weights[5], &k)) {
         return NULL;
     }
     struct table *table = table_of(table_argument);
@@ -160,12 +164,10 @@ static PyObject *tell(PyObject *object, PyObject *args)
         return NULL;
     }
     int64_t cpu_ns;
-    Py_BEGIN_ALLOW_THREADS
-    cpu_ns = thread_cpu_ns();
+    Py_BEGIN_ALLOW_THREADS cpu_ns = thread_cpu_ns();
     objects_tell(&self->objects, table, weights, k);
     cpu_ns = thread_cpu_ns() - cpu_ns;
-    Py_END_ALLOW_THREADS
-    self->busy = false;
+    Py_END_ALLOW_THREADS self->busy = false;
     return PyLong_FromLongLong(cpu_ns);
 }
 
@@ -173,16 +175,20 @@ PyDoc_STRVAR(memory_doc, "memory_bytes()\n--\n\nWhat pools and objects of this t
 static PyObject *memory_bytes(PyObject *object, PyObject *Py_UNUSED(none))
 {
     const struct objects *objects = &((struct objects_object *)object)->objects;
-    return PyLong_FromSize_t(objects->count * sizeof(struct object) + objects->pools.room * sizeof(struct pool));
+    return PyLong_FromSize_t(objects->count * sizeof(struct object) +
+                             objects->pools.room * sizeof(struct pool));
 }
 
-PyDoc_STRVAR(close_doc, "close()\n--\n\nEnds sampling and gives everything back. Calling it again does nothing.");
+PyDoc_STRVAR(
+    close_doc,
+    "close()\n--\n\nEnds sampling and gives everything back. Calling it again does nothing.");
 static PyObject *close_(PyObject *object, PyObject *Py_UNUSED(none))
 {
     struct objects_object *self = (struct objects_object *)object;
     /* A call that was under way when the parent forked is under way there only. */
     if (atomic_exchange(&self->busy, true) && self->fork_depth == fork_depth()) {
-        PyErr_SetString(PyExc_RuntimeError, "the sampler is in use by another thread: stop that first");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the sampler is in use by another thread: stop that first");
         return NULL;
     }
     release(self);
@@ -191,8 +197,9 @@ static PyObject *close_(PyObject *object, PyObject *Py_UNUSED(none))
 }
 
 PyDoc_STRVAR(counters_doc, "counters(addresses, growth)\n--\n\n"
-    "The counters of objects at addresses of 8 bytes each (4 bytes each), and which could be read (1 byte each). Never crashes: memory\n"
-    "that is gone is told as such.");
+                           "The counters of objects at addresses of 8 bytes each (4 bytes each), "
+                           "and which could be read (1 byte each). Never crashes: memory\n"
+                           "that is gone is told as such.");
 static PyObject *counters(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer addresses;
@@ -211,15 +218,14 @@ static PyObject *counters(PyObject *Py_UNUSED(module), PyObject *args)
     }
     const uint64_t *address = addresses.buf;
     char *value = PyBytes_AS_STRING(values), *could = PyBytes_AS_STRING(readable);
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t n = 0; n < count; n++) {
+    Py_BEGIN_ALLOW_THREADS for (Py_ssize_t n = 0; n < count; n++)
+    {
         uint64_t word = 0;
         could[n] = read_memory(address[n], &word, sizeof word);
         uint32_t counter = growth ? (uint32_t)(word >> 32) : (uint32_t)word;
         memcpy(value + n * 4, &counter, 4);
     }
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&addresses);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&addresses);
     return Py_BuildValue("(NN)", values, readable);
 }
 
@@ -241,7 +247,8 @@ static PyType_Slot slots[] = {
     {Py_tp_new, new},
     {Py_tp_dealloc, dealloc},
     {Py_tp_methods, methods},
-    {Py_tp_doc, "Objects(growth)\n--\n\nSamples counters of objects: the reference count, or EMT's growth counter."},
+    {Py_tp_doc, "Objects(growth)\n--\n\nSamples counters of objects: the reference count, or EMT's "
+                "growth counter."},
     {0, NULL},
 };
 

@@ -45,7 +45,8 @@ static int call(void *what)
 
 PyDoc_STRVAR(call_after_fork_doc,
              "call_after_fork(callable, /)\n--\n\n"
-             "Have the main thread call it before the next instruction of whoever called os.fork. In another thread, whose process has threads in any case: call it now.");
+             "Have the main thread call it before the next instruction of whoever called os.fork. "
+             "In another thread, whose process has threads in any case: call it now.");
 
 static PyObject *call_after_fork(PyObject *module, PyObject *callable)
 {
@@ -61,7 +62,8 @@ static PyObject *call_after_fork(PyObject *module, PyObject *callable)
     if (Py_AddPendingCall(call, pending) < 0) {
         Py_DECREF(callable);
         PyMem_RawFree(pending);
-        PyErr_SetString(PyExc_RuntimeError, "the interpreter has no place for another pending call");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the interpreter has no place for another pending call");
         return NULL;
     }
     Py_RETURN_NONE;

@@ -40,7 +40,8 @@ static void arena_free(void *context, void *arena, size_t size)
     uintptr_t start = (uintptr_t)arena;
     arenas_freed++;
     if (watched_pools != NULL) {
-        for (size_t n = pool_at(watched_pools, start); n < watched_pools->count && watched_pools->all[n].base < start + size; n++) {
+        for (size_t n = pool_at(watched_pools, start);
+             n < watched_pools->count && watched_pools->all[n].base < start + size; n++) {
             watched_pools->all[n].gone = true;
         }
     }
@@ -112,10 +113,12 @@ bool pool_plausible(const struct pool_header *header, uintptr_t base)
     }
     uint32_t bytes = (header->size_class + 1) * 16;
     uint32_t blocks = (uint32_t)(POOL_BYTES - POOL_HEADER_BYTES) / bytes;
-    return header->count >= 1 && header->count <= blocks && header->most_next_offset == POOL_BYTES - bytes
-           && header->next_offset >= POOL_HEADER_BYTES && header->next_offset <= POOL_BYTES
-           && (header->next_offset - POOL_HEADER_BYTES) % bytes == 0
-           && (header->free_block == 0 || (header->free_block > base && header->free_block < base + POOL_BYTES));
+    return header->count >= 1 && header->count <= blocks &&
+           header->most_next_offset == POOL_BYTES - bytes &&
+           header->next_offset >= POOL_HEADER_BYTES && header->next_offset <= POOL_BYTES &&
+           (header->next_offset - POOL_HEADER_BYTES) % bytes == 0 &&
+           (header->free_block == 0 ||
+            (header->free_block > base && header->free_block < base + POOL_BYTES));
 }
 
 static int add(struct pools *pools, uintptr_t base, const struct pool_header *header)
@@ -153,7 +156,8 @@ static size_t arenas_gone(void)
     return freed;
 }
 
-static int note_batch(struct pools *pools, uintptr_t first, const struct pool_header *headers, size_t read)
+static int note_batch(struct pools *pools, uintptr_t first, const struct pool_header *headers,
+                      size_t read)
 {
     int error = 0;
     for (size_t n = 0; error == 0 && n < read; n++) {
@@ -201,11 +205,14 @@ static int take_batch(struct pools *pools, uintptr_t first, size_t places)
 static bool linked(const struct pool *pool)
 {
     for (uint32_t n = 0; n < TRIED_BLOCKS && n < pool_blocks(pool); n++) {
-        for (uint32_t before = 0; before <= 16 && before + 32 <= pool_block_bytes(pool); before += 16) {
-            uintptr_t head = pool->base + POOL_HEADER_BYTES + n * pool_block_bytes(pool) + before, next, back;
+        for (uint32_t before = 0; before <= 16 && before + 32 <= pool_block_bytes(pool);
+             before += 16) {
+            uintptr_t head = pool->base + POOL_HEADER_BYTES + n * pool_block_bytes(pool) + before,
+                      next, back;
             /* The two lowest bits of links are the collector's flags. */
-            if (read_memory(head, &next, sizeof next) && (next &= ~(uintptr_t)3) != 0 && next != head
-                && read_memory(next + 8, &back, sizeof back) && (back & ~(uintptr_t)3) == head) {
+            if (read_memory(head, &next, sizeof next) && (next &= ~(uintptr_t)3) != 0 &&
+                next != head && read_memory(next + 8, &back, sizeof back) &&
+                (back & ~(uintptr_t)3) == head) {
                 return true;
             }
         }
@@ -236,7 +243,8 @@ static void prove(struct pools *pools)
 {
     for (size_t first = 0, last; first < pools->count; first = last) {
         bool proven = false;
-        for (last = first; last < pools->count && same_arena(&pools->all[first], &pools->all[last]); last++) {
+        for (last = first; last < pools->count && same_arena(&pools->all[first], &pools->all[last]);
+             last++) {
             proven |= pools->all[last].proven && !gone(&pools->all[last]);
         }
         for (size_t n = first; n < last && !proven; n++) {

@@ -37,7 +37,7 @@ struct pool {
     uint32_t arena;
     uint8_t size_class;
     bool proven;
-    bool gone; /* written by whoever frees the arena, under the lock */
+    bool gone;      /* written by whoever frees the arena, under the lock */
     uint32_t first; /* of its blocks among the sampler's objects */
 };
 

@@ -50,7 +50,8 @@ static struct chunk *insert(struct table *table, size_t at, uintptr_t base)
         return NULL;
     }
     chunk->base = base;
-    memmove(&table->chunks[at + 1], &table->chunks[at], (table->count - at) * sizeof *table->chunks);
+    memmove(&table->chunks[at + 1], &table->chunks[at],
+            (table->count - at) * sizeof *table->chunks);
     table->chunks[at] = chunk;
     table->count++;
     return chunk;

@@ -20,10 +20,11 @@
 enum tier { TIER_FAST, TIER_SLOW };
 
 /* Bits of `flags`. */
-#define PAGE_KNOWN 1      /* was seen present */
-#define PAGE_PROTECTED 2  /* was protected, and had not been touched when it was last looked at */
-#define PAGE_UNJUDGED 4   /* could not go down when it was last asked, and was not seen written since */
-#define PAGE_LOOKED_AT 8  /* since it was last judged */
+#define PAGE_KNOWN 1     /* was seen present */
+#define PAGE_PROTECTED 2 /* was protected, and had not been touched when it was last looked at */
+#define PAGE_UNJUDGED                                                                              \
+    4 /* could not go down when it was last asked, and was not seen written since */
+#define PAGE_LOOKED_AT 8 /* since it was last judged */
 
 /* A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16
  * seconds at the default interval. */
@@ -31,7 +32,8 @@ enum tier { TIER_FAST, TIER_SLOW };
 
 struct chunk {
     uintptr_t base;
-    int64_t visited_ns[CHUNK_PAGES / PIECE_PAGES]; /* when each piece was last looked at; 0: never */
+    int64_t
+        visited_ns[CHUNK_PAGES / PIECE_PAGES]; /* when each piece was last looked at; 0: never */
     float hotness[CHUNK_PAGES];
     uint8_t cold[CHUNK_PAGES]; /* samplings in a row that found the page cold, at most 255 */
     uint8_t tier[CHUNK_PAGES];
@@ -61,14 +63,14 @@ void table_see(struct table *table, struct chunk *chunk, unsigned index, float s
 unsigned table_bucket(float hotness);
 
 /* Walking all known pages, which most methods do. `chunk` and `i` are set in the body. */
-#define EACH_PAGE(table, ...)                                                               \
-    for (size_t at_ = 0; at_ < (table)->count; at_++) {                                     \
-        struct chunk *chunk = (table)->chunks[at_];                                         \
-        for (unsigned i = 0; i < CHUNK_PAGES; i++) {                                        \
-            if (chunk->flags[i] & PAGE_KNOWN) {                                             \
-                __VA_ARGS__                                                                 \
-            }                                                                               \
-        }                                                                                   \
+#define EACH_PAGE(table, ...)                                                                      \
+    for (size_t at_ = 0; at_ < (table)->count; at_++) {                                            \
+        struct chunk *chunk = (table)->chunks[at_];                                                \
+        for (unsigned i = 0; i < CHUNK_PAGES; i++) {                                               \
+            if (chunk->flags[i] & PAGE_KNOWN) {                                                    \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 #endif

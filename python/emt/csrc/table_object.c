@@ -69,17 +69,16 @@ static PyObject *counts_tuple(const size_t counts[BUCKETS])
     return tuple;
 }
 
-PyDoc_STRVAR(histogram_doc, "histogram()\n--\n\nPages by bucket, of the fast tier and of the slow one.");
+PyDoc_STRVAR(histogram_doc,
+             "histogram()\n--\n\nPages by bucket, of the fast tier and of the slow one.");
 static PyObject *histogram(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct table *table = own(self);
     size_t counts[2][BUCKETS] = {{0}};
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&table->lock);
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
     EACH_PAGE(table, counts[chunk->tier[i]][table_bucket(chunk->hotness[i])]++;)
     pthread_mutex_unlock(&table->lock);
-    Py_END_ALLOW_THREADS
-    PyObject *fast = counts_tuple(counts[TIER_FAST]);
+    Py_END_ALLOW_THREADS PyObject *fast = counts_tuple(counts[TIER_FAST]);
     PyObject *slow = counts_tuple(counts[TIER_SLOW]);
     if (fast == NULL || slow == NULL) {
         Py_XDECREF(fast);
@@ -90,8 +89,9 @@ static PyObject *histogram(PyObject *self, PyObject *Py_UNUSED(none))
 }
 
 PyDoc_STRVAR(judge_doc, "judge(h)\n--\n\n"
-    "A round: counts for each page that was looked at since the last how many looks in a row found it below bucket h, and for each that\n"
-    "rests one round less.");
+                        "A round: counts for each page that was looked at since the last how many "
+                        "looks in a row found it below bucket h, and for each that\n"
+                        "rests one round less.");
 static PyObject *judge(PyObject *self, PyObject *arg)
 {
     struct table *table = own(self);
@@ -99,17 +99,16 @@ static PyObject *judge(PyObject *self, PyObject *arg)
     if (h == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&table->lock);
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
     EACH_PAGE(table, {
-        bool cold = (long)table_bucket(chunk->hotness[i]) < h, looked_at = chunk->flags[i] & PAGE_LOOKED_AT;
+        bool cold = (long)table_bucket(chunk->hotness[i]) < h,
+             looked_at = chunk->flags[i] & PAGE_LOOKED_AT;
         chunk->cold[i] = (uint8_t)(cold ? chunk->cold[i] + (looked_at && chunk->cold[i] < 255) : 0);
         chunk->flags[i] &= (uint8_t)~PAGE_LOOKED_AT;
         chunk->rests[i] -= chunk->rests[i] > 0;
     })
     pthread_mutex_unlock(&table->lock);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 /* The pages that are wished for, as bytes. */
@@ -120,17 +119,20 @@ static PyObject *chosen(struct table *table, struct wish wish, const struct judg
     uint64_t *out = malloc((most + 1) * sizeof *out);
     struct candidate *listed = malloc((most + MOST_REFUSED) * sizeof *listed);
     if (out != NULL && listed != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        found = choose(table, &wish, judge, listed, out);
+        Py_BEGIN_ALLOW_THREADS found = choose(table, &wish, judge, listed, out);
         Py_END_ALLOW_THREADS
     }
-    PyObject *bytes = out == NULL || listed == NULL ? PyErr_NoMemory() : PyBytes_FromStringAndSize((char *)out, (Py_ssize_t)(found * sizeof *out));
+    PyObject *bytes =
+        out == NULL || listed == NULL
+            ? PyErr_NoMemory()
+            : PyBytes_FromStringAndSize((char *)out, (Py_ssize_t)(found * sizeof *out));
     free(listed);
     free(out);
     return bytes;
 }
 
-static PyObject *chosen_by_types(struct table *table, struct wish wish, struct judge judge, const Py_buffer *addresses)
+static PyObject *chosen_by_types(struct table *table, struct wish wish, struct judge judge,
+                                 const Py_buffer *addresses)
 {
     struct types types;
     judge.uses = malloc(sizeof *judge.uses);
@@ -147,21 +149,24 @@ static PyObject *chosen_by_types(struct table *table, struct wish wish, struct j
 }
 
 PyDoc_STRVAR(coldest_fast_doc, "coldest_fast(h, patience, limit, types=None)\n--\n\n"
-    "Addresses (8 bytes each) of fast pages below bucket h that were cold so many samplings in a row, and are no part of a huge\n"
-    "page. With `types` (addresses of 8 bytes each) only pages whose blocks in use are mortal objects of these types.");
+                               "Addresses (8 bytes each) of fast pages below bucket h that were "
+                               "cold so many samplings in a row, and are no part of a huge\n"
+                               "page. With `types` (addresses of 8 bytes each) only pages whose "
+                               "blocks in use are mortal objects of these types.");
 static PyObject *coldest_fast(PyObject *self, PyObject *args)
 {
     struct wish wish = {.tier = TIER_FAST};
     Py_ssize_t limit;
     Py_buffer types = {0};
     PyObject *known = Py_None;
-    if (!PyArg_ParseTuple(args, "lln|O:coldest_fast", &wish.h, &wish.patience, &limit, &known)
-        || (known != Py_None && PyObject_GetBuffer(known, &types, PyBUF_SIMPLE) < 0)) {
+    if (!PyArg_ParseTuple(args, "lln|O:coldest_fast", &wish.h, &wish.patience, &limit, &known) ||
+        (known != Py_None && PyObject_GetBuffer(known, &types, PyBUF_SIMPLE) < 0)) {
         return NULL;
     }
     wish.limit = limit > 0 ? (size_t)limit : 0;
     struct judge judge = {.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
-    PyObject *result = known == Py_None ? chosen(own(self), wish, &judge) : chosen_by_types(own(self), wish, judge, &types);
+    PyObject *result = known == Py_None ? chosen(own(self), wish, &judge)
+                                        : chosen_by_types(own(self), wish, judge, &types);
     if (judge.pagemap >= 0) {
         close(judge.pagemap);
     }
@@ -169,7 +174,9 @@ static PyObject *coldest_fast(PyObject *self, PyObject *args)
     return result;
 }
 
-PyDoc_STRVAR(hottest_slow_doc, "hottest_slow(h, limit)\n--\n\nAddresses (8 bytes each) of slow pages in bucket h and above.");
+PyDoc_STRVAR(
+    hottest_slow_doc,
+    "hottest_slow(h, limit)\n--\n\nAddresses (8 bytes each) of slow pages in bucket h and above.");
 static PyObject *hottest_slow(PyObject *self, PyObject *args)
 {
     struct wish wish = {.tier = TIER_SLOW};
@@ -191,8 +198,7 @@ static PyObject *place(PyObject *self, PyObject *args)
         return NULL;
     }
     const uint64_t *address = addresses.buf;
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&table->lock);
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
     for (Py_ssize_t n = 0; n < addresses.len / 8; n++) {
         struct chunk *chunk = table_chunk(table, address[n], false);
         if (chunk != NULL) {
@@ -202,12 +208,12 @@ static PyObject *place(PyObject *self, PyObject *args)
         }
     }
     pthread_mutex_unlock(&table->lock);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&addresses);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&addresses);
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(refuse_doc, "refuse(addresses)\n--\n\nNotes that pages did not move: each rests for a round, and twice as long each time.");
+PyDoc_STRVAR(refuse_doc, "refuse(addresses)\n--\n\nNotes that pages did not move: each rests for a "
+                         "round, and twice as long each time.");
 static PyObject *refuse(PyObject *self, PyObject *args)
 {
     struct table *table = own(self);
@@ -216,8 +222,7 @@ static PyObject *refuse(PyObject *self, PyObject *args)
         return NULL;
     }
     const uint64_t *address = addresses.buf;
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&table->lock);
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
     for (Py_ssize_t n = 0; n < addresses.len / 8; n++) {
         struct chunk *chunk = table_chunk(table, address[n], false);
         if (chunk != NULL) {
@@ -228,8 +233,7 @@ static PyObject *refuse(PyObject *self, PyObject *args)
         }
     }
     pthread_mutex_unlock(&table->lock);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&addresses);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&addresses);
     Py_RETURN_NONE;
 }
 
@@ -254,8 +258,9 @@ static Py_ssize_t read_seen(PyObject *pages, uint64_t **addresses, float **seen)
 }
 
 PyDoc_STRVAR(see_doc, "see(pages, k)\n--\n\n"
-    "An interval's hotness of pages (a dict of address to hotness); all known pages cool by equation 1, with weight k. All of it or\n"
-    "nothing, if something in it is no number.");
+                      "An interval's hotness of pages (a dict of address to hotness); all known "
+                      "pages cool by equation 1, with weight k. All of it or\n"
+                      "nothing, if something in it is no number.");
 static PyObject *see(PyObject *self, PyObject *args)
 {
     struct table *table = own(self);
@@ -267,8 +272,7 @@ static PyObject *see(PyObject *self, PyObject *args)
     }
     Py_ssize_t count = read_seen(pages, &addresses, &seen);
     if (count >= 0) {
-        Py_BEGIN_ALLOW_THREADS
-        pthread_mutex_lock(&table->lock);
+        Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
         EACH_PAGE(table, {
             chunk->hotness[i] *= 1.0f - k;
             chunk->flags[i] |= PAGE_LOOKED_AT;
@@ -294,7 +298,8 @@ static PyObject *see(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(hotness_doc, "hotness(address)\n--\n\nOf the page at an address; 0 if it is not known.");
+PyDoc_STRVAR(hotness_doc,
+             "hotness(address)\n--\n\nOf the page at an address; 0 if it is not known.");
 static PyObject *hotness(PyObject *self, PyObject *arg)
 {
     struct table *table = own(self);
@@ -303,17 +308,16 @@ static PyObject *hotness(PyObject *self, PyObject *arg)
         return NULL;
     }
     double found = 0.0;
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&table->lock);
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
     struct chunk *chunk = table_chunk(table, address, false);
     found = chunk == NULL ? 0.0 : (double)chunk->hotness[(address - chunk->base) >> PAGE_SHIFT];
     pthread_mutex_unlock(&table->lock);
-    Py_END_ALLOW_THREADS
-    return PyFloat_FromDouble(found);
+    Py_END_ALLOW_THREADS return PyFloat_FromDouble(found);
 }
 
 PyDoc_STRVAR(pages_doc, "pages()\n--\n\n"
-    "Of all pages by address: addresses (8 bytes each), hotness (4 bytes, float), tiers (1 byte, 0 is fast).");
+                        "Of all pages by address: addresses (8 bytes each), hotness (4 bytes, "
+                        "float), tiers (1 byte, 0 is fast).");
 static PyObject *pages(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct table *table = own(self);
@@ -326,8 +330,7 @@ static PyObject *pages(PyObject *self, PyObject *Py_UNUSED(none))
     if (addresses == NULL || values == NULL || tiers == NULL) {
         PyErr_NoMemory();
     } else {
-        Py_BEGIN_ALLOW_THREADS
-        pthread_mutex_lock(&table->lock);
+        Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
         EACH_PAGE(table, {
             if (n < room) {
                 addresses[n] = chunk->base + i * PAGE_BYTES;
@@ -336,8 +339,8 @@ static PyObject *pages(PyObject *self, PyObject *Py_UNUSED(none))
             }
         })
         pthread_mutex_unlock(&table->lock);
-        Py_END_ALLOW_THREADS
-        result = Py_BuildValue("(y#y#y#)", (char *)addresses, n * 8, (char *)values, n * 4, tiers, n);
+        Py_END_ALLOW_THREADS result =
+            Py_BuildValue("(y#y#y#)", (char *)addresses, n * 8, (char *)values, n * 4, tiers, n);
     }
     free(addresses);
     free(values);
@@ -345,13 +348,16 @@ static PyObject *pages(PyObject *self, PyObject *Py_UNUSED(none))
     return result;
 }
 
-PyDoc_STRVAR(heat_doc, "heat(bins)\n--\n\nThe mean hotness (4 bytes, float) of each of so many equal parts of the pages, by address.");
+PyDoc_STRVAR(heat_doc, "heat(bins)\n--\n\nThe mean hotness (4 bytes, float) of each of so many "
+                       "equal parts of the pages, by address.");
 static PyObject *heat(PyObject *self, PyObject *arg)
 {
     struct table *table = own(self);
     Py_ssize_t bins = PyLong_AsSsize_t(arg);
     if (bins < 1 || bins > 65536) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "%zd bins; allowed: 1 to 65536", bins);
+        return PyErr_Occurred()
+                   ? NULL
+                   : PyErr_Format(PyExc_ValueError, "%zd bins; allowed: 1 to 65536", bins);
     }
     PyObject *result = PyBytes_FromStringAndSize(NULL, bins * 4);
     if (result == NULL) {
@@ -359,8 +365,7 @@ static PyObject *heat(PyObject *self, PyObject *arg)
     }
     float *mean = (float *)(void *)PyBytes_AS_STRING(result);
     memset(mean, 0, (size_t)bins * 4);
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&table->lock);
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
     size_t n = 0, pages = table->pages, in_bin = 0, bin = 0;
     EACH_PAGE(table, {
         size_t now = n++ * (size_t)bins / pages;
@@ -374,15 +379,15 @@ static PyObject *heat(PyObject *self, PyObject *arg)
     })
     mean[bin] /= (float)(in_bin > 0 ? in_bin : 1);
     pthread_mutex_unlock(&table->lock);
-    Py_END_ALLOW_THREADS
-    return result;
+    Py_END_ALLOW_THREADS return result;
 }
 
 PyDoc_STRVAR(memory_doc, "memory_bytes()\n--\n\nWhat the table takes.");
 static PyObject *memory_bytes(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct table *table = own(self);
-    return PyLong_FromSize_t(table->count * sizeof(struct chunk) + table->room * sizeof(struct chunk *));
+    return PyLong_FromSize_t(table->count * sizeof(struct chunk) +
+                             table->room * sizeof(struct chunk *));
 }
 
 /* Asks the kernel where the known pages of one chunk are; those that are nowhere are forgotten. */
@@ -430,8 +435,10 @@ static void drop_empty(struct table *table)
 }
 
 PyDoc_STRVAR(locate_doc, "locate(fast_nodes, first, pages)\n--\n\n"
-    "Asks the kernel where pages are, from the first-th chunk on and until so many were asked for; fast_nodes has a bit for each\n"
-    "node of the fast tier. Pages that are gone are forgotten. Returns the chunk to go on with, 0 at the end.");
+                         "Asks the kernel where pages are, from the first-th chunk on and until so "
+                         "many were asked for; fast_nodes has a bit for each\n"
+                         "node of the fast tier. Pages that are gone are forgotten. Returns the "
+                         "chunk to go on with, 0 at the end.");
 static PyObject *locate(PyObject *self, PyObject *args)
 {
     struct table *table = own(self);
@@ -441,8 +448,7 @@ static PyObject *locate(PyObject *self, PyObject *args)
         return NULL;
     }
     size_t at = first > 0 ? (size_t)first : 0;
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&table->lock);
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
     for (Py_ssize_t asked = 0; at < table->count && asked < limit; at++, asked += CHUNK_PAGES) {
         locate_chunk(table, table->chunks[at], fast_nodes);
         /* Others need not wait for all of the kernel's answers. */
@@ -454,8 +460,7 @@ static PyObject *locate(PyObject *self, PyObject *args)
         drop_empty(table);
     }
     pthread_mutex_unlock(&table->lock);
-    Py_END_ALLOW_THREADS
-    return PyLong_FromSize_t(at);
+    Py_END_ALLOW_THREADS return PyLong_FromSize_t(at);
 }
 
 static PyMethodDef methods[] = {
@@ -479,7 +484,8 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, dealloc},
     {Py_tp_methods, methods},
     {Py_sq_length, length},
-    {Py_tp_doc, "The software page table for whole pages; see policy.page_table for what it answers."},
+    {Py_tp_doc,
+     "The software page table for whole pages; see policy.page_table for what it answers."},
     {0, NULL},
 };
 

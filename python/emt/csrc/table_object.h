@@ -4,8 +4,7 @@
 #include "table.h"
 
 struct table_object {
-    PyObject_HEAD
-    struct table table;
+    PyObject_HEAD struct table table;
 };
 
 /* The table of a Table; NULL with TypeError for another object. */

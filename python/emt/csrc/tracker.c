@@ -36,7 +36,8 @@ static bool was_there(const struct ranges *before, struct range range, size_t *a
     while (*at < before->count && before->all[*at].start < range.start) {
         ++*at;
     }
-    return *at < before->count && before->all[*at].start == range.start && before->all[*at].end == range.end;
+    return *at < before->count && before->all[*at].start == range.start &&
+           before->all[*at].end == range.end;
 }
 
 /* Registers what is mapped now, now and then. Ranges that cannot be (they are another
@@ -55,7 +56,8 @@ static int refresh(struct tracker *tracker)
     size_t kept = 0, at = 0;
     for (size_t n = 0; error == 0 && n < tracker->now.count; n++) {
         struct range range = tracker->now.all[n];
-        if ((!everything && was_there(&tracker->before, range, &at)) || uffd_register(&tracker->uffd, range.start, range.end) == 0) {
+        if ((!everything && was_there(&tracker->before, range, &at)) ||
+            uffd_register(&tracker->uffd, range.start, range.end) == 0) {
             tracker->now.all[kept++] = range;
         }
     }
@@ -98,13 +100,16 @@ static bool next_piece(struct tracker *tracker, uintptr_t *start, uintptr_t *end
 
 /* The state of a chunk's pages after a look at some of them. `window_ns`: since when those that
  * count were protected. `only_left`: only pages that were left protected count. */
-static size_t take_regions(struct table *table, const struct uffd_way *way, const struct emt_page_region *regions, long count,
-                           const struct sampling *asked, struct sampled *did, bool ends_window, int64_t now_ns)
+static size_t take_regions(struct table *table, const struct uffd_way *way,
+                           const struct emt_page_region *regions, long count,
+                           const struct sampling *asked, struct sampled *did, bool ends_window,
+                           int64_t now_ns)
 {
     size_t pages = 0;
     for (long n = 0; n < count; n++) {
         bool touched = regions[n].categories & way->touched;
-        for (uintptr_t address = regions[n].start; address < regions[n].end; address += PAGE_BYTES) {
+        for (uintptr_t address = regions[n].start; address < regions[n].end;
+             address += PAGE_BYTES) {
             struct chunk *chunk = table_chunk(table, address, true);
             if (chunk == NULL) {
                 return pages;
@@ -113,14 +118,18 @@ static size_t take_regions(struct table *table, const struct uffd_way *way, cons
             bool left = chunk->flags[i] & PAGE_PROTECTED;
             pages++;
             if (ends_window) {
-                table_see(table, chunk, i, touched ? rate(asked, asked->window_ns) : 0.0f, asked->k);
+                table_see(table, chunk, i, touched ? rate(asked, asked->window_ns) : 0.0f,
+                          asked->k);
                 did->tested++;
                 did->touched += touched;
                 did->faults += touched;
                 chunk->flags[i] |= PAGE_PROTECTED;
             } else {
                 if (left) {
-                    table_see(table, chunk, i, touched ? rate(asked, now_ns - chunk->visited_ns[i / PIECE_PAGES]) : 0.0f, asked->k);
+                    table_see(table, chunk, i,
+                              touched ? rate(asked, now_ns - chunk->visited_ns[i / PIECE_PAGES])
+                                      : 0.0f,
+                              asked->k);
                     did->faults += touched;
                 }
                 chunk->flags[i] &= (uint8_t)~PAGE_PROTECTED;
@@ -134,13 +143,14 @@ static size_t take_regions(struct table *table, const struct uffd_way *way, cons
 }
 
 /* Protects pieces until there are pages enough. */
-static int begin_window(struct tracker *tracker, struct table *table, const struct sampling *asked, struct sampled *did,
-                        struct pieces *pieces)
+static int begin_window(struct tracker *tracker, struct table *table, const struct sampling *asked,
+                        struct sampled *did, struct pieces *pieces)
 {
     struct emt_page_region regions[REGIONS];
     size_t rounds = did->rounds;
     pieces->count = pieces->pages = 0;
-    while (pieces->pages < asked->pages && pieces->count < MOST_PIECES && did->rounds < rounds + 2) {
+    while (pieces->pages < asked->pages && pieces->count < MOST_PIECES &&
+           did->rounds < rounds + 2) {
         uintptr_t start, end;
         if (!next_piece(tracker, &start, &end)) {
             did->rounds++;
@@ -153,7 +163,8 @@ static int begin_window(struct tracker *tracker, struct table *table, const stru
             continue;
         }
         pthread_mutex_lock(&table->lock);
-        pieces->pages += take_regions(table, tracker->uffd.way, regions, found, asked, did, false, monotonic_ns());
+        pieces->pages += take_regions(table, tracker->uffd.way, regions, found, asked, did, false,
+                                      monotonic_ns());
         pthread_mutex_unlock(&table->lock);
         pieces->start[pieces->count] = start;
         pieces->end[pieces->count++] = end;
@@ -161,8 +172,8 @@ static int begin_window(struct tracker *tracker, struct table *table, const stru
     return 0;
 }
 
-static void end_window(struct tracker *tracker, struct table *table, const struct sampling *asked, struct sampled *did,
-                       const struct pieces *pieces)
+static void end_window(struct tracker *tracker, struct table *table, const struct sampling *asked,
+                       struct sampled *did, const struct pieces *pieces)
 {
     struct emt_page_region regions[REGIONS];
     for (size_t n = 0; n < pieces->count; n++) {
@@ -195,7 +206,8 @@ static bool wait_until(int stop, int64_t until_ns)
     return false;
 }
 
-int tracker_sample(struct tracker *tracker, struct table *table, const struct sampling *asked, struct sampled *did)
+int tracker_sample(struct tracker *tracker, struct table *table, const struct sampling *asked,
+                   struct sampled *did)
 {
     struct pieces pieces;
     int64_t began_cpu = thread_cpu_ns(), began = monotonic_ns(), end = began + asked->interval_ns;

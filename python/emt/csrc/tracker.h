@@ -14,33 +14,35 @@
 
 struct tracker {
     struct uffd uffd;
-    struct ranges now, before; /* what is mapped, and what was when it was last read: what is registered */
-    uintptr_t cursor;          /* where the rotation goes on */
+    struct ranges now,
+        before;       /* what is mapped, and what was when it was last read: what is registered */
+    uintptr_t cursor; /* where the rotation goes on */
     int64_t fault_ns;
-    unsigned samples;          /* taken so far */
+    unsigned samples; /* taken so far */
 };
 
 /* What is asked of a sample. */
 struct sampling {
     int64_t interval_ns;
     int64_t window_ns;
-    size_t pages;  /* to protect in each window */
-    float k;       /* of equation 1, for each look */
-    int stop;      /* a descriptor that becomes readable when it is to end early */
+    size_t pages; /* to protect in each window */
+    float k;      /* of equation 1, for each look */
+    int stop;     /* a descriptor that becomes readable when it is to end early */
 };
 
 /* What a sample did. */
 struct sampled {
-    size_t tested;    /* pages whose window ended */
-    size_t touched;   /* of those, touched within it */
-    size_t faults;    /* first touches of protected pages, which the program paid for */
-    size_t rounds;    /* how often the rotation came to its end */
-    int64_t cpu_ns;   /* of the calling thread */
+    size_t tested;  /* pages whose window ended */
+    size_t touched; /* of those, touched within it */
+    size_t faults;  /* first touches of protected pages, which the program paid for */
+    size_t rounds;  /* how often the rotation came to its end */
+    int64_t cpu_ns; /* of the calling thread */
     int64_t wall_ns;
 };
 
 /* 0, or an error number. */
-int tracker_sample(struct tracker *tracker, struct table *table, const struct sampling *asked, struct sampled *did);
+int tracker_sample(struct tracker *tracker, struct table *table, const struct sampling *asked,
+                   struct sampled *did);
 
 /* Takes all protection away. In a child, whose memory has none, it only closes what was inherited.
  */

@@ -7,8 +7,7 @@
 #include <string.h>
 
 struct tracker_object {
-    PyObject_HEAD
-    struct tracker tracker;
+    PyObject_HEAD struct tracker tracker;
     bool open;
     atomic_bool busy; /* a sample is under way, in another thread */
 };
@@ -31,15 +30,18 @@ static PyObject *refuse(int error, const struct uffd_way *way, const char *step)
 {
     const char *why = "the system refused";
     if (strcmp(step, "userfaultfd") == 0) {
-        why = error == EPERM || error == EACCES ? "userfaultfd is forbidden here (seccomp or a security module)"
-              : error == ENOSYS                 ? "the kernel has no userfaultfd (CONFIG_USERFAULTFD), or seccomp hides it"
-                                                : why;
+        why = error == EPERM || error == EACCES
+                  ? "userfaultfd is forbidden here (seccomp or a security module)"
+              : error == ENOSYS
+                  ? "the kernel has no userfaultfd (CONFIG_USERFAULTFD), or seccomp hides it"
+                  : why;
     } else if (strcmp(step, "UFFDIO_API") == 0 || strcmp(step, "PAGEMAP_SCAN") == 0) {
         why = "the kernel does not offer it";
     } else if (strcmp(step, "calibration") == 0) {
         why = "memory of this process cannot be protected";
     }
-    PyObject *text = PyUnicode_FromFormat("%s: %s: %s: %s; it needs Linux %s or later", way->name, step, strerror(error), why, way->since);
+    PyObject *text = PyUnicode_FromFormat("%s: %s: %s: %s; it needs Linux %s or later", way->name,
+                                          step, strerror(error), why, way->since);
     PyObject *args = text == NULL ? NULL : Py_BuildValue("(iN)", error, text);
     if (args != NULL) {
         PyErr_SetObject(PyExc_OSError, args);
@@ -56,21 +58,21 @@ static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     const struct uffd_way *way = way_of(name);
-    struct tracker_object *self = way == NULL ? NULL : (struct tracker_object *)type->tp_alloc(type, 0);
+    struct tracker_object *self =
+        way == NULL ? NULL : (struct tracker_object *)type->tp_alloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
     int error;
-    Py_BEGIN_ALLOW_THREADS
-    error = uffd_open(&self->tracker.uffd, way, &step);
+    Py_BEGIN_ALLOW_THREADS error = uffd_open(&self->tracker.uffd, way, &step);
     if (error == 0) {
         self->open = true;
         step = "calibration";
         self->tracker.fault_ns = uffd_fault_ns(&self->tracker.uffd);
         error = self->tracker.fault_ns < 0 ? (int)-self->tracker.fault_ns : 0;
     }
-    Py_END_ALLOW_THREADS
-    if (error != 0) {
+    Py_END_ALLOW_THREADS if (error != 0)
+    {
         Py_DECREF(self);
         return refuse(error, way, step);
     }
@@ -95,17 +97,22 @@ static void dealloc(PyObject *self)
 
 static bool check(const struct sampling *asked)
 {
-    if (asked->interval_ns <= 0 || asked->window_ns <= 0 || asked->window_ns > asked->interval_ns || !(asked->k > 0 && asked->k <= 1)) {
-        PyErr_SetString(PyExc_ValueError, "allowed: interval_ns and window_ns above 0, the window at most the interval, 0 < k <= 1");
+    if (asked->interval_ns <= 0 || asked->window_ns <= 0 || asked->window_ns > asked->interval_ns ||
+        !(asked->k > 0 && asked->k <= 1)) {
+        PyErr_SetString(PyExc_ValueError, "allowed: interval_ns and window_ns above 0, the window "
+                                          "at most the interval, 0 < k <= 1");
         return false;
     }
     return true;
 }
 
-PyDoc_STRVAR(sample_doc, "sample(table, interval_ns, window_ns, pages, k, stop)\n--\n\n"
-    "Watches for an interval and tells the table; `pages` are protected in each window. `stop` is a descriptor that ends it when it\n"
-    "becomes readable. Returns (tested, touched, faults, rounds, cpu_ns, wall_ns).\n\n"
-    "Raises:\n    OSError: The program's memory cannot be listed.\n    RuntimeError: It is closed, of the parent process, or a sample is under way.");
+PyDoc_STRVAR(sample_doc,
+             "sample(table, interval_ns, window_ns, pages, k, stop)\n--\n\n"
+             "Watches for an interval and tells the table; `pages` are protected in each window. "
+             "`stop` is a descriptor that ends it when it\n"
+             "becomes readable. Returns (tested, touched, faults, rounds, cpu_ns, wall_ns).\n\n"
+             "Raises:\n    OSError: The program's memory cannot be listed.\n    RuntimeError: It "
+             "is closed, of the parent process, or a sample is under way.");
 static PyObject *sample(PyObject *object, PyObject *args)
 {
     struct tracker_object *self = (struct tracker_object *)object;
@@ -114,7 +121,8 @@ static PyObject *sample(PyObject *object, PyObject *args)
     struct sampled did;
     long long interval_ns, window_ns;
     Py_ssize_t pages;
-    if (!PyArg_ParseTuple(args, "OLLnfi:sample", &table_argument, &interval_ns, &window_ns, &pages, &asked.k, &asked.stop)) {
+    if (!PyArg_ParseTuple(args, "OLLnfi:sample", &table_argument, &interval_ns, &window_ns, &pages,
+                          &asked.k, &asked.stop)) {
         return NULL;
     }
     asked.interval_ns = interval_ns;
@@ -130,25 +138,27 @@ static PyObject *sample(PyObject *object, PyObject *args)
     }
     if (!self->open || !uffd_own(&self->tracker.uffd)) {
         self->busy = false;
-        PyErr_SetString(PyExc_RuntimeError, self->open ? "the tracker is of the parent process; make one here" : "the tracker is closed");
+        PyErr_SetString(PyExc_RuntimeError,
+                        self->open ? "the tracker is of the parent process; make one here"
+                                   : "the tracker is closed");
         return NULL;
     }
     if (!uffd_kept(&self->tracker.uffd)) {
         self->busy = false;
-        PyErr_SetString(PyExc_RuntimeError, "the program closed the descriptors of its tracking; os.closerange closes those of others too");
+        PyErr_SetString(PyExc_RuntimeError, "the program closed the descriptors of its tracking; "
+                                            "os.closerange closes those of others too");
         return NULL;
     }
     int error;
-    Py_BEGIN_ALLOW_THREADS
-    error = tracker_sample(&self->tracker, table, &asked, &did);
-    Py_END_ALLOW_THREADS
-    self->busy = false;
+    Py_BEGIN_ALLOW_THREADS error = tracker_sample(&self->tracker, table, &asked, &did);
+    Py_END_ALLOW_THREADS self->busy = false;
     if (error != 0) {
         errno = error;
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, "/proc/self/maps");
     }
-    return Py_BuildValue("(nnnnLL)", (Py_ssize_t)did.tested, (Py_ssize_t)did.touched, (Py_ssize_t)did.faults, (Py_ssize_t)did.rounds,
-                         (long long)did.cpu_ns, (long long)did.wall_ns);
+    return Py_BuildValue("(nnnnLL)", (Py_ssize_t)did.tested, (Py_ssize_t)did.touched,
+                         (Py_ssize_t)did.faults, (Py_ssize_t)did.rounds, (long long)did.cpu_ns,
+                         (long long)did.wall_ns);
 }
 
 PyDoc_STRVAR(close_doc, "close()\n--\n\nTakes all protection away. Calling it again does nothing.");
@@ -157,7 +167,8 @@ static PyObject *close_(PyObject *object, PyObject *Py_UNUSED(none))
     struct tracker_object *self = (struct tracker_object *)object;
     /* A sample that was under way when the parent forked is under way there only. */
     if (atomic_exchange(&self->busy, true) && uffd_own(&self->tracker.uffd)) {
-        PyErr_SetString(PyExc_RuntimeError, "a sample is under way in another thread: stop it first");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "a sample is under way in another thread: stop it first");
         return NULL;
     }
     release(self);
@@ -177,7 +188,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef attributes[] = {
-    {"fault_ns", fault_ns, NULL, "What the first touch of a protected page costs, calibrated when the tracker was made.", NULL},
+    {"fault_ns", fault_ns, NULL,
+     "What the first touch of a protected page costs, calibrated when the tracker was made.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -186,7 +198,8 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
-    {Py_tp_doc, "Tracker(signal)\n--\n\nSees which pages are touched, by \"uffd-wp\" or \"uffd-rwp\"."},
+    {Py_tp_doc,
+     "Tracker(signal)\n--\n\nSees which pages are touched, by \"uffd-wp\" or \"uffd-rwp\"."},
     {0, NULL},
 };
 

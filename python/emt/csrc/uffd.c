@@ -11,7 +11,8 @@
 static bool is_file(int fd, const struct stat *was)
 {
     struct stat now;
-    return fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == was->st_dev && now.st_ino == was->st_ino;
+    return fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == was->st_dev &&
+           now.st_ino == was->st_ino;
 }
 
 int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step)
@@ -85,7 +86,8 @@ void uffd_unregister(struct uffd *uffd, uintptr_t start, uintptr_t end)
     ioctl(uffd->fd, UFFDIO_UNREGISTER, &range);
 }
 
-long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags, struct emt_page_region *regions)
+long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags,
+               struct emt_page_region *regions)
 {
     struct emt_pm_scan_arg arg = {
         .size = sizeof arg,
@@ -194,7 +196,8 @@ static int64_t time_rounds(struct uffd *uffd, char *memory, char *other)
 int64_t uffd_fault_ns(struct uffd *uffd)
 {
     size_t bytes = CALIBRATED_PAGES * PAGE_BYTES;
-    char *memory = mmap(NULL, bytes + COLD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory =
+        mmap(NULL, bytes + COLD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         return -ENOMEM;
     }

@@ -58,7 +58,8 @@ struct uffd_way {
     const char *since;      /* the kernel that brought it */
     /* Protects the present pages of a range, after telling in `regions` which of them were touched
      * since the last time. The number of regions, or -errno. */
-    long (*protect)(struct uffd *uffd, uintptr_t start, uintptr_t end, struct emt_page_region *regions);
+    long (*protect)(struct uffd *uffd, uintptr_t start, uintptr_t end,
+                    struct emt_page_region *regions);
 };
 
 extern const struct uffd_way uffd_wp;
@@ -68,7 +69,8 @@ struct uffd {
     const struct uffd_way *way;
     int fd, pagemap;
     struct stat fd_was, pagemap_was; /* when they were opened */
-    unsigned fork_depth; /* of the process whose memory both descriptors are of, also in a child that inherits them */
+    /* Of the process whose memory both descriptors are of, also in a child that inherits them. */
+    unsigned fork_depth;
 };
 
 /* Opens both descriptors. 0, or an error number; `step` is then what failed. */
@@ -89,7 +91,8 @@ void uffd_unregister(struct uffd *uffd, uintptr_t start, uintptr_t end);
 
 /* The present small pages of a range, with `touched` among their categories if they were; `flags`
  * are PAGEMAP_SCAN's. The number of regions, or -errno. */
-long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags, struct emt_page_region *regions);
+long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags,
+               struct emt_page_region *regions);
 
 /* The first present small page of a range; its end if there is none. Huge pages are passed over
  * here as in scans: protecting a part of one splits it, and the program loses more by that than

@@ -4,10 +4,12 @@
 
 #include <errno.h>
 
-static long protect(struct uffd *uffd, uintptr_t start, uintptr_t end, struct emt_page_region *regions)
+static long protect(struct uffd *uffd, uintptr_t start, uintptr_t end,
+                    struct emt_page_region *regions)
 {
     long found = uffd_scan(uffd, start, end, 0, regions);
-    struct emt_uffdio_rwprotect args = {.range = {start, end - start}, .mode = EMT_UFFDIO_RWPROTECT_MODE_RWP};
+    struct emt_uffdio_rwprotect args = {.range = {start, end - start},
+                                        .mode = EMT_UFFDIO_RWPROTECT_MODE_RWP};
     if (found > 0 && ioctl(uffd->fd, EMT_UFFDIO_RWPROTECT, &args) < 0) {
         return -errno;
     }

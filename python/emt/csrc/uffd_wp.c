@@ -3,7 +3,8 @@
  * of a Python object writes its reference count. */
 #include "uffd.h"
 
-static long protect(struct uffd *uffd, uintptr_t start, uintptr_t end, struct emt_page_region *regions)
+static long protect(struct uffd *uffd, uintptr_t start, uintptr_t end,
+                    struct emt_page_region *regions)
 {
     return uffd_scan(uffd, start, end, EMT_PM_SCAN_WP_MATCHING, regions);
 }

@@ -32,7 +32,8 @@ static uint32_t block_bytes(const struct pool_header *header)
  */
 static bool find_free(struct uses *uses, const struct pool_header *header)
 {
-    uint32_t bytes = block_bytes(header), blocks = (header->next_offset - POOL_HEADER_BYTES) / bytes, found = 0;
+    uint32_t bytes = block_bytes(header),
+             blocks = (header->next_offset - POOL_HEADER_BYTES) / bytes, found = 0;
     memset(uses->free_blocks, 0, sizeof uses->free_blocks);
     for (uint64_t block = header->free_block; block != 0; found++) {
         uint64_t offset = block - uses->base - POOL_HEADER_BYTES;
@@ -49,8 +50,8 @@ static bool read_pool(struct uses *uses, uintptr_t base)
 {
     struct pool_header header;
     /* Most memory is of no pool, which its first bytes tell. */
-    if (!read_memory(base, &header, sizeof header) || !pool_plausible(&header, base)
-        || !read_memory(base, uses->copy, POOL_BYTES)) {
+    if (!read_memory(base, &header, sizeof header) || !pool_plausible(&header, base) ||
+        !read_memory(base, uses->copy, POOL_BYTES)) {
         return false;
     }
     memcpy(&header, uses->copy, sizeof header);
@@ -87,10 +88,12 @@ bool uses_write(struct uses *uses, uintptr_t page, bool *tail)
         return false;
     }
     const struct pool_header *header = (const struct pool_header *)(const void *)uses->copy;
-    uint32_t bytes = block_bytes(header), from = (uint32_t)(page - base), until = from + (uint32_t)PAGE_BYTES;
+    uint32_t bytes = block_bytes(header), from = (uint32_t)(page - base),
+             until = from + (uint32_t)PAGE_BYTES;
     uint32_t first = from > POOL_HEADER_BYTES ? (from - POOL_HEADER_BYTES) / bytes : 0;
     uint8_t likely = 0;
-    for (uint32_t n = first, at; (at = POOL_HEADER_BYTES + n * bytes) < until && at < header->next_offset; n++) {
+    for (uint32_t n = first, at;
+         (at = POOL_HEADER_BYTES + n * bytes) < until && at < header->next_offset; n++) {
         if (uses->free_blocks[n]) {
             continue;
         }

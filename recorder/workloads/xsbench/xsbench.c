@@ -45,11 +45,12 @@ struct material {
 };
 
 struct reactor {
-    size_t gridpoints;      /* of each nuclide */
-    size_t energies;        /* of all together */
-    struct point *grid;     /* NUCLIDES times gridpoints, ascending in each */
-    double *energy;         /* all, ascending */
-    uint32_t (*index)[NUCLIDES]; /* for each of them, the point at or below it in every nuclide's grid */
+    size_t gridpoints;  /* of each nuclide */
+    size_t energies;    /* of all together */
+    struct point *grid; /* NUCLIDES times gridpoints, ascending in each */
+    double *energy;     /* all, ascending */
+    uint32_t (
+        *index)[NUCLIDES]; /* for each of them, the point at or below it in every nuclide's grid */
     struct material material[MATERIALS];
 };
 

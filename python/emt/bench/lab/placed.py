@@ -62,8 +62,8 @@ def search() -> Work:
                     node
                     for at in front
                     for node in graph[at]
-                    if node not in seen and not seen.add(node)
-                ]  # type: ignore[func-returns-value]
+                    if node not in seen and not seen.add(node)  # type: ignore[func-returns-value]
+                ]
             found += len(seen)
         return found + len(idle)
 

@@ -180,7 +180,7 @@ def everything_is_shown(browser):
     for part in (
         "manages",
         "policy tierwise",
-        "monitors accesses with DAMON on virtual addresses",
+        "monitors accesses with damon-vaddr",
         "uses less than its floor",
         "✗ missed",
         "✓ met",

@@ -209,7 +209,7 @@ fn counters(second: u64) -> Counters {
         promote_success,
         promote_fail: vec![failed("busy", second / 50), failed("target_full", second / 200)],
         demote_success,
-        demote_fail: vec![failed("gone", 2)],
+        demote_fail: vec![failed("not_present", 2)],
         pages_in_doubt: 0,
         // A block is a huge page.
         moved_bytes: (promote_success + demote_success) << 21,

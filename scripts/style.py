@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the habits that no formatter knows: names of Rust tests, and commit messages.
+"""Checks the habits that no formatter knows: names of Rust tests, the tests that
+SPECIFICATION.md names, and commit messages.
 
 Prints every breach with its file and line, and exits with 1 if there is one. `CONTRIBUTING.md`
 has the rules. `--widths` lists the lines beyond 100 columns too.
@@ -22,6 +23,8 @@ SUBJECT = re.compile(r"^[a-z][a-z0-9 ,-]*: \S")
 SUBJECT_WIDTH = 72
 #: Commits from this time on keep to the rules for messages.
 COMMITS_SINCE = "2026-11-23T16:30:00Z"
+#: A test's name in SPECIFICATION.md: other words in backticks have fewer underscores.
+PROMISED = re.compile(r"`((?:\w+::)*[a-z0-9]+(?:_[a-z0-9]+){3,})`")
 TEST = re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)")
 
 
@@ -57,6 +60,16 @@ def test_names(path: Path, text: str) -> Iterator[str]:
             )
 
 
+def promises(tested: str) -> Iterator[str]:
+    """Tests that SPECIFICATION.md names and that are not there."""
+    path = Path("SPECIFICATION.md")
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for named in PROMISED.findall(line):
+            name = named.rpartition("::")[2]
+            if f"fn {name}(" not in tested and f"def {name}(" not in tested:
+                yield f"{path}:{number}: found no test {name}; name the one that holds the promise"
+
+
 def commits() -> Iterator[str]:
     log = git("log", "--no-merges", f"--since={COMMITS_SINCE}", "--format=%h%x1f%s%x1f%b%x1e")
     for entry in filter(None, (e.strip() for e in log.split("\x1e"))):
@@ -71,12 +84,16 @@ def commits() -> Iterator[str]:
 
 def main() -> int:
     breaches = list(commits())
+    tested = ""
     for path in tracked():
         text = path.read_text(encoding="utf-8")
+        if path.suffix in {".rs", ".py"}:
+            tested += text
         if "--widths" in sys.argv[1:]:
             breaches += long_lines(path, text)
         if path.suffix == ".rs":
             breaches += test_names(path, text)
+    breaches += promises(tested)
     print("\n".join(breaches), file=sys.stderr, end="\n" if breaches else "")
     return 1 if breaches else 0
 

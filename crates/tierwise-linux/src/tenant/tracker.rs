@@ -267,8 +267,8 @@ impl Tenant {
         self.found.clear();
         let mut left = CHECKED;
         let turn = match self.members.partition_point(|member| member.pid <= self.checked) {
-            // All were checked: from the first again.
-            end if end == self.members.len() => i32::MIN,
+            // All were checked, or can be at once: from the first again.
+            end if end == self.members.len() || self.members.len() <= CHECKED => i32::MIN,
             _ => self.checked,
         };
         for &pid in &*pids {

@@ -74,6 +74,21 @@ fn large_group_is_checked_in_rotation() {
     assert_eq!(redis.refresh(&roots).unwrap().joined.len(), 1);
 }
 
+/// A process that comes must not put off the checks of the few that are there.
+#[test]
+fn small_group_is_checked_whole() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let procs = roots.cgroup.join("system.slice/redis-server.service/cgroup.procs");
+    (10_000..10_003).for_each(|pid| start(&roots, pid, 1));
+    fixture::put(&procs, "10000\n10001\n");
+    let mut redis = tracker(&["cgroup:redis-server.service"]);
+    (0..2).for_each(|_| drop(redis.refresh(&roots).unwrap()));
+    fixture::put(&procs, "10000\n10001\n10002\n");
+    redis.refresh(&roots).unwrap();
+    start(&roots, 10_000, 5000);
+    assert_eq!(redis.refresh(&roots).unwrap().joined.len(), 1);
+}
+
 /// Calls just before the n-th time that a file is opened.
 fn before(path: std::path::PathBuf, n: usize, act: impl Fn() + 'static) {
     let opened = std::cell::Cell::new(0);

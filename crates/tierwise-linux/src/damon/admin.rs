@@ -219,15 +219,20 @@ fn kdamonds(roots: &Roots) -> PathBuf {
 }
 
 /// Turns off what a killed process left: places whose thread is the one recorded, or that were
-/// recorded before they were turned on and are off still.
+/// recorded before they were turned on and are off still. Returns those that stay on, because they
+/// wait for a lock: a command to them would wait too.
 ///
 /// # Errors
 /// A kdamond that is ours cannot be turned off.
-pub fn clean_up(roots: &Roots, left: &Record) -> Result<()> {
-    let mut reader = Reader::default();
+fn clean_up(roots: &Roots, left: &Record) -> Result<Vec<String>> {
+    let (mut reader, mut waiting) = (Reader::default(), Vec::new());
     for taken in &left.taken {
         let kdamond = Kdamond::at(&kdamonds(roots), taken.index);
         match is_ours(roots, &kdamond, taken.thread, &mut reader) {
+            Ok(true) if kdamond.is_waiting(roots, &mut reader)? => {
+                waiting.push(taken.index.to_string());
+                kdamond.abandon();
+            }
             Ok(true) => kdamond.restore()?,
             // Its Drop must not touch it.
             Ok(false) => std::mem::forget(kdamond),
@@ -239,7 +244,7 @@ pub fn clean_up(roots: &Roots, left: &Record) -> Result<()> {
             }
         }
     }
-    Ok(())
+    Ok(waiting)
 }
 
 /// What a record said of a process that was killed.
@@ -251,15 +256,16 @@ pub enum Left {
     OtherBoot,
     /// These places were its own: they are off, unless another program has them by now.
     Places(Vec<u32>),
-    /// The record could not be used, and DAMON does not show who turned a kdamond on: this says
-    /// what is known.
+    /// The record could not be used, and DAMON does not show who turned a kdamond on; or a kdamond
+    /// waits for a lock and stays on. This says what is known.
     Unknown(String),
 }
 
-/// Turns off what a killed process left, by its record, and removes that.
+/// Turns off what a killed process left, by its record, and removes that. The record stays where a
+/// kdamond stays on.
 ///
 /// # Errors
-/// As [`clean_up`], or the record cannot be removed.
+/// A kdamond that is ours cannot be turned off, or the record cannot be removed.
 pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
     let left = match Record::load(record, roots)? {
         Found::Nothing => return Ok(Left::Nothing),
@@ -268,7 +274,14 @@ pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
             return Ok(Left::Unknown(format!("{damage}; {}", running(roots))));
         }
         Found::Whole(left) => {
-            clean_up(roots, &left)?;
+            let waiting = clean_up(roots, &left)?;
+            if !waiting.is_empty() {
+                return Ok(Left::Unknown(format!(
+                    "kdamond {} of an earlier run waits for a process that keeps its address \
+                     space locked, and stays on: end that process and run `tierwise restore`",
+                    waiting.join(", ")
+                )));
+            }
             Left::Places(left.taken.into_iter().map(|taken| taken.index).collect())
         }
     };

@@ -152,6 +152,32 @@ fn only_a_killed_process_leftovers_are_stopped() {
     assert!(!fake.record.exists());
 }
 
+/// Turning it off would wait as long, and with it the start or `tierwise restore`.
+#[test]
+fn waiting_leftover_stops_no_start() {
+    let fake = Fake::new(2);
+    let mut admin = fake.admin();
+    let taken = admin.take(2).unwrap();
+    for (i, pid) in [(0, 900), (1, 901)] {
+        put(&fake.file(i, "contexts/nr_contexts"), "1\n");
+        fake.run(i, pid, 10);
+    }
+    admin.note(&taken, &mut Reader::default()).unwrap();
+    taken.into_iter().for_each(std::mem::forget);
+    drop(admin);
+    let stat = fake.roots.proc.join("900/stat");
+    let running = fs::read_to_string(&stat).unwrap();
+    put(&stat, &running.replace(") S ", ") D "));
+    let clean_up = || admin::clean_up_recorded(&fake.roots, &fake.record).unwrap();
+    let admin::Left::Unknown(said) = clean_up() else { panic!("nothing waited") };
+    assert!(said.starts_with("kdamond 0 of an earlier run waits"), "{said}");
+    assert_eq!((fake.text(0, "state").as_str(), fake.text(1, "state").as_str()), ("on", "off"));
+    // Once the lock is free the record says what is left.
+    put(&stat, &running);
+    assert_eq!(clean_up(), admin::Left::Places(vec![0, 1]));
+    assert_eq!(fake.text(0, "state"), "off");
+}
+
 #[test]
 fn damaged_record_stops_no_start() {
     let fake = Fake::new(2);

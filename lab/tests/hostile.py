@@ -1,5 +1,6 @@
 """What a tenant without privileges can do to the daemon and so to the other tenants: nothing."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -67,5 +68,47 @@ def locked_address_space_stops_nobody_else(guest: Guest) -> None:
     time.sleep(A_WHILE_S)
     _serves_the_healthy(guest, daemon)
     # Its kdamond can be turned off only then.
+    locked.stop()
+    assert daemon.stop() == 0, daemon.said()
+
+
+def _kdamond_of(pid: int) -> Path:
+    """The kdamond that monitors a process or one of its threads."""
+    threads = {thread.name for thread in Path(f"/proc/{pid}/task").iterdir()}
+    kdamonds = Path("/sys/kernel/mm/damon/admin/kdamonds")
+    for target in kdamonds.glob("*/contexts/0/targets/0/pid_target"):
+        if target.read_text().strip() in threads:
+            return target.parents[4]
+    raise LookupError(f"no kdamond monitors process {pid}")
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
+    """A command waits for a tenant's lock with DAMON's own held: what is monitored stays so."""
+    # Debian's kernels have 3, which keeps DAMON's tracepoint from the daemon.
+    write(Path("/proc/sys/kernel/perf_event_paranoid"), 2)
+    # The fast node has room for one of its halves, so that only monitoring can tell which.
+    capped = [_tenants()[0], ("healthy", "cgroup = 'healthy'\ncap = '30 MiB'")]
+    daemon = guest.tierwised(configuration(guest, "tierwise", capped))
+    options = {"mib": 48, "hot_mib": 24, "pattern": "stairs", "phase_s": 60, "node": 1}
+    stairs = guest.stairs(guest.cgroup("healthy"), **options)
+    locked = _lock(guest)
+    kdamond = _kdamond_of(int(locked.said().split()[0]))
+    # As if it were the daemon's command that met the lock: it holds DAMON's until the process ends.
+    command = threading.Thread(target=write, args=(kdamond / "state", "commit"), daemon=True)
+    command.start()
+    time.sleep(A_WHILE_S)
+    assert command.is_alive(), "the command did not wait"
+    before = stairs.truth().phase
+
+    def follows() -> bool:
+        assert daemon.running(), f"tierwised ended: {daemon.said()[-2000:]}"
+        return stairs.truth().phase > before and stairs.hot().share(0) > 0.9
+
+    took = guest.wait_until(
+        follows, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.said()[-2000:]}"
+    )
+    guest.figure("followed_s", took)
+    assert command.is_alive(), "the command did not wait"
     locked.stop()
     assert daemon.stop() == 0, daemon.said()

@@ -89,6 +89,12 @@ impl LinuxError {
         says_gone(source)
     }
 
+    /// Whether the kernel answered that the file is in use (`EBUSY`).
+    pub fn is_busy(&self) -> bool {
+        let Self::File { source, .. } = self else { return false };
+        source.raw_os_error() == Some(libc::EBUSY)
+    }
+
     /// Whether it is the machine that lacks something, whatever was being read: descriptors,
     /// memory, or what [`LinuxError::Missing`] says.
     pub fn is_of_machine(&self) -> bool {

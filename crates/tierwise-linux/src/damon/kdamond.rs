@@ -148,8 +148,15 @@ impl Kdamond {
     /// `EBUSY` after all patience: the module `damon_stat` holds DAMON for itself, or another such
     /// user does. `EINVAL`: the process is gone.
     pub fn on(&self, roots: &Roots) -> Result<()> {
-        let answer = patience::write(&self.state, "on");
-        if patience::was_busy(&answer) { Err(held(roots)) } else { answer }
+        self.try_on().map_err(|problem| if problem.is_busy() { held(roots) } else { problem })
+    }
+
+    /// Turns it on where other kdamonds of ours run, so that no exclusive user holds DAMON.
+    ///
+    /// # Errors
+    /// `EBUSY` after all patience: another program's command is on its way.
+    pub(crate) fn try_on(&self) -> Result<()> {
+        patience::write(&self.state, "on")
     }
 
     /// Has the kernel read intervals, bounds, schemes and quotas again while it runs.
@@ -241,8 +248,7 @@ impl Kdamond {
     pub fn is_waiting(&self, roots: &Roots, reader: &mut Reader) -> Result<bool> {
         let thread = self.thread(roots, reader)?;
         let stat = thread.and_then(|thread| Stat::read(roots, thread.pid, reader).ok());
-        // Between two samples it sleeps in state I (`schedule_timeout_idle`, mm/damon/core.c).
-        Ok(stat.is_some_and(|stat| stat.state == 'D'))
+        Ok(stat.is_some_and(|stat| stat.is_uninterruptible()))
     }
 
     /// Leaves it as it is. What was recorded of it is for [`super::clean_up_recorded`].

@@ -16,10 +16,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// another program's `update_schemes_tried_regions` may hold the lock.
 const TRIES: u32 = 400;
 
-fn is_busy(error: &LinuxError) -> bool {
-    is(error, libc::EBUSY)
-}
-
 fn is(error: &LinuxError, number: i32) -> bool {
     matches!(error, LinuxError::File { source, .. } if source.raw_os_error() == Some(number))
 }
@@ -36,7 +32,7 @@ fn patiently_with<T>(
 ) -> Result<T> {
     for _ in 1..tries {
         match attempt() {
-            Err(e) if is_busy(&e) => thread::sleep(pause),
+            Err(e) if e.is_busy() => thread::sleep(pause),
             other => return other,
         }
     }
@@ -59,11 +55,6 @@ pub(super) fn was_cancelled<T>(answer: &Result<T>) -> bool {
     answer.as_ref().err().is_some_and(|e| is(e, libc::ECANCELED))
 }
 
-/// Whether the last answer was that the lock, or DAMON itself, is taken.
-pub(super) fn was_busy<T>(answer: &Result<T>) -> bool {
-    answer.as_ref().err().is_some_and(is_busy)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,10 +70,10 @@ mod tests {
         let mut late = answers(vec![Err(error(libc::EBUSY)), Err(error(libc::EBUSY)), Ok(3)]);
         assert_eq!(patiently_with(5, Duration::ZERO, &mut late).unwrap(), 3);
         let mut never = || Err::<u32, _>(error(libc::EBUSY));
-        assert!(was_busy(&patiently_with(3, Duration::ZERO, &mut never)));
+        assert!(patiently_with(3, Duration::ZERO, &mut never).unwrap_err().is_busy());
         let mut refused = answers(vec![Err(error(libc::EINVAL)), Ok(3)]);
         let refused = patiently_with(5, Duration::ZERO, &mut refused);
-        assert!(refused.is_err() && !was_busy(&refused) && !was_cancelled(&refused));
+        assert!(!was_cancelled(&refused) && !refused.unwrap_err().is_busy());
         assert!(was_cancelled(&Err::<u32, _>(error(libc::ECANCELED))));
     }
 }

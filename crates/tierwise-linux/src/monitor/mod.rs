@@ -29,7 +29,7 @@ use std::time::Duration;
 use tierwise_core::units::{Bytes, TenantId};
 
 use crate::damon::HostRegion;
-use crate::error::Result;
+use crate::error::{LinuxError, Result};
 use crate::process::Process;
 
 pub use auto::{Selection, Source, auto};
@@ -159,6 +159,16 @@ pub trait AccessMonitor: Debug + Send {
 
 /// What a collection may take beside its own intervals: a machine short of CPU time can be so slow.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Says why monitoring could not be stopped.
+pub(crate) fn waits_still() -> LinuxError {
+    LinuxError::Missing {
+        what: "access monitoring waits in the kernel for a process that keeps its address space \
+               locked, and is still on"
+            .into(),
+        remedy: "end that process and run `tierwise restore`".into(),
+    }
+}
 
 /// CPU time of this thread.
 pub(crate) fn thread_cpu() -> Duration {

@@ -78,6 +78,12 @@ impl Stat {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
+    /// Whether the thread sleeps without being interruptible, as it does for a lock. A kdamond
+    /// between two samples sleeps in state I (`schedule_timeout_idle`, mm/damon/core.c).
+    pub fn is_uninterruptible(&self) -> bool {
+        self.state == 'D'
+    }
+
     /// Whether the thread is dead. Of a main thread, others may be alive
     /// ([`super::Process::task`]).
     pub fn is_dead(&self) -> bool {

@@ -41,7 +41,7 @@ use tierwise_core::world::World;
 use crate::error::Result;
 use crate::fault::{Fault, Faults, Scope};
 use crate::migrate::{Calls, Kernel};
-use crate::monitor::AccessMonitor;
+use crate::monitor::{AccessMonitor, waits_still};
 use crate::process::Reader;
 use crate::roots::Roots;
 use crate::tenant::{Changes, Readings, Selector, State, TenantTracker};
@@ -188,7 +188,7 @@ impl<C: Calls> LiveWorld<C> {
     /// It still waits.
     pub fn can_monitor(&mut self) -> Result<()> {
         match &self.lost_monitor {
-            Some(lost) if lost.is_waiting() => Err(monitor::waits_still()),
+            Some(lost) if lost.is_waiting() => Err(waits_still()),
             _ => {
                 self.lost_monitor = None;
                 Ok(())
@@ -394,7 +394,7 @@ impl<C: Calls> LiveWorld<C> {
     fn monitor(&mut self, out: &mut Observation) {
         if let Some(late) = self.monitor.take_if(|monitor| monitor.is_late()) {
             self.lost_monitor = late.leave();
-            self.events.push(Event::MonitoringLost(monitor::waits_still().to_string()));
+            self.events.push(Event::MonitoringLost(waits_still().to_string()));
         }
         let Some(monitor) = &mut self.monitor else { return };
         match monitor.take() {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
 use crate::error::{LinuxError, Result};
-use crate::monitor::{AccessMonitor, AccessReport, MonitorTarget, thread_cpu};
+use crate::monitor::{AccessMonitor, AccessReport, MonitorTarget, thread_cpu, waits_still};
 use crate::worker;
 
 /// What the thread is told.
@@ -168,16 +168,6 @@ impl MonitorThread {
             }
         }
         thread.join().unwrap_or(Ok(()))
-    }
-}
-
-/// Why monitoring could not be stopped.
-pub(super) fn waits_still() -> LinuxError {
-    LinuxError::Missing {
-        what: "access monitoring waits in the kernel for a process that keeps its address space \
-               locked, and is still on"
-            .into(),
-        remedy: "end that process and run `tierwise restore`".into(),
     }
 }
 

@@ -1,0 +1,448 @@
+//! The thread that commands kdamonds: turns them on for processes and off, gives them intervals,
+//! and reads regions through sysfs where there is no tracepoint.
+//!
+//! A command can wait for as long as the process of its kdamond holds its mmap lock, and DAMON
+//! carries out one command at a time. Whoever reads rings therefore does not wait for this thread.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::io;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use tierwise_core::observe::DamonAttrs;
+
+use crate::damon::trace::{Format, Trace};
+use crate::damon::{Admin, HostRegion, Kdamond, Monitoring, Scheme, Target};
+use crate::error::{LinuxError, Result};
+use crate::monitor::rotation::RoundRobin;
+use crate::monitor::{MonitorTarget, ProcessRegion};
+use crate::process::{Process, Reader, Stat};
+use crate::roots::Roots;
+use crate::worker;
+
+use super::TURN;
+
+/// The regions that a kdamond reports without a command.
+pub(super) trait Ring: Debug + Send {
+    /// The regions of the last aggregation interval that ended since the last call, ascending.
+    fn take(&mut self) -> Option<&[HostRegion]>;
+}
+
+/// Opens the ring of a kdamond's thread.
+pub(super) trait OpenRing: Debug + Send {
+    fn open(&self, thread: i32) -> io::Result<Box<dyn Ring>>;
+}
+
+impl Ring for Trace {
+    fn take(&mut self) -> Option<&[HostRegion]> {
+        self.take()
+    }
+}
+
+impl OpenRing for Format {
+    fn open(&self, thread: i32) -> io::Result<Box<dyn Ring>> {
+        Ok(Box::new(Trace::open(*self, thread)?))
+    }
+}
+
+/// A process whose kdamond is on.
+#[derive(Debug)]
+pub(super) struct Monitored {
+    pub process: Process,
+    /// The kdamond's thread.
+    thread: Option<Process>,
+    /// Without one, its regions are read through sysfs.
+    pub ring: Option<Box<dyn Ring>>,
+}
+
+impl Monitored {
+    /// CPU time of its kdamond so far; zero once that has ended.
+    pub fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Duration {
+        let stat = self.thread.and_then(|thread| read_stat(thread, roots, reader));
+        stat.map_or(Duration::ZERO, |stat| stat.cpu_time())
+    }
+}
+
+/// The state of a kdamond's thread, while it is that thread.
+fn read_stat(thread: Process, roots: &Roots, reader: &mut Reader) -> Option<Stat> {
+    let stat = Stat::read(roots, thread.pid, reader).ok()?;
+    (stat.start_time == thread.start_time).then_some(stat)
+}
+
+/// A kdamond was turned on or off.
+#[derive(Debug)]
+pub(super) enum Change {
+    Started(Monitored),
+    Left(Process),
+}
+
+/// What the commander is to do.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Monitors these processes and no others.
+    Targets(Vec<MonitorTarget>),
+    /// Gives every kdamond the intervals at hand, reads those that have no ring, and ends a turn
+    /// that has lasted for [`TURN`] collections.
+    Collect,
+    /// Turns every kdamond off.
+    Stop,
+}
+
+/// What became of an order.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub changes: VecDeque<Change>,
+    /// Processes read through sysfs, and their regions.
+    pub sampled: Vec<Process>,
+    pub regions: Vec<ProcessRegion>,
+    /// CPU time of all kdamonds that were turned off.
+    pub ended: Duration,
+    pub result: Result<()>,
+}
+
+/// The way to the commander. Dropping it ends the thread, after it has turned off what runs.
+#[derive(Debug)]
+pub(super) struct Commands {
+    orders: Option<Sender<(DamonAttrs, Order)>>,
+    answers: Receiver<Answer>,
+    thread: Option<JoinHandle<()>>,
+    /// An order was given and not answered yet.
+    waits: bool,
+}
+
+/// A commander that ends is waited for so long: two of the longest aggregation intervals, and then
+/// it is left to its wait.
+pub(super) const TO_END: Duration = Duration::from_secs(10);
+
+impl Commands {
+    /// Starts the thread.
+    pub fn start(mut commander: Commander) -> Result<Self> {
+        let (orders, ordered) = bounded::<(DamonAttrs, Order)>(1);
+        let (answer, answers) = bounded(1);
+        let body = move || {
+            for (attrs, order) in ordered {
+                if answer.send(commander.run(attrs, order)).is_err() {
+                    break;
+                }
+            }
+            if let Err(problem) = commander.stop() {
+                tracing::warn!("{problem}");
+            }
+        };
+        let thread = Some(worker::spawn("kdamonds", body)?);
+        Ok(Self { orders: Some(orders), answers, thread, waits: false })
+    }
+
+    /// Whether an order waits to be carried out.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Gives an order, unless the last one still waits.
+    pub fn give(&mut self, attrs: DamonAttrs, order: Order) {
+        if let Some(orders) = self.orders.as_ref().filter(|_| !self.waits) {
+            // A thread that has ended is found by take().
+            let _ = orders.send((attrs, order));
+            self.waits = true;
+        }
+    }
+
+    /// The answer to the last order, if it comes within the limit; without a limit it is waited
+    /// for.
+    pub fn take(&mut self, limit: Option<Duration>) -> Result<Option<Answer>> {
+        if !self.waits {
+            return Ok(None);
+        }
+        let answer = match limit {
+            Some(limit) => self.answers.recv_timeout(limit),
+            None => self.answers.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match answer {
+            Ok(answer) => {
+                self.waits = false;
+                Ok(Some(answer))
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(LinuxError::Missing {
+                what: "the thread that commands kdamonds has ended".into(),
+                remedy: "see the log for the reason, and restart".into(),
+            }),
+        }
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        self.orders = None;
+        // The channel of answers closes when the thread has turned everything off.
+        while self.answers.recv_timeout(TO_END).is_ok() {}
+        if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Everything that commands kdamonds.
+#[derive(Debug)]
+pub(super) struct Commander {
+    roots: Roots,
+    admin: Admin,
+    attrs: DamonAttrs,
+    most: u32,
+    /// The tracepoint, if it is used.
+    rings: Option<Box<dyn OpenRing>>,
+    kdamonds: Vec<Kdamond>,
+    /// The process of each kdamond.
+    assigned: Vec<Option<Process>>,
+    /// The intervals that each kdamond was last given.
+    given: Vec<DamonAttrs>,
+    /// The thread of each kdamond that is on. Asking sysfs for it would need DAMON's lock.
+    threads: Vec<Option<Process>>,
+    /// Whether each kdamond has a ring.
+    traced: Vec<bool>,
+    rotation: RoundRobin,
+    collections: u32,
+    chosen: Vec<Process>,
+    reader: Reader,
+    changes: VecDeque<Change>,
+    /// CPU time of kdamonds that were turned off.
+    ended: Duration,
+}
+
+impl Commander {
+    pub fn new(roots: &Roots, admin: Admin, attrs: DamonAttrs, most: u32) -> Self {
+        Self {
+            roots: roots.clone(),
+            admin,
+            attrs,
+            most,
+            rings: None,
+            kdamonds: Vec::new(),
+            assigned: Vec::new(),
+            given: Vec::new(),
+            threads: Vec::new(),
+            traced: Vec::new(),
+            rotation: RoundRobin::default(),
+            collections: 0,
+            chosen: Vec::new(),
+            reader: Reader::default(),
+            changes: VecDeque::new(),
+            ended: Duration::ZERO,
+        }
+    }
+
+    /// Has regions read from rings.
+    pub fn read_rings(&mut self, rings: Option<Box<dyn OpenRing>>) {
+        self.rings = rings;
+    }
+
+    fn run(&mut self, attrs: DamonAttrs, order: Order) -> Answer {
+        self.attrs = attrs;
+        let (mut sampled, mut regions) = (Vec::new(), Vec::new());
+        let result = match order {
+            Order::Targets(processes) => self.set_targets(&processes),
+            Order::Collect => self.collect(&mut sampled, &mut regions),
+            Order::Stop => self.stop(),
+        };
+        let result = result.or_else(|problem| self.put_off(problem));
+        let changes = std::mem::take(&mut self.changes);
+        Answer { changes, sampled, regions, ended: self.ended, result }
+    }
+
+    /// While kdamonds of ours run and their rings are read, another user's command that waits with
+    /// DAMON's lock held costs nothing but time: ours are tried again in the next round.
+    fn put_off(&self, problem: LinuxError) -> Result<()> {
+        let reads_on = self.traced.contains(&true);
+        if !(reads_on && problem.is_busy()) {
+            return Err(problem);
+        }
+        tracing::debug!(%problem, "commands to kdamonds are put off");
+        Ok(())
+    }
+
+    fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
+        self.rotation.set(processes);
+        let still = |p: &Process| processes.iter().any(|target| target.process == *p);
+        for place in 0..self.assigned.len() {
+            if self.assigned[place].is_some_and(|p| !still(&p)) {
+                self.leave(place)?;
+            }
+        }
+        // A turn is cut short only where a process would otherwise wait for nothing. A kdamond that
+        // waits for a process which is no target any more counts for nothing.
+        let busy = self.assigned.iter().flatten().filter(|process| still(process)).count();
+        let places =
+            if self.kdamonds.is_empty() { self.most as usize } else { self.kdamonds.len() };
+        if busy < places.min(self.rotation.len()) { self.assign() } else { Ok(()) }
+    }
+
+    fn collect(&mut self, sampled: &mut Vec<Process>, out: &mut Vec<ProcessRegion>) -> Result<()> {
+        let mut regions: Vec<HostRegion> = Vec::new();
+        for place in 0..self.assigned.len() {
+            let Some(process) = self.assigned[place] else { continue };
+            self.give_attrs(place)?;
+            if !self.traced[place] && self.read(place, &mut regions)? {
+                sampled.push(process);
+                out.extend(regions.iter().map(|&region| ProcessRegion { process, region }));
+            }
+        }
+        self.collections += 1;
+        if self.collections.is_multiple_of(TURN) && self.rotation.len() > self.kdamonds.len() {
+            self.assign()?;
+        }
+        Ok(())
+    }
+
+    /// Gives a kdamond the intervals and bounds of all, unless it waits.
+    fn give_attrs(&mut self, place: usize) -> Result<()> {
+        if self.given[place] != self.attrs && !self.is_waiting(place) {
+            self.kdamonds[place].set_attrs(&self.attrs)?;
+            self.given[place] = self.attrs;
+        }
+        Ok(())
+    }
+
+    /// Whether the thread of a kdamond waits for a lock. A command to it would wait as long.
+    fn is_waiting(&mut self, place: usize) -> bool {
+        self.stat(place).is_some_and(|stat| stat.is_uninterruptible())
+    }
+
+    fn stat(&mut self, place: usize) -> Option<Stat> {
+        read_stat(self.threads[place]?, &self.roots, &mut self.reader)
+    }
+
+    /// Starts a turn.
+    fn assign(&mut self) -> Result<()> {
+        let wanted = self.rotation.len().min(self.most as usize);
+        if self.kdamonds.is_empty() && wanted > 0 {
+            // All that may be used at once: once they run no more can be made.
+            self.kdamonds = self.admin.take(self.most)?;
+            self.assigned = vec![None; self.kdamonds.len()];
+            self.given = vec![self.attrs; self.kdamonds.len()];
+            self.threads = vec![None; self.kdamonds.len()];
+            self.traced = vec![false; self.kdamonds.len()];
+        }
+        self.rotation.next(self.kdamonds.len(), &mut self.chosen);
+        for place in 0..self.assigned.len() {
+            match self.assigned[place] {
+                Some(p) if self.chosen.contains(&p) => self.chosen.retain(|&c| c != p),
+                Some(_) => self.leave(place)?,
+                None => (),
+            }
+        }
+        let mut changed = false;
+        while let Some(process) = self.chosen.pop() {
+            let Some(place) = self.assigned.iter().position(Option::is_none) else { break };
+            changed |= self.start(place, process)?;
+        }
+        if changed { self.admin.note(&self.kdamonds, &mut self.reader) } else { Ok(()) }
+    }
+
+    /// Turns a kdamond on for a process; false if the process has exited.
+    fn start(&mut self, place: usize, process: Process) -> Result<bool> {
+        let task = match process.task(&self.roots, &mut self.reader) {
+            Err(e) if e.is_of_machine() => return Err(e),
+            Err(_) => return Ok(false),
+            Ok(task) => task,
+        };
+        let target = Target::Process(task);
+        let monitoring = Monitoring { target, attrs: self.attrs, schemes: vec![Scheme::stat()] };
+        let kdamond = &mut self.kdamonds[place];
+        kdamond.configure(&monitoring)?;
+        let reads_on = self.traced.contains(&true);
+        let answer = if reads_on { kdamond.try_on() } else { kdamond.on(&self.roots) };
+        // DAMON finds a process by its number alone, so whether it was still this one is checked
+        // afterwards.
+        let alive = process.is_alive_with(&self.roots, &mut self.reader);
+        if !alive {
+            kdamond.off()?;
+            return Ok(false);
+        }
+        answer?;
+        self.assigned[place] = Some(process);
+        self.given[place] = self.attrs;
+        let thread = kdamond.thread(&self.roots, &mut self.reader)?;
+        self.threads[place] = thread;
+        let ring = thread.and_then(|thread| self.open_ring(thread));
+        self.traced[place] = ring.is_some();
+        self.changes.push_back(Change::Started(Monitored { process, thread, ring }));
+        Ok(true)
+    }
+
+    /// Opens the ring of a kdamond that was turned on.
+    fn open_ring(&mut self, thread: Process) -> Option<Box<dyn Ring>> {
+        match self.rings.as_ref()?.open(thread.pid) {
+            Ok(ring) => Some(ring),
+            // It has ended with its process.
+            Err(_) if read_stat(thread, &self.roots, &mut self.reader).is_none() => None,
+            Err(problem) => {
+                // The next kdamond's would be refused too, and the reason is worth one line.
+                self.rings = None;
+                tracing::warn!(
+                    "DAMON's tracepoint cannot be read ({problem}): regions are read through \
+                     sysfs, where a process that keeps its address space locked can stop access \
+                     monitoring for every tenant"
+                );
+                None
+            }
+        }
+    }
+
+    /// Reads the regions of a kdamond through sysfs; false if there are none.
+    fn read(&mut self, place: usize, regions: &mut Vec<HostRegion>) -> Result<bool> {
+        if self.is_waiting(place) {
+            return Ok(false);
+        }
+        let runs = self.kdamonds[place].regions(&mut self.reader, regions)?;
+        if !runs {
+            // Its process has ended.
+            self.leave(place)?;
+        }
+        Ok(runs)
+    }
+
+    /// Turns a kdamond off, unless it waits: then it keeps its place.
+    fn leave(&mut self, place: usize) -> Result<()> {
+        if self.is_waiting(place) {
+            return Ok(());
+        }
+        let used = self.stat(place).map_or(Duration::ZERO, |stat| stat.cpu_time());
+        self.kdamonds[place].off()?;
+        self.ended += used;
+        self.threads[place] = None;
+        self.changes.extend(self.assigned[place].take().map(Change::Left));
+        self.traced[place] = false;
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let (mut left, mut waiting) = (Vec::new(), Vec::new());
+        for (place, kdamond) in std::mem::take(&mut self.kdamonds).into_iter().enumerate() {
+            let process = self.assigned[place];
+            self.changes.extend(process.map(Change::Left));
+            if let Some(stat) = self.stat(place) {
+                self.ended += stat.cpu_time();
+                if stat.is_uninterruptible() {
+                    let pid = process.map_or(0, |process| process.pid);
+                    waiting.push(format!("{} (for process {pid})", kdamond.index()));
+                    kdamond.abandon();
+                    continue;
+                }
+            }
+            left.push(kdamond);
+        }
+        self.assigned.clear();
+        self.threads.clear();
+        self.traced.clear();
+        self.admin.restore(left)?;
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        Err(LinuxError::Missing {
+            what: format!("kdamond {} waits for a lock and stays on", waiting.join(", ")),
+            remedy: "end that process and run `tierwise restore`".into(),
+        })
+    }
+}

@@ -1,0 +1,432 @@
+//! DAMON on processes' virtual addresses: one kdamond per process, a bounded number of kdamonds,
+//! in rotation when there are more processes ([`super::rotation`]).
+//!
+//! A kdamond that is given another process starts with coarse regions, so a turn lasts for [`TURN`]
+//! collections: long enough for regions to adapt (they are split once per aggregation interval).
+//!
+//! A kdamond takes the mmap lock of its process, which the process may hold for ever, and a command
+//! to it then waits as long, with DAMON's own lock held. Regions are therefore read from a
+//! tracepoint, which takes no command ([`DamonVaddr::with_tracepoint`]); a kdamond that waits
+//! is given none until it goes on; and a thread of its own gives the commands (`commander.rs`), so
+//! that one which meets a lock that was taken a moment ago keeps no ring from being read.
+
+mod commander;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tierwise_core::observe::DamonAttrs;
+
+use super::{AccessMonitor, AccessReport, MonitorTarget, PATIENCE, ProcessRegion, thread_cpu};
+use crate::damon::Admin;
+use crate::damon::operations;
+use crate::damon::trace::Format;
+use crate::error::Result;
+use crate::process::Reader;
+use crate::roots::Roots;
+use commander::{Change, Commander, Commands, Monitored, OpenRing, Order};
+
+/// Kdamonds at most. Each is a kernel thread that wakes every sampling interval; and because the
+/// kernel carries out one sysfs command at a time, collecting from all takes up to this many
+/// aggregation intervals: 1.6 s at the default.
+pub const MAX: u32 = 16;
+
+/// Collections that a turn lasts for.
+pub const TURN: u32 = 5;
+
+/// Checks that the kernel has it and lets us in.
+///
+/// # Errors
+/// Why not, and how to get it. Whether another program holds DAMON is known only once a kdamond is
+/// turned on.
+pub fn probe(roots: &Roots) -> Result<()> {
+    Admin::probe(roots)?;
+    operations::probe(roots, "vaddr")
+}
+
+/// However little CPU time there is, regions are summed up once in so long: a read of them
+/// waits for it.
+const MAX_AGGREGATION: Duration = Duration::from_secs(5);
+
+/// DAMON on processes.
+#[derive(Debug)]
+pub struct DamonVaddr {
+    roots: Roots,
+    configured: DamonAttrs,
+    /// As configured, with longer intervals where monitoring is throttled.
+    attrs: DamonAttrs,
+    most: u32,
+    /// The commander until its thread starts, at the first order.
+    idle: Option<Commander>,
+    commands: Option<Commands>,
+    ordered: Instant,
+    /// The commander is late, and this was reported.
+    late: bool,
+    monitored: Vec<Monitored>,
+    targets: Vec<MonitorTarget>,
+    reader: Reader,
+    /// CPU time of this thread.
+    spent: Duration,
+    /// CPU time of kdamonds that were turned off.
+    ended: Duration,
+}
+
+impl DamonVaddr {
+    /// Opens DAMON; with a record, turns off first what a killed process left. Kdamonds are taken
+    /// when there is a process.
+    ///
+    /// # Errors
+    /// There is no DAMON, all of it is another program's, or the record cannot be read.
+    pub fn new(roots: &Roots, record: Option<&Path>, attrs: DamonAttrs, most: u32) -> Result<Self> {
+        let admin = Admin::open(roots, record)?;
+        admin.has_room()?;
+        let most = most.clamp(1, MAX);
+        Ok(Self {
+            roots: roots.clone(),
+            configured: attrs,
+            attrs,
+            most,
+            idle: Some(Commander::new(roots, admin, attrs, most)),
+            commands: None,
+            ordered: Instant::now(),
+            late: false,
+            monitored: Vec::new(),
+            targets: Vec::new(),
+            reader: Reader::default(),
+            spent: Duration::ZERO,
+            ended: Duration::ZERO,
+        })
+    }
+
+    /// Reads regions from DAMON's tracepoint where tracefs and `CAP_PERFMON` are there, instead of
+    /// having the kernel write them to sysfs. A collection then waits for one aggregation interval
+    /// at most, and holds the processes of which one has ended since the last collection.
+    #[must_use]
+    pub fn with_tracepoint(mut self) -> Self {
+        if let Some(commander) = &mut self.idle {
+            let format = Format::read(&self.roots);
+            commander.read_rings(format.map(|format| Box::new(format) as Box<dyn OpenRing>));
+        }
+        self
+    }
+
+    /// Gives every kdamond other intervals and bounds, at the next collection: monitoring less
+    /// often costs less.
+    pub fn set_attrs(&mut self, attrs: DamonAttrs) {
+        self.attrs = attrs;
+    }
+
+    /// Gives the commander an order, unless it still carries out the last one: every order is
+    /// given again in the next round.
+    fn order(&mut self, order: Order, report: &mut AccessReport) -> Result<()> {
+        self.finish(report)?;
+        if let Some(commander) = self.idle.take() {
+            self.commands = Some(Commands::start(commander)?);
+        }
+        let Some(commands) = self.commands.as_mut().filter(|commands| !commands.waits()) else {
+            return Ok(());
+        };
+        commands.give(self.attrs, order);
+        self.ordered = Instant::now();
+        self.finish(report)
+    }
+
+    /// Waits for the order at hand. While rings are read it waits for one aggregation interval at
+    /// most: nothing new is in them earlier.
+    fn finish(&mut self, report: &mut AccessReport) -> Result<()> {
+        let Some(commands) = &mut self.commands else { return Ok(()) };
+        let reads_on = self.monitored.iter().any(|monitored| monitored.ring.is_some());
+        let limit = reads_on.then_some(self.attrs.aggregation);
+        match commands.take(limit)? {
+            Some(answer) => {
+                self.ended = answer.ended;
+                for change in answer.changes {
+                    match change {
+                        Change::Started(monitored) => self.monitored.push(monitored),
+                        Change::Left(process) => self.monitored.retain(|m| m.process != process),
+                    }
+                }
+                report.sampled.extend(answer.sampled);
+                report.regions.extend(answer.regions);
+                if std::mem::take(&mut self.late) {
+                    tracing::info!("commands to kdamonds are carried out again");
+                }
+                answer.result
+            }
+            None => {
+                self.report_late();
+                Ok(())
+            }
+        }
+    }
+
+    fn report_late(&mut self) {
+        let waits = self.commands.as_ref().is_some_and(Commands::waits);
+        if waits && !self.late && self.ordered.elapsed() > self.patience() {
+            self.late = true;
+            tracing::warn!(
+                "a command to a kdamond waits for a process that keeps its address space locked: \
+                 the {} processes that are monitored go on to be, and no others until it ends",
+                self.monitored.len()
+            );
+        }
+    }
+
+    /// Reads the rings.
+    fn read(&mut self, report: &mut AccessReport) {
+        for monitored in &mut self.monitored {
+            let process = monitored.process;
+            let Some(ring) = &mut monitored.ring else { continue };
+            let Some(regions) = ring.take() else { continue };
+            if self.targets.iter().any(|target| target.process == process) {
+                report.sampled.push(process);
+                let regions = regions.iter().map(|&region| ProcessRegion { process, region });
+                report.regions.extend(regions);
+            }
+        }
+    }
+}
+
+impl AccessMonitor for DamonVaddr {
+    fn name(&self) -> &'static str {
+        "damon-vaddr"
+    }
+
+    fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
+        let before = thread_cpu();
+        processes.clone_into(&mut self.targets);
+        // No order reads regions but Collect's, and what a late one read is old by now.
+        let ordered = self.order(Order::Targets(processes.to_vec()), &mut AccessReport::default());
+        self.spent += thread_cpu().saturating_sub(before);
+        ordered
+    }
+
+    fn collect(&mut self, report: &mut AccessReport) -> Result<()> {
+        let before = thread_cpu();
+        let sampling = self.attrs.sampling.as_nanos().max(1);
+        let most = self.attrs.aggregation.as_nanos() / sampling;
+        report.max_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        let ordered = self.order(Order::Collect, report);
+        self.read(report);
+        self.spent += thread_cpu().saturating_sub(before);
+        ordered
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let patience = self.patience();
+        let Some(commands) = &mut self.commands else { return Ok(()) };
+        // An order that is late keeps the kernel from carrying out this one. When it ends, the
+        // commander turns everything off.
+        commands.take(Some(commander::TO_END))?;
+        if commands.waits() {
+            return Err(super::waits_still());
+        }
+        commands.give(self.attrs, Order::Stop);
+        self.monitored.clear();
+        match commands.take(Some(patience))? {
+            Some(answer) => {
+                self.ended = answer.ended;
+                answer.result
+            }
+            None => Err(super::waits_still()),
+        }
+    }
+
+    fn set_throttle(&mut self, times: f64) -> Result<()> {
+        let longer = |interval: Duration| interval.mul_f64(times.max(1.0)).min(MAX_AGGREGATION);
+        let aggregation = longer(self.configured.aggregation);
+        // As many checks per aggregation as configured: nr_accesses goes on to mean the same.
+        let checks =
+            self.configured.aggregation.as_secs_f64() / self.configured.sampling.as_secs_f64();
+        let sampling = aggregation.div_f64(checks.max(1.0));
+        if aggregation != self.attrs.aggregation {
+            self.set_attrs(DamonAttrs { sampling, aggregation, ..self.configured });
+        }
+        Ok(())
+    }
+
+    /// One aggregation interval for each kdamond, and as long again for DAMON's other users.
+    fn patience(&self) -> Duration {
+        PATIENCE + self.attrs.aggregation * 2 * self.most
+    }
+
+    fn cpu_time(&mut self) -> Result<Duration> {
+        let kdamonds = self.monitored.iter().map(|m| m.cpu_time(&self.roots, &mut self.reader));
+        Ok(self.spent + self.ended + kdamonds.sum::<Duration>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::super::walk::fake::process;
+    use super::commander::Ring;
+    use super::*;
+    use crate::damon::HostRegion;
+    use crate::damon::fake::{Fake, put};
+
+    fn targets(fake: &Fake) -> Vec<(String, String)> {
+        (0..2)
+            .map(|i| (fake.text(i, "state"), fake.text(i, "contexts/0/targets/0/pid_target")))
+            .collect()
+    }
+
+    fn texts(list: [(&str, &str); 2]) -> Vec<(String, String)> {
+        list.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec()
+    }
+
+    fn monitor(fake: &Fake) -> DamonVaddr {
+        DamonVaddr::new(&fake.roots, Some(&fake.record), DamonAttrs::default(), 2).unwrap()
+    }
+
+    #[test]
+    fn processes_come_and_go() {
+        let fake = Fake::new(0);
+        let mut monitor = monitor(&fake);
+        let (small, large) = (process(&fake.roots, 8, &[1]), process(&fake.roots, 9, &[1; 5]));
+        monitor.set_targets(&[small]).unwrap();
+        assert_eq!(targets(&fake), texts([("on", "8"), ("off", "")]));
+        monitor.set_targets(&[small, large]).unwrap();
+        assert_eq!(targets(&fake), texts([("on", "8"), ("on", "9")]));
+        let third = process(&fake.roots, 10, &[1; 3]);
+        monitor.set_targets(&[large, third]).unwrap();
+        assert_eq!(targets(&fake), texts([("on", "10"), ("on", "9")]));
+        monitor.stop().unwrap();
+        assert_eq!(targets(&fake), texts([("off", "10"), ("off", "9")]));
+        assert!(!fake.record.exists());
+        monitor.set_targets(&[third]).unwrap();
+        assert_eq!(targets(&fake)[0], ("on".into(), "10".into()));
+    }
+
+    #[test]
+    fn exited_process_frees_its_slot() {
+        let fake = Fake::new(0);
+        let mut monitor = monitor(&fake);
+        let mut reused = process(&fake.roots, 8, &[1]);
+        reused.process.start_time += 1;
+        monitor.set_targets(&[reused]).unwrap();
+        assert_eq!(targets(&fake)[0].0, "off");
+
+        let watched = process(&fake.roots, 9, &[1]);
+        monitor.set_targets(&[watched]).unwrap();
+        // Its kdamond has stopped by itself.
+        put(&fake.file(0, "state"), "off\n");
+        let mut report = AccessReport::default();
+        monitor.collect(&mut report).unwrap();
+        assert!(report.sampled.is_empty() && report.regions.is_empty());
+        assert_eq!(report.max_accesses, 20);
+    }
+
+    #[test]
+    fn waiting_kdamond_gets_no_command() {
+        let fake = Fake::new(0);
+        let mut monitor = monitor(&fake);
+        let (hostile, healthy) = (process(&fake.roots, 8, &[1]), process(&fake.roots, 9, &[1]));
+        let thread = |state: char| {
+            let stat =
+                format!("70 (kdamond.0) {state} 2 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0 0");
+            put(&fake.roots.proc.join("70/stat"), &stat);
+        };
+        thread('S');
+        put(&fake.file(0, "pid"), "70\n");
+        monitor.set_targets(&[hostile]).unwrap();
+        monitor.set_targets(&[hostile, healthy]).unwrap();
+        // Its thread waits for the mmap lock of process 8.
+        thread('D');
+        monitor.collect(&mut AccessReport::default()).unwrap();
+        assert_eq!(targets(&fake)[0].0, "on");
+        assert_ne!(targets(&fake)[1].0, "on");
+        put(&fake.file(1, "state"), "on\n");
+        let slower = DamonAttrs { aggregation: Duration::from_secs(1), ..DamonAttrs::default() };
+        monitor.set_attrs(slower);
+        monitor.set_targets(&[healthy]).unwrap();
+        assert_eq!(targets(&fake)[0].0, "on");
+        // Its place is not free, and it takes no other process's turn.
+        let third = process(&fake.roots, 10, &[1]);
+        monitor.set_targets(&[third]).unwrap();
+        assert_eq!(targets(&fake)[1], ("on".into(), "10".into()));
+        let problem = monitor.stop().unwrap_err().to_string();
+        assert!(problem.contains("kdamond 0 (for process 8) waits"), "{problem}");
+        // The other one is off, and the record says whose the first is.
+        assert_eq!((targets(&fake)[0].0.as_str(), targets(&fake)[1].0.as_str()), ("on", "off"));
+        assert!(fake.record.exists());
+    }
+
+    #[test]
+    fn slower_attributes_reach_running_kdamond() {
+        let fake = Fake::new(0);
+        let mut monitor = monitor(&fake);
+        monitor.set_targets(&[process(&fake.roots, 8, &[1])]).unwrap();
+        let slower = DamonAttrs { aggregation: Duration::from_secs(1), ..DamonAttrs::default() };
+        monitor.set_attrs(slower);
+        monitor.collect(&mut AccessReport::default()).unwrap();
+        assert_eq!(
+            fake.text(0, "contexts/0/monitoring_attrs/intervals/aggr_us"),
+            "1000000".to_owned()
+        );
+    }
+
+    /// One region whenever it is read.
+    #[derive(Debug)]
+    struct Rings;
+
+    impl OpenRing for Rings {
+        fn open(&self, thread: i32) -> io::Result<Box<dyn Ring>> {
+            let start = thread as u64 * 4096;
+            Ok(Box::new(OneRegion(HostRegion { start, end: start + 4096, nr_accesses: 1, age: 0 })))
+        }
+    }
+
+    #[derive(Debug)]
+    struct OneRegion(HostRegion);
+
+    impl Ring for OneRegion {
+        fn take(&mut self) -> Option<&[HostRegion]> {
+            Some(std::slice::from_ref(&self.0))
+        }
+    }
+
+    /// A command on its way to a kdamond meets a lock: a pipe that no process reads takes the place
+    /// of a file that the command writes.
+    #[test]
+    fn late_command_leaves_others_monitored() {
+        let fake = Fake::new(0);
+        let mut monitor = monitor(&fake);
+        monitor.idle.as_mut().unwrap().read_rings(Some(Box::new(Rings)));
+        let (healthy, hostile) = (process(&fake.roots, 8, &[1]), process(&fake.roots, 9, &[1]));
+        for (place, thread) in [(0, 70), (1, 71)] {
+            fake.run(place, thread, 5);
+            put(&fake.file(place, "state"), "off\n");
+        }
+        monitor.set_targets(&[healthy]).unwrap();
+        let pipe = fake.file(1, "contexts/0/monitoring_attrs/intervals/sample_us");
+        std::fs::remove_file(&pipe).unwrap();
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+
+        monitor.set_targets(&[healthy, hostile]).unwrap();
+        for _ in 0..3 {
+            let mut report = AccessReport::default();
+            monitor.collect(&mut report).unwrap();
+            assert_eq!(report.sampled, [healthy.process]);
+            assert_eq!(report.regions.len(), 1);
+        }
+        // It is reported once it has lasted for longer than any command should.
+        assert!(!monitor.late);
+        monitor.ordered -= monitor.patience();
+        monitor.collect(&mut AccessReport::default()).unwrap();
+        assert!(monitor.late);
+
+        // The process lets go.
+        let free = std::thread::spawn(move || std::fs::read(&pipe).unwrap());
+        while monitor.late {
+            monitor.collect(&mut AccessReport::default()).unwrap();
+        }
+        assert_eq!(free.join().unwrap(), b"5000");
+        assert_eq!(targets(&fake), texts([("on", "8"), ("on", "9")]));
+        monitor.stop().unwrap();
+        assert_eq!(targets(&fake), texts([("off", "8"), ("off", "9")]));
+    }
+}

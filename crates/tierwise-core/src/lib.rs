@@ -30,7 +30,6 @@ pub mod policy;
 pub mod profile;
 pub mod recipe;
 pub mod registry;
-pub mod room;
 pub mod select;
 pub mod share;
 pub mod stage;

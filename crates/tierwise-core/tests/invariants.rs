@@ -272,8 +272,8 @@ proptest! {
         let ctx = BuildContext::new(&topology, 1);
         let section = Section::empty();
         let selectors: [fn() -> Box<dyn Selector>; 2] = [
-            || Box::new(select::PromoteList::build(&Section::empty()).unwrap()),
-            || Box::new(select::Exchange::build(&Section::empty()).unwrap()),
+            || Box::new(select::LruSelector::promote_list(&Section::empty()).unwrap()),
+            || Box::new(select::LruSelector::exchange(&Section::empty()).unwrap()),
         ];
         for selector in selectors {
             let multi_clock = MultiClock::build(&section, &ctx).unwrap();

@@ -25,7 +25,7 @@ use crate::observe::{HintFault, Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::registry::BuildContext;
-use crate::room::Room;
+use crate::select::FreePages;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Bytes, Pages, TierId, Timestamp};
 
@@ -56,11 +56,11 @@ impl AutoNuma {
     }
 
     /// `pgdat_free_space_enough`.
-    fn is_free_space_enough(&self, room: &Room, topology: &Topology) -> bool {
+    fn is_free_space_enough(&self, free: &FreePages, topology: &Topology) -> bool {
         let fast = topology.tier(TierId::FASTEST);
         let share = Pages(fast.capacity.0 / 16);
         let enough = self.free_enough.in_pages(topology.page_size).max(share);
-        room.free(TierId::FASTEST) > fast.watermarks.promo + enough
+        free.of(TierId::FASTEST) > fast.watermarks.promo + enough
     }
 
     /// `should_numa_migrate_memory` and `migrate_misplaced_folio`.
@@ -69,23 +69,23 @@ impl AutoNuma {
         now: Timestamp,
         fault: &HintFault,
         ctx: &mut PlanContext<'_>,
-        room: &mut Room,
+        free: &mut FreePages,
         plan: &mut MigrationPlan,
     ) {
         let Some(from) = ctx.pages.tier(fault.page).filter(|&t| t != TierId::FASTEST) else {
             return;
         };
         let frames = Pages(ctx.pages.frames(fault.page));
-        if self.is_free_space_enough(room, ctx.topology) {
+        if self.is_free_space_enough(free, ctx.topology) {
             self.hot.reset();
         } else if !self.hot.admits(now, fault.at.since(fault.poisoned_at), frames) {
             return;
         }
-        if !room.fits(frames, TierId::FASTEST, ctx.topology, WatermarkLevel::High) {
+        if !free.fits(frames, TierId::FASTEST, ctx.topology, WatermarkLevel::High) {
             self.kswapd.wake(TierId::FASTEST);
         } else if self.lru.isolate(fault.page, ctx.pages) {
             plan.on_fault(fault.page, TierId::FASTEST);
-            room.record(frames, from, TierId::FASTEST);
+            free.record(frames, from, TierId::FASTEST);
         }
     }
 }
@@ -112,14 +112,14 @@ impl Policy for AutoNuma {
     }
 
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
-        let mut room = Room::new(ctx.free);
+        let mut free = FreePages::new(ctx.free);
         self.scanner.run(now, ctx, plan, |_, _, _| ());
         let faults = self.scanner.take_faults();
         for fault in &faults {
-            self.handle_fault(now, fault, ctx, &mut room, plan);
+            self.handle_fault(now, fault, ctx, &mut free, plan);
         }
         self.scanner.done_with(faults);
-        self.kswapd.run(now, ctx, &mut self.lru, &mut room, Marks::memory_tiering, plan);
+        self.kswapd.run(now, ctx, &mut self.lru, &mut free, Marks::memory_tiering, plan);
     }
 }
 

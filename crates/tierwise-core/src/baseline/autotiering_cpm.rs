@@ -20,7 +20,7 @@ use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::registry::BuildContext;
-use crate::room::Room;
+use crate::select::FreePages;
 use crate::topology::WatermarkLevel;
 use crate::units::{PageId, Pages, Timestamp};
 
@@ -46,7 +46,7 @@ impl AutoTieringCpm {
         &mut self,
         page: PageId,
         ctx: &mut PlanContext<'_>,
-        room: &mut Room,
+        free: &mut FreePages,
         plan: &mut MigrationPlan,
     ) {
         let Some(from) = ctx.pages.tier(page) else { return };
@@ -55,12 +55,12 @@ impl AutoTieringCpm {
             .topology
             .ids()
             .take_while(|&to| to < from)
-            .find(|&to| room.fits(frames, to, ctx.topology, WatermarkLevel::High));
+            .find(|&to| free.fits(frames, to, ctx.topology, WatermarkLevel::High));
         if let Some(to) = best
             && self.isolated.take(page, ctx.pages)
         {
             plan.on_fault(page, to);
-            room.record(frames, from, to);
+            free.record(frames, from, to);
         }
     }
 }
@@ -84,11 +84,11 @@ impl Policy for AutoTieringCpm {
     }
 
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
-        let mut room = Room::new(ctx.free);
+        let mut free = FreePages::new(ctx.free);
         self.scanner.run(now, ctx, plan, |_, _, _| ());
         let faults = self.scanner.take_faults();
         for fault in &faults {
-            self.handle_fault(fault.page, ctx, &mut room, plan);
+            self.handle_fault(fault.page, ctx, &mut free, plan);
         }
         self.scanner.done_with(faults);
     }

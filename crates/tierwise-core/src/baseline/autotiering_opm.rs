@@ -34,7 +34,7 @@ use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
 use crate::policy::{PlanContext, Policy};
 use crate::registry::BuildContext;
-use crate::room::Room;
+use crate::select::FreePages;
 use crate::topology::WatermarkLevel;
 use crate::units::{PageId, Pages, TierId, Timestamp};
 
@@ -150,7 +150,7 @@ impl AutoTieringOpm {
         &mut self,
         page: PageId,
         ctx: &mut PlanContext<'_>,
-        room: &mut Room,
+        free: &mut FreePages,
         plan: &mut MigrationPlan,
     ) {
         let Some(from) = ctx.pages.tier(page).filter(|&t| t != TierId::FASTEST) else { return };
@@ -160,9 +160,9 @@ impl AutoTieringOpm {
         let frames = Pages(ctx.pages.frames(page));
         let level = (self.lap.history(page) << 1 | 1).count_ones();
         for to in ctx.topology.ids().take_while(|&to| to < from) {
-            if self.make_room(to, frames, level, ctx, room, plan) {
+            if self.make_room(to, frames, level, ctx, free, plan) {
                 plan.on_fault(page, to);
-                room.record(frames, from, to);
+                free.record(frames, from, to);
                 return;
             }
         }
@@ -176,10 +176,10 @@ impl AutoTieringOpm {
         frames: Pages,
         level: u32,
         ctx: &mut PlanContext<'_>,
-        room: &mut Room,
+        free: &mut FreePages,
         plan: &mut MigrationPlan,
     ) -> bool {
-        let mut after = *room;
+        let mut after = *free;
         self.demotions.clear();
         while !after.fits(frames, tier, ctx.topology, WatermarkLevel::High) {
             let Some((page, to)) = self.demotion(tier, level, &mut after, ctx) else {
@@ -187,7 +187,7 @@ impl AutoTieringOpm {
             };
             self.demotions.push((page, to));
         }
-        *room = after;
+        *free = after;
         self.demotions.iter().for_each(|&(page, to)| plan.on_fault(page, to));
         true
     }
@@ -196,12 +196,12 @@ impl AutoTieringOpm {
     fn demote_in_background(
         &mut self,
         ctx: &mut PlanContext<'_>,
-        room: &mut Room,
+        free: &mut FreePages,
         plan: &mut MigrationPlan,
     ) {
         for tier in ctx.topology.ids().rev().skip(1) {
-            while !room.fits(Pages(0), tier, ctx.topology, WatermarkLevel::High) {
-                let Some((page, to)) = self.demotion(tier, u8::BITS, room, ctx) else { break };
+            while !free.fits(Pages(0), tier, ctx.topology, WatermarkLevel::High) {
+                let Some((page, to)) = self.demotion(tier, u8::BITS, free, ctx) else { break };
                 plan.background(page, to);
             }
         }
@@ -211,13 +211,13 @@ impl AutoTieringOpm {
         &mut self,
         tier: TierId,
         below: u32,
-        room: &mut Room,
+        free: &mut FreePages,
         ctx: &mut PlanContext<'_>,
     ) -> Option<(PageId, TierId)> {
         let page = self.lap.victim(tier, below, ctx.pages)?;
         let frames = Pages(ctx.pages.frames(page));
-        let to = room.slower_with_room(frames, tier, ctx.topology, WatermarkLevel::High)?;
-        room.record(frames, tier, to);
+        let to = free.slower_that_fits(frames, tier, ctx.topology, WatermarkLevel::High)?;
+        free.record(frames, tier, to);
         Some((page, to))
     }
 }
@@ -258,17 +258,17 @@ impl Policy for AutoTieringOpm {
     }
 
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
-        let mut room = Room::new(ctx.free);
+        let mut free = FreePages::new(ctx.free);
         let lap = &mut self.lap;
         self.scanner
             .run(now, ctx, plan, |page, accessed, pages| lap.scanned(page, accessed, pages));
         let faults = self.scanner.take_faults();
         for fault in &faults {
-            self.handle_fault(fault.page, ctx, &mut room, plan);
+            self.handle_fault(fault.page, ctx, &mut free, plan);
         }
         self.scanner.done_with(faults);
         if self.background_demotion {
-            self.demote_in_background(ctx, &mut room, plan);
+            self.demote_in_background(ctx, &mut free, plan);
         }
     }
 }

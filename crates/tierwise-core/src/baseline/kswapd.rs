@@ -14,7 +14,7 @@ use crate::lru::LruLists;
 use crate::migrate::MigrationPlan;
 use crate::pfra::{Pfra, inactive_ratio};
 use crate::policy::PlanContext;
-use crate::room::Room;
+use crate::select::FreePages;
 use crate::stage::Scope;
 use crate::topology::{Tier, Topology, WatermarkLevel};
 use crate::units::{PageId, Pages, TierId, Timestamp};
@@ -66,7 +66,7 @@ impl Kswapd {
         now: Timestamp,
         ctx: &mut PlanContext<'_>,
         lru: &mut LruLists,
-        room: &mut Room,
+        free: &mut FreePages,
         marks: impl Fn(&Tier) -> Marks,
         plan: &mut MigrationPlan,
     ) {
@@ -75,12 +75,12 @@ impl Kswapd {
                 continue;
             }
             let marks = marks(ctx.topology.tier(tier));
-            let awake = self.awake[tier.index()] || room.free(tier) < marks.wake;
+            let awake = self.awake[tier.index()] || free.of(tier) < marks.wake;
             if awake && now >= self.rest_until[tier.index()] {
-                self.shrink(tier, marks.stop, ctx, lru, room, plan);
+                self.shrink(tier, marks.stop, ctx, lru, free, plan);
                 self.rest_until[tier.index()] = now + RETRY;
             }
-            self.awake[tier.index()] = awake && room.free(tier) < marks.stop;
+            self.awake[tier.index()] = awake && free.of(tier) < marks.stop;
             if !self.awake[tier.index()] {
                 self.rest_until[tier.index()] = now;
             }
@@ -93,10 +93,10 @@ impl Kswapd {
         stop: Pages,
         ctx: &mut PlanContext<'_>,
         lru: &mut LruLists,
-        room: &mut Room,
+        free: &mut FreePages,
         plan: &mut MigrationPlan,
     ) {
-        let limit = stop.saturating_sub(room.free(tier));
+        let limit = stop.saturating_sub(free.of(tier));
         let size = ctx.topology.tier(tier).capacity.in_bytes(ctx.topology.page_size);
         self.victims.clear();
         let victims = &mut self.victims;
@@ -104,10 +104,10 @@ impl Kswapd {
         Pfra::TWO_LISTS.reclaim(lru, Scope::tier(tier), limit, ratio, ctx.pages, victims);
         for &page in &self.victims {
             let frames = Pages(ctx.pages.frames(page));
-            let target = room.slower_with_room(frames, tier, ctx.topology, WatermarkLevel::Min);
+            let target = free.slower_that_fits(frames, tier, ctx.topology, WatermarkLevel::Min);
             if let Some(to) = target {
                 plan.background(page, to);
-                room.record(frames, tier, to);
+                free.record(frames, tier, to);
             }
         }
     }

@@ -28,7 +28,7 @@ pub const TABLE: &[StageRow<dyn Policy>] = &[
     },
     StageRow {
         name: "autotiering-cpm",
-        summary: "hint faults on all pages; promotes to the best tier with room; never demotes",
+        summary: "hint faults on all pages; promotes to the best tier with free memory; never demotes",
         build: |section, ctx| Ok(Box::new(AutoTieringCpm::build(section, ctx)?)),
     },
     StageRow {

@@ -32,7 +32,7 @@ use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::policy::{PlanContext, Policy};
 use crate::registry::BuildContext;
-use crate::room::Room;
+use crate::select::FreePages;
 use crate::topology::{Tier, WatermarkLevel};
 use crate::units::{PageId, Pages, TierId, Timestamp};
 
@@ -64,7 +64,7 @@ impl Tpp {
         &mut self,
         page: PageId,
         ctx: &mut PlanContext<'_>,
-        room: &mut Room,
+        free: &mut FreePages,
         plan: &mut MigrationPlan,
     ) {
         let Some(from) = ctx.pages.tier(page).filter(|&t| t != TierId::FASTEST) else { return };
@@ -73,11 +73,11 @@ impl Tpp {
             return;
         }
         let frames = Pages(ctx.pages.frames(page));
-        if !room.fits(frames, TierId::FASTEST, ctx.topology, WatermarkLevel::Min) {
+        if !free.fits(frames, TierId::FASTEST, ctx.topology, WatermarkLevel::Min) {
             self.kswapd.wake(TierId::FASTEST);
         } else if self.lru.isolate(page, ctx.pages) {
             plan.on_fault(page, TierId::FASTEST);
-            room.record(frames, from, TierId::FASTEST);
+            free.record(frames, from, TierId::FASTEST);
         }
     }
 }
@@ -114,16 +114,16 @@ impl Policy for Tpp {
     }
 
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
-        let mut room = Room::new(ctx.free);
+        let mut free = FreePages::new(ctx.free);
         self.scanner.run(now, ctx, plan, |_, _, _| ());
         let faults = self.scanner.take_faults();
         for fault in &faults {
-            self.handle_fault(fault.page, ctx, &mut room, plan);
+            self.handle_fault(fault.page, ctx, &mut free, plan);
         }
         self.scanner.done_with(faults);
         let factor = self.demote_scale_factor;
         let marks = |tier: &Tier| demotion_marks(tier, factor);
-        self.kswapd.run(now, ctx, &mut self.lru, &mut room, marks, plan);
+        self.kswapd.run(now, ctx, &mut self.lru, &mut free, marks, plan);
     }
 }
 

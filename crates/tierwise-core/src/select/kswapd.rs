@@ -1,166 +1,167 @@
 //! Demotion: kswapd, which works under memory pressure and near the tenants' caps, and the victims
-//! that make way for promotions.
+//! that make room for promotions.
 
-use super::pressure::{Need, Pressure};
-use super::turn::Turn;
+use super::pass::Pass;
+use super::regulated::{Need, Pressure};
 use crate::migrate::Cause;
 use crate::share::{Share, cap_marks};
 use crate::stage::Scope;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{PageId, Pages, TenantId, TierId};
 
-/// The kernel's background reclaim, one to a tier: it wakes when free pages fall below the low
+/// The kernel's background reclaim, one per tier: it wakes when free pages fall below the low
 /// watermark and demotes until they reach the high one (MULTI-CLOCK, section III-C;
 /// `balance_pgdat`).
 #[derive(Debug, Clone, Default)]
-pub struct Kswapd {
+pub(super) struct Kswapd {
     awake: [bool; Topology::MAX_TIERS],
-    /// What each tier could still take when a page last found no room in it.
+    /// Base pages that each tier could still take when a page last did not fit into it.
     refused: [Pages; Topology::MAX_TIERS],
     pressure: Pressure,
     found: Vec<PageId>,
 }
 
 impl Kswapd {
-    /// Demotes where there is pressure, slowest tier first, so that a tier has made its room when
-    /// the next faster one needs it. From the slowest tier nothing is demoted.
-    pub(super) fn balance(&mut self, turn: &mut Turn<'_, '_>) {
-        for tier in turn.ctx.topology.ids().rev() {
-            let Some(lower) = turn.ctx.topology.slower(tier) else { continue };
-            self.keep_caps(tier, lower, turn);
-            let marks = turn.ctx.topology.tier(tier).watermarks;
-            let free = turn.books.room.free(tier);
+    /// Demotes from tiers under pressure, slowest first, so that a tier has free pages when the
+    /// next faster one needs them. From the slowest tier nothing is demoted.
+    pub(super) fn balance(&mut self, pass: &mut Pass<'_, '_>) {
+        for tier in pass.ctx.topology.ids().rev() {
+            let Some(lower) = pass.ctx.topology.slower(tier) else { continue };
+            self.keep_caps(tier, lower, pass);
+            let marks = pass.ctx.topology.tier(tier).watermarks;
+            let free = pass.projection.free.of(tier);
             let awake = &mut self.awake[tier.index()];
             *awake = free < if *awake { marks.high } else { marks.low };
             if !*awake {
                 continue;
             }
-            let wanted = marks.high.saturating_sub(free).min(self.takes(lower, turn));
+            let wanted = marks.high.saturating_sub(free).min(self.takes(lower, pass));
             self.found.clear();
             if wanted > Pages(0) {
-                self.pressure.find(tier, wanted, Need::Pressure, turn, &mut self.found);
+                self.pressure.find(tier, wanted, Need::Pressure, pass, &mut self.found);
             }
             for i in 0..self.found.len() {
-                self.demote(self.found[i], lower, Cause::Pressure, turn);
+                self.demote(self.found[i], lower, Cause::Pressure, pass);
             }
         }
     }
 
-    /// Demotes from tenants near their caps; one that is at it waits for that itself.
-    fn keep_caps(&mut self, tier: TierId, lower: TierId, turn: &mut Turn<'_, '_>) {
-        for tenant in turn.shares.tenants() {
-            let cap = turn.shares.of(tenant, tier).cap;
+    /// Demotes from tenants near their caps. The faulting thread of a tenant at its cap waits for
+    /// that demotion.
+    fn keep_caps(&mut self, tier: TierId, lower: TierId, pass: &mut Pass<'_, '_>) {
+        for tenant in pass.shares.tenants() {
+            let cap = pass.shares.of(tenant, tier).cap;
             let (start, end) = cap_marks(cap);
-            let held = turn.books.held(tenant, tier);
+            let held = pass.projection.held(tenant, tier);
             if cap == Share::UNCAPPED || held <= start {
                 continue;
             }
-            let takes = self.takes(lower, turn);
+            let takes = self.takes(lower, pass);
             if takes == Pages(0) {
                 return;
             }
             self.found.clear();
             let scope = Scope { tier, tenant: Some(tenant) };
             let limit = (held - end).min(takes);
-            turn.estimator.demotable(scope, limit, turn.ctx.pages, &mut self.found);
-            // A cap holds whether or not enough is cold.
-            let hot = (held - start).min(takes).saturating_sub(turn.frames(&self.found));
+            pass.estimator.demotable(scope, limit, pass.ctx.pages, &mut self.found);
+            // A cap holds even if too few pages are cold.
+            let hot = (held - start).min(takes).saturating_sub(pass.frames(&self.found));
             if hot > Pages(0) {
-                turn.estimator.coldest(scope, hot, turn.ctx.pages, &mut self.found);
+                pass.estimator.coldest(scope, hot, pass.ctx.pages, &mut self.found);
             }
             for i in 0..self.found.len() {
-                let at_cap = turn.books.held(tenant, tier) >= cap;
+                let at_cap = pass.projection.held(tenant, tier) >= cap;
                 let cause = if at_cap { Cause::AtCap } else { Cause::NearCap };
-                self.demote(self.found[i], lower, cause, turn);
+                self.demote(self.found[i], lower, cause, pass);
             }
         }
     }
 
-    fn demote(&mut self, page: PageId, lower: TierId, cause: Cause, turn: &mut Turn<'_, '_>) {
-        if !turn.move_to(page, lower, cause) {
-            self.refused[lower.index()] = turn.takes(lower);
+    fn demote(&mut self, page: PageId, lower: TierId, cause: Cause, pass: &mut Pass<'_, '_>) {
+        if !pass.move_to(page, lower, cause) {
+            self.refused[lower.index()] = pass.takes(lower);
         }
     }
 
-    /// Base pages that can be demoted to a tier: none until it has more room than a page last found
-    /// too little. Looking for pages that have nowhere to go costs a scan of the lists and frees
+    /// Base pages that can be demoted to a tier: none until it has more free pages than when a page
+    /// last did not fit. A search for pages that have no target costs a scan of the lists and frees
     /// nothing.
-    fn takes(&self, lower: TierId, turn: &Turn<'_, '_>) -> Pages {
-        let takes = turn.takes(lower);
+    fn takes(&self, lower: TierId, pass: &Pass<'_, '_>) -> Pages {
+        let takes = pass.takes(lower);
         if takes > self.refused[lower.index()] { takes } else { Pages(0) }
     }
 
-    /// Whether the tier was under pressure when the plan started.
+    /// Returns true if the tier was under pressure when the plan started.
     pub(super) fn is_awake(&self, tier: TierId) -> bool {
         self.awake[tier.index()]
     }
 }
 
-/// Pages of the upper tier that can make way for promotions: asked for once, used up one by one.
+/// Pages of the upper tier that can make room for promotions, found once and used one by one.
 #[derive(Debug, Clone, Default)]
-pub struct Victims {
+pub(super) struct Victims {
     pressure: Pressure,
-    /// Whoever's pages exceed the floors.
+    /// Pages of tenants above their floors.
     shared: Vec<PageId>,
     shared_used: usize,
-    /// The promoting tenant's own, for when it may hold no more.
+    /// The promoting tenant's own pages, used when it may hold no more.
     own: Vec<PageId>,
     own_used: usize,
-    /// The most that the promoting tenant may come to hold.
+    /// Base pages that the promoting tenant may hold at most.
     limit: Pages,
 }
 
 impl Victims {
-    /// Asks for enough of `upper` that `incoming` pages (of one tenant, if shares are by tenant)
+    /// Finds enough pages of `upper` that `incoming` pages (of one tenant, if shares are by tenant)
     /// would leave its low watermark free and the tenant below its cap.
     pub(super) fn find(
         &mut self,
         upper: TierId,
         tenant: Option<TenantId>,
         incoming: Pages,
-        turn: &mut Turn<'_, '_>,
+        pass: &mut Pass<'_, '_>,
     ) {
         self.shared.clear();
         self.own.clear();
         (self.shared_used, self.own_used) = (0, 0);
-        let wanted = incoming + turn.ctx.topology.tier(upper).watermarks.low;
-        let wanted = wanted.saturating_sub(turn.books.room.free(upper));
-        let held = |t: TenantId| turn.books.held(t, upper);
-        let entitled = tenant.is_some_and(|t| held(t) < turn.shares.of(t, upper).floor);
+        let wanted = incoming + pass.ctx.topology.tier(upper).watermarks.low;
+        let wanted = wanted.saturating_sub(pass.projection.free.of(upper));
+        let held = |t: TenantId| pass.projection.held(t, upper);
+        let entitled = tenant.is_some_and(|t| held(t) < pass.shares.of(t, upper).floor);
         let need = if entitled { Need::Entitled } else { Need::Wish };
-        self.limit = tenant.map_or(Share::UNCAPPED, |t| limit(t, upper, turn));
+        self.limit = tenant.map_or(Share::UNCAPPED, |t| limit(t, upper, pass));
         let beyond = tenant.map_or(Pages(0), |t| (held(t) + incoming).saturating_sub(self.limit));
         if wanted > Pages(0) {
-            self.pressure.find(upper, wanted, need, turn, &mut self.shared);
+            self.pressure.find(upper, wanted, need, pass, &mut self.shared);
         }
-        let own = beyond.max(wanted.saturating_sub(turn.frames(&self.shared)));
+        let own = beyond.max(wanted.saturating_sub(pass.frames(&self.shared)));
         if tenant.is_some() && own > Pages(0) {
             let scope = Scope { tier: upper, tenant };
-            turn.estimator.demotable(scope, own, turn.ctx.pages, &mut self.own);
+            pass.estimator.demotable(scope, own, pass.ctx.pages, &mut self.own);
         }
     }
 
     /// Demotes from `upper` to the next tier until `frames` more of the tenant's would leave its
-    /// low watermark free and the tenant within its cap, or there are no more victims or no room
-    /// for them. True if both will hold.
-    pub(super) fn make_way(
+    /// low watermark free and the tenant within its cap, or until there are no more victims or no
+    /// free pages for them. Returns true if both conditions will hold.
+    pub(super) fn make_room(
         &mut self,
         upper: TierId,
         tenant: Option<TenantId>,
         frames: Pages,
-        turn: &mut Turn<'_, '_>,
+        pass: &mut Pass<'_, '_>,
     ) -> bool {
         loop {
-            let beyond = |t| turn.books.held(t, upper) + frames > self.limit;
+            let beyond = |t| pass.projection.held(t, upper) + frames > self.limit;
             let capped = tenant.is_some_and(beyond);
-            let fits = turn.books.room.fits(frames, upper, turn.ctx.topology, WatermarkLevel::Low);
-            if !capped && fits {
+            let (topology, level) = (pass.ctx.topology, WatermarkLevel::Low);
+            if !capped && pass.projection.free.fits(frames, upper, topology, level) {
                 return true;
             }
             let shared = self.shared.get(self.shared_used).filter(|_| !capped);
             let own = self.own.get(self.own_used);
             let Some(&victim) = shared.or(own) else { return false };
-            if !turn.move_to(victim, upper.slower(), Cause::MakeRoom) {
+            if !pass.move_to(victim, upper.slower(), Cause::MakeRoom) {
                 return false;
             }
             if shared.is_some() {
@@ -172,11 +173,12 @@ impl Victims {
     }
 }
 
-/// The most that promotion may bring a tenant to: where demotion near the cap ends.
-fn limit(tenant: TenantId, tier: TierId, turn: &Turn<'_, '_>) -> Pages {
-    let near_cap = match turn.shares.of(tenant, tier).cap {
+/// The memory that a tenant may hold at most after promotions: up to the mark where demotion near
+/// the cap ends.
+fn limit(tenant: TenantId, tier: TierId, pass: &Pass<'_, '_>) -> Pages {
+    let near_cap = match pass.shares.of(tenant, tier).cap {
         Share::UNCAPPED => Share::UNCAPPED,
         cap => cap_marks(cap).0,
     };
-    turn.limit(tenant, tier, turn.ctx.topology.tier(tier).watermarks.low).min(near_cap)
+    pass.limit(tenant, tier, pass.ctx.topology.tier(tier).watermarks.low).min(near_cap)
 }

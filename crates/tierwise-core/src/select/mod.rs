@@ -1,24 +1,19 @@
-//! Selectors: which pages move. One file an algorithm, one row in [`TABLE`].
+//! Selectors: which pages move. One file per algorithm, one row per name in [`TABLE`].
 
-mod books;
-mod exchange;
 mod kswapd;
+mod lru;
 mod none;
 mod pairs;
-mod pressure;
-mod promote_list;
-mod promotion;
+mod pass;
 mod regulated;
 mod slices;
 mod threshold;
-mod turn;
 
-pub use exchange::Exchange;
-pub use kswapd::{Kswapd, Victims};
-pub use none::None;
+pub use lru::LruSelector;
+pub use none::NoSelector;
 pub use pairs::Pairs;
-pub use pressure::demotion_scan;
-pub use promote_list::PromoteList;
+pub use pass::FreePages;
+pub use regulated::demotion_scan;
 pub use slices::{Change, Slices, plan_slice};
 pub use threshold::Threshold;
 
@@ -30,12 +25,12 @@ pub const TABLE: &[StageRow<dyn Selector>] = &[
     StageRow {
         name: "exchange",
         summary: "a fixed number of the most recent lower pages against the oldest upper ones",
-        build: |section, _| Ok(Box::new(Exchange::build(section)?)),
+        build: |section, _| Ok(Box::new(LruSelector::exchange(section)?)),
     },
     StageRow {
         name: "none",
         summary: "pages stay where they were first touched",
-        build: |_, _| Ok(Box::new(None)),
+        build: |_, _| Ok(Box::new(NoSelector)),
     },
     StageRow {
         name: "pairs",
@@ -46,7 +41,7 @@ pub const TABLE: &[StageRow<dyn Selector>] = &[
     StageRow {
         name: "promote-list",
         summary: "all that deserves promotion; demotion under pressure and to make room for it",
-        build: |section, _| Ok(Box::new(PromoteList::build(section)?)),
+        build: |section, _| Ok(Box::new(LruSelector::promote_list(section)?)),
     },
     StageRow {
         name: "slices",

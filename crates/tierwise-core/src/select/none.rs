@@ -7,9 +7,9 @@ use crate::stage::{Estimator, Selector, Tick};
 
 /// Moves nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct None;
+pub struct NoSelector;
 
-impl Selector for None {
+impl Selector for NoSelector {
     fn select(
         &mut self,
         _: Tick,

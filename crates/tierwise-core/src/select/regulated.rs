@@ -1,29 +1,153 @@
-//! Promotion candidates tenant by tenant, at the rate that each tenant's share allows (Equilibria,
-//! section IV-E: promotion scanning is slowed down, never stopped).
+//! Equilibria's regulation: the pages that tenants give when a tier runs short, and the rate at
+//! which they promote.
+//!
+//! *Demotion* (section IV-D). Each tenant above its floor gives pages in proportion to the memory
+//! that it holds above it (equation 1). A tenant below its floor gives none while others exceed
+//! theirs. If no tenant exceeds its floor and the tier still runs short, the floors do not fit.
+//! Then all tenants give in proportion to the memory that they hold, as the kernel breaks
+//! `memory.low` when nothing else is left to reclaim.
+//!
+//! *Promotion* (section IV-E). Each tenant promotes at the rate that its share allows. A low rate
+//! slows its promotions down and never stops them.
+//!
+//! ```
+//! use tierwise_core::select::demotion_scan;
+//! use tierwise_core::units::Pages;
+//!
+//! // 120 GB held of which 80 are protected: a third of each of its lists is considered.
+//! assert_eq!(demotion_scan(Pages(60), Pages(120), Pages(80)), Pages(20));
+//! assert_eq!(demotion_scan(Pages(90), Pages(90), Pages(80)), Pages(10));
+//! assert_eq!(demotion_scan(Pages(70), Pages(70), Pages(80)), Pages(0)); // exempt
+//! ```
 
-use super::turn::Turn;
+use super::pass::Pass;
 use crate::policy::PlanContext;
 use crate::stage::Scope;
 use crate::tenant::Class;
 use crate::units::{PageId, Pages, TenantId, TierId};
 
-/// Candidates of one tenant, or of all when nobody partitions. Kept for its memory.
+/// Equation 1 of Equilibria: the pages of an LRU list of `n_lru` pages that are considered for
+/// demotion, if its tenant holds `n_cgroup` in the tier and `n_protection` of them are protected.
+/// Base pages.
+pub fn demotion_scan(n_lru: Pages, n_cgroup: Pages, n_protection: Pages) -> Pages {
+    let over = n_cgroup.saturating_sub(n_protection);
+    if n_cgroup == Pages(0) {
+        return Pages(0);
+    }
+    Pages((u128::from(n_lru.0) * u128::from(over.0) / u128::from(n_cgroup.0)) as u64)
+}
+
+/// The reason for a demotion. It decides which pages beside cold ones above the floors
+/// [`Pressure::find`] may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// A tenant above its own floor would promote: no others.
+    Wish,
+    /// A tenant lacks what it is entitled to: hot pages above the floors.
+    Entitled,
+    /// The tier itself is short: hot pages above the floors, and cold ones below them.
+    Pressure,
+}
+
+/// The pages of a tenant that may be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heat {
+    Cold,
+    Any,
+}
+
+/// Distributes a shortage over the tenants. Kept for its memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pressure {
+    /// Base pages that each tenant may still give.
+    over: Vec<(TenantId, Pages)>,
+}
+
+impl Pressure {
+    /// Adds to `out` pages of a tier until their base pages reach `wanted`.
+    pub(super) fn find(
+        &mut self,
+        tier: TierId,
+        wanted: Pages,
+        need: Need,
+        pass: &mut Pass<'_, '_>,
+        out: &mut Vec<PageId>,
+    ) {
+        if pass.shares.is_empty() {
+            pass.estimator.demotable(Scope::tier(tier), wanted, pass.ctx.pages, out);
+            return;
+        }
+        self.over.clear();
+        self.over.extend(pass.projection.tenants().filter_map(|tenant| {
+            let held = pass.projection.held(tenant, tier);
+            let scan = demotion_scan(held, held, pass.shares.of(tenant, tier).floor);
+            (scan > Pages(0)).then_some((tenant, scan))
+        }));
+        let mut found = self.take(tier, wanted, Heat::Cold, pass, out);
+        if need != Need::Wish && found < wanted {
+            found += self.take(tier, wanted - found, Heat::Any, pass, out);
+        }
+        if need == Need::Pressure && found < wanted {
+            self.over.clear();
+            let projection = &pass.projection;
+            let all = projection.tenants().map(|tenant| (tenant, projection.held(tenant, tier)));
+            self.over.extend(all);
+            self.take(tier, wanted - found, Heat::Cold, pass, out);
+        }
+    }
+
+    /// Takes from every tenant in proportion, then the missing pages from tenants that have more.
+    fn take(
+        &mut self,
+        tier: TierId,
+        wanted: Pages,
+        heat: Heat,
+        pass: &mut Pass<'_, '_>,
+        out: &mut Vec<PageId>,
+    ) -> Pages {
+        let all: u64 = self.over.iter().map(|(_, over)| over.0).sum();
+        let mut found = Pages(0);
+        for proportional in [true, false] {
+            for (tenant, over) in &mut self.over {
+                let part = (u128::from(wanted.0) * u128::from(over.0)).div_ceil(all.max(1).into());
+                let part = if proportional { Pages(part as u64) } else { *over };
+                let limit = part.min(*over).min(wanted.saturating_sub(found));
+                if limit == Pages(0) {
+                    continue;
+                }
+                let from = out.len();
+                let scope = Scope { tier, tenant: Some(*tenant) };
+                match heat {
+                    Heat::Cold => pass.estimator.demotable(scope, limit, pass.ctx.pages, out),
+                    Heat::Any => pass.estimator.coldest(scope, limit, pass.ctx.pages, out),
+                }
+                let got = pass.frames(&out[from..]);
+                found += got;
+                *over = over.saturating_sub(got);
+            }
+        }
+        found
+    }
+}
+
+/// Promotion candidates of one tenant, or of all if no partitioner sets shares. Kept for its
+/// memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RateLimitedPromotion {
     order: Vec<Option<TenantId>>,
     /// Base pages that each tenant's rate has allowed and that were not used, below one page.
     carry: Vec<f64>,
-    /// The candidates that were found last.
+    /// The candidates of the last search.
     pub(super) found: Vec<PageId>,
 }
 
 impl RateLimitedPromotion {
-    /// The tenants in the order in which they promote: latency-critical ones first. One `None` for
-    /// all together when nobody partitions.
-    pub(super) fn order(&mut self, turn: &Turn<'_, '_>) -> usize {
-        let ctx = &turn.ctx;
+    /// Sets the order in which the tenants promote: latency-critical ones first. Without shares it
+    /// is one `None`, which stands for all tenants. Returns its length.
+    pub(super) fn order(&mut self, pass: &Pass<'_, '_>) -> usize {
+        let ctx = &pass.ctx;
         self.order.clear();
-        if turn.shares.is_empty() {
+        if pass.shares.is_empty() {
             self.order.push(None);
             return 1;
         }
@@ -36,29 +160,30 @@ impl RateLimitedPromotion {
         self.order.len()
     }
 
-    /// Finds the candidates of the `i`-th in the order, at most `limit`; returns who it is and the
-    /// base pages found.
+    /// Finds the candidates of the `i`-th tenant in the order, at most `limit`. Returns the tenant
+    /// and the base pages found.
     pub(super) fn find(
         &mut self,
         i: usize,
         lower: TierId,
         upper: TierId,
         limit: Pages,
-        turn: &mut Turn<'_, '_>,
+        pass: &mut Pass<'_, '_>,
     ) -> (Option<TenantId>, Pages) {
         let tenant = self.order.get(i).copied().flatten();
         self.found.clear();
         let scope = Scope { tier: lower, tenant };
-        turn.estimator.promotable(scope, limit, turn.ctx.pages, &mut self.found);
-        if let Some(tenant) = tenant.filter(|_| !turn.estimator.regulates()) {
-            self.set_throttle(tenant, turn.shares.of(tenant, upper).promotion, turn.ctx);
+        pass.estimator.promotable(scope, limit, pass.ctx.pages, &mut self.found);
+        if let Some(tenant) = tenant.filter(|_| !pass.estimator.regulates()) {
+            self.limit_rate(tenant, pass.shares.of(tenant, upper).promotion, pass.ctx);
         }
-        (tenant, turn.frames(&self.found))
+        (tenant, pass.frames(&self.found))
     }
 
-    /// Keeps the first part of the candidates. What the rate allows beyond whole pages is kept for
-    /// the next time, so that a rate of a sixteenth lets every sixteenth single candidate through.
-    fn set_throttle(&mut self, tenant: TenantId, rate: f64, ctx: &PlanContext<'_>) {
+    /// Keeps the first part of the candidates. The next search adds the fraction of a page that the
+    /// rate allowed and this one did not use, so a rate of a sixteenth lets every sixteenth single
+    /// candidate through.
+    fn limit_rate(&mut self, tenant: TenantId, rate: f64, ctx: &PlanContext<'_>) {
         if rate >= 1.0 || self.found.is_empty() {
             return;
         }

@@ -18,9 +18,9 @@
 //! tenant beyond its cap demotes down to it, and room is made by whoever holds more than its floor.
 //! A partition is such a cap as long as there is no memory free that nobody else is entitled to.
 
-use super::books::Books;
-use super::pressure::{Need, Pressure};
-use super::turn::Turn;
+use super::pass::Pass;
+use super::pass::Projection;
+use super::regulated::{Need, Pressure};
 use crate::config::{ConfigError, Section};
 use crate::migrate::{Cause, MigrationPlan};
 use crate::policy::PlanContext;
@@ -38,7 +38,7 @@ pub struct Threshold {
     hot: Vec<PageId>,
     cold: Vec<PageId>,
     pressure: Pressure,
-    books: Books,
+    projection: Projection,
 }
 
 impl Threshold {
@@ -56,7 +56,7 @@ impl Threshold {
             hot: Vec::new(),
             cold: Vec::new(),
             pressure: Pressure::default(),
-            books: Books::default(),
+            projection: Projection::default(),
         })
     }
 
@@ -67,53 +67,53 @@ impl Threshold {
 
     /// Demotes up to `limit` cold base pages of a tier: of one tenant, or of whoever holds more
     /// than its floor.
-    fn demote(&mut self, scope: Scope, limit: Pages, cause: Cause, turn: &mut Turn<'_, '_>) {
+    fn demote(&mut self, scope: Scope, limit: Pages, cause: Cause, pass: &mut Pass<'_, '_>) {
         self.cold.clear();
         if limit == Pages(0) {
             return;
         }
         let cold = &mut self.cold;
         match scope.tenant {
-            None => self.pressure.find(scope.tier, limit, Need::Pressure, turn, cold),
-            Some(_) => turn.estimator.demotable(scope, limit, turn.ctx.pages, cold),
+            None => self.pressure.find(scope.tier, limit, Need::Pressure, pass, cold),
+            Some(_) => pass.estimator.demotable(scope, limit, pass.ctx.pages, cold),
         }
         for &page in &self.cold {
-            turn.demote(page, scope.tier, cause);
+            pass.demote(page, scope.tier, cause);
         }
     }
 
     /// Keeps the headroom of a tier that nothing is to be promoted to now.
-    fn relieve(&mut self, tier: TierId, turn: &mut Turn<'_, '_>) {
-        let free = turn.books.room.free(tier);
-        if free < Self::mark(self.demotion_free, tier, turn.ctx) {
-            let stop = Self::mark(self.promotion_free, tier, turn.ctx);
-            self.demote(Scope::tier(tier), stop.saturating_sub(free), Cause::Pressure, turn);
+    fn relieve(&mut self, tier: TierId, pass: &mut Pass<'_, '_>) {
+        let free = pass.projection.free.of(tier);
+        if free < Self::mark(self.demotion_free, tier, pass.ctx) {
+            let stop = Self::mark(self.promotion_free, tier, pass.ctx);
+            self.demote(Scope::tier(tier), stop.saturating_sub(free), Cause::Pressure, pass);
         }
     }
 
     /// Brings hot pages up and cold ones down, of one tenant within its share or of all.
-    fn balance(&mut self, tenant: Option<TenantId>, turn: &mut Turn<'_, '_>) {
+    fn balance(&mut self, tenant: Option<TenantId>, pass: &mut Pass<'_, '_>) {
         let fast = TierId::FASTEST;
-        let capacity = turn.ctx.topology.tier(fast).capacity;
+        let capacity = pass.ctx.topology.tier(fast).capacity;
         let scope = |tier| Scope { tier, tenant };
-        let stop = Self::mark(self.promotion_free, fast, turn.ctx);
-        let cap = tenant.map_or(capacity, |t| turn.limit(t, fast, stop).min(capacity));
-        let held = |turn: &Turn<'_, '_>| tenant.map_or(Pages(0), |t| turn.books.held(t, fast));
+        let stop = Self::mark(self.promotion_free, fast, pass.ctx);
+        let cap = tenant.map_or(capacity, |t| pass.limit(t, fast, stop).min(capacity));
+        let held = |pass: &Pass<'_, '_>| tenant.map_or(Pages(0), |t| pass.projection.held(t, fast));
         let limit = cap.min(capacity.saturating_sub(stop));
-        let waiting = self.find_hot(scope, limit, turn);
-        let beyond = (held(turn) + waiting).saturating_sub(cap);
+        let waiting = self.find_hot(scope, limit, pass);
+        let beyond = (held(pass) + waiting).saturating_sub(cap);
         if tenant.is_some() {
-            self.demote(scope(fast), beyond, Cause::AtShare, turn);
+            self.demote(scope(fast), beyond, Cause::AtShare, pass);
         }
-        let short = (waiting + stop).saturating_sub(turn.books.room.free(fast));
+        let short = (waiting + stop).saturating_sub(pass.projection.free.of(fast));
         if waiting > Pages(0) {
-            self.demote(Scope::tier(fast), short, Cause::MakeRoom, turn);
+            self.demote(Scope::tier(fast), short, Cause::MakeRoom, pass);
         }
         for &page in &self.hot {
-            let frames = turn.frames(&[page]);
-            let room = turn.books.room.free(fast) >= frames + stop;
-            if room && held(turn) + frames <= cap {
-                turn.move_to(page, fast, Cause::Hot);
+            let frames = pass.frames(&[page]);
+            let room = pass.projection.free.of(fast) >= frames + stop;
+            if room && held(pass) + frames <= cap {
+                pass.move_to(page, fast, Cause::Hot);
             }
         }
     }
@@ -123,14 +123,14 @@ impl Threshold {
         &mut self,
         scope: impl Fn(TierId) -> Scope,
         limit: Pages,
-        turn: &mut Turn<'_, '_>,
+        pass: &mut Pass<'_, '_>,
     ) -> Pages {
         self.hot.clear();
         let mut waiting = Pages(0);
-        for tier in turn.ctx.topology.ids().skip(1) {
+        for tier in pass.ctx.topology.ids().skip(1) {
             let (from, limit) = (self.hot.len(), limit.saturating_sub(waiting));
-            turn.estimator.promotable(scope(tier), limit, turn.ctx.pages, &mut self.hot);
-            waiting += turn.frames(&self.hot[from..]);
+            pass.estimator.promotable(scope(tier), limit, pass.ctx.pages, &mut self.hot);
+            waiting += pass.frames(&self.hot[from..]);
         }
         waiting
     }
@@ -145,22 +145,22 @@ impl Selector for Threshold {
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        let books = std::mem::take(&mut self.books);
-        let mut turn = Turn::open(books, ctx, estimator, shares, plan);
-        for tier in turn.ctx.topology.ids().rev().skip(1) {
+        let projection = std::mem::take(&mut self.projection);
+        let mut pass = Pass::start(projection, ctx, estimator, shares, plan);
+        for tier in pass.ctx.topology.ids().rev().skip(1) {
             if !tick.updated || tier != TierId::FASTEST {
-                self.relieve(tier, &mut turn);
+                self.relieve(tier, &mut pass);
             }
         }
         if tick.updated {
             if shares.is_empty() {
-                self.balance(None, &mut turn);
+                self.balance(None, &mut pass);
             } else {
-                turn.books.tenants().for_each(|tenant| self.balance(Some(tenant), &mut turn));
+                pass.projection.tenants().for_each(|tenant| self.balance(Some(tenant), &mut pass));
             }
-            self.relieve(TierId::FASTEST, &mut turn);
+            self.relieve(TierId::FASTEST, &mut pass);
         }
-        self.books = turn.books;
+        self.projection = pass.projection;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pages that may change places, of one tenant or of several that compete.
 
-use crate::select::turn::Turn;
+use crate::select::pass::Pass;
 use crate::stage::Scope;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId};
 
@@ -49,17 +49,17 @@ impl Candidates {
         members: &[Member],
         tier: TierId,
         limit: Pages,
-        turn: &mut Turn<'_, '_>,
+        pass: &mut Pass<'_, '_>,
     ) {
         self.cold.clear();
         let all = members.iter().map(|m| u128::from(m.gives.0)).sum();
         for member in members {
             let limit = part(member.gives, all, limit, members.len());
             let scope = Scope { tier, tenant: member.tenant };
-            turn.estimator.coldest(scope, limit, turn.ctx.pages, &mut self.cold);
+            pass.estimator.coldest(scope, limit, pass.ctx.pages, &mut self.cold);
         }
         if members.len() > 1 {
-            self.cold.sort_unstable_by_key(|&page| (turn.hotness(page), page));
+            self.cold.sort_unstable_by_key(|&page| (pass.hotness(page), page));
         }
     }
 
@@ -70,20 +70,20 @@ impl Candidates {
         members: &[Member],
         upper: TierId,
         limit: Pages,
-        turn: &mut Turn<'_, '_>,
+        pass: &mut Pass<'_, '_>,
     ) {
         self.hot.clear();
         let all = members.iter().map(|m| u128::from(m.takes.0)).sum();
         for member in members {
             let mut limit = part(member.takes, all, limit, members.len());
-            for tier in turn.ctx.topology.ids().filter(|&tier| tier > upper) {
+            for tier in pass.ctx.topology.ids().filter(|&tier| tier > upper) {
                 let (from, scope) = (self.hot.len(), Scope { tier, tenant: member.tenant });
-                turn.estimator.promotable(scope, limit, turn.ctx.pages, &mut self.hot);
-                limit = limit.saturating_sub(turn.frames(&self.hot[from..]));
+                pass.estimator.promotable(scope, limit, pass.ctx.pages, &mut self.hot);
+                limit = limit.saturating_sub(pass.frames(&self.hot[from..]));
             }
         }
         if members.len() > 1 {
-            let hottest_first = |&page: &PageId| (std::cmp::Reverse(turn.hotness(page)), page);
+            let hottest_first = |&page: &PageId| (std::cmp::Reverse(pass.hotness(page)), page);
             self.hot.sort_unstable_by_key(hottest_first);
         }
     }
@@ -94,22 +94,22 @@ impl Candidates {
     }
 
     /// Names as hot, hottest first, the rejected pages that lie below `upper`.
-    pub(super) fn take_rejected(&mut self, upper: TierId, turn: &Turn<'_, '_>) {
+    pub(super) fn take_rejected(&mut self, upper: TierId, pass: &Pass<'_, '_>) {
         self.hot.clear();
-        let below = |page: &PageId| turn.ctx.pages.tier(*page).is_some_and(|tier| tier > upper);
+        let below = |page: &PageId| pass.ctx.pages.tier(*page).is_some_and(|tier| tier > upper);
         self.hot.extend(self.rejected.extract_if(.., |page| below(page)));
-        self.hot.sort_unstable_by_key(|&page| (std::cmp::Reverse(turn.hotness(page)), page));
+        self.hot.sort_unstable_by_key(|&page| (std::cmp::Reverse(pass.hotness(page)), page));
     }
 
     /// Adds up to `limit` base pages of a tenant's that no look has found accessed, from the
     /// nearest slower tier first: a share is filled, hot or not.
-    pub(super) fn fill(&mut self, tenant: TenantId, mut limit: Pages, turn: &mut Turn<'_, '_>) {
-        for tier in turn.ctx.topology.ids().skip(1) {
+    pub(super) fn fill(&mut self, tenant: TenantId, mut limit: Pages, pass: &mut Pass<'_, '_>) {
+        for tier in pass.ctx.topology.ids().skip(1) {
             let (from, scope) = (self.hot.len(), Scope { tier, tenant: Some(tenant) });
             if limit > Pages(0) {
-                turn.estimator.coldest(scope, limit, turn.ctx.pages, &mut self.hot);
+                pass.estimator.coldest(scope, limit, pass.ctx.pages, &mut self.hot);
             }
-            limit = limit.saturating_sub(turn.frames(&self.hot[from..]));
+            limit = limit.saturating_sub(pass.frames(&self.hot[from..]));
         }
     }
 
@@ -120,14 +120,14 @@ impl Candidates {
         first: usize,
         frames: Pages,
         than: Hotness,
-        turn: &Turn<'_, '_>,
+        pass: &Pass<'_, '_>,
     ) -> Option<usize> {
         let (mut found, mut pages) = (Pages(0), 0);
         for &page in &self.cold[first..] {
-            if found >= frames || turn.hotness(page) >= than {
+            if found >= frames || pass.hotness(page) >= than {
                 break;
             }
-            found += turn.frames(&[page]);
+            found += pass.frames(&[page]);
             pages += 1;
         }
         (found >= frames).then_some(pages)

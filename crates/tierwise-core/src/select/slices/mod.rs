@@ -50,9 +50,9 @@ use candidates::{Candidates, Member};
 use entitlement::Entitlement;
 use growth::Growth;
 
-use super::books::Books;
-use super::pressure::{Need, Pressure};
-use super::turn::Turn;
+use super::pass::Pass;
+use super::pass::Projection;
+use super::regulated::{Need, Pressure};
 use crate::config::{ConfigError, Section};
 use crate::migrate::{Cause, MigrationPlan};
 use crate::partition::largest_step;
@@ -83,7 +83,7 @@ pub struct Slices {
     /// Whether the shares of best-effort tenants are filled with pages that were not accessed.
     fills_all: bool,
     pressure: Pressure,
-    books: Books,
+    projection: Projection,
     /// Base pages that each tenant exchanged in its busiest recent slice at the full rate.
     pace: Vec<Pages>,
     /// One a tenant, and one for those that compete.
@@ -112,7 +112,7 @@ impl Slices {
             limit: Pages(limit),
             fills_all: section.choice_or("fill", true, &FILLS)?,
             pressure: Pressure::default(),
-            books: Books::default(),
+            projection: Projection::default(),
             pace: Vec::new(),
             changes: Vec::new(),
             beyond: Vec::new(),
@@ -123,18 +123,18 @@ impl Slices {
     }
 
     /// Demotes from tiers that are short of memory, slowest first.
-    fn relieve(&mut self, now: Timestamp, turn: &mut Turn<'_, '_>) {
-        for tier in turn.ctx.topology.ids().rev().skip(1) {
-            let marks = turn.ctx.topology.tier(tier).watermarks;
-            let free = turn.books.room.free(tier);
+    fn relieve(&mut self, now: Timestamp, pass: &mut Pass<'_, '_>) {
+        for tier in pass.ctx.topology.ids().rev().skip(1) {
+            let marks = pass.ctx.topology.tier(tier).watermarks;
+            let free = pass.projection.free.of(tier);
             if free >= marks.low {
                 continue;
             }
             let (wanted, found) = (marks.high - free, &mut self.found.cold);
             found.clear();
-            self.pressure.find(tier, wanted, Need::Pressure, turn, found);
+            self.pressure.find(tier, wanted, Need::Pressure, pass, found);
             for &page in &self.found.cold {
-                turn.demote(page, tier, Cause::Pressure);
+                pass.demote(page, tier, Cause::Pressure);
             }
             if tier == TierId::FASTEST {
                 self.growth.relieved(now, self.length);
@@ -143,18 +143,19 @@ impl Slices {
     }
 
     /// Works out every delta, and who competes for what is left.
-    fn survey(&mut self, turn: &Turn<'_, '_>) {
+    fn survey(&mut self, pass: &Pass<'_, '_>) {
         self.changes.clear();
         self.competing.clear();
         self.beyond.clear();
         self.found.rejected.clear();
         let fast = TierId::FASTEST;
         let mut lacking = Pages(0);
-        for tenant in turn.books.tenants() {
-            let share = turn.shares.of(tenant, fast);
-            let slower = turn.ctx.topology.ids().skip(1).map(|tier| turn.books.held(tenant, tier));
-            let its = Entitlement::of(&share, turn.books.held(tenant, fast), slower.sum());
-            let spec = turn.ctx.specs.get(tenant.index());
+        for tenant in pass.projection.tenants() {
+            let share = pass.shares.of(tenant, fast);
+            let slower =
+                pass.ctx.topology.ids().skip(1).map(|tier| pass.projection.held(tenant, tier));
+            let its = Entitlement::of(&share, pass.projection.held(tenant, fast), slower.sum());
+            let spec = pass.ctx.specs.get(tenant.index());
             let critical = spec.is_some_and(|spec| spec.class == Class::LatencyCritical);
             let delta = signed(its.lacks) - signed(its.above_cap);
             self.changes.push(Change::new(Some(tenant), critical, delta));
@@ -165,8 +166,8 @@ impl Slices {
                 self.competing.push(Member { tenant: Some(tenant), gives, takes });
             }
         }
-        let high = turn.ctx.topology.tier(fast).watermarks.high;
-        let free = turn.books.room.free(fast).saturating_sub(high);
+        let high = pass.ctx.topology.tier(fast).watermarks.high;
+        let free = pass.projection.free.of(fast).saturating_sub(high);
         let wanted = lacking.saturating_sub(free);
         entitlement::share_out(&mut self.beyond, wanted.0);
         let mut claimed = 0;
@@ -174,18 +175,18 @@ impl Slices {
             change.delta -= signed(Pages(beyond));
             claimed += change.delta;
         }
-        if turn.books.tenants().all(|tenant| turn.shares.of(tenant, fast) == Share::FREE) {
+        if pass.projection.tenants().all(|tenant| pass.shares.of(tenant, fast) == Share::FREE) {
             self.competing.clear();
             self.competing.push(Member::ANYBODY);
         }
         if !self.competing.is_empty() {
-            let left = signed(turn.books.room.free(fast)) - signed(high) - claimed;
+            let left = signed(pass.projection.free.of(fast)) - signed(high) - claimed;
             self.changes.push(Change::new(None, false, left));
         }
     }
 
     /// Demotes what the slice takes away. Returns how much.
-    fn give(&mut self, turn: &mut Turn<'_, '_>) -> Pages {
+    fn give(&mut self, pass: &mut Pass<'_, '_>) -> Pages {
         let mut given = Pages(0);
         for i in 0..self.changes.len() {
             let Change { tenant, step, .. } = self.changes[i];
@@ -196,15 +197,15 @@ impl Slices {
             match tenant {
                 Some(tenant) => {
                     let member = [Member::alone(tenant, wanted)];
-                    self.found.find_cold(&member, TierId::FASTEST, wanted, turn);
+                    self.found.find_cold(&member, TierId::FASTEST, wanted, pass);
                 }
-                None => self.found.find_cold(&self.competing, TierId::FASTEST, wanted, turn),
+                None => self.found.find_cold(&self.competing, TierId::FASTEST, wanted, pass),
             }
             let mut moved = Pages(0);
             for i in 0..self.found.cold.len() {
                 let page = self.found.cold[i];
-                if moved < wanted && turn.demote(page, TierId::FASTEST, Cause::Shrink) {
-                    moved += turn.frames(&[page]);
+                if moved < wanted && pass.demote(page, TierId::FASTEST, Cause::Shrink) {
+                    moved += pass.frames(&[page]);
                 }
             }
             given += moved;
@@ -213,7 +214,7 @@ impl Slices {
     }
 
     /// Promotes what the slice adds, latency-critical tenants first. Returns how much.
-    fn take(&mut self, now: Timestamp, turn: &mut Turn<'_, '_>) -> Pages {
+    fn take(&mut self, now: Timestamp, pass: &mut Pass<'_, '_>) -> Pages {
         let mut taken = Pages(0);
         self.growth.started(now, self.length);
         for critical in [true, false] {
@@ -221,7 +222,7 @@ impl Slices {
                 let change = self.changes[i];
                 let waits = !critical && self.growth.waits(now);
                 if change.critical == critical && change.step > 0 && !waits {
-                    let moved = self.promote(change, turn);
+                    let moved = self.promote(change, pass);
                     self.growth.grew(now, moved);
                     taken += moved;
                 }
@@ -230,31 +231,31 @@ impl Slices {
         taken
     }
 
-    fn promote(&mut self, change: Change, turn: &mut Turn<'_, '_>) -> Pages {
+    fn promote(&mut self, change: Change, pass: &mut Pass<'_, '_>) -> Pages {
         let wanted = Pages(change.step.unsigned_abs());
         let cause = match change.tenant {
             Some(tenant) => {
                 let member = [Member::alone(tenant, wanted)];
-                self.found.find_hot(&member, TierId::FASTEST, wanted, turn);
+                self.found.find_hot(&member, TierId::FASTEST, wanted, pass);
                 if change.critical || self.fills_all {
-                    let missing = wanted.saturating_sub(turn.frames(&self.found.hot));
-                    self.found.fill(tenant, missing, turn);
+                    let missing = wanted.saturating_sub(pass.frames(&self.found.hot));
+                    self.found.fill(tenant, missing, pass);
                 }
                 Cause::Grow
             }
             None => {
-                self.found.find_hot(&self.competing, TierId::FASTEST, wanted, turn);
+                self.found.find_hot(&self.competing, TierId::FASTEST, wanted, pass);
                 Cause::Hot
             }
         };
         let mut moved = Pages(0);
         for &page in &self.found.hot {
-            let frames = turn.frames(&[page]);
+            let frames = pass.frames(&[page]);
             // A huge page that is more than what is missing waits, or its tenant would exceed its
             // share.
             if moved + frames <= wanted
-                && self.may_take(page, frames, turn)
-                && turn.move_to(page, TierId::FASTEST, cause)
+                && self.may_take(page, frames, pass)
+                && pass.move_to(page, TierId::FASTEST, cause)
             {
                 moved += frames;
             }
@@ -263,48 +264,48 @@ impl Slices {
     }
 
     /// Whether a page's tenant stays within its cap with so much more.
-    fn may_take(&self, page: PageId, frames: Pages, turn: &Turn<'_, '_>) -> bool {
-        let tenant = turn.ctx.pages.tenant(page);
-        let cap = turn.shares.of(tenant, TierId::FASTEST).cap;
-        turn.books.held(tenant, TierId::FASTEST) + frames <= cap
+    fn may_take(&self, page: PageId, frames: Pages, pass: &Pass<'_, '_>) -> bool {
+        let tenant = pass.ctx.pages.tenant(page);
+        let cap = pass.shares.of(tenant, TierId::FASTEST).cap;
+        pass.projection.held(tenant, TierId::FASTEST) + frames <= cap
     }
 
     /// Exchanges pages within the partitions, latency-critical tenants first, and then among those
     /// that compete.
-    fn refine(&mut self, mut left: Pages, turn: &mut Turn<'_, '_>) {
+    fn refine(&mut self, mut left: Pages, pass: &mut Pass<'_, '_>) {
         for critical in [true, false] {
             for i in 0..self.changes.len() {
                 let Change { tenant: Some(tenant), critical: class, .. } = self.changes[i] else {
                     continue;
                 };
-                let share = turn.shares.of(tenant, TierId::FASTEST);
+                let share = pass.shares.of(tenant, TierId::FASTEST);
                 if class == critical && share.is_partition() {
-                    left = left.saturating_sub(self.exchange_own(tenant, left, turn));
+                    left = left.saturating_sub(self.exchange_own(tenant, left, pass));
                 }
             }
         }
         let competing = std::mem::take(&mut self.competing);
         if !competing.is_empty() {
-            left = left.saturating_sub(self.exchange(&competing, TierId::FASTEST, left, turn));
+            left = left.saturating_sub(self.exchange(&competing, TierId::FASTEST, left, pass));
         }
         self.competing = competing;
-        for upper in turn.ctx.topology.ids().skip(1) {
-            left = left.saturating_sub(self.exchange_below(upper, left, turn));
+        for upper in pass.ctx.topology.ids().skip(1) {
+            left = left.saturating_sub(self.exchange_below(upper, left, pass));
         }
     }
 
     /// Exchanges a tenant's own pages, at its share's rate. Returns how many base pages were
     /// promoted.
-    fn exchange_own(&mut self, tenant: TenantId, left: Pages, turn: &mut Turn<'_, '_>) -> Pages {
+    fn exchange_own(&mut self, tenant: TenantId, left: Pages, pass: &mut Pass<'_, '_>) -> Pages {
         if self.pace.len() <= tenant.index() {
             self.pace.resize(tenant.index() + 1, Pages(0));
         }
-        let rate = turn.shares.of(tenant, TierId::FASTEST).promotion;
+        let rate = pass.shares.of(tenant, TierId::FASTEST).promotion;
         let pace = self.pace[tenant.index()].0 as f64;
         // Rounded up: promotion is slowed down, never stopped.
         let limit = if rate < 1.0 { left.min(Pages((pace * rate).ceil() as u64)) } else { left };
         let member = [Member::alone(tenant, Pages(u64::MAX))];
-        let moved = self.exchange(&member, TierId::FASTEST, limit, turn);
+        let moved = self.exchange(&member, TierId::FASTEST, limit, pass);
         if rate >= 1.0 {
             let remembered = (pace * PACE_MEMORY) as u64;
             self.pace[tenant.index()] = moved.max(Pages(remembered));
@@ -315,12 +316,12 @@ impl Slices {
     /// Exchanges pages of a tier below the fastest, whosesoever they are: first with those that
     /// were not hot enough for the fastest, as a page is named once in a plan. Returns how many
     /// base pages were promoted.
-    fn exchange_below(&mut self, upper: TierId, left: Pages, turn: &mut Turn<'_, '_>) -> Pages {
+    fn exchange_below(&mut self, upper: TierId, left: Pages, pass: &mut Pass<'_, '_>) -> Pages {
         let anybody = [Member::ANYBODY];
-        self.found.take_rejected(upper, turn);
-        self.found.find_cold(&anybody, upper, turn.frames(&self.found.hot), turn);
-        let (moved, _) = self.pair(upper, left, turn);
-        moved + self.exchange(&anybody, upper, left.saturating_sub(moved), turn)
+        self.found.take_rejected(upper, pass);
+        self.found.find_cold(&anybody, upper, pass.frames(&self.found.hot), pass);
+        let (moved, _) = self.pair(upper, left, pass);
+        moved + self.exchange(&anybody, upper, left.saturating_sub(moved), pass)
     }
 
     /// Exchanges pages of these members until none below a tier is in a higher bin than one in it,
@@ -330,18 +331,18 @@ impl Slices {
         members: &[Member],
         upper: TierId,
         limit: Pages,
-        turn: &mut Turn<'_, '_>,
+        pass: &mut Pass<'_, '_>,
     ) -> Pages {
         let (mut moved, mut batch) = (Pages(0), FIRST_BATCH);
         while moved < limit {
             let asked = batch.min(limit - moved);
-            self.found.find_hot(members, upper, asked, turn);
-            let incoming = turn.frames(&self.found.hot);
+            self.found.find_hot(members, upper, asked, pass);
+            let incoming = pass.frames(&self.found.hot);
             if incoming == Pages(0) {
                 break;
             }
-            self.found.find_cold(members, upper, incoming, turn);
-            let (exchanged, all) = self.pair(upper, limit - moved, turn);
+            self.found.find_cold(members, upper, incoming, pass);
+            let (exchanged, all) = self.pair(upper, limit - moved, pass);
             moved += exchanged;
             if !all {
                 break;
@@ -353,31 +354,31 @@ impl Slices {
 
     /// Pairs the candidates, hottest with coldest. Returns the base pages promoted, and whether
     /// every candidate was.
-    fn pair(&mut self, upper: TierId, limit: Pages, turn: &mut Turn<'_, '_>) -> (Pages, bool) {
+    fn pair(&mut self, upper: TierId, limit: Pages, pass: &mut Pass<'_, '_>) -> (Pages, bool) {
         let (mut moved, mut room, mut used) = (Pages(0), Pages(0), 0);
         for i in 0..self.found.hot.len() {
             let page = self.found.hot[i];
-            let (frames, heat) = (turn.frames(&[page]), turn.hotness(page));
+            let (frames, heat) = (pass.frames(&[page]), pass.hotness(page));
             let missing = frames.saturating_sub(room);
-            let Some(victims) = self.found.colder(used, missing, heat, turn) else {
+            let Some(victims) = self.found.colder(used, missing, heat, pass) else {
                 self.found.reject(i);
                 return (moved, false);
             };
             if moved + frames > limit {
                 return (moved, false);
             }
-            if !self.may_swap(page, upper, frames, turn) {
+            if !self.may_swap(page, upper, frames, pass) {
                 continue;
             }
             for _ in 0..victims {
                 let victim = self.found.cold[used];
                 used += 1;
-                let cause = Self::cause_of_giving(victim, upper, turn);
-                if self.may_give(victim, upper, turn) && turn.demote(victim, upper, cause) {
-                    room += turn.frames(&[victim]);
+                let cause = Self::cause_of_giving(victim, upper, pass);
+                if self.may_give(victim, upper, pass) && pass.demote(victim, upper, cause) {
+                    room += pass.frames(&[victim]);
                 }
             }
-            if room >= frames && turn.move_to(page, upper, Cause::Hot) {
+            if room >= frames && pass.move_to(page, upper, Cause::Hot) {
                 room -= frames;
                 moved += frames;
             }
@@ -387,16 +388,16 @@ impl Slices {
 
     /// Whether a page's tenant may promote it once the pages that make way are gone: in a partition
     /// they are its own, among those that compete its cap counts.
-    fn may_swap(&self, page: PageId, upper: TierId, frames: Pages, turn: &Turn<'_, '_>) -> bool {
+    fn may_swap(&self, page: PageId, upper: TierId, frames: Pages, pass: &Pass<'_, '_>) -> bool {
         if upper != TierId::FASTEST {
             return true;
         }
-        let share = turn.shares.of(turn.ctx.pages.tenant(page), TierId::FASTEST);
-        share.is_partition() || self.may_take(page, frames, turn)
+        let share = pass.shares.of(pass.ctx.pages.tenant(page), TierId::FASTEST);
+        share.is_partition() || self.may_take(page, frames, pass)
     }
 
-    fn cause_of_giving(page: PageId, upper: TierId, turn: &Turn<'_, '_>) -> Cause {
-        let share = turn.shares.of(turn.ctx.pages.tenant(page), TierId::FASTEST);
+    fn cause_of_giving(page: PageId, upper: TierId, pass: &Pass<'_, '_>) -> Cause {
+        let share = pass.shares.of(pass.ctx.pages.tenant(page), TierId::FASTEST);
         if upper == TierId::FASTEST && share.is_partition() {
             Cause::AtShare
         } else {
@@ -406,14 +407,14 @@ impl Slices {
 
     /// Whether a page's tenant stays at its floor without it; in a partition it gets it back at
     /// once.
-    fn may_give(&self, page: PageId, upper: TierId, turn: &Turn<'_, '_>) -> bool {
+    fn may_give(&self, page: PageId, upper: TierId, pass: &Pass<'_, '_>) -> bool {
         if upper != TierId::FASTEST {
             return true;
         }
-        let tenant = turn.ctx.pages.tenant(page);
-        let share = turn.shares.of(tenant, TierId::FASTEST);
-        let held = turn.books.held(tenant, TierId::FASTEST);
-        share.is_partition() || held.saturating_sub(turn.frames(&[page])) >= share.floor
+        let tenant = pass.ctx.pages.tenant(page);
+        let share = pass.shares.of(tenant, TierId::FASTEST);
+        let held = pass.projection.held(tenant, TierId::FASTEST);
+        share.is_partition() || held.saturating_sub(pass.frames(&[page])) >= share.floor
     }
 }
 
@@ -434,20 +435,20 @@ impl Selector for Slices {
         shares: &Shares,
         plan: &mut MigrationPlan,
     ) {
-        let books = std::mem::take(&mut self.books);
-        let mut turn = Turn::open(books, ctx, estimator, shares, plan);
-        self.relieve(tick.now, &mut turn);
+        let projection = std::mem::take(&mut self.projection);
+        let mut pass = Pass::start(projection, ctx, estimator, shares, plan);
+        self.relieve(tick.now, &mut pass);
         let due = self.slice.take(tick.now);
         if tick.partitioned {
             // The first slice of a partition starts with it.
             self.slice.set_interval(tick.now, self.length);
         }
         if due || tick.partitioned {
-            self.survey(&turn);
+            self.survey(&pass);
             plan_slice(&mut self.changes, self.limit);
-            let moved = self.give(&mut turn).max(self.take(tick.now, &mut turn));
-            self.refine(self.limit.saturating_sub(moved), &mut turn);
+            let moved = self.give(&mut pass).max(self.take(tick.now, &mut pass));
+            self.refine(self.limit.saturating_sub(moved), &mut pass);
         }
-        self.books = turn.books;
+        self.projection = pass.projection;
     }
 }

@@ -1,0 +1,145 @@
+//! Promotion as the kernel's memory management does it: each tenant's candidates, the victims that
+//! make room for them, and kswapd's demotions before both. Two selectors follow MULTI-CLOCK (HPCA
+//! 2022).
+//!
+//! *promote-list* makes MULTI-CLOCK's own migrations (sections III-B and III-C):
+//!
+//! - The run that finds a page that deserves promotion promotes it, without a limit on their
+//!   number. An upper tier that is short of memory demotes at once to make room. kswapd demotes
+//!   from a tier under pressure, from below its low watermark up to its high one.
+//! - Each tier's kswapd also promotes: under pressure it scans the promote list first (section
+//!   III-C). So a tier's promotions come with every scan and whenever the tier itself is short.
+//! - A promotion for which no room can be made, down to the min watermark, is left out of the plan.
+//!   Its page stays on the promote list, and the next scan returns it to the active list unless it
+//!   was accessed again (Figure 4, 11 and 12).
+//!
+//! *exchange* is Nimble's exchange as MULTI-CLOCK describes it (sections II-D and III-A):
+//!
+//! - Each scan exchanges a fixed number of the lower tier's most recently used pages for as many of
+//!   the upper tier's least recently used. As long as the upper tier has free pages above its low
+//!   watermark they are used first. After that each demotion stands right before the promotion that
+//!   it makes room for. Tiers under pressure demote by themselves, as in the kernel.
+//! - If no page of the upper tier can be demoted, because all were accessed, no page is promoted
+//!   into it beyond its low watermark: an exchange has two sides.
+//!
+//! If a partitioner sets shares, tenants promote one after the other, latency-critical ones first,
+//! each at the rate of its share and up to its cap. Tenants that hold more than their floors make
+//! the room.
+//!
+//! Parameter: `pages`, the base pages that each tenant promotes at most into each tier per scan.
+//! promote-list has no limit by default. exchange takes 1024: the paper says "a fixed number"
+//! without naming it, and this is its number of pages in a scan (section V-C).
+
+use super::kswapd::{Kswapd, Victims};
+use super::pass::{Pass, Projection};
+use super::regulated::RateLimitedPromotion;
+use crate::config::{ConfigError, Section};
+use crate::migrate::{Cause, MigrationPlan};
+use crate::policy::PlanContext;
+use crate::share::Shares;
+use crate::stage::{Estimator, Selector, Tick};
+use crate::units::{Pages, TierId};
+
+/// The fate of a candidate for which no victim makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnNoVictim {
+    /// It ends the promotion of its tenant: an exchange has two sides.
+    Skip,
+    /// It is promoted down to the min watermark, if no other tenant's floor forbids that.
+    UseReserve,
+}
+
+/// The selectors "promote-list" and "exchange".
+#[derive(Debug, Clone)]
+pub struct LruSelector {
+    limit: Pages,
+    on_no_victim: OnNoVictim,
+    /// A tier under pressure promotes too, not only at a scan.
+    promotes_under_pressure: bool,
+    kswapd: Kswapd,
+    victims: Victims,
+    candidates: RateLimitedPromotion,
+    projection: Projection,
+}
+
+impl LruSelector {
+    /// exchange's limit: the number of pages in a scan, MULTI-CLOCK section V-C.
+    const EXCHANGED_PAGES: u64 = 1024;
+
+    /// Builds "promote-list".
+    ///
+    /// # Errors
+    /// `pages` is not a whole number of at least one.
+    pub fn promote_list(section: &Section<'_>) -> Result<Self, ConfigError> {
+        Self::build(section, u64::MAX, OnNoVictim::UseReserve, true)
+    }
+
+    /// Builds "exchange".
+    ///
+    /// # Errors
+    /// `pages` is not a whole number of at least one.
+    pub fn exchange(section: &Section<'_>) -> Result<Self, ConfigError> {
+        Self::build(section, Self::EXCHANGED_PAGES, OnNoVictim::Skip, false)
+    }
+
+    fn build(
+        section: &Section<'_>,
+        pages: u64,
+        on_no_victim: OnNoVictim,
+        promotes_under_pressure: bool,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self {
+            limit: Pages(section.whole_or("pages", pages, 1..=u64::MAX)?),
+            on_no_victim,
+            promotes_under_pressure,
+            kswapd: Kswapd::default(),
+            victims: Victims::default(),
+            candidates: RateLimitedPromotion::default(),
+            projection: Projection::default(),
+        })
+    }
+
+    fn promote(&mut self, lower: TierId, upper: TierId, pass: &mut Pass<'_, '_>) {
+        for i in 0..self.candidates.order(pass) {
+            let (tenant, incoming) = self.candidates.find(i, lower, upper, self.limit, pass);
+            if incoming == Pages(0) {
+                continue;
+            }
+            self.victims.find(upper, tenant, incoming, pass);
+            for &page in &self.candidates.found {
+                let fits = self.victims.make_room(upper, tenant, pass.frames(&[page]), pass);
+                match self.on_no_victim {
+                    OnNoVictim::Skip if !fits => break,
+                    OnNoVictim::UseReserve if !fits && tenant.is_some() => {}
+                    OnNoVictim::Skip | OnNoVictim::UseReserve => {
+                        pass.move_to(page, upper, Cause::Hot);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Selector for LruSelector {
+    fn select(
+        &mut self,
+        tick: Tick,
+        ctx: &mut PlanContext<'_>,
+        estimator: &mut dyn Estimator,
+        shares: &Shares,
+        plan: &mut MigrationPlan,
+    ) {
+        let projection = std::mem::take(&mut self.projection);
+        let mut pass = Pass::start(projection, ctx, estimator, shares, plan);
+        self.kswapd.balance(&mut pass);
+        for lower in pass.ctx.topology.ids() {
+            let under_pressure = self.promotes_under_pressure && self.kswapd.is_awake(lower);
+            if let Some(upper) = lower.faster()
+                && (tick.updated || under_pressure)
+            {
+                self.promote(lower, upper, &mut pass);
+            }
+        }
+        self.projection = pass.projection;
+    }
+}

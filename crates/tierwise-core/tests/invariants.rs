@@ -244,7 +244,7 @@ fn checked<E: HasLru + 'static>(
     topology: Topology,
     budget: Budget,
 ) -> Engine {
-    let partitioner = Box::new(partition::None);
+    let partitioner = Box::new(partition::NoPartitioner);
     let staged =
         Staged::new(Box::new(Checked(estimator)), partitioner, selector, Default::default());
     Engine::with_policy(Box::new(staged), topology, budget)

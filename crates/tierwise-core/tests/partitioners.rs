@@ -54,7 +54,7 @@ fn partitioned(name: &str, tenants: &[Tenant]) -> Vec<Share> {
     let document = Document::parse("t.toml", "").unwrap();
     let row = partition::TABLE.iter().find(|row| row.name == name).unwrap();
     let mut partitioner = (row.build)(&document.root(), &ctx).unwrap();
-    let estimator = estimate::None;
+    let estimator = estimate::NoEstimator;
     let usage = |t: &Tenant| vec![Pages(t.fast), Pages(t.slow)];
     let readings: Vec<TenantReading> = tenants
         .iter()

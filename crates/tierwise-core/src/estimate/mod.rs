@@ -21,7 +21,7 @@ pub use histogram::Histogram;
 pub use lru_scan::LruScan;
 pub use multi_clock::MultiClock;
 pub use nimble::Nimble;
-pub use none::None;
+pub use none::NoEstimator;
 pub use region_counts::RegionCounts;
 pub use sample_period::SamplePeriod;
 pub use tenant_histogram::TenantHistogram;
@@ -59,7 +59,7 @@ pub const TABLE: &[StageRow<dyn Estimator>] = &[
     StageRow {
         name: "none",
         summary: "no page is monitored and none is hotter than another",
-        build: |_, _| Ok(Box::new(None)),
+        build: |_, _| Ok(Box::new(NoEstimator)),
     },
     StageRow {
         name: "region-counts",

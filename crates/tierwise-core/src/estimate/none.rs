@@ -11,15 +11,15 @@ use crate::units::{Hotness, PageId, Pages, Timestamp};
 
 /// Knows nothing and costs nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct None;
+pub struct NoEstimator;
 
-impl Estimator for None {
+impl Estimator for NoEstimator {
     fn signals(&self) -> Signals {
         Signals::default()
     }
 
     fn interval(&self) -> Option<Duration> {
-        Option::None
+        None
     }
 
     fn on_observation(&mut self, _: Timestamp, _: &Observation, _: &mut PageTable) {}

@@ -21,7 +21,7 @@ pub use managed::Managed;
 pub use memstrata::{Memstrata, lend};
 pub use mtat::{Mtat, largest_step, reward};
 pub use need::{Need, Service};
-pub use none::None;
+pub use none::NoPartitioner;
 pub use profit::{WORSE, pays};
 pub use thrash::ThrashTable;
 pub use tierwise::Tierwise;
@@ -60,7 +60,7 @@ pub const TABLE: &[StageRow<dyn Partitioner>] = &[
     StageRow {
         name: "none",
         summary: "no shares: tenants compete page by page",
-        build: |_, _| Ok(Box::new(None)),
+        build: |_, _| Ok(Box::new(NoPartitioner)),
     },
     StageRow {
         name: "tierwise",

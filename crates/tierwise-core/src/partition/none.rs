@@ -1,4 +1,4 @@
-//! No partition: the tiers belong to whoever's pages the selector picks.
+//! No partition: tenants compete for the tiers page by page.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::units::Timestamp;
 
 /// Writes no shares.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct None;
+pub struct NoPartitioner;
 
-impl Partitioner for None {
+impl Partitioner for NoPartitioner {
     fn interval(&self) -> Option<Duration> {
-        Option::None
+        None
     }
 
     fn on_observation(&mut self, _: Timestamp, _: &Observation, _: &PageTable) {}

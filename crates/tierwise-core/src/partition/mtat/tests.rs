@@ -83,7 +83,7 @@ impl Made {
         self.machine.seen.tenants.clone_from(&self.machine.tenants);
         self.mtat.on_observation(now, &self.machine.seen, &self.machine.pages);
         let ctx = self.machine.context();
-        self.mtat.partition(now, &ctx, &estimate::None, &mut self.shares);
+        self.mtat.partition(now, &ctx, &estimate::NoEstimator, &mut self.shares);
         let tenants = (0..ctx.tenants.len()).map(|i| TenantId(i as u16));
         tenants.map(|tenant| self.shares.of(tenant, TierId::FASTEST)).collect()
     }

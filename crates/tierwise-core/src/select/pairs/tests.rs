@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Document;
-use crate::estimate::None as NoEstimate;
+use crate::estimate::NoEstimator;
 use crate::observe::TenantReading;
 use crate::page::{Attributes, PageKind};
 use crate::share::{Rule, Share};
@@ -89,7 +89,7 @@ fn pages_of_a_colour_move_together() {
     let mut machine = machine();
     machine.should_hold(0, 5);
     machine.should_hold(1, 3);
-    let moves = machine.select("", &mut NoEstimate);
+    let moves = machine.select("", &mut NoEstimator);
     let up = promoted(&moves);
     // One group of two, and no second: three pages are lent, and a group is not torn apart.
     assert_eq!((up.len(), up[0] % 2, up[1]), (2, 0, up[0] + 1));
@@ -106,13 +106,13 @@ fn vanished_lender_leaves_no_half_move() {
     machine.should_hold(0, 6);
     machine.should_hold(1, 2);
     (8..16).for_each(|page| machine.pages.remove(PageId(page)));
-    assert!(machine.select("", &mut NoEstimate).is_empty());
+    assert!(machine.select("", &mut NoEstimator).is_empty());
     // It ended, and its pages are still being freed.
     let mut machine = self::machine();
     machine.should_hold(0, 6);
     machine.should_hold(1, 2);
     machine.tenants[1].running = false;
-    assert!(machine.select("", &mut NoEstimate).is_empty());
+    assert!(machine.select("", &mut NoEstimator).is_empty());
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_borrower_that_vanished_takes_nothing() {
     machine.should_hold(0, 6);
     machine.should_hold(1, 2);
     (0..8).for_each(|page| machine.pages.remove(PageId(page)));
-    assert!(machine.select("", &mut NoEstimate).is_empty());
+    assert!(machine.select("", &mut NoEstimator).is_empty());
 }
 
 /// Pages 2 and 3 are hot, the dedicated page 0 is cold and 1 is not.
@@ -161,6 +161,6 @@ fn only_a_partition_sets_pages_moving() {
     };
     let mut plan = MigrationPlan::default();
     let tick = Tick { partitioned: false, ..TICK };
-    pairs.select(tick, &mut ctx, &mut NoEstimate, &machine.shares, &mut plan);
+    pairs.select(tick, &mut ctx, &mut NoEstimator, &machine.shares, &mut plan);
     assert!(plan.moves.is_empty());
 }

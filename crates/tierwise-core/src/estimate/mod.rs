@@ -18,7 +18,6 @@ pub use adaptive_interval::AdaptiveInterval;
 pub use clock::Clock;
 pub use hint_fault::HintFault;
 pub use histogram::Histogram;
-pub use lru_scan::LruScan;
 pub use multi_clock::MultiClock;
 pub use nimble::Nimble;
 pub use none::NoEstimator;

@@ -11,7 +11,9 @@
 //! A policy is a recipe of stages ([`stage::Staged`]) or a whole of its own ([`policy::Policy`]);
 //! the tables of both are in [`recipe`]. To add an algorithm, write its file and its row.
 
-pub mod baseline;
+#![warn(unreachable_pub)]
+
+mod baseline;
 pub mod bits;
 pub mod colour;
 pub mod config;
@@ -34,7 +36,7 @@ pub mod select;
 pub mod share;
 pub mod stage;
 pub mod tenant;
-pub mod ticker;
+mod ticker;
 pub mod topology;
 pub mod units;
 pub mod world;

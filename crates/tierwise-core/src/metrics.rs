@@ -16,11 +16,6 @@ pub struct MoveCounters {
 }
 
 impl MoveCounters {
-    /// Moves tried, whatever came of them.
-    pub fn attempted(&self) -> u64 {
-        self.success + self.failed()
-    }
-
     /// Moves that came to nothing.
     pub fn failed(&self) -> u64 {
         self.fail.iter().sum()

@@ -254,11 +254,6 @@ impl Planner {
         }
         moves.drain(kept..).for_each(&mut cut);
     }
-
-    /// The most pages that a plan at this moment could move.
-    pub fn allowance(&self, page_size: Bytes) -> Option<Pages> {
-        self.budget.bandwidth.map(|_| Bytes(self.tokens).in_pages(page_size))
-    }
 }
 
 #[cfg(test)]

@@ -6,14 +6,14 @@ use crate::units::Timestamp;
 
 /// Ticks at a fixed interval, without drift and without a burst after a late wake.
 #[derive(Debug, Clone, Copy)]
-pub struct Ticker {
+pub(crate) struct Ticker {
     interval: Option<Duration>,
     next: Timestamp,
 }
 
 impl Ticker {
     /// First due one interval after time zero.
-    pub fn new(interval: Option<Duration>) -> Self {
+    pub(crate) fn new(interval: Option<Duration>) -> Self {
         Self { interval, next: Timestamp::ZERO + interval.unwrap_or(Duration::MAX) }
     }
 
@@ -23,12 +23,12 @@ impl Ticker {
     }
 
     /// When it is due next.
-    pub fn next(&self) -> Option<Timestamp> {
+    pub(crate) fn next(&self) -> Option<Timestamp> {
         self.interval.map(|_| self.next)
     }
 
     /// Whether it is due; if so it is set for the next interval after `now`.
-    pub fn take(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn take(&mut self, now: Timestamp) -> bool {
         let Some(interval) = self.interval else { return false };
         if now < self.next {
             return false;
@@ -40,7 +40,7 @@ impl Ticker {
     }
 
     /// Changes the interval; the next tick is one new interval after `now`.
-    pub fn set_interval(&mut self, now: Timestamp, interval: Duration) {
+    pub(crate) fn set_interval(&mut self, now: Timestamp, interval: Duration) {
         self.interval = Some(interval);
         self.next = now + interval;
     }

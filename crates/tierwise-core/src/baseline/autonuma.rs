@@ -31,7 +31,7 @@ use crate::units::{Bytes, Pages, TierId, Timestamp};
 
 /// The policy.
 #[derive(Debug)]
-pub struct AutoNuma {
+pub(crate) struct AutoNuma {
     scanner: NumaScanner,
     hot: HotThreshold,
     free_enough: Bytes,
@@ -45,7 +45,10 @@ impl AutoNuma {
     ///
     /// # Errors
     /// A parameter outside what is allowed.
-    pub fn build(section: &Section<'_>, build: &BuildContext<'_>) -> Result<Self, ConfigError> {
+    pub(crate) fn build(
+        section: &Section<'_>,
+        build: &BuildContext<'_>,
+    ) -> Result<Self, ConfigError> {
         Ok(Self {
             scanner: NumaScanner::read(section, Tiers::Slow)?,
             hot: HotThreshold::read(section, build.topology.page_size)?,

@@ -26,7 +26,7 @@ use crate::units::{PageId, Pages, Timestamp};
 
 /// The policy.
 #[derive(Debug)]
-pub struct AutoTieringCpm {
+pub(crate) struct AutoTieringCpm {
     scanner: NumaScanner,
     isolated: Isolation,
 }
@@ -36,7 +36,7 @@ impl AutoTieringCpm {
     ///
     /// # Errors
     /// A parameter outside what is allowed.
-    pub fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
+    pub(crate) fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let scanner = NumaScanner::read(section, Tiers::All)?;
         Ok(Self { scanner, isolated: Isolation::default() })
     }

@@ -116,7 +116,7 @@ impl Lap {
 
 /// The policy.
 #[derive(Debug)]
-pub struct AutoTieringOpm {
+pub(crate) struct AutoTieringOpm {
     scanner: NumaScanner,
     lap: Lap,
     background_demotion: bool,
@@ -125,14 +125,14 @@ pub struct AutoTieringOpm {
 }
 
 impl AutoTieringOpm {
-    /// Bytes of metadata a page, beside the page table's; the scanner has another eighth.
-    pub const BYTES_PER_PAGE: usize = PageLists::BYTES_PER_PAGE + size_of::<u8>();
-
     /// Reads the scanner's parameters and `background_demotion` (true).
     ///
     /// # Errors
     /// A parameter outside what is allowed.
-    pub fn build(section: &Section<'_>, build: &BuildContext<'_>) -> Result<Self, ConfigError> {
+    pub(crate) fn build(
+        section: &Section<'_>,
+        build: &BuildContext<'_>,
+    ) -> Result<Self, ConfigError> {
         Ok(Self {
             scanner: NumaScanner::read(section, Tiers::All)?,
             lap: Lap {

@@ -11,16 +11,16 @@ mod numa_scan;
 pub(crate) mod testing;
 mod tpp;
 
-pub use autonuma::AutoNuma;
-pub use autotiering_cpm::AutoTieringCpm;
-pub use autotiering_opm::AutoTieringOpm;
-pub use tpp::Tpp;
+pub(crate) use autonuma::AutoNuma;
+pub(crate) use autotiering_cpm::AutoTieringCpm;
+pub(crate) use autotiering_opm::AutoTieringOpm;
+pub(crate) use tpp::Tpp;
 
 use crate::policy::Policy;
 use crate::registry::StageRow;
 
 /// Every whole policy by its name in recipes.
-pub const TABLE: &[StageRow<dyn Policy>] = &[
+pub(crate) const TABLE: &[StageRow<dyn Policy>] = &[
     StageRow {
         name: "autonuma",
         summary: "hint faults on slow pages; the sooner touched the hotter; kswapd demotes",

@@ -38,7 +38,7 @@ use crate::units::{PageId, Pages, TierId, Timestamp};
 
 /// The policy.
 #[derive(Debug)]
-pub struct Tpp {
+pub(crate) struct Tpp {
     scanner: NumaScanner,
     /// `vm.demote_scale_factor`, in ten-thousandths of a tier.
     demote_scale_factor: u64,
@@ -51,7 +51,7 @@ impl Tpp {
     ///
     /// # Errors
     /// A parameter outside what is allowed.
-    pub fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
+    pub(crate) fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             scanner: NumaScanner::read(section, Tiers::Slow)?,
             demote_scale_factor: section.whole_or("demote_scale_factor", 200, 0..=5000)?,

@@ -36,7 +36,7 @@ use crate::units::{PageId, Pages, TenantId, Timestamp};
 const SLOTS: usize = 1 << 14;
 
 /// One page in so many is followed.
-pub const SAMPLE: u64 = 16;
+const SAMPLE: u64 = 16;
 
 /// Pages promoted in this period.
 #[derive(Debug, Clone)]

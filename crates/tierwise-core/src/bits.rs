@@ -1,4 +1,5 @@
-//! A set of pages as a bitmap: how a world reports which pages were touched, whatever their number.
+//! A set of pages as a bitmap, in which a world reports touched pages at the same cost for any
+//! number of them.
 //!
 //! ```
 //! use tierwise_core::bits::PageBits;
@@ -7,9 +8,9 @@
 //! let mut bits = PageBits::default();
 //! bits.set(PageId(70));
 //! bits.set(PageId(3));
-//! let mut seen = Vec::new();
-//! bits.drain(|page| seen.push(page.0));
-//! assert_eq!(seen, [3, 70]);
+//! let mut pages = Vec::new();
+//! bits.drain(|page| pages.push(page.0));
+//! assert_eq!(pages, [3, 70]);
 //! assert!(bits.is_empty());
 //! ```
 
@@ -39,12 +40,12 @@ impl PageBits {
         self.end = self.end.max(word + 1);
     }
 
-    /// Whether the page is in the set.
+    /// Returns true if the page is in the set.
     pub fn contains(&self, page: PageId) -> bool {
         self.words.get(page.index() / 64).is_some_and(|w| w & (1 << (page.index() % 64)) != 0)
     }
 
-    /// True if nothing is in the set.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.end == 0
     }

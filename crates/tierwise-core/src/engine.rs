@@ -1,5 +1,5 @@
-//! The engine: a state machine that observations and outcomes go into and plans come out of. It
-//! does no I/O and reads no clock; the driver gives it the time.
+//! The engine: a state machine that takes observations and outcomes and returns plans. It does no
+//! I/O and reads no clock; the driver passes it the time.
 //!
 //! ```
 //! use tierwise_core::engine::{Engine, EngineConfig};
@@ -18,15 +18,17 @@
 //!     store_latency: Duration::from_nanos(ns),
 //!     bandwidth: Bandwidth(30_000_000_000),
 //! };
-//! let topology = Topology { page_size: Bytes(4096), tiers: vec![tier("DRAM", 73), tier("CXL", 202)] };
+//! let tiers = vec![tier("DRAM", 73), tier("CXL", 202)];
+//! let topology = Topology { page_size: Bytes(4096), tiers };
 //! let config = EngineConfig::new(Recipe::named("multi-clock").unwrap());
 //! let mut engine = Engine::new(&config, topology, &Capabilities::ALL, 1).unwrap();
 //!
-//! // One page is born in the slow tier and accessed in every interval. By Figure 4 of the paper it is
-//! // found inactive and referenced at the first scan (1), active at the second (6), active and
-//! // referenced at the third (7), and at the fourth it enters the promote list (10), from which it is
+//! // One page is allocated in the slow tier and accessed in every interval. By Figure 4 of the
+//! // paper it is inactive and referenced at the first scan (1), active at the second (6), active
+//! // and referenced at the third (7). At the fourth it enters the promote list (10) and is
 //! // promoted in the same run (13).
-//! let attributes = Attributes { tenant: TenantId(0), tier: TierId(1), kind: PageKind::Anon, order: 0 };
+//! let (tenant, tier) = (TenantId(0), TierId(1));
+//! let attributes = Attributes { tenant, tier, kind: PageKind::Anon, order: 0 };
 //! let mut obs = Observation::default();
 //! obs.tiers = vec![TierReading { free: Pages(100), ..TierReading::default() }; 2];
 //! obs.allocated.push(Allocated { first: PageId(0), count: 1, attributes });
@@ -62,36 +64,37 @@ use crate::tenant::{self, TenantError, TenantSpec};
 use crate::topology::Topology;
 use crate::units::{Pages, TenantId, Timestamp};
 
-/// What an engine is made from.
+/// The configuration of an engine.
 #[derive(Clone)]
 pub struct EngineConfig {
     /// The policy and its parameters.
     pub recipe: Recipe,
-    /// How much moving is allowed.
+    /// The limit on migrations.
     pub budget: Budget,
-    /// What the operator says of the tenants, by their ids; shorter if of some nothing is said.
+    /// The tenant specs, by [`TenantId`]. May be shorter than the number of tenants: missing
+    /// entries use the defaults.
     pub tenants: Vec<TenantSpec>,
-    /// Who can learn, for recipes that do.
+    /// The learner, for recipes that need one.
     pub learning: Option<Arc<dyn Learning>>,
 }
 
 impl EngineConfig {
-    /// A recipe with an unlimited budget, on which nothing is said of the tenants.
+    /// A recipe with an unlimited budget and without tenant specs.
     pub fn new(recipe: Recipe) -> Self {
         Self { recipe, budget: Budget::default(), tenants: Vec::new(), learning: None }
     }
 }
 
-/// Why an engine cannot be made.
+/// The reason why an engine cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// The recipe's parameters do not fit.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// What is said of the tenants does not fit the machine.
+    /// The tenant configuration does not fit the machine.
     #[error(transparent)]
     Tenants(#[from] TenantError),
-    /// The world cannot show what the policy needs to see.
+    /// The world cannot report a signal that the policy requires.
     #[error(
         "the policy \"{recipe}\" needs {missing}, which this machine cannot report; \
          \"{instead}\" would run here"
@@ -99,17 +102,17 @@ pub enum EngineError {
     Unobservable {
         /// The recipe.
         recipe: String,
-        /// What is missing.
+        /// The missing signal.
         missing: &'static str,
-        /// The recipe nearest in the table that needs nothing which is missing.
+        /// The nearest recipe in the table whose signals this world can report.
         instead: String,
     },
 }
 
-/// Decides; never acts. Same inputs and seed, same plans.
+/// Makes plans and never applies them. The same inputs and seed give the same plans.
 pub struct Engine {
     topology: Topology,
-    /// The same without what strangers hold: what there is to share.
+    /// The topology without unmanaged memory: the memory that tenants share.
     shared: Topology,
     policy: Box<dyn Policy>,
     planner: Planner,
@@ -119,11 +122,11 @@ pub struct Engine {
     specs: Vec<TenantSpec>,
     plan: MigrationPlan,
     cut: Vec<MoveOutcome>,
-    /// The outcomes at hand, cuts included; kept for its memory.
+    /// The outcomes being handled, cuts included; kept for its memory.
     outcomes: Vec<MoveOutcome>,
-    /// The watch, placement and caps that the world was last told.
-    ordered: Option<(Signals, Placement, Vec<Cap>)>,
-    /// An observation has come in that no plan has answered yet.
+    /// The signals, placement and caps of the last plan returned.
+    last_settings: Option<(Signals, Placement, Vec<Cap>)>,
+    /// No plan has answered the last observation yet.
     due: bool,
     metrics: Metrics,
 }
@@ -132,7 +135,8 @@ impl Engine {
     /// Makes an engine for a machine.
     ///
     /// # Errors
-    /// The recipe's parameters are wrong, or it needs to see what this world cannot show.
+    /// The recipe's parameters are wrong, it requires signals that this world cannot report, or the
+    /// tenant configuration does not fit the machine.
     pub fn new(
         config: &EngineConfig,
         topology: Topology,
@@ -153,7 +157,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes an engine around a policy that is in no recipe: one of the caller's own.
+    /// Makes an engine for a policy of the caller's own, which no recipe names.
     pub fn with_policy(policy: Box<dyn Policy>, topology: Topology, budget: Budget) -> Self {
         Self {
             free: vec![Pages(0); topology.tiers.len()],
@@ -167,34 +171,34 @@ impl Engine {
             plan: MigrationPlan::default(),
             cut: Vec::new(),
             outcomes: Vec::new(),
-            ordered: None,
+            last_settings: None,
             due: false,
             metrics: Metrics::default(),
         }
     }
 
-    /// Replaces what is said of the tenants; it holds from the next plan on.
+    /// Replaces the tenant specs from the next plan on.
     ///
     /// # Errors
-    /// Floors that do not fit into their tier together, or a cap below its floor. Nothing is
-    /// changed then.
+    /// Floors do not fit into their tier together, or a cap is below its floor. The specs stay as
+    /// they were.
     pub fn set_tenants(&mut self, specs: Vec<TenantSpec>) -> Result<(), TenantError> {
         tenant::check(&specs, &self.topology)?;
         self.specs = specs;
         Ok(())
     }
 
-    /// What the operator says of the tenants.
+    /// The tenant specs.
     pub fn specs(&self) -> &[TenantSpec] {
         &self.specs
     }
 
-    /// The shares that the last plan changed, and why.
+    /// The shares that the last plan changed, with the reasons.
     pub fn decisions(&self) -> &[Decision] {
         self.policy.decisions()
     }
 
-    /// Takes in what the world saw since the last observation.
+    /// Handles the world's report of everything since the last observation.
     pub fn handle_observation(&mut self, now: Timestamp, obs: &Observation) {
         self.handle_allocations(obs);
         self.handle_external_migrations(now, obs);
@@ -220,8 +224,8 @@ impl Engine {
         }
     }
 
-    /// A birth of a page that is there already, or in a tier that is not, contradicts the table:
-    /// what is known stays.
+    /// Adds allocated pages. An allocation of a page that is present, or in a tier that does not
+    /// exist, contradicts the table and is ignored.
     fn handle_allocations(&mut self, obs: &Observation) {
         let tiers = self.topology.tiers.len();
         for allocated in obs.allocated.iter().filter(|b| b.attributes.tier.index() < tiers) {
@@ -233,8 +237,8 @@ impl Engine {
         }
     }
 
-    /// A page that the kernel moved is to a policy what one is that it moved itself; it is not
-    /// counted as a move.
+    /// Reports pages that the kernel moved to the policy, as if it had moved them itself. They are
+    /// not counted as moves.
     fn handle_external_migrations(&mut self, now: Timestamp, obs: &Observation) {
         self.outcomes.clear();
         for &ExternalMigration { page, tier } in &obs.external_migrations {
@@ -262,7 +266,7 @@ impl Engine {
         }
     }
 
-    /// The answer to the last observation, if there is something to do.
+    /// Returns the plan that answers the last observation, if there is anything to do.
     pub fn poll_plan(&mut self, now: Timestamp) -> Option<&MigrationPlan> {
         if !std::mem::take(&mut self.due) {
             return None;
@@ -309,17 +313,17 @@ impl Engine {
         self.metrics.scan.scanned += plan.scan.scanned;
         self.metrics.scan.cleared += plan.scan.cleared;
         self.metrics.poisoned += plan.poison.iter().map(|r| u64::from(r.count)).sum::<u64>();
-        let told = self.ordered.as_ref();
-        let news = told.is_none_or(|(signals, placement, caps)| {
+        let last = self.last_settings.as_ref();
+        let changed = last.is_none_or(|(signals, placement, caps)| {
             *signals != plan.signals || *placement != plan.placement || *caps != plan.caps
         });
-        if news {
-            let ordered =
-                self.ordered.get_or_insert_with(|| (plan.signals, plan.placement, Vec::new()));
-            (ordered.0, ordered.1) = (plan.signals, plan.placement);
-            ordered.2.clone_from(&plan.caps);
+        if changed {
+            let new = || (plan.signals, plan.placement, Vec::new());
+            let last = self.last_settings.get_or_insert_with(new);
+            (last.0, last.1) = (plan.signals, plan.placement);
+            last.2.clone_from(&plan.caps);
         }
-        let something = news
+        let something = changed
             || !plan.moves.is_empty()
             || !plan.poison.is_empty()
             || !self.cut.is_empty()
@@ -328,9 +332,8 @@ impl Engine {
         something.then_some(&self.plan)
     }
 
-    /// Takes in what came of the last plan, one outcome a move. A success that the table
-    /// contradicts (the page is not known, or did not lie where it is said to have come from) is
-    /// stale and ignored.
+    /// Handles the outcomes of the last plan, one per move. A success that the table contradicts
+    /// (the page is not known, or was not in the tier that the outcome names) is stale and ignored.
     pub fn handle_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome]) {
         self.outcomes.clear();
         for outcome in outcomes.iter().chain(&self.cut) {
@@ -355,23 +358,22 @@ impl Engine {
             && outcome.to.index() < self.topology.tiers.len()
     }
 
-    /// The plan that was polled last.
+    /// The last polled plan.
     pub fn plan(&self) -> &MigrationPlan {
         &self.plan
     }
 
-    /// The moves of the last plan that the budget did not cover, until its outcomes come in.
+    /// The moves of the last plan that the budget did not cover, until its outcomes are handled.
     pub fn cut(&self) -> &[MoveOutcome] {
         &self.cut
     }
 
-    /// When the engine wants to be driven next, whatever happens until then.
+    /// The time by which the engine needs the next observation, even if no event occurs.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         self.policy.next_wake()
     }
 
-    /// Where new pages should go now, and what the policy wants to see: what a world must know
-    /// before the first plan.
+    /// The signals, placement and caps that a world applies before the first plan.
     pub fn initial_plan(&self) -> MigrationPlan {
         MigrationPlan {
             signals: self.policy.signals(),
@@ -381,7 +383,7 @@ impl Engine {
         }
     }
 
-    /// What has been counted so far.
+    /// The counters so far.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -425,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_share_what_strangers_leave() {
+    fn tenants_share_all_but_unmanaged_memory() {
         let floor = vec![Some(crate::tenant::Limit::Bytes(Bytes(40 * 4096)))];
         let spec = |name: &str| TenantSpec { floors: floor.clone(), ..TenantSpec::new(name) };
         let mut engine = engine("equilibria-multi-clock", vec![spec("a"), spec("b")]);
@@ -442,7 +444,7 @@ mod tests {
             fast.map(|d| d.share.floor.0).collect::<Vec<_>>()
         };
         assert_eq!(floors(1, 0), [40, 40]);
-        // Both floors no longer fit into what is left, and are cut alike.
+        // Both floors no longer fit into the remaining memory, and are cut alike.
         assert_eq!(floors(2, 40), [30, 30]);
     }
 
@@ -457,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn births_that_contradict_the_table_change_nothing() {
+    fn contradicting_allocations_change_nothing() {
         let mut engine = two_tiers();
         engine.handle_observation(Timestamp::ZERO, &allocation(2));
         assert_eq!(engine.pages().tier(PageId(0)), None);

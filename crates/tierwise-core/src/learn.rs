@@ -1,9 +1,9 @@
-//! What partitioners need of a learner, which is not part of the pure core: an agent that acts and
-//! is rewarded, and a search that anneals. The crate `tierwise-learn` has both; whoever makes an
-//! engine hands them in ([`crate::engine::EngineConfig::learning`]).
+//! The interface between partitioners and a learner, which is not part of the pure core: an agent
+//! that acts and is rewarded, and a search that anneals. The crate `tierwise-learn` has both. The
+//! creator of an engine passes them in ([`crate::engine::EngineConfig::learning`]).
 //!
-//! Both are seeded, and neither reads a clock: the same calls give the same answers. [`Null`] is
-//! the learner that learns nothing, against which others are measured.
+//! Both are seeded, and neither reads a clock: the same calls give the same answers. [`Null`]
+//! learns nothing; it is the reference for measurements of others.
 //!
 //! ```
 //! use tierwise_core::learn::{AgentState, Learning, Null};
@@ -14,81 +14,81 @@
 
 use crate::estimate::slowdown::Classifier;
 
-/// What an agent sees of its tenant: MTAT's state (section 3.2.1), each from 0 to 1.
+/// The state of a tenant, the input of its agent: MTAT's (section 3.2.1), each from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct AgentState {
     /// Share of the tenant's memory that is fast.
     pub usage_ratio: f64,
     /// Share of its accesses that the fast tier served.
     pub access_ratio: f64,
-    /// Its accesses in the interval, over the most seen in one.
+    /// Its accesses in the interval over their maximum so far.
     pub load: f64,
 }
 
-/// What came of an action.
+/// An action and its effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Experience {
-    /// What was seen before.
+    /// The state before.
     pub state: AgentState,
-    /// What was done, -1 to 1 of the largest step.
+    /// The action, -1 to 1 of the largest step.
     pub action: f64,
-    /// What it was worth (MTAT, equation 2).
+    /// The reward (MTAT, equation 2).
     pub reward: f64,
-    /// What was seen after.
+    /// The state after.
     pub next: AgentState,
 }
 
 /// A learned policy for one tenant.
 pub trait Agent: Send {
-    /// What to do: -1 to 1 of the largest step, down or up.
+    /// Returns an action: -1 to 1 of the largest step, down or up.
     fn act(&mut self, state: AgentState) -> f64;
 
-    /// Learns from what came of it.
+    /// Learns from an action's effect.
     fn learn(&mut self, experience: Experience);
 
-    /// How many experiences it has learned from, those of its training included.
+    /// The number of experiences that it has learned from, those of its training included.
     fn experience(&self) -> u64;
 }
 
 /// The smallest of several performances, to be maximised over vectors of whole numbers with a fixed
 /// sum (MTAT, equation 3).
 pub trait Objective: Sync {
-    /// How well the one at a place does with so many units. Finite.
+    /// The performance of the element at a place with so many units. Finite.
     fn performance(&self, place: usize, units: u64) -> f64;
 
-    /// How good an allocation is.
+    /// The value of an allocation: its smallest performance.
     fn value(&self, allocation: &[u64]) -> f64 {
         let each =
             allocation.iter().enumerate().map(|(place, &units)| self.performance(place, units));
         each.fold(f64::INFINITY, f64::min)
     }
 
-    /// How many units may be moved from one place to another in one step.
+    /// The maximum number of units that one step moves from one place to another.
     fn step(&self) -> u64;
 }
 
 /// Makes learners.
 pub trait Learning: Send + Sync {
-    /// An agent that starts as a trained model, or again.
+    /// Makes an agent from a trained model, or an untrained one.
     ///
     /// # Errors
-    /// The model cannot be read or has another shape; in words.
+    /// The model cannot be read or has another shape.
     fn agent(&self, model: Option<&str>, seed: u64) -> Result<Box<dyn Agent>, String>;
 
-    /// A classifier of slowdowns: one that ships, or a file.
+    /// Makes a classifier of slowdowns from a model that ships or from a file.
     ///
     /// # Errors
-    /// It cannot be read, is no such model, or was trained on other features; in words.
+    /// The model cannot be read, is not a classifier, or was trained on other features.
     fn classifier(&self, model: &str) -> Result<Box<dyn Classifier>, String> {
         Err(format!("no learner of this program can run the model \"{model}\""))
     }
 
-    /// The best allocation that simulated annealing finds from `start`, keeping the sum.
+    /// Returns the best allocation with the same sum that simulated annealing finds from `start`.
     fn anneal(&self, objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64>;
 }
 
-/// Learns nothing: its agents never act, and its search stays where it starts. A recipe that learns
-/// is, with it, the same recipe without learning.
+/// Learns nothing: its agents never act, and its search returns its start. With it, a recipe that
+/// learns is the same recipe without learning.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Null;
 

@@ -1,15 +1,15 @@
-//! Tierwise's engine: decides whose pages live in which memory tier.
+//! Tierwise's engine: decides which pages are in which memory tier.
 //!
 //! The core is pure: no I/O, no clock, no thread, no unseeded randomness. A world (a simulated
-//! machine or this Linux host) reports an [`observe::Observation`]; the [`engine::Engine`] answers
-//! with a [`migrate::MigrationPlan`]; the world carries it out and reports what came of each move.
+//! machine or this Linux host) reports an [`observe::Observation`]. The [`engine::Engine`] answers
+//! with a [`migrate::MigrationPlan`]. The world applies it and reports the outcome of each move.
 //!
 //! ```text
-//! observe -> estimate -> partition -> select -> migrate -> (outcomes come back as observations)
+//! observe -> estimate -> partition -> select -> migrate -> (outcomes return to the policy)
 //! ```
 //!
-//! A policy is a recipe of stages ([`stage::Staged`]) or a whole of its own ([`policy::Policy`]);
-//! the tables of both are in [`recipe`]. To add an algorithm, write its file and its row.
+//! A policy is a recipe of stages ([`stage::Staged`]) or a whole policy ([`policy::Policy`]). To
+//! add an algorithm, write its file and its row in a table.
 
 #![warn(unreachable_pub)]
 

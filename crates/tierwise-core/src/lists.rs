@@ -1,4 +1,4 @@
-//! Intrusive page lists: eight bytes a page, no allocation when a page changes its list.
+//! Intrusive page lists: eight bytes per page, no allocation when a page changes its list.
 //!
 //! A page is on at most one list. As in the kernel, the head is the recent end and the tail the old
 //! end: pages are added at the head, and scans take them from the tail.
@@ -19,7 +19,7 @@
 
 use crate::units::PageId;
 
-/// Names a list; the owner decides what the number means.
+/// The number of a list. Its owner gives it a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListId(pub u32);
 
@@ -56,7 +56,7 @@ pub struct PageLists {
 }
 
 impl PageLists {
-    /// Bytes of metadata a page.
+    /// Bytes of metadata per page.
     pub const BYTES_PER_PAGE: usize = size_of::<Links>();
 
     fn head_mut(&mut self, list: ListId) -> &mut Head {
@@ -81,7 +81,7 @@ impl PageLists {
         self.head(list).frames
     }
 
-    /// True if nothing is on the list.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self, list: ListId) -> bool {
         self.len(list) == 0
     }
@@ -109,7 +109,7 @@ impl PageLists {
         Some(self.links[page.index()].older).filter(|&p| p != NONE).map(PageId)
     }
 
-    /// Whether the page is on a list.
+    /// Returns true if the page is on a list.
     #[inline]
     pub fn contains(&self, page: PageId) -> bool {
         self.links.get(page.index()).is_some_and(|links| links.newer != OFF)
@@ -180,7 +180,7 @@ impl PageLists {
     }
 
     /// Moves all pages of the list that are older than this one to the recent end, in their order,
-    /// so that it becomes the oldest: as if each had been rotated, at the cost of one.
+    /// so that it becomes the oldest. The result is that of rotating each, at the cost of one.
     pub fn make_tail(&mut self, list: ListId, page: PageId) {
         let newest_moved = self.links[page.index()].older;
         if newest_moved == NONE {
@@ -205,9 +205,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against two VecDeques, whatever is done.
+        /// Compares with two VecDeques after every step.
         #[test]
-        fn lists_agree_with_a_model(steps in proptest::collection::vec((0u8..5, 0u32..20), 1..200)) {
+        fn lists_agree_with_a_model(steps in prop::collection::vec((0u8..5, 0u32..20), 1..200)) {
             let mut lists = PageLists::default();
             let mut model = [VecDeque::new(), VecDeque::new()];
             for (what, page) in steps {
@@ -240,13 +240,13 @@ mod tests {
                 }
                 for (l, expected) in model.iter().enumerate() {
                     let list = ListId(l as u32);
-                    let mut seen = Vec::new();
+                    let mut found = Vec::new();
                     let mut at = lists.newest(list);
                     while let Some(page) = at {
-                        seen.push(page.0);
+                        found.push(page.0);
                         at = lists.older(page);
                     }
-                    prop_assert_eq!(&seen, &Vec::from(expected.clone()));
+                    prop_assert_eq!(&found, &Vec::from(expected.clone()));
                     prop_assert!(expected.iter().all(|&p| lists.contains(PageId(p))));
                     prop_assert_eq!(lists.len(list), expected.len() as u64);
                     prop_assert_eq!(lists.frames(list), 2 * expected.len() as u64);

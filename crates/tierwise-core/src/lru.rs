@@ -2,9 +2,9 @@
 //! halves) an inactive and an active list, and MULTI-CLOCK's promote list.
 //!
 //! The lists are keyed by tenant because the kernel keeps them by memcg and node: a partitioner can
-//! take from one tenant without looking at the others. What moves a page between the lists of its
-//! `lruvec` is in [`crate::pfra`]; here is what keeps every page on exactly one list, whatever is
-//! observed and whatever comes of the moves.
+//! take from one tenant without scanning the others. [`crate::pfra`] has the rules by which a page
+//! changes between the lists of its `lruvec`. This file keeps every page on exactly one list, after
+//! any observation and any outcome of a move.
 
 use crate::lists::{ListId, PageLists};
 use crate::migrate::MoveOutcome;
@@ -14,12 +14,12 @@ use crate::stage::Scope;
 use crate::topology::Topology;
 use crate::units::{PageId, Pages, TenantId, TierId};
 
-/// Which of an `lruvec`'s lists.
+/// One of the lists of an `lruvec`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LruList {
     /// Candidates for demotion.
     Inactive,
-    /// Seen referenced more than once.
+    /// Found referenced more than once.
     Active,
     /// MULTI-CLOCK's third list: candidates for promotion.
     Promote,
@@ -33,17 +33,16 @@ impl LruList {
 /// A tenant's pages of one kind in one tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LruVec {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Where.
+    /// The tier.
     pub tier: TierId,
     /// Anonymous or file-backed.
     pub kind: PageKind,
 }
 
 impl LruVec {
-    /// The `lruvec` that a page belongs to by what the table says of it; `None` if there is no such
-    /// page.
+    /// The `lruvec` of a page, from its attributes in the table; `None` if there is no such page.
     pub fn of(page: PageId, pages: &PageTable) -> Option<Self> {
         let tier = pages.tier(page)?;
         Some(Self { tenant: pages.tenant(page), tier, kind: pages.kind(page) })
@@ -60,7 +59,7 @@ impl LruVec {
     }
 }
 
-/// Which end of a list a page joins.
+/// The end of a list that a page joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The recent end: scanned last.
@@ -69,13 +68,13 @@ pub enum End {
     Tail,
 }
 
-/// Pages that a plan in the making names already. Put back at the next observation, when the plan
-/// has been carried out or dropped.
+/// The pages that the plan being made names already. The next observation puts them back: by then
+/// the plan has been applied or dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Isolation(Vec<PageId>);
 
 impl Isolation {
-    /// Names a page; false if it had been named.
+    /// Names a page. Returns false if it was named already.
     pub fn take(&mut self, page: PageId, pages: &mut PageTable) -> bool {
         let first = !pages.flag(page, Flag::Isolated);
         if first {
@@ -98,15 +97,15 @@ pub struct LruLists {
     /// One more than the largest tenant seen.
     tenants: u32,
     isolated: Isolation,
-    /// Inactive pages that reclaim may still look at before the next observation, by `lruvec`.
+    /// Inactive pages that reclaim may still scan before the next observation, by `lruvec`.
     laps: Vec<u64>,
 }
 
 impl LruLists {
-    /// In place of a lap: reclaim has not started one.
+    /// Instead of a lap's length: reclaim has not started one.
     const NO_LAP: u64 = u64::MAX;
 
-    /// Bytes of metadata a page, beside the page table's.
+    /// Bytes of metadata per page, beside the page table's.
     pub const BYTES_PER_PAGE: usize = PageLists::BYTES_PER_PAGE;
 
     /// The lists themselves, to walk them.
@@ -114,7 +113,7 @@ impl LruLists {
         &self.lists
     }
 
-    /// Which list a page's flags say it is on.
+    /// The list of a page, from its flags.
     #[inline]
     pub fn which(page: PageId, pages: &PageTable) -> LruList {
         if pages.flag(page, Flag::Promote) {
@@ -126,9 +125,9 @@ impl LruLists {
         }
     }
 
-    /// Takes in births (inactive and unreferenced: MULTI-CLOCK, Figure 4, transition 5) and ends
-    /// (transition 4), and lets pages that the last plan named be named again. Births of pages that
-    /// are on a list, and ends of pages that are on none, are stale and ignored.
+    /// Adds allocated pages (inactive and unreferenced: MULTI-CLOCK, Figure 4, transition 5),
+    /// removes freed ones (transition 4), and puts back the pages that the last plan named. An
+    /// allocated page that is on a list, and a freed page that is on none, are stale and ignored.
     pub fn on_observation(&mut self, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
         if !obs.bits_unread {
@@ -144,8 +143,8 @@ impl LruLists {
         }
     }
 
-    /// After a move: a page that moved joins a list of its new tier, unreferenced; one that did not
-    /// stays where it is. True if it moved.
+    /// Handles an outcome: a page that moved joins a list of its new tier, unreferenced. Returns
+    /// true if it moved.
     pub fn on_outcome(
         &mut self,
         outcome: &MoveOutcome,
@@ -186,7 +185,7 @@ impl LruLists {
         }
     }
 
-    /// Takes a page off its list. `tier` is where it lay when it was put there.
+    /// Takes a page off its list. `tier` is the tier of that list.
     pub fn remove_from(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
         if self.lists.contains(page) {
             let vec = LruVec { tenant: pages.tenant(page), tier, kind: pages.kind(page) };
@@ -194,7 +193,7 @@ impl LruLists {
         }
     }
 
-    /// Moves a page to the head of a list of the same `lruvec`, which may be the one that it is on.
+    /// Moves a page to the head of a list of the same `lruvec`, which may be its own list.
     pub fn shift(&mut self, page: PageId, which: LruList, pages: &mut PageTable) {
         if let Some(vec) = LruVec::of(page, pages)
             && self.lists.contains(page)
@@ -209,17 +208,17 @@ impl LruLists {
         }
     }
 
-    /// Makes a page the oldest of its list: those before it were looked at and go to the head.
+    /// Makes a page the oldest of its list: those before it were scanned and go to the head.
     pub(crate) fn make_tail(&mut self, vec: LruVec, which: LruList, page: PageId) {
         self.lists.make_tail(vec.list(which), page);
     }
 
-    /// Whether reclaim looks at this `lruvec` for the first time since bits were last read.
-    pub(crate) fn begin_lap(&mut self, vec: LruVec) -> bool {
+    /// Returns true if reclaim scans this `lruvec` for the first time since bits were last read.
+    pub(crate) fn start_lap(&mut self, vec: LruVec) -> bool {
         *self.lap_mut(vec) == Self::NO_LAP
     }
 
-    /// Inactive pages that reclaim may still look at before bits are read again.
+    /// Inactive pages that reclaim may still scan before bits are read again.
     pub(crate) fn lap_mut(&mut self, vec: LruVec) -> &mut u64 {
         let index = vec.number() as usize;
         if index >= self.laps.len() {
@@ -228,13 +227,13 @@ impl LruLists {
         &mut self.laps[index]
     }
 
-    /// Names a page as a candidate for the plan in the making; false if it had been named already.
+    /// Names a page as a candidate for the plan being made. Returns false if it was named already.
     pub fn isolate(&mut self, page: PageId, pages: &mut PageTable) -> bool {
         self.isolated.take(page, pages)
     }
 
-    /// Names pages of a list, the newest first, until their base pages reach `limit`; returns how
-    /// many base pages were named.
+    /// Names pages of a list, the newest first, until their base pages reach `limit`. Returns the
+    /// base pages named.
     pub fn take_newest(
         &mut self,
         vec: LruVec,
@@ -255,8 +254,8 @@ impl LruLists {
         taken
     }
 
-    /// Names pages of a list, the oldest first, until their base pages reach `limit`; returns how
-    /// many base pages were named.
+    /// Names pages of a list, the oldest first, until their base pages reach `limit`. Returns the
+    /// base pages named.
     pub fn take_oldest(
         &mut self,
         vec: LruVec,

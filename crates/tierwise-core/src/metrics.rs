@@ -1,4 +1,4 @@
-//! Counters of what the engine did, named after the kernel's `vmstat`.
+//! Counters of the engine's work, named after the kernel's `vmstat`.
 
 use crate::migrate::{FailReason, MoveOutcome};
 use crate::page::{Flag, PageTable, ScanCost};
@@ -16,13 +16,13 @@ pub struct MoveCounters {
 }
 
 impl MoveCounters {
-    /// Moves that came to nothing.
+    /// Moves that failed.
     pub fn failed(&self) -> u64 {
         self.fail.iter().sum()
     }
 }
 
-/// What a tenant holds in one tier, and what its pages went through there (Equilibria, section
+/// A tenant's memory in one tier, and the moves and faults of its pages there (Equilibria, section
 /// IV-C).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TierActivity {
@@ -39,7 +39,7 @@ pub struct TierActivity {
 /// One tenant's counters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TenantCounters {
-    /// By tier, fastest first; shorter if of the slower ones nothing is known.
+    /// By tier, fastest first. May be shorter than the number of tiers.
     pub tiers: Vec<TierActivity>,
     /// Pages demoted soon after their promotion (section IV-F), if the policy counts them.
     pub thrash_events: u64,
@@ -54,15 +54,15 @@ impl TenantCounters {
     }
 }
 
-/// Everything counted since the engine started. Counters only grow.
+/// All counters since the engine started. They only grow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metrics {
     /// Towards a faster tier.
     pub promote: MoveCounters,
     /// Towards a slower tier.
     pub demote: MoveCounters,
-    /// Promotions tried of pages that carry [`Flag::Demoted`]: they went down before they were to
-    /// come up again (TPP's `pgpromote_candidate_demoted`, ASPLOS 2023, section 5.5).
+    /// Attempted promotions of pages that carry [`Flag::Demoted`]: they were demoted before (TPP's
+    /// `pgpromote_candidate_demoted`, ASPLOS 2023, section 5.5).
     pub promote_demoted: u64,
     /// Plans made, empty ones left out.
     pub plans: u64,
@@ -81,7 +81,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// The tenant's counters; the table grows with the tenants.
+    /// Returns a tenant's counters. The table grows with the tenants.
     pub fn tenant_mut(&mut self, tenant: usize) -> &mut TenantCounters {
         if tenant >= self.tenants.len() {
             self.tenants.resize(tenant + 1, TenantCounters::default());
@@ -89,12 +89,12 @@ impl Metrics {
         &mut self.tenants[tenant]
     }
 
-    /// A page of a tenant took a hint fault in a tier.
+    /// Counts a hint fault of a tenant's page in a tier.
     pub(crate) fn hint_fault(&mut self, tenant: usize, tier: TierId) {
         self.tenant_mut(tenant).tier_mut(tier).hint_faults += 1;
     }
 
-    /// What a tenant holds now.
+    /// Records a tenant's usage by tier.
     pub(crate) fn usage(&mut self, tenant: usize, usage: &[Pages]) {
         let counters = self.tenant_mut(tenant);
         for (tier, &pages) in usage.iter().enumerate() {
@@ -104,7 +104,7 @@ impl Metrics {
 
     /// Counts one outcome, for the machine and for the page's tenant.
     pub(crate) fn count(&mut self, outcome: &MoveOutcome, pages: &PageTable) {
-        // A page that is gone has no tier to compare with: a move to the fastest tier was a
+        // A page that is not present has no tier to compare with: a move to the fastest tier was a
         // promotion.
         let promotion =
             outcome.from.map_or(outcome.to == TierId::FASTEST, |from| outcome.to < from);

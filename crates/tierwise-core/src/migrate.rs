@@ -1,8 +1,8 @@
-//! Moves as data: what a policy wants moved, what the budget lets through, what came of it.
+//! Moves as data: a policy's plan, its budget and the outcomes.
 //!
 //! A policy fills a [`MigrationPlan`]. The [`Planner`] cuts it to the [`Budget`], in the order in
-//! which the policy listed the moves. The world carries it out and answers with one [`MoveOutcome`]
-//! a move. A move that failed is an outcome, never an error.
+//! which the policy listed the moves. The world applies it and answers with one [`MoveOutcome`] per
+//! move. A move that failed is an outcome, never an error.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::page::ScanCost;
 use crate::topology::WatermarkLevel;
 use crate::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp};
 
-/// Who waits for a move.
+/// The thread that is charged for a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChargeTo {
-    /// A kernel thread (kswapd, kpromoted) or the daemon: the application goes on, and only stalls
-    /// if it touches the page while it is unmapped.
+    /// A kernel thread (kswapd, kpromoted) or the daemon. The application continues, and stalls
+    /// only if it touches the page while it is unmapped.
     Background,
     /// The thread that faulted: migration on the hint fault path, or direct reclaim.
     FaultingThread,
 }
 
-/// Why a page was to move.
+/// The reason for a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cause {
-    /// The policy's own rule, of which nothing more is known.
+    /// The policy's own rule, without further details.
     #[default]
     Policy,
     /// It was hot enough for the faster tier.
@@ -46,7 +46,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// In words, to follow "it was promoted" or "it was demoted".
+    /// Returns the words that follow "it was promoted" or "it was demoted".
     pub const fn words(self) -> &'static str {
         match self {
             Self::Policy => "by the policy's own rule",
@@ -62,27 +62,28 @@ impl Cause {
     }
 }
 
-/// One page to one tier.
+/// One page and its target tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
     /// The page.
     pub page: PageId,
-    /// Where it should lie.
+    /// The target tier.
     pub to: TierId,
-    /// Who waits for it.
+    /// The thread that waits for the move.
     pub charge_to: ChargeTo,
-    /// Why.
+    /// The reason.
     pub cause: Cause,
 }
 
-/// The most that a tenant may hold in a tier: its allocations beyond it go to the next tier.
+/// The memory that a tenant may hold in a tier at most. Its allocations beyond it go to the next
+/// tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Where.
+    /// The tier.
     pub tier: TierId,
-    /// How many base pages.
+    /// The limit in base pages.
     pub pages: Pages,
 }
 
@@ -95,7 +96,7 @@ pub struct PageRange {
     pub count: u32,
 }
 
-/// Where new pages go until the next plan says otherwise.
+/// The placement of new pages until the next plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     /// Fastest tier first (the kernel's default on a machine whose CPUs are beside the fast
@@ -103,7 +104,7 @@ pub struct Placement {
     pub fastest_first: bool,
     /// Free pages that an allocation leaves in each tier before it falls back to the next. The
     /// kernel's allocator leaves [`WatermarkLevel::Low`] (`get_page_from_freelist`,
-    /// `ALLOC_WMARK_LOW`) as long as another node has room, then [`WatermarkLevel::Min`].
+    /// `ALLOC_WMARK_LOW`) as long as another node has free memory, then [`WatermarkLevel::Min`].
     pub leave_free: WatermarkLevel,
 }
 
@@ -113,21 +114,21 @@ impl Default for Placement {
     }
 }
 
-/// What a policy wants done now. Buffers are reused.
+/// The moves and settings that a policy requests. Buffers are reused.
 #[derive(Debug, Clone, Default)]
 pub struct MigrationPlan {
-    /// Moves, in the order in which they are to be carried out: a demotion that makes room stands
+    /// Moves, in the order in which the world applies them: a demotion that makes room stands
     /// before the promotion that needs it.
     pub moves: Vec<Move>,
     /// Pages to poison, so that their next access is a hint fault.
     pub poison: Vec<PageRange>,
-    /// What the policy wants to see from now on.
+    /// The access signals that the policy requires from now on.
     pub signals: Signals,
-    /// Where new pages go from now on.
+    /// The placement of new pages from now on.
     pub placement: Placement,
-    /// What tenants may hold at most from now on; tenants and tiers that are not named are free.
+    /// The tenants' limits from now on. Tenants and tiers that are not named have none.
     pub caps: Vec<Cap>,
-    /// What the policy looked at to make this plan: charged to a background core.
+    /// The scans that made this plan: charged to a background core.
     pub scan: ScanCost,
 }
 
@@ -144,7 +145,7 @@ impl MigrationPlan {
         self.moves.push(Move { page, to, charge_to, cause });
     }
 
-    /// Empties the lists and keeps their memory, the watch, the placement and the caps.
+    /// Empties the lists. Keeps their memory, the signals, the placement and the caps.
     pub fn clear(&mut self) {
         self.moves.clear();
         self.poison.clear();
@@ -152,7 +153,7 @@ impl MigrationPlan {
     }
 }
 
-/// Why a page did not move.
+/// The reason why a page did not move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailReason {
     /// Locked or pinned, or its reference count was elevated (`-EBUSY`, `-EAGAIN`).
@@ -184,23 +185,23 @@ impl FailReason {
     }
 }
 
-/// What came of one move.
+/// The result of one move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MoveOutcome {
     /// The page.
     pub page: PageId,
-    /// Where it lay; `None` if it was gone.
+    /// The tier where the page was; `None` if the page was not present.
     pub from: Option<TierId>,
-    /// Where it was to go.
+    /// The target tier.
     pub to: TierId,
-    /// Done, or why not.
+    /// Success, or the reason for the failure.
     pub result: Result<(), FailReason>,
 }
 
-/// How much moving a plan may do. Unlimited by default: published policies bring their own limits.
+/// The limit on migrations. Unlimited by default: published policies have their own limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Budget {
-    /// Bytes a second copied, over all tiers.
+    /// Bytes copied per second, over all tiers.
     pub bandwidth: Option<Bandwidth>,
 }
 
@@ -228,7 +229,8 @@ impl Planner {
         (per_second as u128 * Self::BURST.as_nanos() / 1_000_000_000) as u64
     }
 
-    /// Drops from the end of `moves` what the budget does not cover, and reports each to `cut`.
+    /// Drops from the end of `moves` those that the budget does not cover, and reports each to
+    /// `cut`.
     pub fn cut(
         &mut self,
         now: Timestamp,

@@ -1,8 +1,8 @@
-//! What a world reports: data only, no behaviour. The world fills an [`Observation`] whose buffers
-//! are reused; the engine reads it.
+//! The reports of a world: data only, no behaviour. The world fills an [`Observation`] whose
+//! buffers are reused; the engine reads it.
 //!
-//! Which of these a world can report at all is its [`Capabilities`]; which of them a policy wants,
-//! and pays for, is its [`Signals`].
+//! [`Capabilities`] are the signals that a world can report. [`Signals`] are those that a policy
+//! requires and pays for.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::bits::PageBits;
 use crate::page::Attributes;
 use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 
-/// A run of pages that came to be together and alike.
+/// A run of pages that were allocated together with the same attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocated {
     /// The first page; the others follow it without a gap.
     pub first: PageId,
-    /// How many pages (not base pages).
+    /// Number of pages (not base pages).
     pub count: u32,
-    /// What they have in common.
+    /// Their common attributes.
     pub attributes: Attributes,
 }
 
@@ -28,13 +28,13 @@ impl Allocated {
     }
 }
 
-/// A page that lies elsewhere than the engine's plans put it: the kernel moved it, or a move came
-/// to something else than was reported.
+/// A page that is in another tier than the engine's plans put it: the kernel or another program
+/// migrated it, or a move ended differently from its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExternalMigration {
     /// The page.
     pub page: PageId,
-    /// Where it was found.
+    /// The tier where it was found.
     pub tier: TierId,
 }
 
@@ -44,11 +44,11 @@ pub struct ExternalMigration {
 pub struct HintFault {
     /// The page.
     pub page: PageId,
-    /// When it was poisoned.
+    /// The time when it was poisoned.
     pub poisoned_at: Timestamp,
-    /// When it was touched. `at - poisoned_at` is the kernel's hint fault latency.
+    /// The time of the access. `at - poisoned_at` is the kernel's hint fault latency.
     pub at: Timestamp,
-    /// Whether the touch was a store.
+    /// The access was a store.
     pub write: bool,
 }
 
@@ -59,12 +59,12 @@ pub struct Sample {
     pub page: PageId,
     /// The tier that served it.
     pub tier: TierId,
-    /// Whether it was a store.
+    /// The access was a store.
     pub write: bool,
 }
 
-/// A DAMON region: pages `first..first + pages` and in how many of the aggregation interval's
-/// samples its sampled page had been accessed.
+/// A DAMON region: pages `first..first + pages` and the number of the aggregation interval's
+/// samples in which its sampled page had been accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     /// First page.
@@ -77,7 +77,7 @@ pub struct Region {
     pub age: u32,
 }
 
-/// A page that lies, from now on, in a page frame of this colour: it shares its place in a fast
+/// A page that is, from now on, in a page frame of this colour: it shares its place in a fast
 /// memory that the CPU manages with the other pages of the colour ([`crate::colour`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coloured {
@@ -94,7 +94,7 @@ pub struct PageCount {
     pub page: PageId,
     /// Loads and stores.
     pub accesses: u64,
-    /// Those of them that missed the last-level cache.
+    /// Accesses that missed the last-level cache.
     pub misses: u64,
 }
 
@@ -105,13 +105,12 @@ pub struct TierReading {
     pub free: Pages,
     /// Share of the peak bandwidth in use since the last observation, 0 to 1.
     pub utilisation: f64,
-    /// Pages in use by nobody who is managed: the kernel, and processes of no tenant. What tenants
-    /// share is the rest of the tier. Zero where every process is a tenant's.
+    /// Unmanaged pages: those of the kernel and of processes of no tenant. Tenants share the rest
+    /// of the tier. Zero if every process belongs to a tenant.
     pub unmanaged: Pages,
 }
 
-/// What the CPU counted on a tenant's cores since the last observation (Memstrata, section
-/// 4.2).
+/// Counts of the CPU on a tenant's cores since the last observation (Memstrata, section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counters {
     /// Demand loads that missed the L3 cache: mean time until memory answered, in nanoseconds.
@@ -130,8 +129,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Two times as one: latencies are weighted by the events whose means they are, those of the L3
-    /// cache's misses by the memory requests, of which they are most.
+    /// Joins two periods. A latency is weighted by the events whose mean it is; that of L3 misses
+    /// by the memory requests, most of which are L3 misses.
     #[must_use]
     pub fn and(&self, later: &Self) -> Self {
         let mean = |x: f64, y: f64, wx: f64, wy: f64| {
@@ -157,24 +156,24 @@ pub struct TenantReading {
     pub usage: Vec<Pages>,
     /// Last-level misses served by each tier since the last observation.
     pub misses: Vec<u64>,
-    /// Application operations completed since the last observation, where the tenant counts them.
+    /// Application operations completed since the last observation, if the tenant counts them.
     pub operations: u64,
     /// Instructions executed since the last observation.
     pub instructions: u64,
-    /// CPU seconds used since the last observation (`cpu.stat`), where the world knows them.
+    /// CPU time used since the last observation (`cpu.stat`), if the world knows it.
     pub busy: Duration,
-    /// CPUs that it may use (`cpuset.cpus`, `cpu.max`); zero where the world does not know.
+    /// CPUs that it may use (`cpuset.cpus`, `cpu.max`); zero if the world does not know.
     pub cpus: f64,
-    /// 99th percentile latency of its requests in the last whole interval of the world's, where it
+    /// 99th percentile latency of its requests in the last whole interval of the world, if it
     /// reports one.
     pub p99: Option<Duration>,
-    /// What the CPU counted on its cores, where the world reads that.
+    /// Counts of the CPU on its cores, if the world reads them.
     pub counters: Option<Counters>,
     /// False once it has ended.
     pub running: bool,
 }
 
-/// By hand for [`Clone::clone_from`], which is called each second and keeps the lists' memory.
+/// Written by hand for [`Clone::clone_from`], which runs every second and keeps the lists' memory.
 impl Clone for TenantReading {
     fn clone(&self) -> Self {
         let mut fresh = Self::default();
@@ -193,42 +192,41 @@ impl Clone for TenantReading {
     }
 }
 
-/// Everything a world saw since it was last asked. Lists are in the order of the events.
+/// Everything that a world reports since the last report. Lists are in the order of the events.
 #[derive(Debug, Clone, Default)]
 pub struct Observation {
-    /// New pages, where they were allocated.
+    /// New pages, in the tiers where they were allocated.
     pub allocated: Vec<Allocated>,
-    /// Pages that are no more. A page number is not used again before the next observation.
+    /// Freed pages. A page number is not used again before the next observation.
     pub freed: Vec<PageId>,
-    /// Pages found in another tier than where the engine's moves left them.
+    /// Pages found in another tier than the one where the engine's moves left them.
     pub external_migrations: Vec<ExternalMigration>,
-    /// Pages that came to lie in a page frame of another colour, where the CPU manages a
-    /// tier.
+    /// Pages that are now in a page frame of another colour, on machines whose CPU manages a tier.
     pub coloured: Vec<Coloured>,
     /// Pages with the reference bit set since the last observation.
     pub referenced: PageBits,
     /// Pages with the dirty bit set since the last observation.
     pub written: PageBits,
-    /// Nobody read the bits since the last observation: that `referenced` and `written` are empty
-    /// says nothing of any page.
+    /// The world has not read the bits since the last observation: empty `referenced` and `written`
+    /// do not mean that no page was accessed.
     pub bits_unread: bool,
-    /// Pages accessed through system calls, once for each call (MULTI-CLOCK's supervised accesses).
+    /// Pages accessed through system calls, once per call (MULTI-CLOCK's supervised accesses).
     pub supervised: Vec<PageId>,
     /// Hint faults.
     pub hint_faults: Vec<HintFault>,
-    /// Hardware samples, or what stands for them.
+    /// Hardware samples, or a substitute for them.
     pub samples: Vec<Sample>,
-    /// A sample says that a page was used in a tick of a clock, and not that a load missed: ticks
-    /// differ by chance where the pages are used alike, and what is used more often than there are
-    /// ticks is all alike.
+    /// A sample means that a page was used in a tick of a clock, and not that a load missed. Pages
+    /// that are used alike differ in ticks by chance, and pages that are used more often than there
+    /// are ticks have equal counts.
     pub samples_are_ticks: bool,
     /// DAMON's regions, if an aggregation interval ended; all of them, ascending.
     pub regions: Vec<Region>,
     /// Exact counts, ascending by page.
     pub counts: Vec<PageCount>,
-    /// One reading a tier, fastest first.
+    /// One reading per tier, fastest first.
     pub tiers: Vec<TierReading>,
-    /// One reading a tenant, by [`TenantId`].
+    /// One reading per tenant, by [`TenantId`].
     pub tenants: Vec<TenantReading>,
 }
 
@@ -248,7 +246,7 @@ impl Observation {
         self.samples_are_ticks = false;
         self.regions.clear();
         self.counts.clear();
-        // Readings are overwritten in place by every world, so that their inner lists are kept.
+        // Every world overwrites readings in place, which keeps their inner lists.
     }
 
     /// Free pages of a tier; zero for a tier that was not reported.
@@ -260,13 +258,13 @@ impl Observation {
 /// DAMON's intervals and bounds (`Documentation/mm/damon/design.rst`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DamonAttrs {
-    /// How often one page of each region is checked.
+    /// Time between two checks of one page of each region.
     pub sampling: Duration,
-    /// How often the checks are summed up and regions merged and split.
+    /// Time over which checks are summed up before regions are merged and split.
     pub aggregation: Duration,
-    /// Fewest regions.
+    /// Minimum number of regions.
     pub min_regions: u32,
-    /// Most regions.
+    /// Maximum number of regions.
     pub max_regions: u32,
 }
 
@@ -282,8 +280,8 @@ impl Default for DamonAttrs {
     }
 }
 
-/// What a policy wants to see. Everything wanted costs something, to the application or to a
-/// background core; nothing is on by default.
+/// The access signals that a policy requires. Each one costs time of the application or of a
+/// background core; none is on by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Signals {
     /// Reference bits (and the supervised accesses, which cost nothing more).
@@ -293,7 +291,7 @@ pub struct Signals {
     /// Hint faults of the pages that plans poison. The world reports them within a fault's time,
     /// not at the next tick.
     pub hint_faults: bool,
-    /// One hardware sample in so many last-level misses; zero for none.
+    /// Last-level misses per hardware sample; zero for no samples.
     pub sample_period: u32,
     /// DAMON regions.
     pub regions: Option<DamonAttrs>,
@@ -301,14 +299,14 @@ pub struct Signals {
     pub exact_counts: bool,
     /// The CPU's counters of each tenant.
     pub counters: bool,
-    /// That the CPU manages a tier in Flat Memory Mode.
+    /// The CPU must manage a tier in Flat Memory Mode.
     pub flat_memory: bool,
-    /// That the CPU manages a tier as 2LM.
+    /// The CPU must manage a tier as 2LM.
     pub two_level: bool,
 }
 
 impl Signals {
-    /// Both wishes together; of two sample periods the shorter.
+    /// Joins two requirements. Of two sample periods it takes the shorter.
     pub fn and(self, other: Self) -> Self {
         Self {
             reference_bits: self.reference_bits | other.reference_bits,
@@ -326,7 +324,7 @@ impl Signals {
         }
     }
 
-    /// The first thing wanted that the world cannot give, in words.
+    /// The first required signal that the world cannot report, in words.
     pub fn missing_from(&self, has: &Capabilities) -> Option<&'static str> {
         let wants = [
             (self.flat_memory, has.flat_memory, "a memory tier in Flat Memory Mode"),
@@ -343,7 +341,7 @@ impl Signals {
     }
 }
 
-/// What a world can report.
+/// The signals that a world can report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
     /// Reference bits.
@@ -367,7 +365,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Everything, on a machine that has every kind of tier: no world, but what a test may assume.
+    /// All of them, on a machine with every kind of tier. No world has them all; tests assume them.
     pub const ALL: Self = Self {
         reference_bits: true,
         dirty_bits: true,
@@ -380,8 +378,8 @@ impl Capabilities {
         two_level: true,
     };
 
-    /// Everything about pages, on a machine where software alone decides where they lie: the
-    /// simulator's ordinary ones.
+    /// All signals of pages, on a machine where only software places them: the simulator's ordinary
+    /// machines.
     pub const PAGES: Self =
         Self { counters: false, flat_memory: false, two_level: false, ..Self::ALL };
 }

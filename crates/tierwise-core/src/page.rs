@@ -1,4 +1,4 @@
-//! The engine's table of pages: what is known of each, in four bytes.
+//! The engine's table of pages: four bytes per page.
 //!
 //! A page's word holds its tenant, tier, kind, size and the flags that the kernel keeps in
 //! `struct page` and in the page table entry. With the eight bytes of its list links
@@ -9,7 +9,8 @@
 //! use tierwise_core::units::{PageId, TenantId, TierId};
 //!
 //! let mut pages = PageTable::default();
-//! pages.insert(PageId(3), Attributes { tenant: TenantId(1), tier: TierId(1), kind: PageKind::Anon, order: 9 });
+//! let (tenant, tier) = (TenantId(1), TierId(1));
+//! pages.insert(PageId(3), Attributes { tenant, tier, kind: PageKind::Anon, order: 9 });
 //! assert_eq!(pages.tier(PageId(3)), Some(TierId(1)));
 //! assert_eq!(pages.frames(PageId(3)), 512);
 //! assert_eq!(pages.tier(PageId(0)), None);
@@ -17,12 +18,12 @@
 //! pages.mark_referenced(PageId(3));
 //! assert!(pages.take_referenced(PageId(3)));  // test and clear
 //! assert!(!pages.take_referenced(PageId(3)));
-//! assert_eq!(pages.take_scan_cost().scanned, 2); // looking is counted, because looking costs
+//! assert_eq!(pages.take_scan_cost().scanned, 2); // every read is counted, because it costs time
 //! ```
 
 use crate::units::{PageId, Pages, TenantId, TierId};
 
-/// What backs a page, which decides its LRU list.
+/// The kind of memory behind a page, which decides its LRU list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PageKind {
     /// Anonymous memory.
@@ -45,14 +46,14 @@ impl std::fmt::Display for PageKind {
     }
 }
 
-/// What a page is when it is born.
+/// The attributes of a page at its allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: TenantId,
-    /// Where it lies.
+    /// The tier that holds it.
     pub tier: TierId,
-    /// What backs it.
+    /// The kind of memory behind it.
     pub kind: PageKind,
     /// log2 of the base pages it spans (0 to 15); 9 is a 2 MiB page of 4 KiB base pages.
     pub order: u8,
@@ -62,22 +63,22 @@ pub struct Attributes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Flag {
-    /// Seen referenced by the last look (`PG_referenced`).
+    /// Found referenced by the last scan (`PG_referenced`).
     Referenced = 1 << 25,
-    /// Seen written by the last look; MULTI-CLOCK's dirtiness extension.
+    /// Found written by the last scan; MULTI-CLOCK's dirtiness extension.
     Dirty = 1 << 26,
     /// On an active list (`PG_active`).
     Active = 1 << 27,
     /// On a promote list (MULTI-CLOCK's `PagePromote`, section IV).
     Promote = 1 << 28,
-    /// Demoted at least once since birth (TPP's `PG_demoted`, section 5.4).
+    /// Demoted at least once since its allocation (TPP's `PG_demoted`, section 5.4).
     Demoted = 1 << 29,
-    /// Named as a candidate in the plan being made, and so not to be named again (the kernel
-    /// isolates such pages from their list).
+    /// A candidate in the plan being made, and so not to be named again (the kernel isolates such
+    /// pages from their list).
     Isolated = 1 << 31,
 }
 
-/// What a policy's looking at reference bits amounted to; the world charges it.
+/// The cost of a policy's scans of reference bits; the world charges it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScanCost {
     /// Page table entries read.
@@ -86,17 +87,17 @@ pub struct ScanCost {
     pub cleared: u64,
 }
 
-/// Everything the engine knows of every page. Indexed by [`PageId`].
+/// The engine's state of every page. Indexed by [`PageId`].
 #[derive(Debug, Clone, Default)]
 pub struct PageTable {
     words: Vec<u32>,
-    /// The colour of each page's frame; empty where no tier is managed by the CPU.
+    /// The colour of each page's frame; empty if the CPU manages no tier.
     colours: Vec<u32>,
     scan: ScanCost,
     present: Pages,
 }
 
-/// No colour: there are never so many.
+/// No colour: no machine has so many colours.
 const UNCOLOURED: u32 = u32::MAX;
 
 const TENANT_MASK: u32 = 0xffff;
@@ -106,16 +107,16 @@ const ABSENT: u32 = TIER_MASK;
 const KIND_FILE: u32 = 1 << 19;
 const ORDER_SHIFT: u32 = 20;
 const ORDER_MASK: u32 = 0b1111 << ORDER_SHIFT;
-/// The page table entry's accessed bit, as far as the engine has heard of it.
+/// The page table entry's accessed bit, as last reported.
 const ACCESSED: u32 = 1 << 24;
 /// The page table entry's dirty bit.
 const WRITTEN: u32 = 1 << 30;
 
 impl PageTable {
-    /// Bytes of metadata a page.
+    /// Bytes of metadata per page.
     pub const BYTES_PER_PAGE: usize = size_of::<u32>();
 
-    /// One more than the largest page ever inserted.
+    /// One more than the largest page inserted so far.
     pub fn len(&self) -> usize {
         self.words.len()
     }
@@ -130,7 +131,7 @@ impl PageTable {
         self.present
     }
 
-    /// Adds a page, or replaces what was known of it.
+    /// Adds a page, or replaces its state.
     pub fn insert(&mut self, page: PageId, attributes: Attributes) {
         if page.index() >= self.words.len() {
             self.words.resize(page.index() + 1, ABSENT);
@@ -145,7 +146,7 @@ impl PageTable {
         self.present += Pages(self.frames(page));
     }
 
-    /// Forgets a page. Forgetting one that is absent does nothing.
+    /// Removes a page. Ignores a page that is absent.
     pub fn remove(&mut self, page: PageId) {
         if self.tier(page).is_some() {
             self.present -= Pages(self.frames(page));
@@ -158,18 +159,18 @@ impl PageTable {
         self.words.get(page.index()).copied().unwrap_or(ABSENT)
     }
 
-    /// Where the page lies; `None` if there is no such page.
+    /// The tier of a page; `None` if there is no such page.
     pub fn tier(&self, page: PageId) -> Option<TierId> {
         let word = self.word(page);
         (word & TIER_MASK != ABSENT).then_some(TierId(((word & TIER_MASK) >> TIER_SHIFT) as u8))
     }
 
-    /// Whose the page is. Meaningless for an absent page.
+    /// The tenant of a page. Meaningless for an absent page.
     pub fn tenant(&self, page: PageId) -> TenantId {
         TenantId((self.word(page) & TENANT_MASK) as u16)
     }
 
-    /// What backs the page.
+    /// The kind of memory behind a page.
     pub fn kind(&self, page: PageId) -> PageKind {
         if self.word(page) & KIND_FILE != 0 { PageKind::File } else { PageKind::Anon }
     }
@@ -184,13 +185,13 @@ impl PageTable {
         1 << self.order(page)
     }
 
-    /// The colour of the page frame where a page lies: set as long as it is in a tier that the
-    /// CPU manages, and of no meaning in another. `None` where no world told of one.
+    /// The colour of a page's frame. It is valid only in a tier that the CPU manages. `None` if the
+    /// world has reported none.
     pub fn colour(&self, page: PageId) -> Option<u32> {
         self.colours.get(page.index()).copied().filter(|&colour| colour != UNCOLOURED)
     }
 
-    /// Notes in a frame of which colour a page lies.
+    /// Records the colour of a page's frame.
     pub(crate) fn set_colour(&mut self, page: PageId, colour: u32) {
         if self.tier(page).is_some() {
             if page.index() >= self.colours.len() {
@@ -200,7 +201,7 @@ impl PageTable {
         }
     }
 
-    /// Notes that a move succeeded. Nothing happens to a page that is absent.
+    /// Records a successful move. Ignores a page that is absent.
     pub(crate) fn set_tier(&mut self, page: PageId, tier: TierId) {
         if self.tier(page).is_some() {
             let word = &mut self.words[page.index()];
@@ -208,14 +209,14 @@ impl PageTable {
         }
     }
 
-    /// Notes an access that the world saw. Pages that are not there are ignored: the news is stale.
+    /// Records an access that the world observed. Ignores absent pages: the report is stale.
     pub fn mark_referenced(&mut self, page: PageId) {
         if let Some(word) = self.words.get_mut(page.index()) {
             *word |= ACCESSED;
         }
     }
 
-    /// Notes a store that the world saw.
+    /// Records a store that the world observed.
     pub fn mark_written(&mut self, page: PageId) {
         if let Some(word) = self.words.get_mut(page.index()) {
             *word |= WRITTEN;
@@ -234,13 +235,13 @@ impl PageTable {
     }
 
     /// Runs CLOCK's hand over a run of entries: [`Flag::Referenced`] becomes "accessed since the
-    /// hand last came by", and the reference bits are cleared. Counted as
+    /// hand last passed", and the reference bits are cleared. Counted as
     /// [`PageTable::take_referenced`].
     pub fn sweep(&mut self, entries: std::ops::Range<usize>) {
         const REFERENCED: u32 = Flag::Referenced as u32;
         let end = entries.end.min(self.words.len());
-        // Counters as wide as an entry, and no branch, so that the compiler can take several
-        // entries at once; a page of memory at a time, so that the counters cannot overflow.
+        // Counters as wide as an entry and no branch, so that the compiler can handle several
+        // entries at once. One page of memory per round, so that the counters cannot overflow.
         for part in self.words[entries.start.min(end)..end].chunks_mut(1024) {
             let (mut scanned, mut cleared) = (0u32, 0u32);
             for word in part {
@@ -255,8 +256,8 @@ impl PageTable {
         }
     }
 
-    /// Reads and clears the dirty bit; part of the same look as [`PageTable::take_referenced`], so
-    /// not counted again.
+    /// Reads and clears the dirty bit. It is in the entry that [`PageTable::take_referenced`]
+    /// reads, so it is not counted again.
     pub fn take_written(&mut self, page: PageId) -> bool {
         let Some(word) = self.words.get_mut(page.index()) else { return false };
         let set = *word & WRITTEN != 0;
@@ -278,7 +279,7 @@ impl PageTable {
         }
     }
 
-    /// What was looked at since the last call.
+    /// Returns the cost of the scans since the last call.
     pub fn take_scan_cost(&mut self) -> ScanCost {
         std::mem::take(&mut self.scan)
     }
@@ -317,7 +318,7 @@ mod tests {
     fn clock_hand_moves_bit_into_flag() {
         let mut pages = PageTable::default();
         pages.insert(PageId(1), attributes(1));
-        pages.mark_referenced(PageId(0)); // absent: not looked at, not counted
+        pages.mark_referenced(PageId(0)); // absent: not scanned, not counted
         pages.mark_referenced(PageId(1));
         pages.sweep(0..100);
         assert!(pages.flag(PageId(1), Flag::Referenced));
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_news_of_absent_pages_is_ignored() {
+    fn stale_reports_of_absent_pages_are_ignored() {
         let mut pages = PageTable::default();
         pages.mark_referenced(PageId(9));
         assert!(!pages.take_referenced(PageId(9)));

@@ -1,5 +1,5 @@
-//! The page frame reclaim algorithm (PFRA) over the LRU lists of [`crate::lru`]: how a page climbs
-//! and sinks, what the periodic scan does, and how candidates for demotion are found.
+//! The page frame reclaim algorithm (PFRA) over the LRU lists of [`crate::lru`]: the rules by which
+//! pages climb and sink, the periodic scan, and the search for candidates for demotion.
 //!
 //! The states and the numbered transitions are those of MULTI-CLOCK (HPCA 2022), Figure 4, whose
 //! white vertices are the kernel's own two lists. `PG_referenced` is [`Flag::Referenced`].
@@ -9,8 +9,8 @@
 //! | 1 | inactive unreferenced | inactive referenced | a scan finds it accessed; and back, if it does not |
 //! | 2 | inactive unreferenced | inactive referenced | supervised access |
 //! | 3 | inactive unreferenced | the lower tier | demotion |
-//! | 4 | inactive unreferenced | freed | the page is no more |
-//! | 5 | no list | inactive unreferenced | birth |
+//! | 4 | inactive unreferenced | freed | the page is freed |
+//! | 5 | no list | inactive unreferenced | the page is allocated |
 //! | 6 | inactive referenced | active unreferenced | accessed again |
 //! | 7 | active unreferenced | active referenced | a scan finds it accessed; and back, if it does not |
 //! | 8 | active unreferenced | active referenced | supervised access |
@@ -20,8 +20,8 @@
 //! | 12 | promote | promote | accessed |
 //! | 13 | promote | the upper tier | promotion |
 //!
-//! The figure draws no edge for an active referenced page that is not accessed; it is marked
-//! unreferenced by the scan (section III-A) as its inactive sibling is by (1), so here that is (7).
+//! The figure draws no edge for an active referenced page that is not accessed. The scan marks it
+//! unreferenced (section III-A) as (1) does for its inactive sibling, so here that is (7).
 //!
 //! ```
 //! use tierwise_core::pfra::inactive_ratio;
@@ -38,31 +38,31 @@ use crate::page::{Flag, PageTable};
 use crate::stage::Scope;
 use crate::units::{Bytes, PageId, Pages, TierId};
 
-/// The kernel's reclaim starts by looking at a list's 4096th part and, pass by pass, doubles it to
-/// the whole (`DEF_PRIORITY`, `include/linux/mmzone.h`).
+/// The kernel's reclaim first scans a list's 4096th part and doubles it from round to round up to
+/// the whole list (`DEF_PRIORITY`, `include/linux/mmzone.h`).
 const DEF_PRIORITY: u32 = 12;
 
-/// Fewest pages looked at a time (`SWAP_CLUSTER_MAX`, `include/linux/swap.h`).
+/// The minimum number of pages per scan (`SWAP_CLUSTER_MAX`, `include/linux/swap.h`).
 const SWAP_CLUSTER_MAX: u64 = 32;
 
-/// What a look at a page found.
+/// The result of a page's scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ScanResult {
     /// It belongs at the recent end of this list: it was accessed, or it had been and has its
     /// second chance.
     To(LruList),
-    /// Neither accessed nor marked: what becomes of it depends on why it was looked at.
+    /// Neither accessed nor marked: the caller decides, by the reason for its scan.
     Cold,
 }
 
-/// Which lists a policy keeps, and what an access is worth to it.
+/// The lists that a policy keeps, and the weight of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pfra {
-    /// Whether tiers other than the fastest have a promote list. Without it this is the kernel's
-    /// two-list algorithm.
+    /// Tiers other than the fastest have a promote list. Without it this is the kernel's two-list
+    /// algorithm.
     pub promote_lists: bool,
-    /// Accesses that an interval counts for more if the page was written in it (MULTI-CLOCK,
-    /// section VII). Zero: reads and writes are alike and dirty bits are not looked at.
+    /// Accesses that an interval counts more if the page was written in it (MULTI-CLOCK, section
+    /// VII). With zero, reads and writes are alike and dirty bits are not read.
     pub dirty_weight: u32,
 }
 
@@ -79,9 +79,8 @@ impl Pfra {
     /// With the promote list.
     pub const MULTI_CLOCK: Self = Self { promote_lists: true, dirty_weight: 0 };
 
-    /// The page's step upwards for one access that was learned of: `mark_page_accessed()` with
-    /// section IV's extension, or a reference bit found by a scan. Sets the flag; returns the list
-    /// that the page belongs to now.
+    /// The page's step upwards for one access: `mark_page_accessed()` with section IV's extension,
+    /// or a reference bit that a scan found. Sets the flag and returns the page's new list.
     #[inline]
     pub fn step_up(self, page: PageId, on: LruList, pages: &mut PageTable) -> LruList {
         let promotes = self.promote_lists && pages.tier(page) != Some(TierId::FASTEST);
@@ -101,7 +100,7 @@ impl Pfra {
         }
     }
 
-    /// A supervised access: the page climbs at once (section III-A.1).
+    /// Handles a supervised access: the page climbs at once (section III-A.1).
     pub fn mark_accessed(self, page: PageId, lru: &mut LruLists, pages: &mut PageTable) {
         if lru.lists().contains(page) {
             let on = LruLists::which(page, pages);
@@ -109,22 +108,22 @@ impl Pfra {
             if to != on {
                 lru.shift(page, to, pages);
             }
-            // On the promote list too the flag says "accessed since the last scan": (12).
+            // On the promote list too the flag means "accessed since the last scan": (12).
             if to == LruList::Promote {
                 pages.set_flag(page, Flag::Referenced, true);
             }
         }
     }
 
-    /// Looks at a page on a list, using up its reference bit (section III-A.2).
+    /// Scans a page on a list and clears its reference bit (section III-A.2).
     #[inline]
-    pub fn update(self, page: PageId, on: LruList, pages: &mut PageTable) -> Verdict {
+    pub fn update(self, page: PageId, on: LruList, pages: &mut PageTable) -> ScanResult {
         let accesses = self.accesses(page, pages);
         if on == LruList::Promote {
             let accessed = accesses > 0 || pages.flag(page, Flag::Referenced);
             pages.set_flag(page, Flag::Referenced, false);
             // (12), (11)
-            return Verdict::To(if accessed { LruList::Promote } else { LruList::Active });
+            return ScanResult::To(if accessed { LruList::Promote } else { LruList::Active });
         }
         if accesses > 0 {
             let mut at = on;
@@ -133,16 +132,16 @@ impl Pfra {
                     at = self.step_up(page, at, pages);
                 }
             }
-            return Verdict::To(at);
+            return ScanResult::To(at);
         }
         if pages.flag(page, Flag::Referenced) {
             pages.set_flag(page, Flag::Referenced, false);
-            return Verdict::To(on); // (1), (7)
+            return ScanResult::To(on); // (1), (7)
         }
-        Verdict::Cold
+        ScanResult::Cold
     }
 
-    /// What the page's bits are worth, in accesses.
+    /// The weight of the page's bits, in accesses.
     #[inline]
     fn accesses(self, page: PageId, pages: &mut PageTable) -> u32 {
         let referenced = pages.take_referenced(page);
@@ -156,8 +155,9 @@ impl Pfra {
     }
 
     /// The periodic scan of one `lruvec`: up to `count` pages from the old end of each list, once
-    /// each. Pages that were accessed climb; active pages that were not are deactivated if the
-    /// inactive list is short (section III-C); the others go round. Returns how many pages climbed.
+    /// each. Pages that were accessed climb. Active pages that were not are deactivated if the
+    /// inactive list is short (section III-C). The others are rotated. Returns the number of pages
+    /// that climbed.
     pub fn scan(
         self,
         lru: &mut LruLists,
@@ -166,8 +166,8 @@ impl Pfra {
         ratio: u64,
         pages: &mut PageTable,
     ) -> u64 {
-        // What a list gains at its head during the scan lies behind the pages counted here, and
-        // from the top down nothing is met a second time further up.
+        // Pages that join a list's head during the scan are behind the pages counted here. The top
+        // list comes first, so no page that climbs is scanned twice.
         let counts = LruList::ALL.map(|list| lru.len(vec, list).min(count));
         let mut climbed = 0;
         for list in LruList::ALL.into_iter().rev() {
@@ -176,9 +176,9 @@ impl Pfra {
                 let Some(page) = hand else { break };
                 hand = lru.lists().newer(page);
                 let to = match self.update(page, list, pages) {
-                    Verdict::To(to) => to,
-                    Verdict::Cold if inactive_is_low(lru, vec, ratio) => LruList::Inactive, // (9)
-                    Verdict::Cold => list,
+                    ScanResult::To(to) => to,
+                    ScanResult::Cold if inactive_is_low(lru, vec, ratio) => LruList::Inactive, // (9)
+                    ScanResult::Cold => list,
                 };
                 if to != list {
                     climbed += u64::from(to as usize > list as usize);
@@ -192,13 +192,13 @@ impl Pfra {
         climbed
     }
 
-    /// Finds pages to demote, as kswapd does: the active lists are shrunk where the inactive ones
-    /// are short, then growing parts of the inactive lists are looked at in turn, until the base
+    /// Finds pages to demote, as kswapd does: it shrinks active lists whose inactive lists are
+    /// short, then scans growing parts of the inactive lists one after the other, until the base
     /// pages named reach `limit`.
     ///
-    /// Between two observations each list is gone through once, however often this is called:
-    /// kswapd goes on because time passes between its passes and hot pages are referenced again;
-    /// here a second look would find every page cold.
+    /// Between two observations each list is scanned once, even if this is called several times.
+    /// kswapd repeats because time passes between its scans and hot pages are referenced again;
+    /// here a second scan would find every page cold.
     ///
     /// `ratio` is the tier's [`inactive_ratio`].
     pub fn reclaim(
@@ -212,9 +212,9 @@ impl Pfra {
     ) {
         let mut left = limit;
         for vec in lru.vecs_in(scope) {
-            if lru.begin_lap(vec) {
-                // What is deactivated now joins behind the lap: it has until the next observation
-                // to be accessed again, which is what the inactive list is for.
+            if lru.start_lap(vec) {
+                // Pages deactivated now join behind the lap: they have until the next observation
+                // to be accessed again, which is the purpose of the inactive list.
                 *lru.lap_mut(vec) = lru.len(vec, LruList::Inactive);
                 self.shrink_active(lru, vec, lru.len(vec, LruList::Active), ratio, pages);
             }
@@ -246,14 +246,14 @@ impl Pfra {
             }
             let Some(page) = lru.tail(vec, LruList::Active) else { return };
             let to = match self.update(page, LruList::Active, pages) {
-                Verdict::To(to) => to,
-                Verdict::Cold => LruList::Inactive,
+                ScanResult::To(to) => to,
+                ScanResult::Cold => LruList::Inactive,
             };
             lru.shift(page, to, pages);
         }
     }
 
-    /// `shrink_inactive_list`: looks at up to `count` more of the oldest inactive pages and names
+    /// `shrink_inactive_list`: scans up to `count` more of the oldest inactive pages and names
     /// those that were not accessed (3), until their base pages reach `limit`. Returns the base
     /// pages named.
     fn shrink_inactive(
@@ -272,8 +272,8 @@ impl Pfra {
             };
             *lru.lap_mut(vec) -= 1;
             let to = match self.update(page, LruList::Inactive, pages) {
-                Verdict::To(to) => to,
-                Verdict::Cold => {
+                ScanResult::To(to) => to,
+                ScanResult::Cold => {
                     if lru.isolate(page, pages) {
                         named += Pages(pages.frames(page));
                         out.push(page);
@@ -287,8 +287,8 @@ impl Pfra {
     }
 }
 
-/// `inactive_is_low`: whether active pages outnumber inactive ones by more than `ratio`, in base
-/// pages.
+/// `inactive_is_low`: returns true if active pages outnumber inactive ones by more than `ratio`, in
+/// base pages.
 #[inline]
 pub fn inactive_is_low(lru: &LruLists, vec: LruVec, ratio: u64) -> bool {
     let inactive = lru.frames(vec, LruList::Inactive).0;

@@ -1,4 +1,4 @@
-//! What a complete tiering policy is: it watches, and it answers with a plan.
+//! The interface of a complete tiering policy: it takes observations and fills a plan.
 
 use crate::migrate::{Cap, MigrationPlan, MoveOutcome, Placement};
 use crate::observe::{Observation, Signals, TenantReading};
@@ -8,8 +8,8 @@ use crate::tenant::TenantSpec;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Pages, TenantId, TierId, Timestamp};
 
-/// What a policy may consult while it plans. It may use up reference bits and set its own flags on
-/// pages; everything else is read-only.
+/// The state that a policy may read while it plans. It may clear reference bits and set its own
+/// flags on pages; everything else is read-only.
 #[derive(Debug)]
 pub struct PlanContext<'a> {
     /// The machine.
@@ -20,7 +20,8 @@ pub struct PlanContext<'a> {
     pub free: &'a [Pages],
     /// The tenants, by [`crate::units::TenantId`], as last reported.
     pub tenants: &'a [TenantReading],
-    /// What the operator says of the tenants, by [`TenantId`]; shorter if of some nothing is said.
+    /// The tenant specs, by [`TenantId`]. May be shorter than the number of tenants: missing
+    /// entries use the defaults.
     pub specs: &'a [TenantSpec],
 }
 
@@ -49,44 +50,44 @@ impl PlanContext<'_> {
 
 /// A complete tiering policy. Deterministic: the same calls give the same plans.
 pub trait Policy: Send {
-    /// What it wants to see. Asked after every plan; it may change with time.
+    /// The access signals that it requires. Read after every plan; they may change with time.
     fn signals(&self) -> Signals {
         Signals::default()
     }
 
-    /// Where new pages go.
+    /// The placement of new pages.
     fn placement(&self) -> Placement {
         Placement::default()
     }
 
-    /// Takes in what the world saw. Pages of `obs.allocated` are in the table already; pages of
-    /// `obs.freed` still are, for the last time.
+    /// Handles an observation. Pages of `obs.allocated` are in the table already. Pages of
+    /// `obs.freed` are in it for the last time.
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable);
 
-    /// Takes in what came of the last plan's moves; the table shows the new tiers already. Moves
-    /// that the budget cut come back as [`crate::migrate::FailReason::Budget`].
+    /// Handles the outcomes of the last plan's moves. The table has the new tiers already. Moves
+    /// that the budget cut fail with [`crate::migrate::FailReason::Budget`].
     fn on_outcomes(&mut self, _now: Timestamp, _outcomes: &[MoveOutcome], _pages: &mut PageTable) {}
 
-    /// When it next has something to do by itself. `None`: only when something is observed.
+    /// The time of its next periodic work; `None` if it only reacts to observations.
     fn next_wake(&self) -> Option<Timestamp>;
 
-    /// What tenants may hold at most before the first plan.
+    /// The tenants' limits before the first plan.
     fn first_caps(&self, _specs: &[TenantSpec], _topology: &Topology) -> Vec<Cap> {
         Vec::new()
     }
 
-    /// The shares that the last plan changed, and why.
+    /// The shares that the last plan changed, with the reasons.
     fn decisions(&self) -> &[Decision] {
         &[]
     }
 
-    /// Pages of a tenant that were demoted soon after their promotion, since the beginning
+    /// Pages of a tenant that were demoted soon after their promotion, since the start
     /// (Equilibria, section IV-F), if the policy counts them.
     fn thrash_events(&self, _tenant: TenantId) -> u64 {
         0
     }
 
-    /// Adds its moves to an empty plan. Called once for each observation, whether or not
-    /// [`Policy::next_wake`] has come: a policy that ticks looks at `now` first.
+    /// Adds its moves to an empty plan. Called once per observation, even before
+    /// [`Policy::next_wake`]: a policy with an interval checks `now` first.
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan);
 }

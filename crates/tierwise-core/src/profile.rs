@@ -1,4 +1,4 @@
-//! Offline profiles: a tenant's throughput against the fast memory it holds (MTAT, sections 3.2.2
+//! Offline profiles: a tenant's throughput as a function of its fast memory (MTAT, sections 3.2.2
 //! and 4).
 //!
 //! ```
@@ -24,25 +24,25 @@ pub struct Profile {
     points: Vec<(Bytes, f64)>,
 }
 
-/// Why points are no profile.
+/// The reason why points are no profile.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProfileError {
-    /// Nothing can be read between fewer than two points.
+    /// Interpolation needs at least two points.
     #[error("a profile needs at least two points, found {0}; profile the program again")]
     TooFew(usize),
-    /// Sizes that do not rise.
-    #[error("point {0}: its size is not above the one before; points stand in ascending order")]
+    /// The sizes do not rise.
+    #[error("point {0}: its size is not above the one before; write points in ascending order")]
     Order(usize),
-    /// A throughput that is none.
+    /// A throughput is not a number above zero.
     #[error("point {0}: found a throughput of {1}; allowed: a number above zero")]
     Throughput(usize, f64),
 }
 
 impl Profile {
-    /// From pairs of fast memory and throughput, ascending.
+    /// Makes a profile from pairs of fast memory and throughput, ascending.
     ///
     /// # Errors
-    /// Fewer than two points, sizes that do not rise, a throughput that is not above zero.
+    /// There are fewer than two points, sizes do not rise, or a throughput is not above zero.
     pub fn new(points: Vec<(Bytes, f64)>) -> Result<Self, ProfileError> {
         if points.len() < 2 {
             return Err(ProfileError::TooFew(points.len()));
@@ -63,7 +63,7 @@ impl Profile {
         &self.points
     }
 
-    /// Throughput with so much fast memory, on the line between the two nearest points.
+    /// Throughput with `fast` bytes of fast memory, on the line between the two nearest points.
     pub fn throughput(&self, fast: Bytes) -> f64 {
         let above = self.points.partition_point(|&(size, _)| size <= fast);
         if above == 0 {
@@ -74,7 +74,7 @@ impl Profile {
         low + (high - low) * (fast.0 - from.0) as f64 / (to.0 - from.0) as f64
     }
 
-    /// NP, MTAT equation 3: the throughput over that with the most fast memory.
+    /// NP, MTAT equation 3: the throughput over that of the last point.
     pub fn normalised(&self, fast: Bytes) -> f64 {
         let full = self.points.last().map_or(1.0, |&(_, throughput)| throughput);
         self.throughput(fast) / full

@@ -13,7 +13,7 @@
 //! [selector]
 //! algorithm = "promote-list"      # a row of select::TABLE
 //! [placement]
-//! leave_free = "low"              # which watermark allocations respect
+//! leave_free = "low"              # the watermark that allocations respect
 //! ```
 //!
 //! ```
@@ -36,12 +36,12 @@ use crate::select;
 use crate::stage::Staged;
 use crate::topology::{Topology, WatermarkLevel};
 
-/// A limit that is computed rather than decided: what no policy can beat, or what any should.
+/// A computed bound: the best that any policy could do, or a result that every policy should beat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// The fast tier holds everything.
+    /// The fast tier holds all pages.
     AllFast,
-    /// Everything lies in the slowest tier.
+    /// The slowest tier holds all pages.
     AllSlow,
     /// In every window the hottest pages that fit are fast, moved for free and without contention.
     Oracle,
@@ -100,7 +100,7 @@ impl Recipe {
     /// A shipped recipe by its name.
     ///
     /// # Errors
-    /// There is none of that name; the nearest is suggested.
+    /// No recipe has that name; the error suggests the nearest.
     pub fn named(name: &str) -> Result<Self, ConfigError> {
         let all: Vec<Self> = Self::shipped().collect();
         if let Some(found) = all.iter().find(|r| r.name == name) {
@@ -123,7 +123,7 @@ impl Recipe {
     /// Reads a recipe. Its stages and their parameters are checked too.
     ///
     /// # Errors
-    /// The first thing wrong, with file, line and key.
+    /// The first mistake, with file, line and key.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
         let document = Document::parse(file, text)?;
         let root = document.root();
@@ -145,7 +145,7 @@ impl Recipe {
         &self.name
     }
 
-    /// What it does, in a line.
+    /// Description in one line.
     pub fn summary(&self) -> &str {
         &self.summary
     }
@@ -155,7 +155,7 @@ impl Recipe {
         &self.source
     }
 
-    /// The TOML that it was read from.
+    /// The TOML text of the recipe.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -168,14 +168,14 @@ impl Recipe {
     /// Makes the policy.
     ///
     /// # Errors
-    /// An unknown algorithm, an unknown key, a parameter outside what is allowed.
+    /// An algorithm or a key is unknown, or a parameter is outside its allowed range.
     pub fn build(&self, ctx: &BuildContext<'_>) -> Result<Box<dyn Policy>, ConfigError> {
         let document = Document::parse(&self.file, &self.text)?;
         let root = document.root();
         for described in ["name", "summary", "source", "bound"] {
             root.text(described)?;
         }
-        // The other bounds are first touch on another machine, where new pages are placed as ever.
+        // The other bounds are first touch on another machine, with the usual placement.
         if self.bound == Some(Bound::Oracle) {
             let tables = ["policy", "estimator", "partitioner", "selector", "placement"];
             root.refuse_ignored(&tables, "this bound is computed, and no policy runs")?;
@@ -202,16 +202,16 @@ impl Recipe {
         Ok(Box::new(Staged::new(estimator, partitioner, selector, placement)))
     }
 
-    /// Whether a world with these capabilities shows all that this recipe needs to see; a bound
-    /// needs nothing. A recipe that is wrong in another way is said to run, so that whoever runs it
-    /// hears what is wrong.
+    /// Returns true if a world with these capabilities reports all signals that this recipe
+    /// requires. A bound requires none. Also returns true for a recipe with another mistake, so
+    /// that running it reports that mistake.
     pub fn runs_on(&self, topology: &Topology, has: &Capabilities) -> bool {
         let policy = self.build(&BuildContext::new(topology, 0));
         self.bound.is_some() || policy.map_or(true, |p| p.signals().missing_from(has).is_none())
     }
 
-    /// The first shipped recipe that a world with these capabilities can run, looking from the end
-    /// of the table, where the strongest stand.
+    /// The last recipe of the table that a world with these capabilities can run. The strongest
+    /// recipes are last.
     pub(crate) fn nearest_runnable(topology: &Topology, has: &Capabilities) -> String {
         let all: Vec<Self> = Self::shipped().filter(|r| r.bound.is_none()).collect();
         let runs = |recipe: &&Self| {
@@ -305,7 +305,7 @@ mod tests {
         assert!(nearest.build(&BuildContext::new(&topology, 1)).is_ok(), "{}", nearest.name());
     }
 
-    /// What would have no effect: what is written, the line of it, and why.
+    /// Keys without an effect: the text, its line, and the reason in the error.
     const IGNORED: [(&str, usize, &str); 8] = [
         (
             "[partitioner]\nalgorithm = \"equilibria\"\nthrash_control = false\nthrash_rate = 9.0",

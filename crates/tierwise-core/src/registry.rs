@@ -30,13 +30,13 @@ impl<'a> BuildContext<'a> {
 /// Builds a stage or a policy from its section of a recipe.
 pub type Build<T> = fn(&Section<'_>, &BuildContext<'_>) -> Result<Box<T>, ConfigError>;
 
-/// One algorithm of a directory's table.
+/// One row of a directory's table.
 #[derive(Debug)]
 pub struct StageRow<T: ?Sized> {
-    /// Name in recipes: the name of the algorithm's file.
+    /// Name in recipes.
     pub name: &'static str,
     /// Description in one line.
     pub summary: &'static str,
-    /// Reads the parameters; the caller refuses unknown keys.
+    /// Reads the parameters. The caller refuses unknown keys.
     pub build: Build<T>,
 }

@@ -20,49 +20,50 @@ use std::time::Duration;
 use crate::migrate::Cap;
 use crate::units::{Pages, TenantId, TierId, Timestamp};
 
-/// What a tenant is entitled to in one tier.
+/// The entitlement of a tenant to one tier.
 ///
 /// The floor of a partition is computed again and again, and a workload may have grown since. So it
 /// is an entitlement, not a limit: beyond it a tenant may hold free memory to which no other tenant
-/// is entitled. Only the operator's cap is a limit.
+/// is entitled. Only the configured cap is a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// Base pages that others' needs do not take away while others hold more than their floors.
+    /// Base pages that other tenants' needs do not take away while those tenants hold more than
+    /// their floors.
     pub floor: Pages,
-    /// The most base pages that it may hold, as the operator wrote; [`Share::UNCAPPED`] for no
-    /// limit.
+    /// Base pages that it may hold at most, as configured; [`Share::UNCAPPED`] for no limit.
     pub cap: Pages,
-    /// It has a partition as large as its floor: it does not compete for more, and its pages change
-    /// places with its own only.
+    /// It has a partition as large as its floor: it does not compete for more, and its pages are
+    /// exchanged only among themselves.
     pub partitioned: bool,
-    /// At which part of its rate promotion into the tier goes on, 0 to 1.
+    /// The part of its promotion rate into the tier that is allowed, 0 to 1.
     pub promotion: f64,
 }
 
 impl Share {
     /// No cap.
     pub const UNCAPPED: Pages = Pages(u64::MAX);
-    /// Nothing protected, nothing forbidden.
+    /// No floor and no cap.
     pub const FREE: Self =
         Self { floor: Pages(0), cap: Self::UNCAPPED, partitioned: false, promotion: 1.0 };
 
-    /// A partition of so many pages.
+    /// A partition of `pages`.
     pub const fn partition(pages: Pages) -> Self {
         Self { floor: pages, partitioned: true, ..Self::FREE }
     }
 
-    /// Whether it competes with no other tenant: it has a partition, or its floor is all that it
-    /// may hold.
+    /// Returns true if it competes with no other tenant: it has a partition, or its floor is at
+    /// least its cap.
     pub fn is_partition(&self) -> bool {
         self.partitioned || self.floor >= self.cap
     }
 
-    /// The most that it is entitled to.
+    /// The upper end of its entitlement.
     pub fn entitled(&self) -> Pages {
         if self.partitioned { self.floor.min(self.cap) } else { self.cap }
     }
 
-    /// Whether the difference is worth telling: by an eighth of a page count or of the rate.
+    /// Returns true if the difference is worth a report: more than an eighth of a page count or of
+    /// the rate.
     fn differs(&self, other: &Self) -> bool {
         let far = |a: Pages, b: Pages| a.0.abs_diff(b.0) > b.0 / 8;
         far(self.floor, other.floor)
@@ -84,16 +85,16 @@ pub(crate) fn cap_marks(cap: Pages) -> (Pages, Pages) {
     (cap.saturating_sub(margin), cap.saturating_sub(margin + margin))
 }
 
-/// A share as it was last told, and the kind of the rule that set it.
-type Told = (Share, std::mem::Discriminant<Rule>);
+/// A share as last reported, and the kind of the rule that set it.
+type Reported = (Share, std::mem::Discriminant<Rule>);
 
-/// What each tenant is entitled to in each tier, and what changed it last.
+/// The entitlement of each tenant to each tier, and its last changes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shares {
     /// By tenant, then by tier; empty without a partitioner.
     by_tenant: Vec<Vec<Share>>,
-    /// By tenant and tier: what was last told of.
-    told: Vec<Vec<Option<Told>>>,
+    /// By tenant and tier.
+    last_reported: Vec<Vec<Option<Reported>>>,
     decisions: Vec<Decision>,
 }
 
@@ -103,7 +104,7 @@ impl Shares {
         self.by_tenant.is_empty()
     }
 
-    /// How many tenants have shares.
+    /// The tenants that have shares.
     pub fn tenants(&self) -> impl Iterator<Item = TenantId> + use<> {
         (0..self.by_tenant.len()).map(|i| TenantId(i as u16))
     }
@@ -114,30 +115,30 @@ impl Shares {
         share.copied().unwrap_or(Share::FREE)
     }
 
-    /// Sets a share. If it is news, the reason is kept for [`Shares::decisions`].
+    /// Sets a share. If it differs from the last report, the reason is kept for
+    /// [`Shares::decisions`].
     pub fn set(&mut self, at: Timestamp, tenant: TenantId, tier: TierId, share: Share, rule: Rule) {
         *slot(&mut self.by_tenant, tenant, tier, Share::FREE) = share;
-        let told = slot(&mut self.told, tenant, tier, None);
+        let last = slot(&mut self.last_reported, tenant, tier, None);
         let kind = std::mem::discriminant(&rule);
-        if told.is_none_or(|(old, by)| by != kind || share.differs(&old)) {
-            *told = Some((share, kind));
+        if last.is_none_or(|(old, by)| by != kind || share.differs(&old)) {
+            *last = Some((share, kind));
             self.decisions.push(Decision { at, tenant, tier, share, rule });
         }
     }
 
-    /// What changed since [`Shares::forget_decisions`].
+    /// The changes since [`Shares::forget_decisions`].
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
     }
 
-    /// Forgets what was decided; what holds stays.
+    /// Forgets the decisions and keeps the shares.
     pub fn forget_decisions(&mut self) {
         self.decisions.clear();
     }
 
-    /// Writes the finite caps. A world keeps them when it allocates, so what a partition is
-    /// entitled to is not among them: a program that grows would be kept out of memory that is
-    /// free.
+    /// Writes the finite caps. A world keeps them when it allocates. So a partition's entitlement
+    /// is not among them: it would keep a growing workload out of free memory.
     pub fn caps(&self, out: &mut Vec<Cap>) {
         out.clear();
         for tenant in self.tenants() {
@@ -164,58 +165,59 @@ fn slot<T: Clone>(table: &mut Vec<Vec<T>>, tenant: TenantId, tier: TierId, empty
 /// A share changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of which tier.
+    /// The tier.
     pub tier: TierId,
-    /// What holds from now on.
+    /// The new share.
     pub share: Share,
-    /// Why.
+    /// The reason.
     pub rule: Rule,
 }
 
 /// The rule that decided a share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rule {
-    /// It is what the operator wrote.
+    /// The operator configured it.
     Configured,
     /// Equation 2 of Equilibria: above the floor while the tier is full, or near the cap.
     Throttled {
         /// Base pages held.
         usage: Pages,
-        /// Protected.
+        /// Base pages protected.
         floor: Pages,
-        /// Of the base rate, 0 to 1.
+        /// Part of the base rate, 0 to 1.
         rate: f64,
     },
-    /// Below the floor, or the tier has room: promotion goes on at the full rate.
+    /// Below the floor, or the tier has free memory: promotion continues at the full rate.
     Unthrottled,
     /// Equilibria, section IV-F: thrashing in the steady state.
     Thrashing {
-        /// Thrash events a second.
+        /// Thrash events per second.
         rate: f64,
-        /// Above this it is thrashing.
+        /// The rate above which it is thrashing.
         limit: f64,
-        /// Of the base rate from now on.
+        /// Part of the base rate from now on.
         promotion: f64,
     },
     /// Thrashing is over: its promotion rate doubles back.
     Recovering {
-        /// Of the base rate from now on.
+        /// Part of the base rate from now on.
         promotion: f64,
     },
-    /// What it promotes is accessed far less than what it demotes ([`crate::partition::pays`]).
+    /// Its promoted pages are accessed far less than its demoted ones
+    /// ([`crate::partition::pays`]).
     Fruitless {
-        /// Of the base rate from now on.
+        /// Part of the base rate from now on.
         promotion: f64,
     },
     /// The floors do not fit: all are cut in proportion.
     Overcommitted {
         /// Sum of the floors.
         floors: Pages,
-        /// What there is.
+        /// Size of the tier.
         capacity: Pages,
     },
     /// A learned policy's action.
@@ -224,7 +226,7 @@ pub enum Rule {
         usage_ratio: f64,
         /// Share of its accesses that were served fast, 0 to 1.
         access_ratio: f64,
-        /// Its accesses over the most seen, 0 to 1.
+        /// Its accesses over their maximum so far, 0 to 1.
         load: f64,
         /// The action, -1 to 1 of the largest step.
         action: f64,
@@ -238,17 +240,17 @@ pub enum Rule {
     },
     /// Simulated annealing over profiles (MTAT, algorithm 2).
     Annealed {
-        /// The tenant's normalised performance (equation 3) that is expected.
+        /// The expected normalised performance of the tenant (equation 3).
         expected: f64,
-        /// The smallest of all tenants'.
+        /// The smallest expected performance of all tenants.
         smallest: f64,
     },
-    /// There is no profile: what is left is divided by weight.
+    /// There is no profile: the remaining memory is divided by weight.
     Unprofiled {
         /// Tenants that share it.
         tenants: usize,
     },
-    /// Its requests meet the SLO with this much, by what was seen at this load.
+    /// Its requests meet the SLO with this much, by the measurements at this load.
     Needed {
         /// The 99th percentile in the last interval.
         p99: Duration,
@@ -257,35 +259,35 @@ pub enum Rule {
         /// Share of its accesses that must be served fast, 0 to 1.
         access_ratio: f64,
     },
-    /// A service that has answered nothing since the last decision: it keeps what it has, at first
-    /// everything.
+    /// A service that has answered no request since the last decision: it keeps its memory, at
+    /// first the whole tier.
     Unheard {
         /// Its limit.
         slo: Duration,
     },
-    /// Pages beyond the floors go to whoever's are hottest.
+    /// Memory beyond the floors goes to the hottest pages of all tenants.
     Hottest {
         /// Share of its accesses that this much serves, 0 to 1.
         served: f64,
-        /// Accesses a second that one page more would serve.
+        /// Accesses per second that one page more would serve.
         next: f64,
     },
     /// Memstrata, listing 1: dedicated memory goes to outliers.
     Lent {
-        /// Which estimator said so.
+        /// Name of the estimator.
         by: &'static str,
-        /// Whether it is slowed down by more than the threshold.
+        /// Slow memory slows it down by more than the threshold.
         outlier: bool,
-        /// Its estimated misses in fast memory in a thousand instructions.
+        /// Its estimated misses in fast memory per thousand instructions.
         mpki: f64,
         /// Its memory.
         pages: Pages,
     },
-    /// Karma's credits decided who borrows.
+    /// Karma's credits decided which tenants borrow.
     Credited {
-        /// Whether it is slowed down by more than the threshold.
+        /// Slow memory slows it down by more than the threshold.
         outlier: bool,
-        /// What it has left.
+        /// Its remaining credits.
         credits: f64,
     },
 }
@@ -313,8 +315,8 @@ impl fmt::Display for Rule {
             }
             Self::Thrashing { rate, limit, promotion } => write!(
                 f,
-                "{rate:.0} promoted pages a second were demoted again soon, more than {limit:.0}, \
-                 in its steady state: promotion halved to {:.1} %",
+                "{rate:.0} promoted pages per second were soon demoted again, more than \
+                 {limit:.0}, in its steady state: promotion halved to {:.1} %",
                 promotion * 100.0
             ),
             Self::Recovering { promotion } => {
@@ -322,8 +324,8 @@ impl fmt::Display for Rule {
             }
             Self::Fruitless { promotion } => write!(
                 f,
-                "what it promoted is accessed far less than what it demoted for it: promotion at \
-                 {:.1} %",
+                "its promoted pages are accessed far less than the pages demoted for them: \
+                 promotion at {:.1} %",
                 promotion * 100.0
             ),
             Self::Overcommitted { floors, capacity } => write!(
@@ -342,8 +344,8 @@ impl fmt::Display for Rule {
             ),
             Self::Guard { p99, slo } => write!(
                 f,
-                "its P99 was {:.3} ms in the last interval, its SLO is {:.3} ms: since a \
-                 violation the guard has taken over",
+                "its P99 was {:.3} ms in the last interval, its SLO is {:.3} ms: the guard took \
+                 over after a violation",
                 ms(p99),
                 ms(slo)
             ),
@@ -356,8 +358,8 @@ impl fmt::Display for Rule {
             ),
             Self::Unprofiled { tenants } => write!(
                 f,
-                "there is no profile for every best-effort tenant: what is left was divided among \
-                 {tenants} by weight"
+                "not every best-effort tenant has a profile: the remaining memory was divided \
+                 among {tenants} by weight"
             ),
             Self::Needed { p99, slo, access_ratio } => write!(
                 f,
@@ -369,20 +371,20 @@ impl fmt::Display for Rule {
             ),
             Self::Unheard { slo } => write!(
                 f,
-                "it answered nothing in the last interval, and its SLO is {:.3} ms: it keeps what \
-                 it has",
+                "it answered no request in the last interval, and its SLO is {:.3} ms: it keeps \
+                 its memory",
                 ms(slo)
             ),
             Self::Hottest { served, next } => write!(
                 f,
                 "its pages are hot enough: this much serves {:.1} % of its accesses, one page more \
-                 would serve {next:.2} a second",
+                 would serve {next:.2} per second",
                 served * 100.0
             ),
             Self::Lent { by, outlier, mpki, pages } => write!(
                 f,
-                "slow memory serves an estimated {mpki:.2} of its misses in a thousand \
-                 instructions: {by} says it {} dedicated memory for its {} pages",
+                "slow memory serves an estimated {mpki:.2} of its misses per thousand \
+                 instructions: {by} finds that it {} dedicated memory for its {} pages",
                 if outlier { "suffers and borrows" } else { "does not suffer and lends" },
                 pages.0
             ),

@@ -1,6 +1,6 @@
-//! A policy made of three stages: how hot is a page, who gets how much, which pages move.
+//! A policy made of three stages: the hotness of pages, the shares of tenants, the moves.
 //!
-//! The stages meet in one place, [`Staged::plan`], which reads as the algorithm: look, share,
+//! The stages meet in one place, [`Staged::plan`], which reads as the algorithm: update, share,
 //! select. Any estimator works with any partitioner and any selector.
 
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::ticker::Ticker;
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 
-/// Which pages a stage is asked about.
+/// The pages of a tier, of one tenant or of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
-    /// Pages of this tier.
+    /// The tier.
     pub tier: TierId,
-    /// Of this tenant only, or of all.
+    /// The tenant; `None` for all.
     pub tenant: Option<TenantId>,
 }
 
@@ -31,47 +31,47 @@ impl Scope {
     }
 }
 
-/// Knows how hot pages are.
+/// Estimates the hotness of pages.
 ///
-/// It owns its lists or histograms. It may use up reference bits (in [`Estimator::update`] only)
-/// and set flags on pages; it never moves one.
+/// It owns its lists or histograms. It may clear reference bits (in [`Estimator::update`] only) and
+/// set flags on pages; it never moves one.
 pub trait Estimator: Send {
-    /// What it needs to see.
+    /// The access signals that it requires.
     fn signals(&self) -> Signals;
 
-    /// How often it looks; `None` if it only listens.
+    /// The time between two updates; `None` if it only reacts to observations.
     fn interval(&self) -> Option<Duration>;
 
-    /// Takes in births, accesses and ends, as [`Policy::on_observation`].
+    /// Handles allocations, accesses and freed pages, as [`Policy::on_observation`].
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable);
 
-    /// Takes in moves: a page that moved now belongs to another tier's lists.
+    /// Handles moves: a page that moved now belongs to another tier's lists.
     fn on_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable);
 
-    /// The periodic look: scan, age, cool. Called when [`Estimator::interval`] has passed.
+    /// The periodic update: scan, age, cool. Called when [`Estimator::interval`] has passed.
     fn update(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>);
 
     /// Adds pages to poison, so that their next access is a hint fault. Called in every plan, after
-    /// the shares were decided.
+    /// the partitioner.
     fn poison(&mut self, _ctx: &PlanContext<'_>, _shares: &Shares, _out: &mut Vec<PageRange>) {}
 
-    /// Whether it has candidates that cannot wait for the next look.
+    /// Returns true if it has candidates that cannot wait for the next update.
     fn ready(&self) -> bool {
         false
     }
 
-    /// Whether it slows its candidates down by the shares' promotion rates itself.
+    /// Returns true if it limits its candidates by the shares' promotion rates itself.
     fn regulates(&self) -> bool {
         false
     }
 
-    /// Who waits for the promotions that it proposes.
+    /// The thread that is charged for the promotions that it proposes.
     fn promoter(&self) -> ChargeTo {
         ChargeTo::Background
     }
 
     /// Adds to `out` the pages of `scope` that deserve a faster tier, hottest first, until their
-    /// base pages reach `limit`. A page is never named twice in one look.
+    /// base pages reach `limit`. A page is named at most once per observation.
     fn promotable(
         &mut self,
         scope: Scope,
@@ -81,8 +81,8 @@ pub trait Estimator: Send {
     );
 
     /// Adds to `out` the pages of `scope` that can go to a slower tier, coldest first, until their
-    /// base pages reach `limit`. Called only under memory pressure or to make room, so it may look
-    /// at reference bits of the pages it considers (as the kernel's `shrink_inactive_list` does).
+    /// base pages reach `limit`. Called only under memory pressure or to make room, so it may read
+    /// reference bits of the pages it considers (as the kernel's `shrink_inactive_list` does).
     fn demotable(
         &mut self,
         scope: Scope,
@@ -91,8 +91,8 @@ pub trait Estimator: Send {
         out: &mut Vec<PageId>,
     );
 
-    /// Adds to `out` the coldest pages of `scope` until their base pages reach `limit`, hot or not:
-    /// for a tenant that holds more than it may while another lacks what it is entitled to.
+    /// Adds to `out` the coldest pages of `scope` until their base pages reach `limit`, hot or not.
+    /// Called for a tenant that holds more than its entitlement while another lacks its own.
     fn coldest(
         &mut self,
         scope: Scope,
@@ -103,7 +103,7 @@ pub trait Estimator: Send {
         self.demotable(scope, limit, pages, out);
     }
 
-    /// How hot a page is, on this estimator's own scale.
+    /// The hotness of a page, on this estimator's own scale.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness;
 
     /// Base pages on a tenant's active lists, in all tiers; zero for an estimator without lists.
@@ -111,30 +111,29 @@ pub trait Estimator: Send {
         Pages(0)
     }
 
-    /// A tenant's pages from the hottest to the coldest, in classes of like hotness, where the
-    /// estimator counts accesses. Adds to `out` the base pages of each class and the accesses of
+    /// Adds to `out` a tenant's pages from the hottest to the coldest, in classes of similar
+    /// hotness, if the estimator counts accesses: the base pages of each class and the accesses of
     /// one such page, on one scale for all tenants.
     fn curve(&self, _tenant: TenantId, _out: &mut Vec<(Pages, f64)>) {}
 }
 
-/// Decides who gets how much of each tier.
+/// Computes the share of each tenant in each tier.
 pub trait Partitioner: Send {
-    /// What it needs to see.
+    /// The access signals that it requires.
     fn signals(&self) -> Signals {
         Signals::default()
     }
 
-    /// How often it decides; `None` if it never does by itself.
+    /// The time between two partitions; `None` if it has no interval.
     fn interval(&self) -> Option<Duration>;
 
-    /// Takes in the tenants' readings. Pages that are gone are still in the table, for the last
-    /// time.
+    /// Handles the tenants' readings. Freed pages are in the table for the last time.
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &PageTable);
 
-    /// Takes in what came of the moves.
+    /// Handles the outcomes of moves.
     fn on_outcomes(&mut self, _now: Timestamp, _outcomes: &[MoveOutcome], _pages: &PageTable) {}
 
-    /// Writes the shares that hold from now on.
+    /// Writes the new shares.
     fn partition(
         &mut self,
         now: Timestamp,
@@ -143,7 +142,7 @@ pub trait Partitioner: Send {
         shares: &mut Shares,
     );
 
-    /// The operator's caps that hold before the first partition.
+    /// The configured caps, which hold before the first partition.
     fn first_caps(&self, _specs: &[TenantSpec], _topology: &Topology) -> Vec<Cap> {
         Vec::new()
     }
@@ -154,21 +153,21 @@ pub trait Partitioner: Send {
     }
 }
 
-/// When a selector is asked, and what happened just before.
+/// The time of a selection, and the stages that ran just before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
     /// The time.
     pub now: Timestamp,
-    /// The estimator looked just now, or has candidates that cannot wait: a selector that promotes
-    /// once an interval does so only then; making room under pressure it does at any time.
+    /// The estimator updated just now, or has candidates that cannot wait. A selector that promotes
+    /// once per interval does so only then. It makes room under pressure at any time.
     pub updated: bool,
-    /// The partitioner decided just now.
+    /// The partitioner computed new shares just now.
     pub partitioned: bool,
 }
 
-/// Decides which pages move.
+/// Selects the pages to move.
 pub trait Selector: Send {
-    /// When it wants to be asked again by itself, beside the estimator's looks.
+    /// The time of its next periodic pass, if it has passes beside the estimator's updates.
     fn next_wake(&self) -> Option<Timestamp> {
         None
     }
@@ -198,12 +197,12 @@ pub struct Staged {
     /// The estimator reads bits, and no bits were collected since its last update: it would find
     /// every page idle.
     bits_unread: bool,
-    /// It is due, and waits for bits.
+    /// The estimator is due, and waits for bits.
     waits_for_bits: bool,
 }
 
 impl Staged {
-    /// Puts three stages together.
+    /// Composes three stages.
     pub fn new(
         estimator: Box<dyn Estimator>,
         partitioner: Box<dyn Partitioner>,
@@ -227,8 +226,8 @@ impl Staged {
         }
     }
 
-    /// Whether the estimator looks now: when it is due, and there is something to see.
-    fn looks(&mut self, now: Timestamp) -> bool {
+    /// Returns true if the estimator updates now: it is due and its bits were collected.
+    fn updates(&mut self, now: Timestamp) -> bool {
         let due = self.update.next().is_some_and(|next| next <= now);
         self.waits_for_bits = due && self.bits_unread;
         let updated = !self.waits_for_bits && self.update.take(now);
@@ -239,7 +238,7 @@ impl Staged {
         updated
     }
 
-    /// The interval may change with what the estimator saw (MULTI-CLOCK's adaptive scan interval).
+    /// Adopts an interval that the estimator changed (MULTI-CLOCK's adaptive scan interval).
     fn follow_interval(&mut self, now: Timestamp) {
         if self.estimator.interval() != self.update.interval()
             && let Some(interval) = self.estimator.interval()
@@ -288,13 +287,13 @@ impl Policy for Staged {
     }
 
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
-        let updated = self.looks(now);
+        let updated = self.updates(now);
         if updated {
             self.estimator.update(now, ctx);
             self.follow_interval(now);
         }
         self.shares.forget_decisions();
-        // A tenant that is new is not kept waiting for its share.
+        // A new tenant gets its share at once.
         let newcomers = ctx.tenants.len() > self.known_tenants;
         self.known_tenants = ctx.tenants.len();
         let partitioned = self.share.take(now) || newcomers;

@@ -1,16 +1,16 @@
-//! What the operator says of a tenant: how its success is judged, and what of each tier it is
-//! entitled to.
+//! The configuration of a tenant: the measure of its success, and its entitlement to each tier.
 //!
-//! - *floor* (Equilibria's lower protection, section IV-B): memory of a tier that others' needs do
-//!   not take away from the tenant. *cap* (upper bound): the most that it may hold there.
-//! - Each is written as bytes, as a share of what the tenant has resident, or, a floor, as `auto`:
-//!   the tenant's part of the tier by weight, as the machine's ratio has it.
+//! - *floor* (Equilibria's lower protection, section IV-B): the memory of a tier that other
+//!   tenants' needs do not take away. *cap* (upper bound): the memory that it may hold there at
+//!   most.
+//! - Both are given in bytes or as a share of the tenant's resident memory. A floor may also be
+//!   `auto`: the tenant's part of the tier by weight and by the machine's ratio of tiers.
 //!
 //! ```
 //! use tierwise_core::tenant::{Limit, auto_floors};
 //! use tierwise_core::units::{Bytes, Pages};
 //!
-//! // 150 GB of 200 GB are fast: a tenant of 20 GB has 15 GB protected, wherever else the memory is.
+//! // 150 GB of 200 GB are fast: a tenant of 20 GB has 15 GB protected.
 //! let gb = |n: u64| Pages(n * 1000);
 //! let mut floors = Vec::new();
 //! auto_floors(&[(gb(20), 100)], gb(150), gb(200), &mut floors);
@@ -32,13 +32,13 @@ use crate::profile::Profile;
 use crate::topology::Topology;
 use crate::units::{Bytes, Pages, TierId};
 
-/// How a tenant's success is judged.
+/// The measure of a tenant's success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Class {
-    /// By its throughput.
+    /// Its throughput.
     #[default]
     BestEffort,
-    /// By the latency of its requests.
+    /// The latency of its requests.
     LatencyCritical,
 }
 
@@ -52,19 +52,19 @@ impl Class {
     }
 }
 
-/// How much of a tier.
+/// An amount of a tier.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// So much.
+    /// A number of bytes.
     Bytes(Bytes),
-    /// This share of what the tenant has resident in all tiers, 0 to 1.
+    /// A share of the tenant's resident memory in all tiers, 0 to 1.
     Resident(f64),
     /// Its part by weight: [`auto_floors`].
     Auto,
 }
 
 impl Limit {
-    /// In base pages, for a tenant with so many resident; `None` for [`Limit::Auto`].
+    /// In base pages, for a tenant with `resident` base pages; `None` for [`Limit::Auto`].
     pub fn pages(self, resident: Pages, page_size: Bytes) -> Option<Pages> {
         match self {
             Self::Bytes(bytes) => Some(bytes.in_pages(page_size)),
@@ -75,8 +75,8 @@ impl Limit {
 }
 
 impl Limit {
-    /// Whether this is less than another of the same kind. Bytes and shares cannot be compared
-    /// before the tenant's size is known.
+    /// Returns true if this is less than another limit of the same kind. Bytes and shares cannot be
+    /// compared before the tenant's size is known.
     fn is_below(self, other: Self) -> bool {
         match (self, other) {
             (Self::Bytes(a), Self::Bytes(b)) => a < b,
@@ -96,7 +96,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// The weight of a tenant that none was given to: the default of cgroup v2's weights.
+/// The weight of a tenant without a configured one: the default of cgroup v2's weights.
 pub const DEFAULT_WEIGHT: u32 = 100;
 
 /// The largest weight, as in cgroup v2 (`CGROUP_WEIGHT_MAX`).
@@ -105,19 +105,19 @@ pub const MAX_WEIGHT: u32 = 10_000;
 /// One tenant, as configured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TenantSpec {
-    /// For people.
+    /// Name in configurations and reports.
     pub name: String,
-    /// How its success is judged.
+    /// The measure of its success.
     pub class: Class,
-    /// The 99th percentile of latency that it must not exceed, if it has one.
+    /// The limit on the 99th percentile of its latency, if it has one.
     pub slo: Option<Duration>,
     /// Its weight among the tenants, 1 to [`MAX_WEIGHT`].
     pub weight: u32,
     /// Protected memory by tier, fastest first; shorter than the tiers if the rest have none.
     pub floors: Vec<Option<Limit>>,
-    /// The most memory by tier.
+    /// Maximum memory by tier.
     pub caps: Vec<Option<Limit>>,
-    /// Its throughput against fast memory, if it was profiled.
+    /// Its throughput as a function of fast memory, if it was profiled.
     pub profile: Option<Profile>,
 }
 
@@ -135,21 +135,21 @@ impl TenantSpec {
         }
     }
 
-    /// Its floor in a tier, as written.
+    /// Its floor in a tier, as configured.
     pub fn floor(&self, tier: TierId) -> Option<Limit> {
         self.floors.get(tier.index()).copied().flatten()
     }
 
-    /// Its cap in a tier, as written.
+    /// Its cap in a tier, as configured.
     pub fn cap(&self, tier: TierId) -> Option<Limit> {
         self.caps.get(tier.index()).copied().flatten()
     }
 }
 
-/// The floors of tenants that leave them to the machine: the part of a tenant's memory that the
-/// tier is of all memory (`tier / machine`), times its weight over the tenants' mean weight (each
-/// counted with its memory), but never more than it has. `tenants` gives resident pages and weight
-/// of each; `floors` is replaced.
+/// Computes the floors of tenants with [`Limit::Auto`]. A floor is the tenant's memory times the
+/// tier's part of all memory (`tier / machine`), times the tenant's weight over the mean weight
+/// (weighted by memory), and never more than the tenant's memory. `tenants` has the resident pages
+/// and the weight of each; `floors` is replaced.
 ///
 /// Together they are at most the ratio's part of all resident memory, so they fit into the tier
 /// whenever the memory fits into the machine.
@@ -169,35 +169,35 @@ pub fn auto_floors(tenants: &[(Pages, u32)], tier: Pages, machine: Pages, floors
     floors.extend(tenants.iter().map(floor));
 }
 
-/// What is said of the tenants does not fit the machine.
+/// The tenant configuration does not fit the machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TenantError {
-    /// Floors in bytes that are more than the tier.
+    /// The floors in bytes exceed the tier.
     #[error(
-        "the floors in {tier} add up to {floors}, and it has {capacity}; lower them, or write \
+        "the floors in {tier} add up to {floors}; allowed: {capacity}; lower them, or write \
          floors = \"auto\""
     )]
     FloorsExceed {
         /// The tier.
         tier: String,
-        /// Their sum.
+        /// The sum of the floors.
         floors: Bytes,
-        /// What there is.
+        /// The size of the tier.
         capacity: Bytes,
     },
-    /// A cap below its floor.
+    /// A cap is below its floor.
     #[error("tenant \"{tenant}\": its cap in {tier} ({cap}) is below its floor ({floor})")]
     CapBelowFloor {
         /// The tenant.
         tenant: String,
         /// The tier.
         tier: String,
-        /// The cap, as written.
+        /// The cap, as configured.
         cap: String,
-        /// The floor, as written.
+        /// The floor, as configured.
         floor: String,
     },
-    /// A weight that is none.
+    /// A weight is outside 1 to [`MAX_WEIGHT`].
     #[error("tenant \"{tenant}\": found a weight of {weight}; allowed: 1 to {MAX_WEIGHT}")]
     Weight {
         /// The tenant.
@@ -207,10 +207,10 @@ pub enum TenantError {
     },
 }
 
-/// Whether the tenants' floors fit into the tiers, and their caps lie above their floors.
+/// Checks that the tenants' floors fit into the tiers and that no cap is below its floor.
 ///
 /// # Errors
-/// The first that does not.
+/// The first mistake.
 pub fn check(specs: &[TenantSpec], topology: &Topology) -> Result<(), TenantError> {
     for spec in specs {
         if !(1..=MAX_WEIGHT).contains(&spec.weight) {

@@ -22,12 +22,12 @@ impl Ticker {
         self.interval
     }
 
-    /// When it is due next.
+    /// The time when it is due next.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.interval.map(|_| self.next)
     }
 
-    /// Whether it is due; if so it is set for the next interval after `now`.
+    /// Returns true if it is due, and sets it to the next interval after `now`.
     pub(crate) fn take(&mut self, now: Timestamp) -> bool {
         let Some(interval) = self.interval else { return false };
         if now < self.next {

@@ -1,8 +1,8 @@
-//! The machine as the engine knows it: memory tiers, fastest first, with the kernel's watermarks.
+//! The machine: memory tiers, fastest first, with the kernel's watermarks.
 //!
 //! Watermarks follow the kernel's own derivation (`mm/page_alloc.c`: `calculate_min_free_kbytes`,
-//! `__setup_per_zone_wmarks`): the machine reserves `min_free_kbytes = 4 * sqrt(memory in KiB)`,
-//! clamped to 128 KiB and 256 MiB, spread over the tiers by their size; then, with
+//! `__setup_per_zone_wmarks`). The machine reserves `min_free_kbytes = 4 * sqrt(memory in KiB)`,
+//! clamped to 128 KiB and 256 MiB, and spreads it over the tiers by their size. Then, with
 //! `watermark_scale_factor` (10, in ten-thousandths of the tier),
 //! `gap = max(min / 4, size * factor / 10000)`, `low = min + gap`, `high = low + gap` and, for
 //! promotion under memory tiering (`WMARK_PROMO`), `promo = high + gap`.
@@ -33,7 +33,7 @@ pub struct Watermarks {
     pub low: Pages,
     /// kswapd stops here.
     pub high: Pages,
-    /// kswapd goes on to here on a tier that pages are promoted to.
+    /// kswapd stops here on a tier that pages are promoted to.
     pub promo: Pages,
 }
 
@@ -92,7 +92,7 @@ pub enum WatermarkLevel {
 /// One memory tier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tier {
-    /// For people: "DRAM", "CXL".
+    /// Name in reports: "DRAM", "CXL".
     pub name: String,
     /// Size in base pages.
     pub capacity: Pages,
@@ -116,7 +116,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Most tiers a machine may have: a page keeps its tier in three bits, and one value means
+    /// The maximum number of tiers: a page keeps its tier in three bits, and one value means
     /// "absent".
     pub const MAX_TIERS: usize = 7;
 

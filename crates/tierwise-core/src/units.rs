@@ -1,5 +1,5 @@
-//! The quantities of tiered memory, each a type of its own, so that a page number cannot be taken
-//! for a count of pages nor bytes for pages.
+//! The quantities of tiered memory. Each has its own type, so that a page number cannot be mistaken
+//! for a count of pages, nor bytes for pages.
 //!
 //! ```
 //! use tierwise_core::units::{Bytes, Pages, Timestamp};
@@ -35,7 +35,7 @@ pub struct Pages(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(pub u64);
 
-/// Bytes a second.
+/// Bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bandwidth(pub u64);
 
@@ -43,7 +43,7 @@ pub struct Bandwidth(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub u64);
 
-/// How hot a page is. Only the order means something, and only within one estimator.
+/// Hotness of a page. Only the order has a meaning, and only within one estimator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Hotness(pub u32);
 
@@ -63,7 +63,7 @@ impl TierId {
         self.0 as usize
     }
 
-    /// The next slower tier. It may not exist: ask the topology.
+    /// The next slower tier, which may not exist: see [`crate::topology::Topology::slower`].
     pub const fn slower(self) -> Self {
         Self(self.0 + 1)
     }
@@ -97,7 +97,7 @@ impl Pages {
 }
 
 impl Bytes {
-    /// How many whole pages fit.
+    /// The number of whole pages that fit.
     pub const fn in_pages(self, page_size: Self) -> Pages {
         Pages(self.0 / page_size.0)
     }
@@ -105,7 +105,7 @@ impl Bytes {
     /// Reads "4096", "64KiB", "1.5 GiB", "32GB". Binary units have an i; decimal ones do not.
     ///
     /// # Errors
-    /// The text, with the forms that are understood.
+    /// The text is not a size; the message lists the forms that are.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -153,7 +153,7 @@ impl fmt::Display for Bytes {
 }
 
 impl Timestamp {
-    /// The beginning of the world.
+    /// The start of the world.
     pub const ZERO: Self = Self(0);
 
     /// Time passed since `earlier`; zero if `earlier` is later.

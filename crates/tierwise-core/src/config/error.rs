@@ -1,8 +1,8 @@
 //! The one kind of configuration error, and the nearest known name to a wrong one.
 
-/// A refusal that tells its reader where to look and what to write.
+/// A configuration error: its place, the value found and the values allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {}{problem}", if key.is_empty() { String::new() } else { format!("{key}: ") })]
+#[error("{file}:{line}: {}{problem}", prefix(key))]
 pub struct ConfigError {
     /// The file, as the user named it.
     pub file: String,
@@ -10,11 +10,15 @@ pub struct ConfigError {
     pub line: usize,
     /// The key with its path (`tier.capacity`, `workload[1].trace`); empty for the whole file.
     pub key: String,
-    /// What was found, what is allowed, what to do.
+    /// The value found, the values allowed, and the remedy.
     pub problem: String,
 }
 
-/// The known name nearest to a wrong one, if any is near enough to be a slip of the pen.
+fn prefix(key: &str) -> String {
+    if key.is_empty() { String::new() } else { format!("{key}: ") }
+}
+
+/// The known name nearest to a wrong one, if any is near enough to be a typing mistake.
 ///
 /// ```
 /// use tierwise_core::config::nearest;
@@ -22,7 +26,7 @@ pub struct ConfigError {
 /// assert_eq!(nearest("xyzzy", ["clock", "tpp"]), None);
 /// ```
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the letters wrong is a slip; more is another word.
+    // With a third of the letters wrong it is a mistake; with more it is another word.
     let limit = 1 + wrong.len() / 3;
     known
         .into_iter()

@@ -1,5 +1,5 @@
-//! Reading configuration: text becomes types once, and every refusal names the file, the line, the
-//! key, what was found and what is allowed.
+//! Configuration files: text becomes types once, and every error names the file, the line, the key,
+//! the value found and the values allowed.
 //!
 //! ```
 //! use tierwise_core::config::Document;
@@ -37,7 +37,7 @@ impl<'a> Document<'a> {
     /// Parses TOML. `file` is only a name for messages.
     ///
     /// # Errors
-    /// What the TOML grammar does not allow, with its line.
+    /// The text is not valid TOML; the error has the line.
     pub fn parse(file: &'a str, text: &'a str) -> Result<Self, ConfigError> {
         match DeTable::parse(text) {
             Ok(table) => Ok(Self { file, text, table }),
@@ -56,7 +56,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// What the reader says, with what it found where it only says what is allowed.
+/// The parser's message, with the text found if the message only has what is allowed.
 fn in_words(text: &str, error: &toml::de::Error) -> String {
     let found = error.span().and_then(|span| text.get(span.start..));
     let found = found.and_then(|rest| rest.lines().next()).map_or("", str::trim);

@@ -13,11 +13,11 @@ use super::{line_of, slip};
 use crate::tenant::Limit;
 use crate::units::Bytes;
 
-/// What a limit may be written as.
+/// The allowed forms of a limit.
 const LIMIT: &str = "a size (\"16GiB\"), a share of the resident set (0.7), \"auto\", or \"none\"";
 
-/// A table being read. It remembers which keys were asked for, so that [`Section::finish`] can
-/// refuse the others.
+/// A table being read. It remembers the keys that were read, so that [`Section::finish`] can refuse
+/// the others.
 #[derive(Debug)]
 pub struct Section<'a> {
     file: &'a str,
@@ -39,7 +39,7 @@ impl<'a> Section<'a> {
         Self { file, text, path, offset, table, asked: RefCell::default() }
     }
 
-    /// A section without any key: everything has its default.
+    /// A section without any key: every value is its default.
     pub fn empty() -> Section<'static> {
         Section::new("(defaults)", "", String::new(), 0, None)
     }
@@ -127,10 +127,10 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A text that must be there.
+    /// A text that must be present.
     ///
     /// # Errors
-    /// It is absent, or something else.
+    /// The key is absent, or holds something else.
     pub fn required_text(&self, key: &'static str) -> Result<&'a str, ConfigError> {
         self.text(key)?.ok_or_else(|| self.error(key, "missing; write a text in quotes"))
     }
@@ -167,7 +167,7 @@ impl<'a> Section<'a> {
     /// A whole number within `allowed`, if present.
     ///
     /// # Errors
-    /// Not a whole number, or outside.
+    /// The value is not a whole number, or is outside the range.
     pub fn whole(
         &self,
         key: &'static str,
@@ -219,7 +219,7 @@ impl<'a> Section<'a> {
     /// A number within `allowed`, if present.
     ///
     /// # Errors
-    /// Not a number, or outside.
+    /// The value is not a number, or is outside the range.
     pub fn number(
         &self,
         key: &'static str,
@@ -253,7 +253,7 @@ impl<'a> Section<'a> {
     /// A list of numbers within `allowed`; empty if absent.
     ///
     /// # Errors
-    /// The key holds something else, or a number outside.
+    /// The key holds something else, or a number outside the range.
     pub fn numbers(
         &self,
         key: &'static str,
@@ -291,7 +291,7 @@ impl<'a> Section<'a> {
     /// A size: whole bytes, or a text like "64KiB". Never zero.
     ///
     /// # Errors
-    /// Not a size, or zero.
+    /// The value is not a size, or is zero.
     pub fn bytes(&self, key: &'static str) -> Result<Option<Bytes>, ConfigError> {
         let Some(value) = self.value(key).map(Spanned::get_ref) else { return Ok(None) };
         let parsed = match value {
@@ -313,11 +313,11 @@ impl<'a> Section<'a> {
         Ok(self.bytes(key)?.unwrap_or(default))
     }
 
-    /// How much of a tier: a size, a share of the resident set (a number from 0 to 1), "auto", or
+    /// An amount of a tier: a size, a share of the resident set (a number from 0 to 1), "auto", or
     /// "none", which is `Some(None)`.
     ///
     /// # Errors
-    /// Something else.
+    /// The key holds something else.
     pub fn limit_or_none(&self, key: &'static str) -> Result<Option<Option<Limit>>, ConfigError> {
         let Some(value) = self.value(key).map(Spanned::get_ref) else { return Ok(None) };
         self.parse_limit(key, value).map(Some)
@@ -341,10 +341,10 @@ impl<'a> Section<'a> {
     }
 
     /// Limits by tier, fastest first: one for the fastest tier, or a list; "none" for a tier
-    /// without.
+    /// without one.
     ///
     /// # Errors
-    /// Something else.
+    /// The key holds something else.
     pub fn limits(&self, key: &'static str) -> Result<Vec<Option<Limit>>, ConfigError> {
         let Some(value) = self.value(key) else { return Ok(Vec::new()) };
         let all = match value.get_ref() {
@@ -357,7 +357,7 @@ impl<'a> Section<'a> {
     /// One of a few words.
     ///
     /// # Errors
-    /// Another word, with the nearest one and all that are allowed.
+    /// The key holds another word; the error has the nearest one and all allowed ones.
     pub fn choice_or<T: Clone>(
         &self,
         key: &'static str,
@@ -372,17 +372,17 @@ impl<'a> Section<'a> {
         Err(self.unknown_name(key, word, &names))
     }
 
-    /// The error for a name that is none of `known`.
+    /// The error for a name that is not in `known`.
     pub fn unknown_name(&self, key: &str, found: &str, known: &[&str]) -> ConfigError {
         let hint = nearest(found, known.iter().copied())
             .map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"));
         self.error(key, format!("found \"{found}\"{hint}; allowed: {}", known.join(", ")))
     }
 
-    /// Refuses the first of `keys` that is written: it has no effect, for the reason given.
+    /// Refuses the first of `keys` that is present, because it has no effect, for the reason given.
     ///
     /// # Errors
-    /// One of the keys is there.
+    /// One of the keys is present.
     pub fn refuse_ignored(&self, keys: &[&str], why: &str) -> Result<(), ConfigError> {
         match keys.iter().find(|key| self.table.is_some_and(|table| table.contains_key(**key))) {
             None => Ok(()),
@@ -390,7 +390,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Refuses every key that nobody asked for. Call it last.
+    /// Refuses every key that was not read. Call it last.
     ///
     /// # Errors
     /// The first unknown key, with the nearest known one.
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_names_place_and_alternative() {
+    fn errors_name_place_and_allowed_values() {
         assert_eq!(
             refusal("\nn = 0", |s| s.whole("n", 1..=9).err()),
             "x.toml:2: n: found 0; allowed: a whole number from 1 to 9"

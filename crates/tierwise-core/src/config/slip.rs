@@ -1,31 +1,33 @@
-//! What the writer of a number that is not allowed most likely meant.
+//! The most likely intended value for a number that is not allowed.
 //!
 //! ```
 //! use tierwise_core::config::Document;
 //!
 //! let text = "fast_share = 33\nslo_ms = \"20ms\"\n";
 //! let document = Document::parse("x.toml", text).unwrap();
-//! let said = |key, limit| document.root().number(key, 0.0..=limit).unwrap_err().to_string();
+//! let error = |key, limit| document.root().number(key, 0.0..=limit).unwrap_err().to_string();
 //! assert_eq!(
-//!     said("fast_share", 1.0),
+//!     error("fast_share", 1.0),
 //!     "x.toml:1: fast_share: found 33; allowed: a number from 0 to 1; did you mean 0.33?"
 //! );
-//! assert!(said("slo_ms", 1e6).ends_with("; did you mean 20?"));
+//! assert!(error("slo_ms", 1e6).ends_with("; did you mean 20?"));
 //! ```
 
 use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
-/// Fractions and multiples of one end at ten: a number above the range is meant in per cent.
+/// Ranges of fractions and multiples of one end at ten: a number above such a range is probably in
+/// per cent.
 const FRACTION: f64 = 10.0;
 
 /// Units of time by their names, in seconds, and the ending of a key that counts in them.
 const TIMES: [(&str, &str, f64); 4] =
     [("ns", "_ns", 1e-9), ("us", "_us", 1e-6), ("ms", "_ms", 1e-3), ("s", "_s", 1.0)];
 
-/// "; did you mean 0.33?", where one of the usual slips leads into the range: per cent for a
-/// fraction, a minus too many, a unit written out, another unit of time than the key's.
+/// Returns "; did you mean 0.33?" if one of the usual mistakes leads into the range: per cent
+/// instead of a fraction, a minus too many, a unit written out, another unit of time than the
+/// key's.
 pub(super) fn hint(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<f64>) -> String {
     let meant = match found {
         DeValue::Integer(i) => of_number(key, i.as_str().parse().ok(), allowed),
@@ -36,12 +38,12 @@ pub(super) fn hint(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<f64>
     meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"))
 }
 
-/// As [`hint`], for whole numbers: only what is whole can have been meant.
+/// As [`hint`], for whole numbers: it suggests only whole ones.
 pub(super) fn whole(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<u64>) -> String {
     let allowed = *allowed.start() as f64..=*allowed.end() as f64;
     let hint = hint(key, found, &allowed);
     let positive = matches!(found, DeValue::Integer(i) if !i.as_str().starts_with('-'));
-    // A few of something are never meant in per cent.
+    // Small counts are never in per cent.
     let few = positive && *allowed.end() <= FRACTION;
     if few || hint.contains('.') { String::new() } else { hint }
 }
@@ -54,7 +56,7 @@ fn of_number(key: &str, found: Option<f64>, allowed: &RangeInclusive<f64>) -> Op
     if *allowed.end() <= FRACTION {
         return (found <= 100.0).then(|| within(allowed, found / 100.0)).flatten();
     }
-    // One unit of time up or down: a number that is wrong by more is no slip.
+    // One unit of time up or down: a number that is wrong by more is another mistake.
     let a_time = TIMES.iter().any(|&(_, ending, _)| key.ends_with(ending));
     let near = [found * 1e3, found / 1e3];
     near.into_iter().filter(|&meant| a_time && meant > 0.0).find_map(|m| within(allowed, m))
@@ -79,7 +81,7 @@ fn of_text(key: &str, text: &str, allowed: &RangeInclusive<f64>) -> Option<f64> 
 
 /// The number if it is allowed, without the noise that a division leaves in its last digits.
 fn within(allowed: &RangeInclusive<f64>, meant: f64) -> Option<f64> {
-    // Nine digits are more than anybody writes.
+    // No user writes more than nine digits.
     let meant: f64 = format!("{meant:.9}").parse().ok()?;
     allowed.contains(&meant).then_some(meant)
 }
@@ -88,39 +90,39 @@ fn within(allowed: &RangeInclusive<f64>, meant: f64) -> Option<f64> {
 mod tests {
     use super::super::Document;
 
-    fn said(line: &str, key: &'static str, allowed: std::ops::RangeInclusive<f64>) -> String {
+    fn hint(line: &str, key: &'static str, allowed: std::ops::RangeInclusive<f64>) -> String {
         let document = Document::parse("x.toml", line).unwrap();
         let error = document.root().number(key, allowed).unwrap_err().to_string();
         error.split_once("; did you mean ").map_or("", |(_, meant)| meant).to_owned()
     }
 
     #[test]
-    fn usual_slips_are_understood() {
+    fn usual_mistakes_get_a_hint() {
         let one = 0.0..=1.0;
-        assert_eq!(said("share = 33", "share", one.clone()), "0.33?");
-        assert_eq!(said("share = 33.3", "share", one.clone()), "0.333?");
-        assert_eq!(said("share = \"33%\"", "share", one.clone()), "0.33?");
-        assert_eq!(said("share = \"0.33\"", "share", one.clone()), "0.33?");
-        assert_eq!(said("share = -0.33", "share", one.clone()), "0.33?");
-        assert_eq!(said("share = -33", "share", one), "0.33?");
-        assert_eq!(said("load = 80", "load", 0.0..=10.0), "0.8?");
-        assert_eq!(said("cpu_percent = \"3%\"", "cpu_percent", 0.0..=100.0), "3?");
+        assert_eq!(hint("share = 33", "share", one.clone()), "0.33?");
+        assert_eq!(hint("share = 33.3", "share", one.clone()), "0.333?");
+        assert_eq!(hint("share = \"33%\"", "share", one.clone()), "0.33?");
+        assert_eq!(hint("share = \"0.33\"", "share", one.clone()), "0.33?");
+        assert_eq!(hint("share = -0.33", "share", one.clone()), "0.33?");
+        assert_eq!(hint("share = -33", "share", one), "0.33?");
+        assert_eq!(hint("load = 80", "load", 0.0..=10.0), "0.8?");
+        assert_eq!(hint("cpu_percent = \"3%\"", "cpu_percent", 0.0..=100.0), "3?");
         let ms = 0.001..=1e5;
-        assert_eq!(said("slo_ms = \"5 ms\"", "slo_ms", ms.clone()), "5?");
-        assert_eq!(said("slo_ms = \"5s\"", "slo_ms", ms.clone()), "5000?");
-        assert_eq!(said("slo_ms = 2000000", "slo_ms", ms), "2000?");
-        assert_eq!(said("load_ns = 0.073", "load_ns", 0.1..=1e6), "73?");
+        assert_eq!(hint("slo_ms = \"5 ms\"", "slo_ms", ms.clone()), "5?");
+        assert_eq!(hint("slo_ms = \"5s\"", "slo_ms", ms.clone()), "5000?");
+        assert_eq!(hint("slo_ms = 2000000", "slo_ms", ms), "2000?");
+        assert_eq!(hint("load_ns = 0.073", "load_ns", 0.1..=1e6), "73?");
     }
 
     #[test]
-    fn unlikely_slips_are_not_guessed() {
+    fn unlikely_mistakes_get_no_hint() {
         let one = 0.0..=1.0;
         for line in ["share = 101", "share = nan", "share = inf", "share = \"much\"", "share = []"]
         {
-            assert_eq!(said(line, "share", one.clone()), "", "{line}");
+            assert_eq!(hint(line, "share", one.clone()), "", "{line}");
         }
-        assert_eq!(said("gbps = 0", "gbps", 0.001..=1e7), "");
-        assert_eq!(said("load_ns = 0", "load_ns", 0.1..=1e6), "");
-        assert_eq!(said("slo_ms = \"5 weeks\"", "slo_ms", 0.001..=1e5), "");
+        assert_eq!(hint("gbps = 0", "gbps", 0.001..=1e7), "");
+        assert_eq!(hint("load_ns = 0", "load_ns", 0.1..=1e6), "");
+        assert_eq!(hint("slo_ms = \"5 weeks\"", "slo_ms", 0.001..=1e5), "");
     }
 }

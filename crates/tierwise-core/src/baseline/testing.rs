@@ -35,7 +35,7 @@ pub(crate) struct Machine {
     pub(crate) free: Vec<Pages>,
     pub(crate) tenants: Vec<TenantReading>,
     pub(crate) specs: Vec<TenantSpec>,
-    pub(crate) seen: Observation,
+    pub(crate) obs: Observation,
 }
 
 impl Machine {
@@ -46,7 +46,7 @@ impl Machine {
             free: vec![Pages(100); tiers],
             tenants: Vec::new(),
             specs: Vec::new(),
-            seen: Observation::default(),
+            obs: Observation::default(),
         }
     }
 
@@ -75,7 +75,7 @@ impl Machine {
     fn bear(&mut self, pages: Range<u32>, attributes: Attributes) -> &mut Self {
         let tier = attributes.tier.index();
         let count = pages.len() as u32;
-        self.seen.allocated.push(Allocated { first: PageId(pages.start), count, attributes });
+        self.obs.allocated.push(Allocated { first: PageId(pages.start), count, attributes });
         for page in pages {
             self.pages.insert(PageId(page), attributes);
             self.free[tier] = self.free[tier] - Pages(self.pages.frames(PageId(page)));
@@ -137,7 +137,7 @@ impl Driven {
     }
 
     pub(super) fn fault(&mut self, page: u32, poisoned_at: u64, at: u64) {
-        self.machine.seen.hint_faults.push(HintFault {
+        self.machine.obs.hint_faults.push(HintFault {
             page: PageId(page),
             poisoned_at: Timestamp(poisoned_at),
             at: Timestamp(at),
@@ -146,16 +146,16 @@ impl Driven {
     }
 
     pub(super) fn reference(&mut self, page: u32) {
-        self.machine.seen.referenced.set(PageId(page));
+        self.machine.obs.referenced.set(PageId(page));
     }
 
     /// One turn of the loop. Returns the moves made, which all succeed.
     pub(super) fn plan(&mut self, at: u64) -> Vec<(u32, u8)> {
         let machine = &mut self.machine;
-        let mut referenced: PageBits = std::mem::take(&mut machine.seen.referenced);
+        let mut referenced: PageBits = std::mem::take(&mut machine.obs.referenced);
         referenced.drain(|page| machine.pages.mark_referenced(page));
-        self.policy.on_observation(Timestamp(at), &machine.seen, &mut machine.pages);
-        machine.seen.clear();
+        self.policy.on_observation(Timestamp(at), &machine.obs, &mut machine.pages);
+        machine.obs.clear();
         let mut plan = MigrationPlan::default();
         self.policy.plan(Timestamp(at), &mut machine.context(), &mut plan);
         self.poisoned = plan.poison.iter().map(|r| (r.first.0, r.count)).collect();

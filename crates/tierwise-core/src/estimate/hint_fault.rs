@@ -260,9 +260,9 @@ mod tests {
         fn observe(&mut self, faults: &[u32]) {
             let at = Timestamp(0);
             let fault = |&page| Fault { page: PageId(page), poisoned_at: at, at, write: false };
-            self.machine.seen.hint_faults.extend(faults.iter().map(fault));
-            self.estimator.on_observation(at, &self.machine.seen, &mut self.machine.pages);
-            self.machine.seen.clear();
+            self.machine.obs.hint_faults.extend(faults.iter().map(fault));
+            self.estimator.on_observation(at, &self.machine.obs, &mut self.machine.pages);
+            self.machine.obs.clear();
         }
     }
 

@@ -283,11 +283,11 @@ mod tests {
         fn sample(&mut self, pages: std::ops::Range<u32>, times: usize) {
             for page in pages {
                 let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
-                self.machine.seen.samples.extend(std::iter::repeat_n(sample, times));
+                self.machine.obs.samples.extend(std::iter::repeat_n(sample, times));
             }
-            let (seen, pages) = (&self.machine.seen, &mut self.machine.pages);
+            let (seen, pages) = (&self.machine.obs, &mut self.machine.pages);
             self.histogram.on_observation(Timestamp(0), seen, pages);
-            self.machine.seen.clear();
+            self.machine.obs.clear();
         }
 
         fn count(&self, page: u32) -> u32 {
@@ -363,7 +363,7 @@ mod tests {
         sampled.sample(0..99, 10);
         assert_eq!(sampled.histogram.thresholds().0, 13, "99 pages with 5124 do not fit");
         // Half of them are gone; the others fit, but the threshold waits for a cooling.
-        sampled.machine.seen.freed.extend((50..99).map(PageId));
+        sampled.machine.obs.freed.extend((50..99).map(PageId));
         sampled.sample(100..101, 10);
         assert_eq!(sampled.histogram.thresholds().0, 13);
         sampled.sample(100..101, 10);
@@ -378,7 +378,7 @@ mod tests {
         for (pages, hot) in [(37, 1), (38, 13)] {
             let mut sampled = Sampled::new();
             let unmanaged = TierReading { unmanaged: Pages(60), ..TierReading::default() };
-            sampled.machine.seen.tiers = vec![unmanaged];
+            sampled.machine.obs.tiers = vec![unmanaged];
             sampled.machine.allocated(0..pages, 0);
             sampled.sample(0..pages, 10);
             assert_eq!(sampled.histogram.thresholds().0, hot, "{pages} pages");
@@ -403,7 +403,7 @@ mod tests {
             MoveOutcome { page: PageId(0), from: Some(TierId(1)), to: TierId(0), result: Ok(()) };
         sampled.machine.pages.set_tier(PageId(0), TierId(0));
         sampled.histogram.on_outcomes(Timestamp(0), &[moved], &mut sampled.machine.pages);
-        sampled.machine.seen.freed.extend([PageId(1), PageId(1), PageId(77)]);
+        sampled.machine.obs.freed.extend([PageId(1), PageId(1), PageId(77)]);
         sampled.sample(0..0, 0);
         assert_eq!(
             (

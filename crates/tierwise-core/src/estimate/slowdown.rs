@@ -109,7 +109,7 @@ impl Classifier for RatioOnly {
 
 /// What is estimated of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct AccessReport {
+pub struct SlowdownEstimate {
     /// Share of its memory requests that slow memory served.
     pub miss_ratio: f64,
     /// Those in a thousand instructions.
@@ -155,7 +155,7 @@ impl Slowdown {
         tenant: usize,
         read: &Counters,
         managed_pages: u64,
-    ) -> Option<AccessReport> {
+    ) -> Option<SlowdownEstimate> {
         if self.tenants.len() <= tenant {
             self.tenants.resize(tenant + 1, None);
         }
@@ -188,8 +188,8 @@ impl Slowdown {
         Metrics { features, miss_ratio, misses }
     }
 
-    fn judge(&self, metrics: &Metrics, managed_pages: u64) -> AccessReport {
-        AccessReport {
+    fn judge(&self, metrics: &Metrics, managed_pages: u64) -> SlowdownEstimate {
+        SlowdownEstimate {
             miss_ratio: metrics.miss_ratio,
             mpki: metrics.features[0],
             misses_per_page: metrics.misses / managed_pages.max(1) as f64,

@@ -353,11 +353,11 @@ mod tests {
         fn sample(&mut self, pages: std::ops::Range<u32>, times: usize) {
             for page in pages {
                 let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
-                self.machine.seen.samples.extend(std::iter::repeat_n(sample, times));
+                self.machine.obs.samples.extend(std::iter::repeat_n(sample, times));
             }
-            let (seen, pages) = (&self.machine.seen, &mut self.machine.pages);
+            let (seen, pages) = (&self.machine.obs, &mut self.machine.pages);
             self.histogram.on_observation(Timestamp(0), seen, pages);
-            self.machine.seen.clear();
+            self.machine.obs.clear();
         }
 
         fn look_at_seconds(&mut self, seconds: u64) {
@@ -426,11 +426,11 @@ mod tests {
         let mut sampled = two_tenants();
         sampled.look_at_seconds(1);
         let aged = sampled.bins(0, 0);
-        sampled.machine.seen.bits_unread = true;
+        sampled.machine.obs.bits_unread = true;
         sampled.sample(0..0, 0);
         sampled.look_at_seconds(2);
         assert_eq!(sampled.bins(0, 0), aged);
-        sampled.machine.seen.bits_unread = false;
+        sampled.machine.obs.bits_unread = false;
         sampled.sample(0..0, 0);
         sampled.look_at_seconds(3);
         assert_eq!(sampled.bins(0, 0), [10, 0, 0, 0]);
@@ -442,11 +442,11 @@ mod tests {
         let hotness = |s: &Sampled, page| s.histogram.hotness(PageId(page), &s.machine.pages);
         // Page 4 is fast and has three samples; page 10 is slow and has five, a bin more.
         assert!(hotness(&sampled, 10) > hotness(&sampled, 4));
-        sampled.machine.seen.samples_are_ticks = true;
+        sampled.machine.obs.samples_are_ticks = true;
         sampled.sample(10..11, 12);
         // The root of 17 is less than that of 3 and 2.5; that of 18 is more.
         assert!(hotness(&sampled, 10) < hotness(&sampled, 4));
-        sampled.machine.seen.samples_are_ticks = true;
+        sampled.machine.obs.samples_are_ticks = true;
         sampled.sample(10..11, 1);
         assert!(hotness(&sampled, 10) > hotness(&sampled, 4));
     }
@@ -470,7 +470,7 @@ mod tests {
         sampled.machine.pages.set_tier(PageId(10), TierId(0));
         sampled.histogram.on_outcomes(Timestamp(0), &[moved], &mut sampled.machine.pages);
         assert_eq!((sampled.bins(0, 0), sampled.bins(0, 1)), ([4, 4, 2, 1], [9, 0, 0, 0]));
-        sampled.machine.seen.freed.extend([PageId(4), PageId(4), PageId(77)]);
+        sampled.machine.obs.freed.extend([PageId(4), PageId(4), PageId(77)]);
         sampled.sample(0..0, 0);
         assert_eq!(sampled.bins(0, 0), [4, 4, 1, 1]);
     }

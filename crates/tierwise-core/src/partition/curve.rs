@@ -1,10 +1,10 @@
-//! A tenant's accesses against the pages that are fast, from the estimator's classes of like
+//! A tenant's accesses as a function of its fast pages, from the estimator's classes of similar
 //! hotness.
 
 use crate::stage::Estimator;
 use crate::units::{Pages, TenantId};
 
-/// Classes, hottest first: base pages, and accesses of one such page.
+/// Classes, hottest first: base pages, and accesses of one such page. Kept for its memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Curve {
     classes: Vec<(Pages, f64)>,
@@ -12,19 +12,19 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// Asks the estimator. Kept for its memory.
+    /// Reads the estimator's classes.
     pub(super) fn read(&mut self, tenant: TenantId, estimator: &dyn Estimator) {
         self.classes.clear();
         estimator.curve(tenant, &mut self.classes);
         self.accesses = self.classes.iter().map(|(pages, each)| pages.0 as f64 * each).sum();
     }
 
-    /// All accesses that were counted.
+    /// All accesses counted.
     pub(super) fn accesses(&self) -> f64 {
         self.accesses
     }
 
-    /// The share of accesses that so many of the hottest pages serve.
+    /// The share of accesses that the hottest `fast` pages serve.
     pub(super) fn served(&self, fast: Pages) -> f64 {
         let mut left = fast.0 as f64;
         let mut served = 0.0;
@@ -36,7 +36,8 @@ impl Curve {
         if self.accesses > 0.0 { served / self.accesses } else { 0.0 }
     }
 
-    /// The fewest pages that serve a share of the accesses; `all` if nothing was counted.
+    /// The minimum number of pages that serve a share of the accesses. Without counts, that share
+    /// of `all`.
     pub(super) fn pages_for(&self, share: f64, all: Pages) -> Pages {
         if self.accesses <= 0.0 {
             return Pages((all.0 as f64 * share).ceil() as u64);
@@ -51,11 +52,11 @@ impl Curve {
             needed += pages.0 as f64 * (left / whole).min(1.0);
             left -= whole;
         }
-        // All accesses means all memory: what was not counted yet may be touched next.
+        // All accesses means all memory: a page without a count may be accessed next.
         if share >= 1.0 { all } else { Pages(needed.ceil() as u64).min(all) }
     }
 
-    /// The next run of alike pages after `fast`: how many, and the accesses of one.
+    /// The next class of pages after `fast`: their number, and the accesses of one.
     pub(super) fn next(&self, fast: Pages) -> Option<(Pages, f64)> {
         let mut before = Pages(0);
         for &(pages, each) in &self.classes {

@@ -1,13 +1,13 @@
-//! What lenders of dedicated memory have in common: who takes part, what is estimated of each, and
-//! what a newcomer gets (Memstrata, section 4.3).
+//! The common part of the partitioners that lend dedicated memory: the tenants that take part,
+//! their estimated slowdowns, and the memory of newcomers (Memstrata, section 4.3).
 //!
-//! A machine in mixed mode has dedicated fast memory, its first tier, beside the tier that the
-//! CPU manages. A share's floor in the first tier is what its tenant is to hold of it.
+//! A machine in mixed mode has dedicated fast memory, its first tier, beside the tier that the CPU
+//! manages. A share's floor in the first tier is the dedicated memory of its tenant.
 
 use std::time::Duration;
 
 use crate::config::{ConfigError, Section};
-use crate::estimate::slowdown::{AccessReport, Classifier, LatencyFit, RatioOnly, Slowdown};
+use crate::estimate::slowdown::{Classifier, LatencyFit, RatioOnly, Slowdown, SlowdownEstimate};
 use crate::observe::{Counters, Observation, Signals};
 use crate::policy::PlanContext;
 use crate::registry::BuildContext;
@@ -18,39 +18,38 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 /// The forest that ships (models/README.md).
 const MODEL: &str = "memstrata-slowdown-5";
 
-/// By how much a model's idle latency may differ from this machine's before it is another machine's
-/// model: latencies of one kind of memory differ by less between servers, those of two kinds by
-/// more.
+/// The relative difference of idle latencies above which a model is another machine's: latencies of
+/// one kind of memory differ by less between servers, those of two kinds by more.
 const SAME_MACHINE: f64 = 0.25;
 
 /// A tenant that takes part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Member {
-    /// Who.
+    /// The tenant.
     pub tenant: TenantId,
     /// Its memory, in base pages.
     pub pages: u64,
-    /// Of it, what is dedicated, or is to be.
+    /// The dedicated part of its memory: the present one, then the decided one.
     pub dedicated: u64,
-    /// What is estimated of it.
-    pub seen: AccessReport,
+    /// Its estimated slowdown.
+    pub estimate: SlowdownEstimate,
 }
 
-/// Takes part in all decisions: reads counters, knows who is new.
+/// The state of the lending partitioners between decisions.
 pub(super) struct Dedicated {
     pub(super) interval: Duration,
     pub(super) step_ratio: f64,
     slowdown: Slowdown,
-    /// By tenant: counted since the last decision.
+    /// By tenant: the counters since the last decision.
     counted: Vec<Option<Counters>>,
-    /// By tenant: whether it took part in the last decision, or takes part in the one at hand.
+    /// By tenant: true if it took part in the last decision, or takes part in the present one.
     known: Vec<bool>,
     pub(super) members: Vec<Member>,
 }
 
 impl Dedicated {
     /// Reads the parameters `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model` and
-    /// `fallback` ("ratio-only", or "refuse"): what to do where the model cannot be run or is
+    /// `fallback` ("ratio-only", or "refuse"), the alternative to a model that cannot run or is
     /// another machine's.
     pub(super) fn read(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let interval = section.millis_or("interval_ms", Duration::from_secs(10), 1..=3_600_000)?;
@@ -81,7 +80,7 @@ impl Dedicated {
         Signals { counters: true, flat_memory: true, ..Signals::default() }
     }
 
-    /// Adds up what was counted since the last decision.
+    /// Adds up the counters since the last decision.
     pub(super) fn on_observation(&mut self, obs: &Observation) {
         self.counted.resize(obs.tenants.len().max(self.counted.len()), None);
         for (sum, reading) in self.counted.iter_mut().zip(&obs.tenants) {
@@ -91,8 +90,8 @@ impl Dedicated {
         }
     }
 
-    /// Who takes part in this decision, with what is estimated of each, newcomers evened out. Those
-    /// that have ended are not among them.
+    /// Lists the tenants that take part in this decision, with their estimates, and gives newcomers
+    /// their memory. Tenants that have ended are left out.
     pub(super) fn start(&mut self, ctx: &PlanContext<'_>) {
         self.members.clear();
         self.known.resize(ctx.tenants.len().max(self.known.len()), false);
@@ -107,20 +106,20 @@ impl Dedicated {
             }
             let dedicated = ctx.usage(tenant, TierId::FASTEST).0;
             let counted = self.counted.get_mut(i).and_then(Option::take).unwrap_or_default();
-            let seen = self.slowdown.update(i, &counted, pages - dedicated).unwrap_or_default();
+            let estimate = self.slowdown.update(i, &counted, pages - dedicated).unwrap_or_default();
             if !std::mem::replace(&mut self.known[i], true) {
                 newcomers.push(self.members.len());
             }
-            self.members.push(Member { tenant, pages, dedicated, seen });
+            self.members.push(Member { tenant, pages, dedicated, estimate });
         }
-        // Those of the first decision found the machine empty, and have what they were born with.
+        // The tenants of the first decision found the machine empty, and keep what they allocated.
         if newcomers.len() < self.members.len() {
             let share = dedicated_share(ctx.topology);
             newcomers.into_iter().for_each(|new| welcome(&mut self.members, new, share));
         }
     }
 
-    /// Writes what the members are to hold now.
+    /// Writes the members' shares.
     pub(super) fn end(&self, now: Timestamp, shares: &mut Shares, rule: impl Fn(&Member) -> Rule) {
         let free = Share::FREE;
         for (i, _) in self.known.iter().enumerate().filter(|&(_, &takes_part)| !takes_part) {
@@ -136,14 +135,14 @@ impl Dedicated {
     pub(super) fn lent(&self, member: &Member) -> Rule {
         Rule::Lent {
             by: self.slowdown.classifier().name(),
-            outlier: member.seen.is_outlier,
-            mpki: member.seen.mpki,
+            outlier: member.estimate.is_outlier,
+            mpki: member.estimate.mpki,
             pages: Pages(member.pages),
         }
     }
 }
 
-/// The line that the two memories' latencies make: a miss reads fast memory first.
+/// The line through the two memories' latencies: a miss reads fast memory first.
 fn memories(topology: &Topology) -> LatencyFit {
     let ns = |tier: TierId| topology.tier(tier).load_latency.as_nanos() as f64;
     LatencyFit { intercept: ns(TierId::FASTEST), slope: ns(topology.slowest()) }
@@ -171,7 +170,7 @@ fn dedicated_share(topology: &Topology) -> f64 {
 }
 
 /// Gives a newcomer the system's share of dedicated memory. The others give, or take, the same
-/// number of pages each; what one cannot, the rest do.
+/// number of pages each. If one cannot, the rest make up for it.
 pub(super) fn welcome(members: &mut [Member], new: usize, share: f64) {
     let wanted = (members[new].pages as f64 * share) as u64;
     let gives = wanted > members[new].dedicated;
@@ -201,7 +200,7 @@ mod tests {
     use super::*;
 
     fn member(tenant: u16, pages: u64, dedicated: u64) -> Member {
-        Member { tenant: TenantId(tenant), pages, dedicated, seen: AccessReport::default() }
+        Member { tenant: TenantId(tenant), pages, dedicated, estimate: SlowdownEstimate::default() }
     }
 
     fn dedicated(members: &[Member]) -> Vec<u64> {
@@ -216,13 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cannot_give_the_others_do() {
+    fn others_make_up_for_poor_members() {
         let mut members = [member(0, 300, 10), member(1, 900, 300), member(2, 300, 0)];
         welcome(&mut members, 2, 1.0 / 3.0);
         assert_eq!(dedicated(&members), [0, 210, 100]);
-        let mut nobody_has_any = [member(0, 300, 0), member(1, 300, 0)];
-        welcome(&mut nobody_has_any, 1, 0.5);
-        assert_eq!(dedicated(&nobody_has_any), [0, 0]);
+        let mut all_empty = [member(0, 300, 0), member(1, 300, 0)];
+        welcome(&mut all_empty, 1, 0.5);
+        assert_eq!(dedicated(&all_empty), [0, 0]);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Equilibria (section IV): a floor and a cap for every tenant and tier, promotion slowed down
-//! above the floor and for tenants that thrash. What follows for demotion is the selectors'
-//! ([`crate::select`]).
+//! above the floor and for tenants that thrash. The selectors ([`crate::select`]) apply floors and
+//! caps to demotion.
 //!
-//! - *Floors and caps* are the operator's ([`crate::tenant::TenantSpec`]); a tenant without a floor
-//!   in the fastest tier has the recipe's (`floors`). Explicit floors come first, `auto` ones share
-//!   what they leave; floors that do not fit are cut in proportion.
+//! - *Floors and caps* are configured ([`crate::tenant::TenantSpec`]). A tenant without a floor in
+//!   the fastest tier has the recipe's (`floors`). Explicit floors come first, and `auto` ones
+//!   share the rest. Floors that do not fit are cut in proportion.
 //! - *Promotion* (equation 2, section IV-E) of a tenant above its floor while the tier is full, or
-//!   near its cap, goes on at `max((floor / usage)^4, 1/16)` of its rate. The equation is printed
-//!   with min; the text says that a sixteenth is always allowed, 96 % at an overage of 1 % and 68 %
-//!   at 10 %, which is max.
+//!   near its cap, continues at `max((floor / usage)^4, 1/16)` of its rate. The equation is printed
+//!   with min. The text allows a sixteenth always, 96 % at an overage of 1 % and 68 % at 10 %,
+//!   which is max.
 //! - *Thrashing* (section IV-F, [`super::thrash`]) slows it down further.
 //!
 //! ```
@@ -22,7 +22,7 @@
 //!
 //! Parameters: `floors` ("auto", or "none", a size, or a share of the resident set as a number),
 //! `interval_ms` (1000), `thrash_control` (true), `thrash_resident_ms` (5000), `thrash_rate` (256
-//! base pages a second) and `steady_change` (0.05 of the tenant's memory a second).
+//! base pages per second) and `steady_change` (0.05 of the tenant's memory per second).
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ use crate::tenant::TenantSpec;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Pages, TenantId, TierId, Timestamp};
 
-/// The least that is left of a tenant's promotion rate above its floor (section IV-E).
+/// The minimum part of a tenant's promotion rate above its floor (section IV-E).
 const MIN: f64 = 1.0 / 16.0;
 
 /// Equation 2 of Equilibria: the part of its rate at which a tenant above its floor promotes.
@@ -62,7 +62,7 @@ impl Equilibria {
     /// Reads its parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
         let interval = section.millis_or("interval_ms", Duration::from_secs(1), 1..=60_000)?;
         Ok(Self {

@@ -1,4 +1,4 @@
-//! Floors and caps in pages, from what the operator wrote and what the tenants hold.
+//! Floors and caps in pages, from the configuration and the tenants' resident memory.
 
 use crate::config::{ConfigError, Section};
 use crate::migrate::Cap;
@@ -15,7 +15,7 @@ pub(super) enum Default {
     Auto,
     /// None.
     None,
-    /// As written in the recipe.
+    /// The limit in the recipe.
     Limit(Limit),
 }
 
@@ -33,7 +33,7 @@ impl Floors {
     /// Reads `floors`.
     ///
     /// # Errors
-    /// Neither a word, a size, nor a share.
+    /// `floors` is neither a word, a size, nor a share.
     pub(super) fn read(section: &Section<'_>, default: Default) -> Result<Self, ConfigError> {
         let default = match section.limit_or_none("floors")? {
             None => default,
@@ -50,7 +50,7 @@ impl Floors {
         })
     }
 
-    /// Works out every tenant's floor in a tier.
+    /// Computes every tenant's floor in a tier.
     pub(super) fn resolve(&mut self, tier: TierId, ctx: &PlanContext<'_>) {
         let size = ctx.topology.tier(tier);
         let capacity = size.capacity.saturating_sub(size.watermarks.at(WatermarkLevel::High));
@@ -101,7 +101,7 @@ impl Floors {
         }
     }
 
-    /// A tenant's floor in the tier that was resolved last.
+    /// A tenant's floor in the last resolved tier.
     pub(super) fn of(&self, tenant: TenantId) -> Pages {
         self.pages.get(tenant.index()).copied().unwrap_or_default()
     }
@@ -115,7 +115,7 @@ impl Floors {
     }
 }
 
-/// What is left of `wanted` if `sum` is cut to `capacity`.
+/// Returns the rest of `wanted` if `sum` is cut to `capacity`.
 fn part(wanted: Pages, sum: Pages, capacity: Pages) -> Pages {
     if sum <= capacity {
         return wanted;
@@ -130,7 +130,7 @@ pub(super) fn cap(tenant: TenantId, tier: TierId, ctx: &PlanContext<'_>) -> Page
     pages.unwrap_or(Share::UNCAPPED)
 }
 
-/// The caps that are known before anything is resident: those in bytes.
+/// The caps that are known before any page is resident: those in bytes.
 pub(super) fn first_caps(specs: &[TenantSpec], topology: &Topology) -> Vec<Cap> {
     let mut caps = Vec::new();
     for (i, spec) in specs.iter().enumerate() {

@@ -1,15 +1,16 @@
-//! Karma's credits as a lender of dedicated memory (Vuppalapati et al., OSDI 2023, algorithm 1):
-//! who lent when it did not need may borrow when it does.
+//! Karma's credits as a lender of dedicated memory (Vuppalapati et al., OSDI 2023, algorithm 1): a
+//! tenant that lent memory when it did not need it may borrow when it does.
 //!
-//! Every tenant owns an equal part of the dedicated memory, in proportion to its pages, its *fair
-//! share*. Of it the part `guaranteed` is its own whenever it asks; the rest, and what tenants do
-//! not want of their guaranteed part, is lent. Each interval a tenant earns `1 - guaranteed` of its
-//! fair share in credits, one credit is one page. A borrower pays one for each page, a lender earns
-//! one for each page of its guaranteed part that is taken. The richest borrower is served first,
-//! and the poorest lender lends first, so that over time all get the same.
+//! Every tenant owns a part of the dedicated memory in proportion to its pages, its *fair share*.
+//! The part `guaranteed` of it is its own on demand. The rest, and guaranteed memory without
+//! demand, is lent. Each interval a tenant earns `1 - guaranteed` of its fair share in credits; one
+//! credit is one page. A borrower pays one credit per page, and a lender earns one per page of its
+//! guaranteed part that is taken. The richest borrower is served first, and the poorest lender
+//! lends first, so that over time all get the same.
 //!
-//! What a tenant wants: an outlier a step more than it has, every other tenant a step less. Steps
-//! are as large as Memstrata's, so the two differ in one thing only: who is served first.
+//! The demand of an outlier is a step more than it has, that of every other tenant a step less.
+//! Steps are as large as Memstrata's, so the two differ only in the order in which tenants are
+//! served.
 //!
 //! Parameters: those of `memstrata`, and `guaranteed` (0.5, as in the paper's evaluation).
 
@@ -27,30 +28,30 @@ use crate::share::{Rule, Shares};
 use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
-/// Pages that change hands at once: with so many the division is as fair as with single pages, to a
-/// part in a hundred of a step, and takes no longer for more memory.
+/// Units of pages per step: with so many the division is as fair as with single pages, to one
+/// hundredth of a step, and takes no longer for more memory.
 const PARTS_OF_A_STEP: u64 = 100;
 
-/// What one tenant asks for in a round.
+/// The demand and the credits of one tenant in a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ask {
-    /// Pages that are its own whenever it asks.
+    /// Pages that are its own on demand.
     pub guaranteed: u64,
     /// Pages that it wants.
     pub demand: u64,
-    /// What it can spend.
+    /// Credits that it can spend.
     pub credits: f64,
-    /// The least and the most that it may have after this round.
+    /// The minimum and the maximum of pages after this round.
     pub limits: (u64, u64),
 }
 
-/// One round of algorithm 1 over `capacity` pages, `unit` at a time: what every tenant gets.
-/// Credits are updated.
+/// Runs one round of algorithm 1 over `capacity` pages, `unit` at a time. Returns the pages of each
+/// tenant and updates the credits.
 ///
 /// ```
 /// use tierwise_core::partition::{Ask, share_by_credits};
 ///
-/// // Both want more than their guaranteed 100 of 300 pages; the one with more credits is served first.
+/// // Both want more than their guaranteed 100 of 300 pages. The richer one is served first.
 /// let ask = |credits| Ask { guaranteed: 100, demand: 200, credits, limits: (0, 300) };
 /// let mut asks = [ask(80.0), ask(20.0)];
 /// let got = share_by_credits(&mut asks, 300, 1);
@@ -80,16 +81,16 @@ pub fn share_by_credits(asks: &mut [Ask], capacity: u64, unit: u64) -> Vec<u64> 
     got
 }
 
-/// A key in the order of credits: the bits of floats that are not negative are ordered as they are.
+/// A key in the order of credits: non-negative floats have the same order as their bits.
 fn order(credits: f64) -> u64 {
     credits.max(0.0).to_bits()
 }
 
 /// Tenants that want less than their guaranteed part. None of them borrows.
 struct Lenders {
-    /// By tenant: pages that it lends and nobody took yet.
+    /// By tenant: pages that it lends and that no tenant has taken yet.
     donated: Vec<u64>,
-    /// Those with something left, the poorest first, of equals the first.
+    /// The lenders with pages left, the poorest first, of equals the first.
     poorest: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
@@ -102,8 +103,8 @@ impl Lenders {
         Self { donated, poorest }
     }
 
-    /// The poorest lender earns what was borrowed of it; what nobody lent came from the shared
-    /// part, for which nobody earns.
+    /// Pays the poorest lenders for borrowed pages. Pages beyond the lenders' came from the shared
+    /// part, for which no tenant earns.
     fn reward(&mut self, asks: &mut [Ask], pages: u64) {
         let mut left = pages;
         while left > 0 {
@@ -131,7 +132,8 @@ impl Karma {
     /// Reads its parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed, or a model that cannot be used and may not be replaced.
+    /// A parameter is outside its allowed range, or the model cannot run and `fallback` is
+    /// "refuse".
     pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let guaranteed = section.number_or("guaranteed", 0.5, 0.0..=1.0)?;
         Ok(Self { common: Dedicated::read(section, ctx)?, guaranteed, credits: Vec::new() })
@@ -151,7 +153,7 @@ impl Karma {
             let limits = (m.dedicated.saturating_sub(step), (m.dedicated + step).min(m.pages));
             Ask {
                 guaranteed: (fair(m) * guaranteed) as u64,
-                demand: if m.seen.is_outlier { limits.1 } else { limits.0 },
+                demand: if m.estimate.is_outlier { limits.1 } else { limits.0 },
                 credits: credits[m.tenant.index()] + fair(m) * (1.0 - guaranteed),
                 limits,
             }
@@ -167,7 +169,7 @@ impl Karma {
     }
 }
 
-/// What nobody could pay for, or wanted, stays where it is as far as it can.
+/// Leaves pages that no tenant could pay for, or wanted, with their present tenants.
 fn keep(members: &[Member], asks: &[Ask], got: &mut [u64], capacity: u64) {
     let mut left = capacity.saturating_sub(got.iter().sum());
     for (i, member) in members.iter().enumerate() {
@@ -175,8 +177,8 @@ fn keep(members: &[Member], asks: &[Ask], got: &mut [u64], capacity: u64) {
         got[i] += part;
         left -= part;
     }
-    // Whoever paid for more than was free gives back, the least in need first, down to what it may
-    // lose.
+    // Tenants that paid for more than was free return it, in the order of the list, down to their
+    // minimum.
     let mut over = got.iter().sum::<u64>().saturating_sub(capacity);
     for (ask, got) in asks.iter().zip(got.iter_mut()) {
         let part = got.saturating_sub(ask.limits.0).min(over);
@@ -209,7 +211,7 @@ impl Partitioner for Karma {
         self.round();
         let credits = |m: &Member| self.credits[m.tenant.index()];
         self.common.end(now, shares, |m| Rule::Credited {
-            outlier: m.seen.is_outlier,
+            outlier: m.estimate.is_outlier,
             credits: credits(m),
         });
     }
@@ -226,8 +228,8 @@ mod tests {
         Ask { guaranteed, demand, credits, limits: (0, u64::MAX) }
     }
 
-    /// Worked by hand: 2 lends its 60 guaranteed pages, which 1 borrows and pays for; the shared 40
-    /// cost as much and nobody earns them.
+    /// Worked by hand: 2 lends its 60 guaranteed pages, which 1 borrows and pays for. The shared 40
+    /// cost as much and no tenant earns them.
     #[test]
     fn lenders_earn_what_borrowers_pay() {
         let mut asks = [ask(60, 160, 200.0), ask(60, 0, 5.0)];
@@ -242,7 +244,10 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2), ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(2),
+            ..ProptestConfig::default()
+        })]
 
         #[test]
         fn allocation_exceeds_neither_demand_nor_supply(
@@ -255,7 +260,8 @@ mod tests {
             let before: f64 = asks.iter().map(|a| a.credits).sum();
             let got = share_by_credits(&mut asks, capacity, unit);
             prop_assert!(got.iter().sum::<u64>() <= capacity);
-            prop_assert!(got.iter().zip(&asks).all(|(&got, a)| got <= a.demand && a.credits >= 0.0));
+            prop_assert!(asks.iter().all(|a| a.credits >= 0.0));
+            prop_assert!(got.iter().zip(&asks).all(|(&got, a)| got <= a.demand));
             prop_assert!(got.iter().zip(&asks).all(|(&got, a)| got >= a.demand.min(a.guaranteed)));
             prop_assert!(asks.iter().map(|a| a.credits).sum::<f64>() <= before + 1e-6);
         }

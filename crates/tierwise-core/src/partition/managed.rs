@@ -1,4 +1,4 @@
-//! Nothing but the CPU places pages: the machine must have a tier that it manages.
+//! The CPU alone places pages: the machine must have a tier that the CPU manages.
 //!
 //! Parameter: `mode` ("flat", the default, or "2lm").
 
@@ -12,7 +12,7 @@ use crate::share::Shares;
 use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
-/// Writes no shares, and runs on such a machine only.
+/// Writes no shares, and runs only on such a machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Managed {
     signals: Signals,
@@ -22,7 +22,7 @@ impl Managed {
     /// Reads its parameter.
     ///
     /// # Errors
-    /// Another mode.
+    /// `mode` has another value.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
         let flat = Signals { flat_memory: true, ..Signals::default() };
         let two_level = Signals { two_level: true, ..Signals::default() };

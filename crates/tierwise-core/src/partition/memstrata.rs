@@ -2,13 +2,13 @@
 //! pages go to the tenants that slow memory hurts.
 //!
 //! Every interval the tenants are ranked: outliers (slowed down by more than the classifier's
-//! threshold) above the others, and among alike ones those with more local misses to each managed
+//! threshold) above the others, and within both groups those with more local misses per managed
 //! page above those with fewer. Then the highest outlier borrows a tenth (`step_ratio`) of its
-//! pages from the lowest-ranked, which lends at most a tenth of its own, then from the next; then
-//! the next outlier borrows.
+//! pages from the lowest-ranked tenant, which lends at most a tenth of its own, then from the next.
+//! Then the next outlier borrows.
 //!
 //! ```
-//! use tierwise_core::estimate::slowdown::AccessReport;
+//! use tierwise_core::estimate::slowdown::SlowdownEstimate;
 //! use tierwise_core::partition::{Member, lend};
 //! use tierwise_core::units::TenantId;
 //!
@@ -16,17 +16,17 @@
 //!     tenant: TenantId(tenant),
 //!     pages: 1000,
 //!     dedicated: 330,
-//!     seen: AccessReport { misses_per_page, is_outlier, ..AccessReport::default() },
+//!     estimate: SlowdownEstimate { misses_per_page, is_outlier, ..SlowdownEstimate::default() },
 //! };
 //! let mut members = [member(0, 9.0, true), member(1, 0.5, false), member(2, 0.1, false)];
 //! lend(&mut members, 0.1);
-//! // A tenth of its 1,000 pages, from the tenant that misses least.
+//! // A tenth of its 1,000 pages, from the tenant with the fewest misses.
 //! let dedicated: Vec<(u16, u64)> = members.iter().map(|m| (m.tenant.0, m.dedicated)).collect();
 //! assert_eq!(dedicated, [(2, 230), (1, 330), (0, 430)]); // in the order of their ranks
 //! ```
 //!
-//! Beyond the listing there are two limits that every machine sets: nobody lends a dedicated page
-//! that it does not have, and nobody borrows more than its managed pages.
+//! Every machine sets two limits beyond the listing: no tenant lends a dedicated page that it does
+//! not have, and no tenant borrows more than its managed pages.
 //!
 //! Parameters: `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model`
 //! ("memstrata-slowdown-5") and `fallback` ("ratio-only", or "refuse").
@@ -47,16 +47,16 @@ use crate::units::Timestamp;
 /// lowest first.
 pub fn lend(members: &mut [Member], step_ratio: f64) {
     members.sort_by(|a, b| {
-        let outlier = a.seen.is_outlier.cmp(&b.seen.is_outlier);
-        let misses = a.seen.misses_per_page.total_cmp(&b.seen.misses_per_page);
-        // Of equals the lower number first, so that the order depends on nothing else.
+        let outlier = a.estimate.is_outlier.cmp(&b.estimate.is_outlier);
+        let misses = a.estimate.misses_per_page.total_cmp(&b.estimate.misses_per_page);
+        // Of equals the lower number first, so that the order depends only on the members.
         outlier.then(misses).then(a.tenant.cmp(&b.tenant))
     });
     let step = |pages: u64| (pages as f64 * step_ratio) as u64;
     let mut donated = vec![0; members.len()];
     let mut donor = 0;
     for borrower in (1..members.len()).rev() {
-        if !members[borrower].seen.is_outlier {
+        if !members[borrower].estimate.is_outlier {
             break;
         }
         let managed = members[borrower].pages - members[borrower].dedicated;
@@ -83,7 +83,8 @@ impl Memstrata {
     /// Reads its parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed, or a model that cannot be used and may not be replaced.
+    /// A parameter is outside its allowed range, or the model cannot run and `fallback` is
+    /// "refuse".
     pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
         Ok(Self(Dedicated::read(section, ctx)?))
     }
@@ -121,12 +122,13 @@ mod tests {
     use proptest::test_runner::RngSeed;
 
     use super::*;
-    use crate::estimate::slowdown::AccessReport;
+    use crate::estimate::slowdown::SlowdownEstimate;
     use crate::units::TenantId;
 
     fn member(tenant: u16, pages: u64, dedicated: u64, misses: f64, is_outlier: bool) -> Member {
-        let seen = AccessReport { misses_per_page: misses, is_outlier, ..AccessReport::default() };
-        Member { tenant: TenantId(tenant), pages, dedicated, seen }
+        let (misses_per_page, other) = (misses, SlowdownEstimate::default());
+        let estimate = SlowdownEstimate { misses_per_page, is_outlier, ..other };
+        Member { tenant: TenantId(tenant), pages, dedicated, estimate }
     }
 
     fn lent(members: &mut [Member]) -> Vec<u64> {
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn without_outliers_or_without_others_nothing_moves() {
+    fn no_outliers_or_lenders_no_moves() {
         let mut calm = [member(0, 1000, 300, 50.0, false), member(1, 1000, 300, 2.0, false)];
         assert_eq!(lent(&mut calm), [300, 300]);
         let mut alone = [member(0, 1000, 300, 50.0, true)];
@@ -179,14 +181,17 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(1),
+            ..ProptestConfig::default()
+        })]
 
         #[test]
         fn pages_are_conserved_and_steps_kept(all in prop::collection::vec(any_member(), 0..20)) {
-            let mut members: Vec<Member> = (0u16..)
-                .zip(&all)
-                .map(|(i, &(pages, dedicated, misses, outlier))| member(i, pages, dedicated, misses, outlier))
-                .collect();
+            let member = |(i, &(pages, dedicated, misses, outlier))| {
+                member(i, pages, dedicated, misses, outlier)
+            };
+            let mut members: Vec<Member> = (0u16..).zip(&all).map(member).collect();
             let after = lent(&mut members);
             prop_assert_eq!(after.iter().sum::<u64>(), all.iter().map(|m| m.1).sum::<u64>());
             for (&after, &(pages, before, _, outlier)) in after.iter().zip(&all) {

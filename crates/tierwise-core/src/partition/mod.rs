@@ -1,4 +1,5 @@
-//! Partitioners: who gets how much of each tier. One file an algorithm, one row in [`TABLE`].
+//! Partitioners: the share of each tenant in each tier. One file per algorithm, one row in
+//! [`TABLE`].
 
 mod curve;
 mod dedicated;
@@ -64,7 +65,7 @@ pub const TABLE: &[StageRow<dyn Partitioner>] = &[
     },
     StageRow {
         name: "tierwise",
-        summary: "floors, then what SLOs need by what was learned, then where memory helps most",
+        summary: "floors, then the learned needs of SLOs, then the tenants that memory helps most",
         build: |section, _| Ok(Box::new(Tierwise::build(section)?)),
     },
 ];

@@ -1,42 +1,48 @@
-//! How much of a service's accesses must be served fast for its SLO to hold.
+//! The share of a service's accesses that must be fast for its SLO to hold.
 //!
 //! A service whose servers are busy for a share `u` of the time answers promptly until `u` comes
-//! close to one, where a few nanoseconds a miss make its queue grow without limit. How busy they
-//! would be follows from their own counters: with `b` servers busy on average, `m` misses a second
-//! of which a share `r` is fast, tiers whose latencies differ by `d`, and `l` times the load,
+//! close to one, where a few nanoseconds per miss make its queue grow without limit. The servers'
+//! utilisation follows from their own counters. With `b` servers busy on average, `m` misses per
+//! second of which a share `r` is fast, tiers whose latencies differ by `d`, and `l` times the
+//! load,
 //!
 //! ```text
 //! b(r', l) = l * (b - m * d * (r' - r))
 //! ```
 //!
-//! so the share that a load needs is where `b` comes to the utilisation that is safe. Two things
-//! are learned of each service:
+//! so the share that a load needs is where `b` reaches the safe utilisation. Two properties of each
+//! service are learned:
 //!
-//! - *How late it is at which utilisation.* In a queue the 99th percentile is about
+//! - *Its latency at a utilisation.* In a queue the 99th percentile is about
 //!   `k * s / (c * (1 - u))`, with `c` servers and `s` the time of a request (`k` is `ln 100` for
-//!   Poisson arrivals and exponential times; Kingman's formula for others). `k` is what was seen,
-//!   and safe is a utilisation at which half of the SLO is met. A second's load also differs from
-//!   the mean by chance: three standard deviations of a Poisson count stay free.
-//! - *What may come next.* Memory takes seconds to move and load does not wait, so what is asked
-//!   for is the need of the present load and the largest rise within 20 s that was seen in the last
-//!   five minutes. Before a minute was seen, a third more.
+//!   Poisson arrivals and exponential times; Kingman's formula for others). `k` is measured, and a
+//!   utilisation is safe if half of the SLO is met at it. A second's load also differs from the
+//!   mean by chance: three standard deviations of a Poisson count stay free.
+//! - *The load that may come next.* Memory takes seconds to move and load does not wait. So the
+//!   need is that of the present load and the largest rise within 20 s that was observed in the
+//!   last five minutes. In the first minute it is that of a third more.
 //!
-//! After a violation the guard has everything fast for ten seconds.
+//! After a violation the guard keeps all memory of the service fast for ten seconds.
 //!
 //! ```
 //! use std::time::Duration;
 //! use tierwise_core::partition::{Need, Service};
 //! use tierwise_core::units::Timestamp;
 //!
-//! // A server, 10,000 requests a second of 1 ms, 0.1 servers more busy all slow than all fast.
+//! // Ten servers, 10,000 requests per second of 1 ms, one more server busy if all misses are slow.
 //! let at = |busy: f64, access_ratio| Service {
-//!     busy: 10.0 * busy, servers: 10.0, misses: 1e7, access_ratio, added_ns: 100.0, requests: 1e4 * busy,
+//!     busy: 10.0 * busy,
+//!     servers: 10.0,
+//!     misses: 1e7,
+//!     access_ratio,
+//!     added_ns: 100.0,
+//!     requests: 1e4 * busy,
 //! };
 //! let (need, slo) = (Need::default(), Duration::from_millis(20));
 //! let ratio = |service| need.access_ratio(Timestamp(0), &service, slo);
-//! assert_eq!(ratio(at(0.5, 0.0)), 0.0);                        // two thirds busy at a third more load
-//! assert!((0.1..0.2).contains(&ratio(at(0.73, 0.0))));          // nearly all busy: some must be fast
-//! assert_eq!(ratio(at(0.9, 1.0)), 1.0);                        // nothing more can be done
+//! assert_eq!(ratio(at(0.5, 0.0)), 0.0); // two thirds busy at a third more load
+//! assert!((0.1..0.2).contains(&ratio(at(0.73, 0.0)))); // nearly all busy: some must be fast
+//! assert_eq!(ratio(at(0.9, 1.0)), 1.0); // all memory is fast already
 //! ```
 
 use std::collections::VecDeque;
@@ -44,49 +50,49 @@ use std::time::Duration;
 
 use crate::units::Timestamp;
 
-/// The rise that is provided for before anything was learned: the largest step of MTAT's figure 7
-/// above 60 %.
+/// The rise that is provided for in the first minute: the largest step of MTAT's figure 7 above
+/// 60 %.
 const UNKNOWN_RISE: f64 = 1.0 / 3.0;
 
-/// How long nothing is known.
+/// The time before the observed rises replace [`UNKNOWN_RISE`].
 const UNKNOWN: Duration = Duration::from_secs(60);
 
-/// Within which a rise counts: 32 GB take some 18 s to move at the 1.8 GB/s of one core.
+/// The time within which a rise counts: 32 GB take some 18 s to move at the 1.8 GB/s of one core.
 const HORIZON: Duration = Duration::from_secs(20);
 
-/// How long a rise is remembered.
+/// The time for which a rise is remembered.
 const MEMORY: Duration = Duration::from_secs(300);
 
-/// `ln 100`: see above.
+/// `ln 100`, the initial `k`.
 const QUEUE: f64 = 4.605;
 
-/// How fast what was learned of lateness is forgotten, a second.
+/// The part of a learned `k` that is forgotten per second.
 const FORGETTING: f64 = 0.05;
 
 /// The safe utilisation of a service that does not count its requests.
 const UNCOUNTED: f64 = 0.9;
 
-/// The lowest: a service that misses its SLO with half its servers idle does not miss it for want
-/// of them.
+/// The minimum of the safe utilisation: a service that misses its SLO with half its servers idle
+/// does not lack servers.
 const MIN: f64 = 0.5;
 
-/// How long the guard keeps what it took: a queue of seconds needs about as long to drain.
+/// The time for which the guard keeps memory: a queue of seconds needs about as long to drain.
 const GUARD: Duration = Duration::from_secs(10);
 
-/// A service as its counters show it.
+/// The counters of a service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Service {
     /// Servers busy, on average.
     pub busy: f64,
-    /// Servers there are.
+    /// Servers in all.
     pub servers: f64,
-    /// Misses a second.
+    /// Misses per second.
     pub misses: f64,
-    /// Share of them that the fast tier served.
+    /// Share of the misses that the fast tier served.
     pub access_ratio: f64,
     /// Nanoseconds that a miss takes longer in the slowest tier than in the fastest.
     pub added_ns: f64,
-    /// Requests a second; 0 if it does not count them.
+    /// Requests per second; 0 if it does not count them.
     pub requests: f64,
 }
 
@@ -95,25 +101,25 @@ impl Service {
         self.busy / self.servers.max(1e-9)
     }
 
-    /// The part of a second's load that is chance.
+    /// The part of a second's load that varies by chance.
     fn chance(&self) -> f64 {
         3.0 / self.requests.max(1.0).sqrt()
     }
 
-    /// Seconds that a free server takes off the queue's wait: the time of a request over the
-    /// servers.
+    /// Seconds by which a free server shortens the queue's wait: the time of a request over the
+    /// number of servers.
     fn pace(&self) -> f64 {
         self.busy / self.requests.max(1.0) / self.servers.max(1e-9)
     }
 }
 
-/// What was learned of one service.
+/// The learned properties of one service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
     queue: f64,
     guarded: Timestamp,
     started: Option<Timestamp>,
-    /// Loads (misses a second) of the last horizon.
+    /// Loads (misses per second) of the last horizon.
     loads: VecDeque<(Timestamp, f64)>,
     /// Rises that are larger than every later one.
     rises: VecDeque<(Timestamp, f64)>,
@@ -146,7 +152,7 @@ impl Need {
         (1.0 - idle.max(now.chance())).max(MIN)
     }
 
-    /// The load that is provided for, over the present one.
+    /// The ratio of the load that is provided for to the present one.
     fn ahead(&self, at: Timestamp, now: &Service) -> f64 {
         let known = self.started.is_some_and(|started| at.since(started) >= UNKNOWN);
         let least = if known { 0.0 } else { UNKNOWN_RISE };
@@ -154,14 +160,15 @@ impl Need {
         1.0 + rise.max(least)
     }
 
-    /// Learns from an interval that ended with this latency. True while the guard has taken over.
-    pub fn saw(&mut self, at: Timestamp, now: &Service, p99: Duration, slo: Duration) -> bool {
+    /// Learns from an interval that ended with this latency. Returns true while the guard has taken
+    /// over.
+    pub fn learn(&mut self, at: Timestamp, now: &Service, p99: Duration, slo: Duration) -> bool {
         self.follow(at, now.misses);
         let utilisation = now.utilisation();
-        // A queue that an overload left behind says nothing of the next.
+        // A queue that an overload left behind does not predict the next one.
         if at >= self.guarded && now.requests > 0.0 && utilisation < 1.0 - now.chance() {
-            let seen = p99.as_secs_f64() * (1.0 - utilisation) / now.pace().max(1e-12);
-            self.queue = seen.max(self.queue + (seen - self.queue) * FORGETTING);
+            let measured = p99.as_secs_f64() * (1.0 - utilisation) / now.pace().max(1e-12);
+            self.queue = measured.max(self.queue + (measured - self.queue) * FORGETTING);
         }
         if p99 > slo {
             self.guarded = at + GUARD;
@@ -169,7 +176,7 @@ impl Need {
         at < self.guarded
     }
 
-    /// Takes in a load. The first is of a part of an interval, and no rise is counted from it.
+    /// Records a load. The first is of a part of an interval, and no rise is counted from it.
     fn follow(&mut self, at: Timestamp, load: f64) {
         if self.started.replace(self.started.unwrap_or(at)).is_none() {
             return;
@@ -212,19 +219,19 @@ mod tests {
         let mut need = Need::default();
         let before = need.limit(&at(0.8), SLO);
         assert!(before > 0.98, "{before}: 16 times the time of a request is 2 % of half the SLO");
-        need.saw(seconds(1), &at(0.8), Duration::from_millis(9), SLO);
+        need.learn(seconds(1), &at(0.8), Duration::from_millis(9), SLO);
         let after = need.limit(&at(0.8), SLO);
         assert!((after - 0.82).abs() < 0.01, "{after}: at 0.82 the same queue has 10 ms");
         let calm = Duration::from_micros(50);
-        assert!((2..200).all(|i| !need.saw(seconds(i), &at(0.8), calm, SLO)));
+        assert!((2..200).all(|i| !need.learn(seconds(i), &at(0.8), calm, SLO)));
         assert!(need.limit(&at(0.8), SLO) >= before);
     }
 
     #[test]
-    fn an_overload_says_nothing_of_lateness() {
+    fn overload_does_not_change_learned_latency() {
         let mut need = Need::default();
-        assert!(need.saw(seconds(1), &at(1.0), SLO * 100, SLO));
-        assert!(need.saw(seconds(2), &at(0.9), SLO * 10, SLO), "its queue drains");
+        assert!(need.learn(seconds(1), &at(1.0), SLO * 100, SLO));
+        assert!(need.learn(seconds(2), &at(0.9), SLO * 10, SLO), "its queue drains");
         assert_eq!(need.queue, QUEUE);
     }
 
@@ -232,22 +239,22 @@ mod tests {
     fn largest_recent_rise_is_provided_for() {
         let mut need = Need::default();
         let calm = Duration::from_micros(50);
-        let mut see = |from: u64, to: u64, load: f64| {
-            assert!((from..to).all(|i| !need.saw(seconds(i), &at(load), calm, SLO)));
+        let mut ahead = |from: u64, to: u64, load: f64| {
+            assert!((from..to).all(|i| !need.learn(seconds(i), &at(load), calm, SLO)));
             need.ahead(seconds(to), &at(load))
         };
-        assert_eq!(see(0, 30, 0.2), 1.0 + UNKNOWN_RISE);
-        assert_eq!(see(30, 50, 0.4), 1.5);
-        assert_eq!(see(50, 70, 0.4), 1.5, "after a minute only what was seen counts");
-        assert!((see(70, 340, 0.5) - 1.4).abs() < 1e-9);
-        assert!((see(340, 380, 0.5) - 1.2).abs() < 1e-9, "the larger rise is five minutes past");
+        assert_eq!(ahead(0, 30, 0.2), 1.0 + UNKNOWN_RISE);
+        assert_eq!(ahead(30, 50, 0.4), 1.5);
+        assert_eq!(ahead(50, 70, 0.4), 1.5, "after a minute only observed rises count");
+        assert!((ahead(70, 340, 0.5) - 1.4).abs() < 1e-9);
+        assert!((ahead(340, 380, 0.5) - 1.2).abs() < 1e-9, "the larger rise is five minutes past");
     }
 
     #[test]
     fn the_guard_stays_for_ten_seconds() {
         let mut need = Need::default();
-        assert!(need.saw(seconds(0), &at(1.0), SLO * 2, SLO));
-        assert!(need.saw(seconds(9), &at(0.5), SLO / 4, SLO));
-        assert!(!need.saw(seconds(10), &at(0.5), SLO / 4, SLO));
+        assert!(need.learn(seconds(0), &at(1.0), SLO * 2, SLO));
+        assert!(need.learn(seconds(9), &at(0.5), SLO / 4, SLO));
+        assert!(!need.learn(seconds(10), &at(0.5), SLO / 4, SLO));
     }
 }

@@ -9,7 +9,7 @@ use crate::share::Shares;
 use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
-/// Writes no shares.
+/// The partitioner "none". It writes no shares.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoPartitioner;
 

@@ -1,11 +1,11 @@
-//! Whether a tenant's promotions pay: pages that were promoted and pages that were demoted are
-//! followed in a fixed-size table, and the samples that name them are counted. Where the ones are
-//! accessed far less often than the others, the pages should have stayed where they were: a program
-//! that reads its memory in a circle makes the page that it just left look hot, and it is the last
-//! that it will come back to. Such a tenant's promotion is halved each second, and doubled back
-//! when the pages that still move are the right ones or too few to tell.
+//! Profit control: detects tenants whose promotions do not pay. It follows promoted and demoted
+//! pages in a fixed-size table and counts their samples. If the promoted pages are accessed far
+//! less often than the demoted ones, the pages should have stayed where they were. A workload that
+//! reads its memory in a circle makes the page that it just left seem hot, and that page is the
+//! last to which it returns. Such a tenant's promotion is halved each second. It is doubled back
+//! when the pages that still move pay, or are too few to tell.
 //!
-//! Where samples are ticks ([`Observation::samples_are_ticks`]) promotion has to bring more than
+//! If samples are ticks ([`Observation::samples_are_ticks`]) promotion has to bring more than
 //! chance does: pages that were exchanged because their ticks happened to differ are used alike
 //! afterwards.
 //!
@@ -25,42 +25,43 @@ use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::units::{PageId, TenantId, Timestamp};
 
-/// Slots: 384 KiB. Pages that move later take the place of those that moved before.
+/// Slots: 384 KiB. Pages that move later replace those that moved before.
 const SLOTS: usize = 1 << 14;
 
-/// Promotion does not pay where what was promoted is accessed less than this part as often as what
-/// was demoted. Reading in a circle shows 0.5 to 0.65 in its first rounds and less later; graph
-/// traversals, which exchanges serve well, 0.6 to 1 for seconds on end, because what they promote
-/// is accessed in bursts that are over when it is followed.
+/// Promotion does not pay if promoted pages are accessed less than this part as often as demoted
+/// ones. Reading in a circle has a ratio of 0.5 to 0.65 in its first rounds and less later. Graph
+/// traversals, which exchanges serve well, have 0.6 to 1 for seconds, because their promoted pages
+/// are accessed in bursts that are over when they are followed.
 pub const WORSE: f64 = 0.5;
 
-/// The same of ticks. Used alike is 1; a hot set that moves shows 3 and more on DAMON's counts.
+/// The same ratio for ticks. Pages that are used alike have 1; a hot set that moves has 3 and more
+/// on DAMON's counts.
 const NO_BETTER: f64 = 1.5;
 
-/// With fewer samples nothing is judged: their standard deviation is a tenth of them.
+/// The minimum number of samples for a decision: their standard deviation is a tenth of them.
 const MIN_SAMPLES: f64 = 100.0;
 
-/// What is left of the counts after each judgement, once a second: a program that loads its data
-/// and then serves requests from them is a different one within two seconds.
+/// The part of the counts that stays after each decision, once per second: a workload that loads
+/// its data and then serves requests behaves differently within two seconds.
 const MEMORY: f64 = 0.5;
 
-/// How long a page is followed: an exchange that does not pay within this time is not worth its
-/// copies, and what was true before is not held against what moves now.
+/// The time for which a page is followed: an exchange that does not pay within it is not worth its
+/// copies, and older moves do not count against present ones.
 const FOLLOW: Duration = Duration::from_secs(5);
 
-/// What a tenant of whom there is too little to tell dares more each second. A tenant whose
-/// exchanges do not pay so makes just as many as it takes to tell.
-const DARING: f64 = 2.0;
+/// The factor per second by which promotion grows while there are too few samples to decide. So a
+/// tenant whose exchanges do not pay makes just enough of them for a decision.
+const RECOVERY: f64 = 2.0;
 
-/// Halvings end here; from there it dares again.
+/// The minimum of a tenant's promotion, from which it grows again.
 const MIN: f64 = 1.0 / 256.0;
 
-/// Whether promotion paid, from samples and page-seconds of promoted and of demoted pages: the ones
-/// have to be sampled more than `least` times as often as the others. `None` if there are too few
-/// to tell.
-pub fn pays(promoted: (f64, f64), demoted: (f64, f64), least: f64) -> Option<bool> {
-    let seen = promoted.0 + demoted.0 >= MIN_SAMPLES && promoted.1 > 0.0 && demoted.1 > 0.0;
-    seen.then(|| promoted.0 / promoted.1 > least * demoted.0 / demoted.1)
+/// Returns true if promotion paid, from samples and page-seconds of promoted and of demoted pages:
+/// promoted ones have to be sampled more than `min_ratio` times as often as demoted ones. `None` if
+/// there are too few samples to tell.
+pub fn pays(promoted: (f64, f64), demoted: (f64, f64), min_ratio: f64) -> Option<bool> {
+    let enough = promoted.0 + demoted.0 >= MIN_SAMPLES && promoted.1 > 0.0 && demoted.1 > 0.0;
+    enough.then(|| promoted.0 / promoted.1 > min_ratio * demoted.0 / demoted.1)
 }
 
 /// A page that moved.
@@ -81,10 +82,10 @@ struct Side {
     page_seconds: f64,
 }
 
-/// What is known of one tenant.
+/// The state of one tenant.
 #[derive(Debug, Clone, Copy)]
 struct Tenant {
-    /// Of the demoted pages, and of the promoted ones.
+    /// The demoted pages, and the promoted ones.
     sides: [Side; 2],
     promotion: f64,
 }
@@ -93,15 +94,15 @@ impl Tenant {
     const NEW: Self =
         Self { sides: [Side { followed: 0, samples: 0.0, page_seconds: 0.0 }; 2], promotion: 1.0 };
 
-    fn judge(&mut self, seconds: f64, least: f64) {
+    fn judge(&mut self, seconds: f64, min_ratio: f64) {
         for side in &mut self.sides {
             side.page_seconds += f64::from(side.followed) * seconds;
         }
         let [demoted, promoted] = self.sides.map(|side| (side.samples, side.page_seconds));
-        match pays(promoted, demoted, least) {
+        match pays(promoted, demoted, min_ratio) {
             Some(true) => self.promotion = (self.promotion * 2.0).min(1.0),
             Some(false) => self.promotion = (self.promotion / 2.0).max(MIN),
-            None => self.promotion = (self.promotion * DARING).min(1.0),
+            None => self.promotion = (self.promotion * RECOVERY).min(1.0),
         }
         for side in &mut self.sides {
             side.samples *= MEMORY;
@@ -110,7 +111,7 @@ impl Tenant {
     }
 }
 
-/// Follows what moved.
+/// Follows pages that moved.
 #[derive(Debug, Clone)]
 pub(super) struct Profit {
     slots: Vec<Option<Followed>>,
@@ -144,7 +145,7 @@ impl Profit {
         }
     }
 
-    /// Counts the samples of pages that are followed, and forgets those that are gone.
+    /// Counts the samples of followed pages, and forgets freed pages.
     pub(super) fn on_observation(&mut self, obs: &Observation) {
         if !obs.samples.is_empty() {
             self.ticks = obs.samples_are_ticks;
@@ -163,7 +164,7 @@ impl Profit {
         }
     }
 
-    /// Follows what moved.
+    /// Follows the pages that moved.
     pub(super) fn on_outcomes(
         &mut self,
         now: Timestamp,
@@ -181,7 +182,7 @@ impl Profit {
         }
     }
 
-    /// Whose promotions paid since the last judgement.
+    /// Decides for each tenant from the moves and samples since the last decision.
     pub(super) fn judge(&mut self, now: Timestamp) {
         let seconds = now.since(self.judged).as_secs_f64();
         self.judged = now;
@@ -190,11 +191,11 @@ impl Profit {
                 self.forget(slot);
             }
         }
-        let least = if self.ticks { NO_BETTER } else { WORSE };
-        self.tenants.iter_mut().for_each(|tenant| tenant.judge(seconds, least));
+        let min_ratio = if self.ticks { NO_BETTER } else { WORSE };
+        self.tenants.iter_mut().for_each(|tenant| tenant.judge(seconds, min_ratio));
     }
 
-    /// At which part of its rate a tenant promotes.
+    /// The part of its rate at which a tenant promotes.
     pub(super) fn promotion(&self, tenant: TenantId) -> f64 {
         self.tenants.get(tenant.index()).map_or(1.0, |t| t.promotion)
     }
@@ -209,8 +210,8 @@ mod tests {
 
     const TENANT: TenantId = TenantId(0);
 
-    /// Promotes pages 0..50, demotes 50..100, and samples each page of the two so often in each of
-    /// `seconds`.
+    /// Promotes pages 0..50, demotes 50..100, and samples each page `promoted` or `demoted` times
+    /// in each of `seconds`.
     fn after(seconds: u64, promoted: usize, demoted: usize) -> Profit {
         sampled(seconds, promoted, demoted, false)
     }

@@ -1,8 +1,8 @@
-//! Thrashing (Equilibria, section IV-F): recently promoted pages in a fixed-size table, sampled; a
-//! page that is demoted while it is there and young is a thrash event of its tenant. Every 5 s, a
-//! tenant in its steady state whose events exceed a rate has its promotion halved, and doubled back
-//! when they no longer do. Steady is a tenant whose active pages and freed pages both change by
-//! less than a part of its memory a second.
+//! Thrash control (Equilibria, section IV-F). A fixed-size table has a sample of the recently
+//! promoted pages. A page that is demoted while it is in the table and young is a thrash event of
+//! its tenant. Every 5 s, the promotion of a tenant in its steady state whose events exceed a rate
+//! is halved, and doubled back when they no longer do. A tenant is steady if its active pages and
+//! its freed pages both change by less than a part of its memory per second.
 //!
 //! ```
 //! use tierwise_core::partition::ThrashTable;
@@ -32,10 +32,10 @@ use crate::ticker::Ticker;
 use crate::units::{PageId, Pages, TenantId, Timestamp};
 
 /// Slots: 192 KiB, for 16 Ki sampled promotions. With one page in [`SAMPLE`] sampled, a period of 5
-/// s holds the promotions of 50 000 pages a second, as many as one core migrates.
+/// s holds the promotions of 50 000 pages per second, as many as one core migrates.
 const SLOTS: usize = 1 << 14;
 
-/// One page in so many is followed.
+/// Pages per followed page.
 const SAMPLE: u64 = 16;
 
 /// Pages promoted in this period.
@@ -58,7 +58,7 @@ fn hash(page: PageId) -> u64 {
 }
 
 impl ThrashTable {
-    /// Whether a page is among those followed.
+    /// Returns true if a page is among those followed.
     pub fn samples(page: PageId) -> bool {
         hash(page).is_multiple_of(SAMPLE)
     }
@@ -67,15 +67,15 @@ impl ThrashTable {
         &mut self.slots[(hash(page) / SAMPLE) as usize % SLOTS]
     }
 
-    /// A page was promoted. It takes its slot from whoever is there.
+    /// Records a promotion. The page replaces the one in its slot.
     pub fn promoted(&mut self, page: PageId, now: Timestamp) {
         if Self::samples(page) {
             *self.slot(page) = Some((page, now));
         }
     }
 
-    /// A page was demoted. True if it had been promoted less than `resident` ago: a thrash event,
-    /// which stands for [`SAMPLE`] pages.
+    /// Records a demotion. Returns true if the page had been promoted less than `resident` ago: a
+    /// thrash event, which stands for one page in 16, the sample.
     pub fn demoted(&mut self, page: PageId, now: Timestamp, resident: Duration) -> bool {
         if !Self::samples(page) {
             return false;
@@ -86,7 +86,7 @@ impl ThrashTable {
         now.since(at) < resident
     }
 
-    /// The period is over.
+    /// Ends a period.
     pub fn clear(&mut self) {
         self.slots.fill(None);
     }
@@ -95,10 +95,10 @@ impl ThrashTable {
 /// Halvings end here: a tenant whose pages all thrash still finds the few that do not.
 const MIN: f64 = 1.0 / 256.0;
 
-/// How often thrash events are looked at (section IV-F).
+/// The time between two checks of thrash events (section IV-F).
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// What is known of one tenant.
+/// The state of one tenant.
 #[derive(Debug, Clone, Copy)]
 struct Tenant {
     events: u64,
@@ -131,7 +131,7 @@ impl Tenant {
     }
 }
 
-/// Who thrashes, and at which part of its rate every tenant promotes because of it.
+/// The thrash events of each tenant, and the part of its rate at which it promotes because of them.
 #[derive(Debug, Clone)]
 pub(super) struct ThrashControl {
     on: bool,
@@ -145,13 +145,13 @@ pub(super) struct ThrashControl {
 }
 
 impl ThrashControl {
-    /// Reads `thrash_control` (true), `thrash_resident_ms` (5000, as long as the table can see),
-    /// `thrash_rate` (256 base pages a second: two migrations of each are a thousandth of a core)
-    /// and `steady_change` (0.05 of the tenant's memory a second). The paper prints none of the
-    /// last three.
+    /// Reads `thrash_control` (true), `thrash_resident_ms` (5000, as far as the table reaches
+    /// back), `thrash_rate` (256 base pages per second: two migrations of each are a thousandth of
+    /// a core) and `steady_change` (0.05 of the tenant's memory per second). The paper prints none
+    /// of the last three.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
         let on = section.flag_or("thrash_control", true)?;
         if !on {
@@ -177,7 +177,7 @@ impl ThrashControl {
         &mut self.tenants[tenant.index()]
     }
 
-    /// Counts what tenants freed.
+    /// Counts the pages that tenants freed.
     pub(super) fn on_observation(&mut self, obs: &Observation, pages: &PageTable) {
         for &page in obs.freed.iter().filter(|&&page| pages.tier(page).is_some()) {
             let frames = Pages(pages.frames(page));
@@ -202,7 +202,8 @@ impl ThrashControl {
         }
     }
 
-    /// At the end of a period: who thrashes in its steady state, who does no more.
+    /// At the end of a period, finds the tenants that thrash in their steady state, and those that
+    /// no longer do.
     pub(super) fn judge(
         &mut self,
         now: Timestamp,
@@ -228,7 +229,7 @@ impl ThrashControl {
         }
     }
 
-    /// At which part of its rate a tenant promotes, and the rule if that is not all of it.
+    /// The part of its rate at which a tenant promotes, and the rule if that is not all of it.
     pub(super) fn promotion(&self, tenant: TenantId) -> (f64, Option<Rule>) {
         let t = self.tenants.get(tenant.index()).copied().unwrap_or(Tenant::NEW);
         (t.promotion, t.rule.filter(|_| t.promotion < 1.0))

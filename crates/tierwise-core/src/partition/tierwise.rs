@@ -1,32 +1,33 @@
-//! Our own partitioner: floors, caps and SLOs in one, and nothing to tune.
+//! Tierwise's own partitioner: floors, caps and SLOs in one, without parameters to tune.
 //!
-//! Every second, with what the estimator knows of each tenant's hotness:
+//! Every second, with the estimator's hotness of each tenant's pages:
 //!
-//! 1. Every tenant has its floor ([`crate::tenant`]), as far as it is resident.
-//! 2. Each service with an SLO has what its requests need at the load that may come next, by its
-//!    own counters and what was learned of it ([`super::need`]). Before the first interval it has
-//!    everything. A violation hands over to the guard within the interval: everything fast for ten
-//!    seconds. A service whose latency, CPU time or CPUs are not known has everything.
-//! 3. What is left goes, piece by piece, to where it helps most: a piece is worth what it takes off
-//!    its tenant's slowdown (its time over its time with everything fast), times the tenant's
-//!    weight, so that the mean slowdown is the least possible (alpha-fairness with alpha 2, between
-//!    the most throughput and the fairest smallest share: Mo and Walrand, IEEE/ACM Transactions on
-//!    Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with `m` misses an
+//! 1. Every tenant gets its floor ([`crate::tenant`]), up to its resident memory.
+//! 2. Each service with an SLO gets the memory that its requests need at the load that may come
+//!    next, by its own counters and its learned properties ([`super::need`]). Before the first
+//!    interval it gets the whole tier. After a violation the guard takes over within the interval
+//!    and keeps all its memory fast for ten seconds. A service whose latency, CPU time or CPUs are
+//!    not known gets the whole tier.
+//! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
+//!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
+//!    times the tenant's weight. So the mean slowdown is minimal (alpha-fairness with alpha 2,
+//!    between maximum throughput and max-min fairness: Mo and Walrand, IEEE/ACM Transactions on
+//!    Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with `m` misses per
 //!    instruction of which a share `f` is fast, an instruction takes
 //!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not
-//!    miss. What the estimator's histogram promises for `f` counts as far as such promises to that
-//!    tenant came true.
+//!    miss. The estimator's histogram predicts `f`, and the prediction is scaled by the part of
+//!    such predictions that came true for that tenant.
 //!
-//! A share is an entitlement: nobody's pages push out what another is entitled to. It is as large
-//! as what was resident when it was computed, and a program may have grown since. So what is free
-//! is used by whoever allocates it, and given back when another lacks what it is entitled to. What
-//! nobody has a use for is divided by weight. A limit is only the operator's cap.
+//! A share is an entitlement: no tenant's pages displace those to which another is entitled. It is
+//! at most the memory that was resident when it was computed, and a workload may have grown since.
+//! So any tenant may allocate free memory, and returns it when another lacks its entitlement.
+//! Memory that no tenant has a use for is divided by weight. Only the configured cap is a limit.
 //!
 //! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]), and
 //! so does one whose promotions do not pay ([`super::profit`]). Memory that a tenant has is worth a
 //! little more to it than memory that it would have to get.
 //!
-//! The decision for each tenant carries its rule and the numbers that it was made with.
+//! The decision for each tenant has its rule and the numbers behind it.
 
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -47,36 +48,36 @@ use crate::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Pages, TenantId, TierId, Timestamp};
 
-/// How often it decides: a second's 99th percentile is that of thousands of requests, and a second
-/// is how late the guard may be.
+/// The time between two decisions: a second's 99th percentile is that of thousands of requests, and
+/// the guard is at most a second late.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How much of the difference is learned in an interval: half of it in three seconds.
+/// The part of the difference that is learned per interval: half of it in three seconds.
 const LEARNING: f64 = 0.2;
 
-/// How much of a lost belief comes back in an interval: half of it in half a minute.
-const BELIEF: f64 = 0.02;
+/// The part of a lost trust in predictions that returns per interval: half of it in half a minute.
+const TRUST_RECOVERY: f64 = 0.02;
 
-/// A share of the accesses that is too small to be held to.
-const MIN_PROMISE: f64 = 0.05;
+/// The minimum predicted share of the accesses that is compared with the counters.
+const MIN_PREDICTED: f64 = 0.05;
 
-/// Misses an instruction of a tenant whose instructions no world counts: the median of the thirty
-/// programs in traces/ (`tierwise trace stat`: 2.1 to 32.3 a thousand). All such tenants are then
-/// told apart by their histograms alone.
+/// Misses per instruction of a tenant whose instructions the world does not count: the median of
+/// the thirty programs in traces/ (`tierwise trace stat`: 2.1 to 32.3 per thousand). Such tenants
+/// differ only in their histograms.
 const USUAL_MISSES: f64 = 0.00375;
 
-/// What a piece that a tenant has is worth beside one that it would have to get: memory that goes
-/// to and fro between tenants that need it alike serves nobody while it is copied.
+/// The value of a piece that a tenant has, relative to one that it would have to get: memory that
+/// goes to and fro between tenants that need it alike serves no tenant while it is copied.
 const HAVING: f64 = 1.25;
 
-/// Pieces that the fast tier is divided into when nothing makes them smaller.
+/// Pieces that the fast tier is divided into, unless a class of pages is smaller.
 const PIECES: u64 = 256;
 
-/// Nanoseconds of an instruction that does not miss, for the speed that fast memory brings: one a
-/// cycle at 2.3 GHz. It is the tenants' order that follows from it, not a promise.
+/// Nanoseconds of an instruction that does not miss: one per cycle at 2.3 GHz. It decides only the
+/// order of tenants and predicts no latency.
 const INSTRUCTION_NS: f64 = 1.0 / 2.3;
 
-/// What is known of one tenant.
+/// The state of one tenant.
 #[derive(Debug, Clone, Default)]
 struct Tenant {
     curve: Curve,
@@ -90,48 +91,48 @@ struct Tenant {
     cpus: f64,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
-    /// What of the fast accesses that its curve promised came true, 0 to 1; `None` before anything
-    /// was seen.
-    kept: Option<f64>,
+    /// The part of the fast accesses predicted by its curve that came true, 0 to 1; `None` before
+    /// the first comparison.
+    trust: Option<f64>,
     share: Pages,
     /// Its share by the last decision.
-    had: Option<Pages>,
+    last_share: Option<Pages>,
     rule: Option<Rule>,
     limit: Pages,
 }
 
 impl Tenant {
-    /// Misses an instruction; where nobody counts instructions, what is usual.
+    /// Misses per instruction; [`USUAL_MISSES`] if the world does not count instructions.
     fn misses_per_instruction(&self) -> f64 {
         if self.instructions > 0.0 { self.misses / self.instructions } else { USUAL_MISSES }
     }
 
-    /// Compares what the curve promises of the memory held with what the tenant's counters say. A
-    /// scan's pages are sampled as it passes and are not accessed again for as long as it takes to
-    /// come round: what is hot is not what will be. A tenant that holds next to nothing cannot show
-    /// what it would make of more: it is believed again bit by bit.
-    fn hold_to_promise(&mut self, held: Pages) {
-        let promised = self.curve.served(held);
-        let seen = if promised < MIN_PROMISE || self.misses <= 0.0 {
-            self.kept.map(|kept| kept + (1.0 - kept) * BELIEF)
+    /// Compares the curve's prediction for the held memory with the tenant's counters. A scan's
+    /// pages are sampled as it passes and are not accessed again until it returns: pages that were
+    /// hot will not be. A tenant that holds almost no memory cannot show the use of more: it is
+    /// trusted again bit by bit.
+    fn check_prediction(&mut self, held: Pages) {
+        let predicted = self.curve.served(held);
+        let checked = if predicted < MIN_PREDICTED || self.misses <= 0.0 {
+            self.trust.map(|trust| trust + (1.0 - trust) * TRUST_RECOVERY)
         } else {
-            let now = (self.fast_misses / self.misses / promised).min(1.0);
-            Some(self.kept.map_or(now, |kept| kept + (now - kept) * LEARNING))
+            let now = (self.fast_misses / self.misses / predicted).min(1.0);
+            Some(self.trust.map_or(now, |trust| trust + (now - trust) * LEARNING))
         };
-        self.kept = seen.or(self.kept);
+        self.trust = checked.or(self.trust);
     }
 
-    /// Nanoseconds an instruction with a share of the accesses fast.
+    /// Nanoseconds per instruction with a share of the accesses fast.
     fn instruction_ns(&self, served: f64, latency: (f64, f64)) -> f64 {
         let (fast, slow) = latency;
         INSTRUCTION_NS + self.misses_per_instruction() * (served * fast + (1.0 - served) * slow)
     }
 }
 
-/// A piece of memory that a tenant would have next.
+/// The next piece of memory of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offer {
-    /// Gain a page.
+    /// Gain per page.
     worth: f64,
     tenant: u16,
     pages: Pages,
@@ -142,7 +143,7 @@ impl Eq for Offer {}
 
 impl Ord for Offer {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // The smaller id first, where gains are alike: the order must not depend on the heap.
+        // Of equal gains the smaller id first: the order must not depend on the heap.
         self.worth.total_cmp(&other.worth).then(other.tenant.cmp(&self.tenant))
     }
 }
@@ -169,7 +170,7 @@ impl Tierwise {
     /// [`ThrashControl`]'s parameters.
     ///
     /// # Errors
-    /// Neither a word, a size, nor a share.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             floors: Floors::read(section, DefaultFloor::None)?,
@@ -185,7 +186,7 @@ impl Tierwise {
         ctx.specs.get(tenant.index())
     }
 
-    /// What a service with an SLO needs, and why; `None` for every other tenant.
+    /// The need of a service with an SLO, and its rule; `None` for every other tenant.
     fn needed(
         &mut self,
         now: Timestamp,
@@ -198,10 +199,10 @@ impl Tierwise {
         let resident = ctx.resident(tenant);
         let t = &mut self.tenants[tenant.index()];
         let Some(p99) = t.p99 else {
-            return Some((t.had.unwrap_or(resident).min(resident), Rule::Unheard { slo }));
+            return Some((t.last_share.unwrap_or(resident).min(resident), Rule::Unheard { slo }));
         };
         let (fast, slow) = latencies(ctx.topology);
-        let seen = Service {
+        let service = Service {
             busy: t.busy / seconds,
             servers: t.cpus,
             misses: t.misses / seconds,
@@ -209,16 +210,19 @@ impl Tierwise {
             added_ns: slow - fast,
             requests: t.requests / seconds,
         };
-        let guard = t.need.saw(now, &seen, p99, slo);
-        let access_ratio =
-            if guard || seen.servers <= 0.0 { 1.0 } else { t.need.access_ratio(now, &seen, slo) };
+        let guard = t.need.learn(now, &service, p99, slo);
+        let access_ratio = if guard || service.servers <= 0.0 {
+            1.0
+        } else {
+            t.need.access_ratio(now, &service, slo)
+        };
         let pages = t.curve.pages_for(access_ratio, resident);
         let rule =
             if guard { Rule::Guard { p99, slo } } else { Rule::Needed { p99, slo, access_ratio } };
         Some((pages, rule))
     }
 
-    /// Steps 1 and 2; returns what is left.
+    /// Steps 1 and 2. Returns the remaining memory.
     fn entitle(&mut self, now: Timestamp, seconds: f64, ctx: &PlanContext<'_>) -> Pages {
         let tier = ctx.topology.tier(TierId::FASTEST);
         let mut left = tier.capacity.saturating_sub(tier.watermarks.at(WatermarkLevel::High));
@@ -243,11 +247,11 @@ impl Tierwise {
         left
     }
 
-    /// What a tenant would gain by the next piece.
+    /// The next piece of a tenant and its value.
     fn offer(&self, tenant: usize, piece: Pages, ctx: &PlanContext<'_>) -> Option<Offer> {
         let t = &self.tenants[tenant];
         let (run, each) = t.curve.next(t.share)?;
-        let old = t.had.unwrap_or_default().saturating_sub(t.share);
+        let old = t.last_share.unwrap_or_default().saturating_sub(t.share);
         let having = old > Pages(0);
         let pages = run.min(piece).min(t.limit.saturating_sub(t.share));
         let pages = if having { pages.min(old) } else { pages };
@@ -256,9 +260,9 @@ impl Tierwise {
         }
         let weight = Self::spec(ctx, TenantId(tenant as u16)).map_or(DEFAULT_WEIGHT, |s| s.weight);
         let latency = latencies(ctx.topology);
-        let kept = t.kept.unwrap_or(1.0);
-        let served = kept * t.curve.served(t.share);
-        let more = served + kept * pages.0 as f64 * each / t.curve.accesses();
+        let trust = t.trust.unwrap_or(1.0);
+        let served = trust * t.curve.served(t.share);
+        let more = served + trust * pages.0 as f64 * each / t.curve.accesses();
         let saved = t.instruction_ns(served, latency) - t.instruction_ns(more, latency);
         let slowdown = saved / t.instruction_ns(1.0, latency);
         let worth = f64::from(weight) * slowdown / pages.0 as f64;
@@ -266,7 +270,7 @@ impl Tierwise {
         (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
     }
 
-    /// Step 3; returns what nobody has a use for.
+    /// Step 3. Returns the memory that no tenant has a use for.
     fn distribute(&mut self, mut left: Pages, ctx: &PlanContext<'_>) -> Pages {
         let capacity = ctx.topology.tier(TierId::FASTEST).capacity;
         let piece = Pages((capacity.0 / PIECES).max(1));
@@ -289,15 +293,15 @@ impl Tierwise {
         left
     }
 
-    /// Divides what is left by weight among those that can hold more.
+    /// Divides the remaining memory by weight among the tenants that can hold more.
     fn give_away(&mut self, mut left: Pages, ctx: &PlanContext<'_>) {
-        // Each round fills at least one tenant or gives everything away.
+        // Each round fills at least one tenant or gives all memory away.
         for _ in 0..ctx.tenants.len() {
-            let room = |t: &Tenant| t.limit.saturating_sub(t.share) > Pages(0);
+            let can_take = |t: &Tenant| t.limit.saturating_sub(t.share) > Pages(0);
             let weight =
                 |i: usize| Self::spec(ctx, TenantId(i as u16)).map_or(DEFAULT_WEIGHT, |s| s.weight);
             let all: u64 = (0..ctx.tenants.len())
-                .filter(|&i| room(&self.tenants[i]))
+                .filter(|&i| can_take(&self.tenants[i]))
                 .map(|i| u64::from(weight(i)))
                 .sum();
             if all == 0 {
@@ -379,7 +383,7 @@ impl Partitioner for Tierwise {
         for (i, t) in self.tenants.iter_mut().enumerate() {
             let id = TenantId(i as u16);
             t.curve.read(id, estimator);
-            t.hold_to_promise(ctx.usage(id, TierId::FASTEST));
+            t.check_prediction(ctx.usage(id, TierId::FASTEST));
         }
         self.floors.resolve(TierId::FASTEST, ctx);
         let left = self.entitle(now, seconds, ctx);
@@ -396,7 +400,7 @@ impl Partitioner for Tierwise {
             let cap = cap(id, TierId::FASTEST, ctx);
             let share = Share { cap, promotion, ..Share::partition(t.share) };
             shares.set(now, id, TierId::FASTEST, share, rule);
-            t.had = Some(t.share);
+            t.last_share = Some(t.share);
             (t.instructions, t.fast_misses, t.misses) = (0.0, 0.0, 0.0);
             (t.busy, t.requests, t.p99) = (0.0, 0.0, None);
         }

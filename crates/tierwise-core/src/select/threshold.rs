@@ -197,9 +197,9 @@ mod tests {
         fn plan(&mut self, updated: bool, sampled: std::ops::Range<u32>) -> Vec<(u32, u8)> {
             let machine = &mut self.machine;
             let sample = |page| Sample { page: PageId(page), tier: TierId(0), write: false };
-            machine.seen.samples.extend(sampled.map(sample));
-            self.estimator.on_observation(Timestamp(0), &machine.seen, &mut machine.pages);
-            machine.seen.clear();
+            machine.obs.samples.extend(sampled.map(sample));
+            self.estimator.on_observation(Timestamp(0), &machine.obs, &mut machine.pages);
+            machine.obs.clear();
             let mut plan = MigrationPlan::default();
             let estimator = &mut self.estimator;
             let tick = Tick { now: Timestamp(0), updated, partitioned: false };

@@ -1,4 +1,4 @@
-//! What is left, divided among best-effort tenants (MTAT, section 3.2.2, algorithm 2).
+//! Division of the remaining memory among best-effort tenants (MTAT, section 3.2.2, algorithm 2).
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::share::Rule;
 use crate::ticker::Ticker;
 use crate::units::{Bytes, Pages, TenantId, TierId, Timestamp};
 
-/// Steps of the annealing are the tier over this: 1 GB of the paper's 32.
+/// Annealing steps per tier: 1 GB of the paper's 32.
 const TIER_STEPS: u64 = 32;
 
-/// With many tenants, an even part over this, or a step would be a tenant's whole part.
+/// Annealing steps per even part, with many tenants: otherwise a step would be a tenant's whole
+/// part.
 const PART_STEPS: u64 = 8;
 
 /// The division, and the last annealing.
@@ -22,11 +23,11 @@ pub(super) struct BestEffort {
     again: Ticker,
     seed: u64,
     runs: u64,
-    /// Whom the last annealing was for.
+    /// The tenants of the last annealing.
     tenants: Vec<TenantId>,
-    /// What it gave each beyond its floor.
+    /// Pages that it gave each beyond its floor.
     parts: Vec<u64>,
-    /// Their sum.
+    /// The sum of the parts.
     divided: u64,
 }
 
@@ -51,7 +52,7 @@ impl Objective for Smallest<'_> {
 }
 
 impl BestEffort {
-    /// Annealed again at this interval.
+    /// Makes a division that is annealed again at this interval.
     pub(super) fn new(interval: Duration, seed: u64) -> Self {
         let again = Ticker::new(Some(interval));
         Self { again, seed, runs: 0, tenants: Vec::new(), parts: Vec::new(), divided: 0 }
@@ -99,7 +100,7 @@ impl BestEffort {
         }
     }
 
-    /// Anneals from an even split. An answer that is none is answered with the even split.
+    /// Anneals from an even split. Keeps the even split if the learner's answer is not a division.
     fn anneal(&mut self, beyond: u64, objective: &Smallest<'_>, learning: &dyn Learning) {
         let tenants = objective.claims.len() as u64;
         let start: Vec<u64> =
@@ -115,13 +116,13 @@ impl BestEffort {
     }
 }
 
-/// Divides pages by weight beyond the floors, and what some cannot take among the others. What does
-/// not divide is left: at most a page a tenant.
+/// Divides pages by weight beyond the floors. Pages that some tenants cannot take go to the others.
+/// The remainder of the division stays free: at most one page per tenant.
 fn by_weight(beyond: Pages, claims: &mut [Claim]) {
     let tenants = claims.len();
     let room = |claim: &Claim| claim.cap.saturating_sub(claim.floor).0;
     let per_weight = |claim: &Claim| room(claim) as f64 / f64::from(claim.weight.max(1));
-    // Whoever has the least room for its weight is full first.
+    // The tenant with the least room for its weight is full first.
     claims.sort_unstable_by(|a, b| {
         per_weight(a).total_cmp(&per_weight(b)).then(a.tenant.cmp(&b.tenant))
     });

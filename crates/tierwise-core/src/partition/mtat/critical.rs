@@ -8,18 +8,18 @@ use crate::observe::TenantReading;
 use crate::share::Rule;
 use crate::units::Pages;
 
-/// What was seen of a tenant in an interval.
+/// A tenant's readings in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct AccessReport {
+pub(super) struct IntervalReadings {
     /// Accesses that the fastest tier served.
     fast: u64,
     /// All accesses.
     all: u64,
-    /// The worst 99th percentile that was reported.
+    /// The worst reported 99th percentile.
     p99: Option<Duration>,
 }
 
-impl AccessReport {
+impl IntervalReadings {
     /// Adds a reading.
     pub(super) fn add(&mut self, reading: &TenantReading) {
         self.fast += reading.misses.first().copied().unwrap_or(0);
@@ -33,42 +33,42 @@ pub(super) struct Critical {
     /// `None` if no agent could be made: the partition stays.
     agent: Option<Box<dyn Agent>>,
     slo: Duration,
-    /// The partition; `None` until its first requests were answered.
+    /// The partition; `None` before its first answered requests.
     partition: Option<Pages>,
-    /// Most accesses a second seen in an interval.
+    /// The maximum of accesses per second in an interval.
     limit: f64,
     state: AgentState,
     action: f64,
-    /// The state was acted on, and nothing is known yet of what came of it.
+    /// The agent acted on the state, and the action's effect is not known yet.
     pending: bool,
 }
 
 impl Critical {
-    /// A tenant of which nothing was seen.
+    /// A tenant without readings.
     pub(super) fn new(agent: Option<Box<dyn Agent>>, slo: Duration) -> Self {
         let state = AgentState::default();
         Self { agent, slo, partition: None, limit: 0.0, state, action: 0.0, pending: false }
     }
 
-    /// Whether its agent acts already.
+    /// Returns true if its agent acts already.
     pub(super) fn acts(&self) -> bool {
         self.partition.is_some()
     }
 
-    /// The end of an interval: the agent learns from its last action and takes the next, of at most
+    /// Ends an interval: the agent learns from its last action and takes the next, of at most
     /// `largest` pages up or down.
     pub(super) fn act(
         &mut self,
-        seen: &AccessReport,
+        readings: &IntervalReadings,
         elapsed: Duration,
         held: Pages,
         resident: Pages,
         largest: Pages,
     ) {
         let before = self.state;
-        self.update(seen, elapsed, held, resident);
+        self.update(readings, elapsed, held, resident);
         let Some(agent) = &mut self.agent else { return };
-        if let Some(p99) = seen.p99.filter(|_| self.pending) {
+        if let Some(p99) = readings.p99.filter(|_| self.pending) {
             let reward = reward(p99, self.slo, self.state.usage_ratio);
             agent.learn(Experience {
                 state: before,
@@ -78,7 +78,7 @@ impl Critical {
             });
         }
         self.pending = false;
-        if self.partition.is_none() && seen.p99.is_none() {
+        if self.partition.is_none() && readings.p99.is_none() {
             return;
         }
         let action = agent.act(self.state);
@@ -89,20 +89,26 @@ impl Critical {
         self.partition = Some(Pages((partition + step).max(0.0).round() as u64));
     }
 
-    fn update(&mut self, seen: &AccessReport, elapsed: Duration, held: Pages, resident: Pages) {
-        let rate = seen.all as f64 / elapsed.as_secs_f64().max(1e-9);
+    fn update(
+        &mut self,
+        readings: &IntervalReadings,
+        elapsed: Duration,
+        held: Pages,
+        resident: Pages,
+    ) {
+        let rate = readings.all as f64 / elapsed.as_secs_f64().max(1e-9);
         self.limit = self.limit.max(rate);
         let of = |part: f64, whole: f64, empty: f64| if whole > 0.0 { part / whole } else { empty };
         self.state = AgentState {
             usage_ratio: of(held.0 as f64, resident.0 as f64, 0.0),
-            // Nothing was served slowly.
-            access_ratio: of(seen.fast as f64, seen.all as f64, 1.0),
+            // Without accesses, none was slow.
+            access_ratio: of(readings.fast as f64, readings.all as f64, 1.0),
             load: of(rate, self.limit, 0.0),
         };
     }
 
-    /// What it is to have: its partition, not below its floor, and no more than its cap or its
-    /// memory. Before its first requests, what it holds.
+    /// Its claim: its partition, not below its floor, and no more than its cap or its memory.
+    /// Before its first requests, the memory that it holds.
     pub(super) fn claim(
         &mut self,
         held: Pages,

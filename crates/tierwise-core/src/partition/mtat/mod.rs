@@ -1,21 +1,21 @@
 //! MTAT's partition policy maker (Kim et al., Middleware 2025, section 3.2): fast memory is
-//! partitioned; each latency-critical tenant has as much as its agent finds that its SLO needs, and
-//! best-effort tenants have what is left.
+//! partitioned. Each latency-critical tenant gets the memory that its SLO needs by its agent, and
+//! best-effort tenants get the rest.
 //!
 //! - *Latency-critical* (section 3.2.1, algorithm 1). At each action interval an agent
-//!   ([`crate::learn::Agent`]) sees the tenant's usage ratio, access ratio and load, and grows or
+//!   ([`crate::learn::Agent`]) gets the tenant's usage ratio, access ratio and load, and grows or
 //!   shrinks its partition by up to [`largest_step`] (equation 1). It learns from the [`reward`]
-//!   (equation 2). Until its first requests were answered, a tenant's partition is what it holds,
-//!   and may grow into what is free.
+//!   (equation 2). Before its first answered requests, a tenant's partition is its resident fast
+//!   memory, and may grow into free memory.
 //! - *Best-effort* (section 3.2.2, algorithm 2): simulated annealing over the tenants' profiles
-//!   raises the smallest normalised performance (equation 3), from an even split in steps of 1/32
-//!   of the tier (1 GB of the paper's 32) or, with many tenants, an eighth of an even part. Done
-//!   again at the partition interval, and when the latency-critical tenants' total or the tenants
-//!   changed by more than a step; between, parts keep their proportions. Without a profile for
-//!   every one of them, the split is by weight.
+//!   raises the smallest normalised performance (equation 3). It starts from an even split and has
+//!   steps of 1/32 of the tier (1 GB of the paper's 32) or, with many tenants, an eighth of an even
+//!   part. It runs again at the partition interval, when the latency-critical tenants' total
+//!   changed by more than a step, and when the set of tenants changed. Between two runs the parts
+//!   keep their proportions. If a tenant lacks a profile, the split is by weight.
 //!
-//! Floors and caps of the operator hold in both; the sum leaves the high watermark free. A
-//! latency-critical tenant without an SLO cannot be rewarded, and is a best-effort one.
+//! Configured floors and caps hold in both; the sum leaves the high watermark free. A
+//! latency-critical tenant without an SLO cannot be rewarded, and counts as a best-effort one.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,23 +32,23 @@
 //! assert_eq!(reward(ms(21), ms(20), 0.25), -1.0);
 //! ```
 //!
-//! How the paper is read:
+//! Interpretations of the paper:
 //!
-//! - *Equation 1* prints the bound as `M / 2t`, with `M` in bytes a second and `t` the interval,
-//!   which is no amount of memory. Its text asks that a change be completed within the interval
-//!   with promotion and demotion sharing the bandwidth, which is `M t / 2`.
-//! - *The action interval.* Section 4 has partition updates once a minute, but the load of Figure 7
-//!   changes every 20 s and Figure 5 shows partitions that follow it. So the agents act more often
+//! - *Equation 1* prints the bound as `M / 2t`, with `M` in bytes per second and `t` the interval,
+//!   which is not an amount of memory. By its text a change must complete within the interval with
+//!   promotion and demotion sharing the bandwidth, which is `M t / 2`.
+//! - *The action interval.* Section 4 has partition updates once per minute, but the load of Figure
+//!   7 changes every 20 s and Figure 5 has partitions that follow it. So the agents act more often
 //!   than best-effort tenants are annealed: every second, the shortest time in which a service
 //!   answers enough requests for a 99th percentile at its lowest load.
-//! - *The reward* of an action is for the usage ratio and the worst P99 seen in the interval that
-//!   follows it. An interval without requests has no P99, and nothing is learned from it.
+//! - *The reward* of an action is for the usage ratio and the worst P99 in the interval that
+//!   follows it. An interval without requests has no P99, and the agent learns nothing from it.
 //!
 //! Parameters: `action_interval_ms` (1000), `interval_ms` (60000), `bandwidth_mbps` (M in megabytes
-//! a second; the peak of the tier next to the fastest, as every promoted page comes from there and
-//! every demoted one goes there), `best_effort` ("annealing", or "free": they compete page by page,
-//! MTAT (LC Only) of section 5), `model` (the trained model that agents start as), `floors` (of
-//! tenants that have none of their own).
+//! per second; the peak of the tier next to the fastest, as every promoted page comes from there
+//! and every demoted one goes there), `best_effort` ("annealing", or "free": they compete page by
+//! page, MTAT (LC Only) of section 5), `model` (the trained model with which agents start),
+//! `floors` (of tenants that have none of their own).
 
 mod best_effort;
 mod critical;
@@ -59,7 +59,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use best_effort::BestEffort;
-use critical::{AccessReport, Critical};
+use critical::{Critical, IntervalReadings};
 
 use super::floors::{Default as DefaultFloor, Floors};
 use crate::config::{ConfigError, Section};
@@ -82,13 +82,13 @@ pub fn largest_step(bandwidth: Bandwidth, interval: Duration, page_size: Bytes) 
     Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).in_pages(page_size)
 }
 
-/// Equation 2 of MTAT: what an interval was worth in which the 99th percentile was `p99` and this
+/// Equation 2 of MTAT: the reward of an interval in which the 99th percentile was `p99` and this
 /// share of the tenant's memory was fast.
 pub fn reward(p99: Duration, slo: Duration, usage_ratio: f64) -> f64 {
     if p99 <= slo { 1.0 - usage_ratio } else { -1.0 }
 }
 
-/// What one tenant may have of the fastest tier, and has.
+/// The claim of one tenant to the fastest tier.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Claim {
     tenant: TenantId,
@@ -96,12 +96,12 @@ struct Claim {
     /// At least the floor.
     cap: Pages,
     weight: u32,
-    /// What it is to have.
+    /// The decided share.
     pages: Pages,
     rule: Rule,
 }
 
-/// How best-effort tenants divide what is left.
+/// The division of the remaining memory among best-effort tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Division {
     Annealing,
@@ -119,8 +119,8 @@ pub struct Mtat {
     learning: Arc<dyn Learning>,
     seed: u64,
     floors: Floors,
-    /// What was seen of each tenant since the last action.
-    seen: Vec<AccessReport>,
+    /// The readings of each tenant since the last action.
+    readings: Vec<IntervalReadings>,
     /// By tenant; `None` for best-effort ones.
     critical: Vec<Option<Critical>>,
     best_effort: BestEffort,
@@ -132,12 +132,12 @@ impl Mtat {
     /// Reads its parameters, and the model once, so that one that cannot be read is refused here.
     ///
     /// # Errors
-    /// A parameter outside what is allowed, no learner, or a model that cannot be read.
+    /// A parameter is outside its allowed range, there is no learner, or the model cannot be read.
     pub fn build(section: &Section<'_>, build: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let Some(learning) = build.learning else {
             return Err(section.error(
                 "algorithm",
-                "this recipe learns, and this engine was given nobody who can; set EngineConfig's \
+                "this recipe learns, and this engine has no learner; set EngineConfig's \
                  `learning`, or choose another recipe",
             ));
         };
@@ -165,7 +165,7 @@ impl Mtat {
             learning: Arc::clone(learning),
             seed: build.seed,
             floors: Floors::read(section, DefaultFloor::None)?,
-            seen: Vec::new(),
+            readings: Vec::new(),
             critical: Vec::new(),
             best_effort: BestEffort::new(period, build.seed),
             critical_claims: Vec::new(),
@@ -173,7 +173,7 @@ impl Mtat {
         })
     }
 
-    /// Every tenant that is there makes its claim, and at an action interval agents act first.
+    /// Makes the claim of every present tenant. At an action interval, agents act first.
     fn claim(&mut self, now: Timestamp, ctx: &PlanContext<'_>) {
         self.critical_claims.clear();
         self.best_effort_claims.clear();
@@ -181,7 +181,7 @@ impl Mtat {
         let elapsed = now.since(self.acted);
         for index in 0..ctx.tenants.len() {
             let tenant = TenantId(index as u16);
-            if !is_there(tenant, ctx) {
+            if !is_present(tenant, ctx) {
                 continue;
             }
             let mut claim = self.open_claim(tenant, ctx);
@@ -194,8 +194,8 @@ impl Mtat {
             }
             let (learning, model, seed) = (&self.learning, self.model.as_deref(), self.seed);
             let known = self.critical[index].get_or_insert_with(|| {
-                // The model was read when the partitioner was made; if its file is gone since, a
-                // new agent is better than none.
+                // The model was read when the partitioner was made. If its file was removed since,
+                // an untrained agent is better than none.
                 let agent = learning.agent(model, seed ^ index as u64);
                 Critical::new(
                     agent.or_else(|_| learning.agent(None, seed ^ index as u64)).ok(),
@@ -204,8 +204,8 @@ impl Mtat {
             });
             let (held, resident) = (ctx.usage(tenant, TierId::FASTEST), ctx.resident(tenant));
             if due {
-                let seen = self.seen.get(index).copied().unwrap_or_default();
-                known.act(&seen, elapsed, held, resident, self.largest);
+                let readings = self.readings.get(index).copied().unwrap_or_default();
+                known.act(&readings, elapsed, held, resident, self.largest);
             }
             let (pages, rule) = known.claim(held, resident, claim.floor, claim.cap);
             (claim.pages, claim.rule) = (pages, rule);
@@ -213,7 +213,7 @@ impl Mtat {
         }
         if due {
             self.acted = now;
-            self.seen.fill(AccessReport::default());
+            self.readings.fill(IntervalReadings::default());
         }
     }
 
@@ -224,8 +224,8 @@ impl Mtat {
         Claim { tenant, floor, cap, weight, pages: floor, rule: self.floors.rule() }
     }
 
-    /// Cuts the latency-critical tenants' claims to what the others' floors leave, all in
-    /// proportion to what they claim beyond their own floors. Returns what is left for the others,
+    /// Cuts the latency-critical tenants' claims to the memory beside the others' floors, all in
+    /// proportion to their claims beyond their own floors. Returns the memory for the others,
     /// floors included.
     fn fit(&mut self, available: Pages) -> Pages {
         let sum = |claims: &[Claim], of: fn(&Claim) -> Pages| claims.iter().map(of).sum::<Pages>();
@@ -234,10 +234,10 @@ impl Mtat {
         let wanted = sum(&self.critical_claims, |c| c.pages);
         let allowed = available.saturating_sub(floors);
         if wanted > allowed {
-            let (beyond, room) = (wanted.saturating_sub(own), allowed.saturating_sub(own));
+            let (beyond, limit) = (wanted.saturating_sub(own), allowed.saturating_sub(own));
             for claim in &mut self.critical_claims {
                 let part = u128::from(claim.pages.saturating_sub(claim.floor).0);
-                let part = part * u128::from(room.0) / u128::from(beyond.0.max(1));
+                let part = part * u128::from(limit.0) / u128::from(beyond.0.max(1));
                 claim.pages = claim.floor + Pages(part as u64);
             }
         }
@@ -257,8 +257,8 @@ impl Mtat {
     }
 }
 
-/// Whether a tenant runs, or holds memory still.
-fn is_there(tenant: TenantId, ctx: &PlanContext<'_>) -> bool {
+/// Returns true if a tenant runs or still holds memory.
+fn is_present(tenant: TenantId, ctx: &PlanContext<'_>) -> bool {
     let running = ctx.tenants.get(tenant.index()).is_some_and(|reading| reading.running);
     running || ctx.resident(tenant) > Pages(0)
 }
@@ -275,10 +275,10 @@ impl Partitioner for Mtat {
     }
 
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, _: &PageTable) {
-        if self.seen.len() < obs.tenants.len() {
-            self.seen.resize(obs.tenants.len(), AccessReport::default());
+        if self.readings.len() < obs.tenants.len() {
+            self.readings.resize(obs.tenants.len(), IntervalReadings::default());
         }
-        self.seen.iter_mut().zip(&obs.tenants).for_each(|(seen, reading)| seen.add(reading));
+        self.readings.iter_mut().zip(&obs.tenants).for_each(|(sum, reading)| sum.add(reading));
     }
 
     fn partition(
@@ -302,7 +302,7 @@ impl Partitioner for Mtat {
             shares.set(now, claim.tenant, fast, self.share_of(claim), claim.rule);
         }
         for tenant in (0..ctx.tenants.len()).map(|index| TenantId(index as u16)) {
-            if !is_there(tenant, ctx) {
+            if !is_present(tenant, ctx) {
                 shares.set(now, tenant, fast, Share::FREE, Rule::Configured);
             }
         }

@@ -80,8 +80,8 @@ impl Made {
     fn partition(&mut self, seconds: u64) -> Vec<Share> {
         self.now += seconds * SECOND;
         let now = Timestamp(self.now);
-        self.machine.seen.tenants.clone_from(&self.machine.tenants);
-        self.mtat.on_observation(now, &self.machine.seen, &self.machine.pages);
+        self.machine.obs.tenants.clone_from(&self.machine.tenants);
+        self.mtat.on_observation(now, &self.machine.obs, &self.machine.pages);
         let ctx = self.machine.context();
         self.mtat.partition(now, &ctx, &estimate::NoEstimator, &mut self.shares);
         let tenants = (0..ctx.tenants.len()).map(|i| TenantId(i as u16));

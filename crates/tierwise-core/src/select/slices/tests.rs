@@ -49,7 +49,7 @@ impl Enforced {
     fn sample(&mut self, pages: std::ops::Range<u32>, times: usize) {
         for page in pages {
             let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
-            self.machine.seen.samples.extend(std::iter::repeat_n(sample, times));
+            self.machine.obs.samples.extend(std::iter::repeat_n(sample, times));
         }
     }
 
@@ -84,8 +84,8 @@ impl Enforced {
     fn at(&mut self, now: u64) -> Vec<(u32, u8, Cause)> {
         self.read_tenants();
         let (machine, now) = (&mut self.machine, Timestamp(now));
-        self.estimator.on_observation(now, &machine.seen, &mut machine.pages);
-        machine.seen.clear();
+        self.estimator.on_observation(now, &machine.obs, &mut machine.pages);
+        machine.obs.clear();
         let mut plan = MigrationPlan::default();
         let tick = Tick { now, updated: false, partitioned: false };
         let estimator = &mut self.estimator;

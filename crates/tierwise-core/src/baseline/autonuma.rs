@@ -3,17 +3,18 @@
 //!
 //! - The scanner poisons slow pages only ([`super::numa_scan`]).
 //! - A hint fault promotes its page, on the application's path, if the page is hot
-//!   ([`super::hot_threshold`]), or whatever its latency while the fast tier has more than
-//!   `max(free_enough, capacity / 16)` above its promo watermark (`pgdat_free_space_enough`).
-//! - The fast tier must keep its high watermark (`migrate_balanced_pgdat`); if it cannot, the page
-//!   stays and kswapd is woken.
+//!   ([`super::hot_threshold`]). While the fast tier has more than
+//!   `max(free_enough, capacity / 16)` free above its promo watermark, it promotes at any latency
+//!   (`pgdat_free_space_enough`).
+//! - The fast tier must keep its high watermark (`migrate_balanced_pgdat`). If it cannot, the page
+//!   stays and kswapd wakes.
 //! - kswapd demotes from the old end of the inactive lists, from the low watermark up to the promo
 //!   watermark ([`super::kswapd`]).
 //!
-//! A page is promoted to the node of the CPU that touched it; CPUs sit beside the
-//! fastest tier, so that tier is the target on machines of any number of tiers
-//! (`should_numa_migrate_memory`). Where the kernel declines to migrate dirty file pages
-//! (`migrate_misplaced_folio`), this does not: a world without writeback would never clean them.
+//! A page is promoted to the node of the CPU that touched it. CPUs are beside the fastest tier, so
+//! that tier is the target on machines of any number of tiers (`should_numa_migrate_memory`). The
+//! kernel does not migrate dirty file pages (`migrate_misplaced_folio`). This policy does: a world
+//! without writeback would never clean them.
 
 use crate::baseline::hot_threshold::HotThreshold;
 use crate::baseline::kswapd::{Kswapd, Marks};
@@ -44,7 +45,7 @@ impl AutoNuma {
     /// `pgdat_free_space_enough`; scale it with a machine that is scaled down).
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub(crate) fn build(
         section: &Section<'_>,
         build: &BuildContext<'_>,

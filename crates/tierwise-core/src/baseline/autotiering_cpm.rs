@@ -2,15 +2,15 @@
 //! Space of Page Management for Multi-Tiered Memory Systems", USENIX ATC 2021).
 //!
 //! Conventional NUMA balancing gives up when the best node for a page is full. CPM takes the next
-//! best node that has room: a page that faulted goes to the fastest tier that can take it above its
-//! high watermark (`migrate_balanced_pgdat`) and is faster than its own. Nothing is ever demoted,
-//! so once the fast tier is full its pages stay, whatever they are worth.
+//! best node with free memory: a page that faulted goes to the fastest tier that can take it above
+//! its high watermark (`migrate_balanced_pgdat`) and is faster than its own. No page is demoted, so
+//! once the fast tier is full its pages stay, hot or cold.
 //!
 //! It builds on conventional NUMA balancing, whose scanner poisons the pages of all tiers
-//! ([`super::numa_scan`]): faults on fast pages are paid for and tell it nothing. NUMA balancing's
-//! filter against pages shared between nodes (`should_numa_migrate_memory`) always lets pass here,
-//! where all CPUs sit beside the fastest tier. Page exchange (CPMX) is another mode of the
-//! system and not part of this one.
+//! ([`super::numa_scan`]): faults on fast pages cost time and have no effect. NUMA balancing's
+//! filter against pages shared between nodes (`should_numa_migrate_memory`) passes every page here,
+//! as all CPUs are beside the fastest tier. Page exchange (CPMX) is another mode of the system and
+//! not part of this one.
 
 use crate::baseline::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
@@ -35,7 +35,7 @@ impl AutoTieringCpm {
     /// Reads the scanner's parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub(crate) fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let scanner = NumaScanner::read(section, Tiers::All)?;
         Ok(Self { scanner, isolated: Isolation::default() })

@@ -2,28 +2,28 @@
 //! Ahn, USENIX ATC 2021).
 //!
 //! Like CPM ([`super::autotiering_cpm`]), but a full tier makes room by demoting least accessed
-//! pages (LAP). Each page has an eight-bit history, one bit a scan: did it fault since the scan
-//! before? Its number of ones is the page's access level, and each tier but the slowest keeps a LAP
-//! list a level (`lap_area`, `add_page_for_tracking`). A page joins the lists when it is first
-//! scanned; one just accessed joins at the recent end of its level's list, one just not accessed at
-//! the old end, from which victims are taken, lowest level first. New pages start with a full
-//! history.
+//! pages (LAP). Each page has an eight-bit history with one bit per scan: one if the page faulted
+//! since the scan before. Its number of ones is the page's access level, and each tier but the
+//! slowest keeps one LAP list per level (`lap_area`, `add_page_for_tracking`). A page joins the
+//! lists at its first scan. A page that was just accessed joins at the recent end of its level's
+//! list, one that was not at the old end, from which victims are taken, lowest level first. New
+//! pages start with a full history.
 //!
-//! - *On promotion*: if no room is left in the tier a faulting page should go to, the application
-//!   first demotes that tier's least accessed pages, then promotes. Victims must have a lower level
-//!   than the page they make room for, its present access included: an exchange of equals would
-//!   gain nothing.
+//! - *On promotion*: if the target tier of a faulting page is full, the application first demotes
+//!   that tier's least accessed pages, then promotes. Victims must have a lower level than the page
+//!   that they make room for, its present access included: an exchange of equals would gain
+//!   nothing.
 //! - *In the background* (`background_demotion`): a tier below its high watermark demotes least
-//!   accessed pages up to that mark, so that promotions find room; pages that faulted after each of
-//!   the last eight scans are spared. The system has the same switch, off at boot.
+//!   accessed pages up to that mark, so that promotions find free pages. Pages that faulted after
+//!   each of the last eight scans are spared. The system has the same switch, off at boot.
 //!
-//! Victims go to the fastest of the slower tiers with room above the high watermark
+//! Victims go to the fastest of the slower tiers with free pages above the high watermark
 //! (`find_best_demotion_node`). The history of slow pages is kept too, and moves with the page
 //! (`copy_page_info`).
 //!
-//! What this costs is a poisoned and faulting page table entry for every page of every tier in each
-//! scan, which the world charges to the application, and [`AutoTieringOpm::BYTES_PER_PAGE`]: a byte
-//! of history and eight of list links, 13 with the page table's four.
+//! The cost is a poisoned and faulting page table entry for every page of every tier in each scan,
+//! which the world charges to the application, and nine bytes per page: one of history and eight of
+//! list links, 13 with the page table's four. The scanner has another eighth.
 
 use crate::baseline::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
@@ -66,7 +66,7 @@ impl Lap {
         ListId(u32::from(tier.0) * LEVELS + level)
     }
 
-    /// Takes a page off its list; `tier` is where it lay when it was put there.
+    /// Takes a page off its list. `tier` is the tier of that list.
     fn untrack(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
         if self.lists.contains(page) {
             let level = self.history(page).count_ones();
@@ -88,7 +88,7 @@ impl Lap {
         }
     }
 
-    /// The scanner came by (`mod_page_access_lv`).
+    /// Records the scanner's visit (`mod_page_access_lv`).
     fn scanned(&mut self, page: PageId, accessed: bool, pages: &PageTable) {
         let Some(tier) = pages.tier(page) else { return };
         self.untrack(page, tier, pages);
@@ -120,7 +120,7 @@ pub(crate) struct AutoTieringOpm {
     scanner: NumaScanner,
     lap: Lap,
     background_demotion: bool,
-    /// Demotions that a promotion waits for, until it is known that they suffice.
+    /// Demotions for one promotion, until they suffice for it.
     demotions: Vec<(PageId, TierId)>,
 }
 
@@ -128,7 +128,7 @@ impl AutoTieringOpm {
     /// Reads the scanner's parameters and `background_demotion` (true).
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub(crate) fn build(
         section: &Section<'_>,
         build: &BuildContext<'_>,
@@ -169,7 +169,7 @@ impl AutoTieringOpm {
     }
 
     /// Plans demotions of pages below a level until `tier` can take `frames` above its high
-    /// watermark; none at all if there are too few.
+    /// watermark. Plans none if there are too few such pages.
     fn make_room(
         &mut self,
         tier: TierId,
@@ -192,7 +192,8 @@ impl AutoTieringOpm {
         true
     }
 
-    /// `kdemoted`'s work: least accessed pages go until the high watermark holds or none are left.
+    /// `kdemoted`'s work: demotes least accessed pages until the high watermark holds or no more
+    /// are found.
     fn demote_in_background(
         &mut self,
         ctx: &mut PlanContext<'_>,
@@ -231,7 +232,7 @@ impl Policy for AutoTieringOpm {
         self.lap.isolated.put_back(pages);
         self.scanner.on_observation(obs);
         for page in obs.allocated.iter().flat_map(|allocated| allocated.pages()) {
-            // A birth of a page that is tracked contradicts the table, which kept the old page too.
+            // An allocation of a tracked page contradicts the table, which kept the old page too.
             if pages.tier(page).is_some() && !self.lap.lists.contains(page) {
                 self.lap.set_history(page, u8::MAX);
             }

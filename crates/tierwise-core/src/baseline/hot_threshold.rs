@@ -3,10 +3,10 @@
 //!
 //! A page whose hint fault came within the threshold of its poisoning is a promotion candidate.
 //! Candidates beyond the rate limit of the current second are dropped
-//! (`numa_promotion_rate_limit`). Once an adjustment period the threshold moves so that candidates
-//! come at about the rate limit (`numa_promotion_adjust_threshold`): with `T` the configured
-//! threshold, by `2 T / 16` down if there were more than 110 % of the limit, up if fewer than 90 %,
-//! between `2 T / 16` and `2 T`.
+//! (`numa_promotion_rate_limit`). Once per adjustment period the threshold changes so that
+//! candidates come at about the rate limit (`numa_promotion_adjust_threshold`). With `T` the
+//! configured threshold, it sinks by `2 T / 16` after more than 110 % of the limit, rises by as
+//! much after fewer than 90 %, and stays between `2 T / 16` and `2 T`.
 
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ pub(super) struct HotThreshold {
     limit: Pages,
     period: Duration,
     candidates: Pages,
-    /// When the adjustment period started, and the candidates until then.
-    adjust_began: (Timestamp, Pages),
-    /// When the rate limit's second started, and the candidates until then.
-    second_began: (Timestamp, Pages),
+    /// Start of the adjustment period, and the candidates until then.
+    adjust_start: (Timestamp, Pages),
+    /// Start of the rate limit's second, and the candidates until then.
+    second_start: (Timestamp, Pages),
 }
 
 impl HotThreshold {
-    /// Reads `hot_threshold_ms` (1000), `promote_rate_limit_mbps` (65536, in MiB a second) and
+    /// Reads `hot_threshold_ms` (1000), `promote_rate_limit_mbps` (65536, in MiB per second) and
     /// `adjust_period_ms` (60000, the kernel's `scan_period_max_ms`).
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub(super) fn read(section: &Section<'_>, page_size: Bytes) -> Result<Self, ConfigError> {
         let configured =
             section.millis_or("hot_threshold_ms", Duration::from_secs(1), 1..=600_000)?;
@@ -48,50 +48,50 @@ impl HotThreshold {
             limit: Bytes(limit << 20).in_pages(page_size),
             period,
             candidates: Pages(0),
-            adjust_began: (Timestamp::ZERO, Pages(0)),
-            second_began: (Timestamp::ZERO, Pages(0)),
+            adjust_start: (Timestamp::ZERO, Pages(0)),
+            second_start: (Timestamp::ZERO, Pages(0)),
         })
     }
 
-    /// The threshold that holds now.
+    /// The present threshold.
     pub(super) fn now(&self) -> Duration {
         self.adjusted.unwrap_or(self.configured)
     }
 
-    /// There is room for every page: the workload has changed, so the threshold starts afresh.
+    /// Resets the threshold: there is free memory for every page, so the workload has changed.
     pub(super) fn reset(&mut self) {
         self.adjusted = None;
     }
 
-    /// Whether a page of `frames` base pages that faulted this long after it was poisoned is to be
-    /// promoted.
+    /// Returns true if a page of `frames` base pages that faulted this long after it was poisoned
+    /// is to be promoted.
     pub(super) fn admits(&mut self, now: Timestamp, latency: Duration, frames: Pages) -> bool {
         self.adjust(now);
         latency < self.now() && !self.is_over_limit(now, frames)
     }
 
     fn adjust(&mut self, now: Timestamp) {
-        let (started, before) = self.adjust_began;
+        let (started, before) = self.adjust_start;
         if now.since(started) <= self.period {
             return;
         }
         let expected = u128::from(self.limit.0) * self.period.as_nanos() / 1_000_000_000;
-        let seen = u128::from((self.candidates - before).0);
+        let found = u128::from((self.candidates - before).0);
         let step = self.configured * 2 / ADJUST_STEPS;
-        if seen > expected * 11 / 10 {
+        if found > expected * 11 / 10 {
             self.adjusted = Some(self.now().saturating_sub(step).max(step));
-        } else if seen < expected * 9 / 10 {
+        } else if found < expected * 9 / 10 {
             self.adjusted = Some((self.now() + step).min(self.configured * 2));
         }
-        self.adjust_began = (now, self.candidates);
+        self.adjust_start = (now, self.candidates);
     }
 
     fn is_over_limit(&mut self, now: Timestamp, frames: Pages) -> bool {
         self.candidates += frames;
-        if now.since(self.second_began.0) > Duration::from_secs(1) {
-            self.second_began = (now, self.candidates);
+        if now.since(self.second_start.0) > Duration::from_secs(1) {
+            self.second_start = (now, self.candidates);
         }
-        self.candidates - self.second_began.1 >= self.limit
+        self.candidates - self.second_start.1 >= self.limit
     }
 }
 

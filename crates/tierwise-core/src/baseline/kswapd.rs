@@ -2,10 +2,10 @@
 //! `demote_folio_list`): when a tier runs out of free pages, the old end of its inactive lists goes
 //! to a slower tier instead of to swap.
 //!
-//! It is woken when free pages fall below a tier's wake mark, or when a promotion found no room,
-//! and works until they reach the stop mark. Pages go to the next slower tier that has room above
-//! its min watermark (`alloc_demote_folio` does not reclaim for them). A tier whose lists it has
-//! gone through in vain is left alone for a tenth of a second, as `balance_pgdat` waits `HZ / 10`
+//! It wakes when free pages fall below a tier's wake mark, or when a promotion did not fit, and
+//! works until they reach the stop mark. Pages go to the next slower tier with free pages above its
+//! min watermark (`alloc_demote_folio` does not reclaim for them). After a scan of a tier's lists
+//! that found too little, it rests for a tenth of a second, as `balance_pgdat` waits `HZ / 10`
 //! between its attempts.
 
 use std::time::Duration;
@@ -22,45 +22,45 @@ use crate::units::{PageId, Pages, TierId, Timestamp};
 /// Time between two attempts at a tier in which there was too little to demote.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Between which free pages kswapd works.
+/// The levels of free pages between which kswapd works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Marks {
     /// Below this it wakes.
     pub(super) wake: Pages,
-    /// Here it goes back to sleep.
+    /// At this level it sleeps again.
     pub(super) stop: Pages,
 }
 
 impl Marks {
-    /// From the low watermark up to the promo watermark, which kswapd works towards under memory
-    /// tiering (`pgdat_balanced`), so that promotions find room above the high watermark.
+    /// From the low watermark up to the promo watermark, the target of kswapd under memory tiering
+    /// (`pgdat_balanced`), so that promotions find free pages above the high watermark.
     pub(super) fn memory_tiering(tier: &Tier) -> Self {
         Self { wake: tier.watermarks.low, stop: tier.watermarks.promo }
     }
 }
 
-/// One kswapd a tier.
+/// One kswapd per tier.
 #[derive(Debug, Default)]
 pub(super) struct Kswapd {
     awake: [bool; Topology::MAX_TIERS],
-    /// Not before this time, tier by tier.
+    /// The end of its rest, by tier.
     rest_until: [Timestamp; Topology::MAX_TIERS],
     victims: Vec<PageId>,
 }
 
 impl Kswapd {
-    /// A promotion into this tier found no room.
+    /// Wakes it for a tier into which a promotion did not fit.
     pub(super) fn wake(&mut self, tier: TierId) {
         self.awake[tier.index()] = true;
     }
 
-    /// When it has something to do again without being woken.
+    /// The end of its earliest rest, if it is awake for a tier.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.awake.iter().zip(self.rest_until).filter(|(awake, _)| **awake).map(|(_, at)| at).min()
     }
 
-    /// Plans demotions for every tier in need, the slowest first, so that the tiers above find
-    /// room.
+    /// Plans demotions for every tier in need, the slowest first, so that faster tiers find free
+    /// pages.
     pub(super) fn run(
         &mut self,
         now: Timestamp,

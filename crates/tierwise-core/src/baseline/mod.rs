@@ -1,4 +1,4 @@
-//! Whole policies: kernel baselines that do not fit stages. One file a policy, one row in
+//! Whole policies: kernel baselines that do not fit stages. One file per policy, one row in
 //! [`TABLE`].
 
 mod autonuma;
@@ -28,7 +28,7 @@ pub(crate) const TABLE: &[StageRow<dyn Policy>] = &[
     },
     StageRow {
         name: "autotiering-cpm",
-        summary: "hint faults on all pages; promotes to the best tier with free memory; never demotes",
+        summary: "hint faults on all pages; promotes to the best tier that fits; never demotes",
         build: |section, ctx| Ok(Box::new(AutoTieringCpm::build(section, ctx)?)),
     },
     StageRow {

@@ -1,21 +1,21 @@
 //! The NUMA-balancing scanner: it makes pages inaccessible (`PROT_NONE`) piece by piece, so that
 //! the next access to each is a hint fault.
 //!
-//! After `kernel/sched/fair.c` (`task_numa_work`, `task_scan_min`). A scan visits the next
+//! It follows `kernel/sched/fair.c` (`task_numa_work`, `task_scan_min`). A scan visits the next
 //! `scan_size` of memory (`numa_balancing/scan_size_mb`, 256 MiB) that it can poison, but passes
-//! over no more than eight times as much; at the end of the address space it stops and the next
-//! scan starts from the beginning. The period is `scan_period_min` (1000 ms) divided by how many
-//! scans the resident memory takes, and never so short that more than 2560 MiB a second are
-//! scanned: up to that size all memory is scanned once in a `scan_period_min`.
+//! over at most eight times as much. At the end of the address space it stops and the next scan
+//! starts from the first address. The period is `scan_period_min` (1000 ms) divided by the number
+//! of scans that the resident memory takes, and never so short that more than 2560 MiB per second
+//! are scanned. Up to that size all memory is scanned once per `scan_period_min`.
 //!
 //! The kernel scans each process by itself, when the process runs. Here one cursor goes over all
-//! pages, with the combined size of one scan for each running tenant. The kernel also stretches the
-//! period of a process whose fast-tier pages keep faulting, up to 60 s; that is left out, and
+//! pages, with the combined size of one scan for each running tenant. The kernel also lengthens the
+//! period of a process whose fast-tier pages keep faulting, up to 60 s. That is left out, and
 //! cannot occur under memory tiering, where faults on slow pages do not count for it
 //! (`task_numa_fault`).
 //!
-//! A page that is poisoned already stays as it was (`change_pte_range`), and counts for the
-//! distance passed over only.
+//! A page that is poisoned already stays as it was (`change_pte_range`), and counts only for the
+//! distance passed over.
 
 use std::time::Duration;
 
@@ -26,21 +26,21 @@ use crate::page::PageTable;
 use crate::policy::PlanContext;
 use crate::units::{Bytes, PageId, TierId, Timestamp};
 
-/// `MAX_SCAN_WINDOW`: the most MiB that one process may have scanned in a second.
+/// `MAX_SCAN_WINDOW`: the maximum of a process's memory that is scanned per second.
 const MAX_SCAN_WINDOW: Bytes = Bytes(2560 << 20);
 
 /// `task_numa_work`: address space passed over, as a multiple of the memory poisoned.
 const PASS_OVER: u64 = 8;
 
-/// `numa_balancing/scan_delay_ms`: a new process is left alone for so long.
+/// `numa_balancing/scan_delay_ms`: the time before the first scan of a new process.
 const SCAN_DELAY: Duration = Duration::from_millis(1000);
 
-/// Which pages are poisoned.
+/// The tiers whose pages are poisoned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tiers {
     /// All: conventional NUMA balancing (`NUMA_BALANCING_NORMAL`).
     All,
-    /// Those outside the fastest tier: memory tiering (`NUMA_BALANCING_MEMORY_TIERING`).
+    /// All but the fastest: memory tiering (`NUMA_BALANCING_MEMORY_TIERING`).
     Slow,
 }
 
@@ -60,7 +60,7 @@ impl NumaScanner {
     /// Reads `scan_size` and `scan_period_min_ms`.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub(super) fn read(section: &Section<'_>, tiers: Tiers) -> Result<Self, ConfigError> {
         let period_min =
             section.millis_or("scan_period_min_ms", Duration::from_secs(1), 1..=60_000)?;
@@ -75,12 +75,13 @@ impl NumaScanner {
         })
     }
 
-    /// When the next scan is due.
+    /// The time of the next scan.
     pub(super) fn due(&self) -> Timestamp {
         self.due
     }
 
-    /// Keeps the hint faults for the plan. A page that faulted, started or ended is not poisoned.
+    /// Keeps the hint faults for the plan. A page that faulted, was allocated or was freed is not
+    /// poisoned.
     pub(super) fn on_observation(&mut self, obs: &Observation) {
         obs.allocated
             .iter()
@@ -103,14 +104,14 @@ impl NumaScanner {
         std::mem::take(&mut self.faults)
     }
 
-    /// Keeps the memory of the faults dealt with.
+    /// Keeps the memory of the handled faults.
     pub(super) fn done_with(&mut self, mut faults: Vec<HintFault>) {
         faults.clear();
         self.faults = faults;
     }
 
-    /// Scans if it is time. `visit` hears of each page that may be poisoned and whether it was
-    /// accessed since it last was.
+    /// Scans if a scan is due. Calls `visit` for each page that may be poisoned, with true if it
+    /// was accessed since it was last poisoned.
     pub(super) fn run(
         &mut self,
         now: Timestamp,
@@ -164,7 +165,7 @@ impl NumaScanner {
         }
     }
 
-    /// True if the page was not poisoned yet.
+    /// Poisons a page. Returns true if it was not poisoned yet.
     fn poison(&mut self, page: PageId) -> bool {
         let (word, bit) = (page.index() / 64, 1 << (page.index() % 64));
         if word >= self.poisoned.len() {
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(scanner.due(), Timestamp(SECOND) + Duration::from_secs(1).div_f64(3.0));
         assert_eq!(scan(&mut scanner, 2 * SECOND, &mut machine), [(4, 4)]);
         assert_eq!(scan(&mut scanner, 3 * SECOND, &mut machine), [(8, 2)]);
-        // The end of the address space was reached: from the beginning.
+        // The end of the address space was reached: from the first page.
         let moved =
             MoveOutcome { page: PageId(1), from: Some(TierId(1)), to: TierId(0), result: Ok(()) };
         scanner.on_outcomes(&[moved]);

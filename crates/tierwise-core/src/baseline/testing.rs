@@ -1,4 +1,4 @@
-//! A machine of a hundred pages a tier on which a policy is driven by hand, every move succeeding.
+//! A test machine of a hundred pages per tier, on which every move succeeds.
 
 use crate::bits::PageBits;
 use crate::config::Document;
@@ -57,22 +57,22 @@ impl Machine {
     pub(crate) fn allocated(&mut self, pages: Range<u32>, tier: u8) -> &mut Self {
         let attributes =
             Attributes { tenant: TenantId(0), tier: TierId(tier), kind: PageKind::Anon, order: 0 };
-        self.bear(pages, attributes)
+        self.allocate(pages, attributes)
     }
 
     pub(crate) fn allocated_huge(&mut self, page: u32, order: u8, tier: u8) -> &mut Self {
         let attributes =
             Attributes { tenant: TenantId(0), tier: TierId(tier), kind: PageKind::Anon, order };
-        self.bear(page..page + 1, attributes)
+        self.allocate(page..page + 1, attributes)
     }
 
     /// Pages of another tenant than the first.
     pub(crate) fn allocated_by(&mut self, tenant: u16, pages: Range<u32>, tier: u8) -> &mut Self {
         let (tenant, tier) = (TenantId(tenant), TierId(tier));
-        self.bear(pages, Attributes { tenant, tier, kind: PageKind::Anon, order: 0 })
+        self.allocate(pages, Attributes { tenant, tier, kind: PageKind::Anon, order: 0 })
     }
 
-    fn bear(&mut self, pages: Range<u32>, attributes: Attributes) -> &mut Self {
+    fn allocate(&mut self, pages: Range<u32>, attributes: Attributes) -> &mut Self {
         let tier = attributes.tier.index();
         let count = pages.len() as u32;
         self.obs.allocated.push(Allocated { first: PageId(pages.start), count, attributes });
@@ -93,7 +93,7 @@ impl Machine {
         }
     }
 
-    /// Carries out a plan and returns its moves.
+    /// Applies a plan and returns its outcomes.
     pub(crate) fn execute(&mut self, plan: &MigrationPlan) -> Vec<MoveOutcome> {
         let mut outcomes = Vec::new();
         for m in &plan.moves {

@@ -1,27 +1,26 @@
 //! TPP: transparent page placement for CXL-enabled tiered memory (Maruf et al., ASPLOS 2023).
 //!
-//! - Demotion takes the place of swapping: what reclaim finds at the old end of the fast tier's
-//!   inactive lists is migrated in the background (section 5.1; [`super::kswapd`]).
-//! - Allocation and reclaim have watermarks of their own (section 5.2): demotion starts when the
-//!   fast tier has less free than the demotion watermark, `demote_scale_factor` (2 %) of its
-//!   capacity and never less than the high watermark, and goes on up to it. Allocation goes on
-//!   below it, down to the low watermark, so there is headroom for bursts of new pages and for
-//!   promotions.
+//! - Demotion takes the place of swapping: pages at the old end of the fast tier's inactive lists
+//!   are migrated in the background (section 5.1; [`super::kswapd`]).
+//! - Allocation and reclaim have separate watermarks (section 5.2). Demotion starts when the fast
+//!   tier has less free than the demotion watermark, `demote_scale_factor` (2 %) of its capacity
+//!   and never less than the high watermark, and continues up to it. Allocation continues below it,
+//!   down to the low watermark, so there is headroom for bursts of new pages and for promotions.
 //! - Only slow pages are sampled for hint faults (section 5.3; [`super::numa_scan`]).
 //! - A page that faults is promoted if it is on an active list. If it is on an inactive one it is
 //!   marked accessed and activated, and promoted if it faults again while it is active (section
-//!   5.3). A page just demoted is inactive, so it takes two faults to come back.
+//!   5.3). A page just demoted is inactive, so two faults promote it again.
 //! - Promotion ignores the allocation watermark (section 5.3): it may use the fast tier's free
 //!   pages down to the min watermark.
-//! - A demoted page carries [`Flag::Demoted`] until it is promoted (`PG_demoted`, section 5.5);
-//!   [`crate::metrics::Metrics::promote_demoted`] counts the promotion candidates that carry it.
-//!   When many do, pages are going back and forth.
+//! - A demoted page carries [`Flag::Demoted`] until it is promoted (`PG_demoted`, section 5.5).
+//!   [`crate::metrics::Metrics::promote_demoted`] counts the promotion candidates that carry it. If
+//!   many do, pages go back and forth.
 //!
 //! Page-type-aware allocation (section 5.4: page caches start in the slow tier) is an option of TPP
-//! that is left out: a [`crate::migrate::Placement`] does not tell kinds of pages apart.
+//! that is left out: a [`crate::migrate::Placement`] does not distinguish kinds of pages.
 //!
-//! On more than two tiers the target is the fastest, beside which the CPUs sit, as it is the
-//! CPU's own node for TPP; demotion goes one tier down where there is room.
+//! On more than two tiers the target is the fastest, the CPUs' own tier, as it is the CPU's own
+//! node for TPP. Demotion goes one tier down if that tier has free memory.
 
 use crate::baseline::kswapd::{Kswapd, Marks};
 use crate::baseline::numa_scan::{NumaScanner, Tiers};
@@ -50,7 +49,7 @@ impl Tpp {
     /// Reads the scanner's parameters and `demote_scale_factor` (200 ten-thousandths).
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub(crate) fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             scanner: NumaScanner::read(section, Tiers::Slow)?,

@@ -1,10 +1,10 @@
-//! Compaction: a tenant's pages go together into as few colours as can hold them, so that the
-//! others go back.
+//! Compaction: a tenant's pages move into as few colours as can hold them, so that the other
+//! colours return to the pool.
 
 use super::Colours;
 use crate::units::TenantId;
 
-/// A page's way from one frame to another of the same tenant.
+/// A page's move from one frame to another of the same tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relocation {
     /// The frame that it leaves.
@@ -14,9 +14,9 @@ pub struct Relocation {
 }
 
 impl Colours {
-    /// The relocations that free the most colours of a tenant with the fewest pages moved: pages of
-    /// its emptiest colours go to the free frames of its fullest. Reserved colours are let be.
-    /// Nothing is changed; see [`Colours::relocate`].
+    /// Returns the relocations that free as many colours of a tenant as possible with as few moves
+    /// as possible: pages of its emptiest colours go to the free frames of its fullest. Reserved
+    /// colours stay. Changes nothing; see [`Colours::relocate`].
     ///
     /// ```
     /// use tierwise_core::colour::Colours;
@@ -25,7 +25,7 @@ impl Colours {
     /// let tenant = TenantId(0);
     /// let mut colours = Colours::new(4, 2);
     /// let frames: Vec<u32> = (0..8).map(|_| colours.allocate(tenant, 0).unwrap()).collect();
-    /// // It frees one page of every colour: half of what it holds is unused, and nobody can have it.
+    /// // It frees one page of every colour: half of its frames are free, and only it can use them.
     /// frames.iter().filter(|&&f| f >= 4).for_each(|&f| colours.free(f));
     /// assert_eq!((colours.held(tenant), colours.unowned()), (4, 0));
     /// for step in colours.compaction(tenant) {
@@ -36,7 +36,7 @@ impl Colours {
     pub fn compaction(&self, tenant: TenantId) -> Vec<Relocation> {
         let mut own: Vec<u32> =
             (0..self.colours).filter(|&c| self.owner(c) == Some(tenant)).collect();
-        // Fullest first; of equals the lowest, so that the answer depends on nothing else.
+        // Fullest first; of equals the lowest, so that the order is deterministic.
         own.sort_by_key(|&c| (std::cmp::Reverse(self.pages[c as usize]), c));
         let pages: u32 = own.iter().map(|&c| u32::from(self.pages[c as usize])).sum();
         let reserved = self.holdings.get(tenant.index()).map_or(0, |h| h.reserved);
@@ -47,8 +47,8 @@ impl Colours {
         sources.zip(holes).map(|(from, to)| Relocation { from, to }).collect()
     }
 
-    /// Carries a relocation out, and says whether it did: it does not if the frame that it leaves
-    /// holds no page, or the one that it goes to is not a free one of the same tenant.
+    /// Applies a relocation. Returns false, and changes nothing, if the frame that it leaves holds
+    /// no page, or the one that it goes to is not a free one of the same tenant.
     pub fn relocate(&mut self, step: Relocation) -> bool {
         let owner = self.owner(self.colour(step.from));
         let fits = self.is_used(step.from)

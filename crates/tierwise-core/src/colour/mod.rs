@@ -1,14 +1,14 @@
 //! Page colours: page frames that share a place in a direct-mapped fast memory go to one tenant,
 //! always together (Memstrata, section 4.1; the on-demand part: section 7).
 //!
-//! In Flat Memory Mode the frames that are alike modulo the fast memory's size push each other's
-//! lines out. Such frames have one *colour*. As long as a colour belongs to one tenant, a tenant
-//! conflicts with nobody but itself.
+//! In Flat Memory Mode the frames that are equal modulo the fast memory's size evict each other's
+//! lines. Such frames have one *colour*. As long as each colour belongs to one tenant, a tenant
+//! conflicts only with itself.
 //!
-//! A virtual machine's colours are [reserved](Colours::reserve) when it is launched. A process gets
-//! them on demand: a page takes a free frame of a colour that its tenant has, else a new colour; a
-//! colour without pages goes back. What is left of a process that freed much is many colours with
-//! few pages; [`Colours::compaction`] says which pages to move so that others can have them.
+//! A virtual machine's colours are [reserved](Colours::reserve) at its launch. A process gets them
+//! on demand: a page takes a free frame of one of its tenant's colours, else a new colour. A colour
+//! without pages is returned to the pool. A process that freed much memory keeps many colours with
+//! few pages; [`Colours::compaction`] returns the moves that free them for others.
 //!
 //! ```
 //! use tierwise_core::colour::Colours;
@@ -25,8 +25,8 @@
 //! let error = colours.allocate(a, 0).unwrap_err();
 //! assert_eq!(
 //!     error.to_string(),
-//!     "all 2 page colours are taken: tenant 0 holds 1, and every page of them is in use; free memory of it, or \
-//!      compact the tenants whose colours are half empty"
+//!     "all 2 page colours are taken, and every page of the 1 that tenant 0 holds is in use; free \
+//!      some of its memory, or compact the tenants whose colours are half empty"
 //! );
 //! ```
 
@@ -39,33 +39,34 @@ use crate::units::TenantId;
 /// No colour for a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "all {colours} page colours are taken: tenant {tenant} holds {held}, and every page of them \
-     is in use; free memory of it, or compact the tenants whose colours are half empty", tenant = tenant.0
+    "all {colours} page colours are taken, and every page of the {held} that tenant {} holds is in \
+     use; free some of its memory, or compact the tenants whose colours are half empty",
+    tenant.0
 )]
 pub struct Exhausted {
-    /// Who asked.
+    /// The tenant that needs a frame.
     pub tenant: TenantId,
     /// Colours of the machine.
     pub colours: u32,
-    /// Of them, those that the tenant holds.
+    /// Colours that the tenant holds.
     pub held: u32,
 }
 
-/// Nobody.
-const NOBODY: u16 = u16::MAX;
+/// Owner of the colours in the pool.
+const NO_OWNER: u16 = u16::MAX;
 
-/// What a tenant holds.
+/// The colours and free frames of a tenant.
 #[derive(Debug, Clone, Default)]
 struct Holding {
     /// Colours.
     colours: u32,
     /// Colours that stay its own even without pages.
     reserved: u32,
-    /// Frames of them without a page, in no order.
+    /// Frames of the colours without a page, in no order.
     free: Vec<u32>,
 }
 
-/// Every colour, whose it is, and which of its frames hold pages. Frames are numbered by physical
+/// All colours, their owners, and their frames that hold pages. Frames are numbered by physical
 /// address, from zero: frame `f` has colour `f` modulo the number of colours.
 #[derive(Debug, Clone)]
 pub struct Colours {
@@ -75,24 +76,24 @@ pub struct Colours {
     owners: Vec<u16>,
     /// By colour: frames that hold a page.
     pages: Vec<u16>,
-    /// By frame: whether it holds a page.
+    /// By frame: true if it holds a page.
     used: Vec<bool>,
-    /// By frame: where it stands in its owner's list of free frames.
+    /// By frame: its index in its owner's list of free frames.
     at: Vec<u32>,
-    /// Colours of nobody; the next to be given out stands last.
+    /// Colours without an owner; the next to be assigned is the last.
     pool: Vec<u32>,
     /// By tenant.
     holdings: Vec<Holding>,
 }
 
 impl Colours {
-    /// So many colours of so many frames each, of nobody.
+    /// Makes `colours` of `ways` frames each, without owners.
     pub fn new(colours: u32, ways: u32) -> Self {
         let frames = colours as usize * ways as usize;
         Self {
             colours,
             ways,
-            owners: vec![NOBODY; colours as usize],
+            owners: vec![NO_OWNER; colours as usize],
             pages: vec![0; colours as usize],
             used: vec![false; frames],
             at: vec![0; frames],
@@ -106,18 +107,18 @@ impl Colours {
         frame % self.colours.max(1)
     }
 
-    /// Whose a colour is.
+    /// The owner of a colour.
     pub fn owner(&self, colour: u32) -> Option<TenantId> {
-        let owner = self.owners.get(colour as usize).copied().filter(|&owner| owner != NOBODY);
+        let owner = self.owners.get(colour as usize).copied().filter(|&owner| owner != NO_OWNER);
         owner.map(TenantId)
     }
 
-    /// Whether a frame holds a page.
+    /// Returns true if a frame holds a page.
     pub fn is_used(&self, frame: u32) -> bool {
         self.used.get(frame as usize).copied().unwrap_or(false)
     }
 
-    /// Colours of nobody.
+    /// Number of colours without an owner.
     pub fn unowned(&self) -> u32 {
         self.pool.len() as u32
     }
@@ -132,16 +133,16 @@ impl Colours {
         self.holdings.get(tenant.index()).map_or(0, |h| h.free.len() as u32)
     }
 
-    /// Whether [`Colours::allocate`] would find a frame.
+    /// Returns true if [`Colours::allocate`] would find a frame.
     pub fn has_room(&self, tenant: TenantId) -> bool {
         self.unused(tenant) > 0 || !self.pool.is_empty()
     }
 
-    /// Gives a tenant colours until it holds so many, and lets it keep them even without pages: a
-    /// virtual machine's at its launch. Zero ends the reservation.
+    /// Assigns colours to a tenant until it holds `colours`, and lets it keep them even without
+    /// pages, as a virtual machine at its launch. Zero ends the reservation.
     ///
     /// # Errors
-    /// There are not so many; nothing is changed then.
+    /// There are too few colours without an owner; the tenant keeps what it had.
     pub fn reserve(&mut self, tenant: TenantId, colours: u32) -> Result<(), Exhausted> {
         let held = self.held(tenant);
         if colours.saturating_sub(held) > self.unowned() {
@@ -155,12 +156,12 @@ impl Colours {
         Ok(())
     }
 
-    /// A frame for a tenant's page: one of the free frames of its colours, else one of a new
-    /// colour. `draw` chooses among the tenant's free frames; numbers drawn by lot scatter its
-    /// pages, zeros keep them in order.
+    /// Takes a frame for a tenant's page: one of the free frames of its colours, else one of a new
+    /// colour. `draw` chooses among the tenant's free frames: random numbers scatter its pages,
+    /// zeros keep them in order.
     ///
     /// # Errors
-    /// The tenant's colours are full and none is left.
+    /// The tenant's colours are full, and every colour has an owner.
     pub fn allocate(&mut self, tenant: TenantId, draw: u64) -> Result<u32, Exhausted> {
         if self.unused(tenant) == 0 {
             if self.pool.is_empty() {
@@ -175,8 +176,8 @@ impl Colours {
         Ok(frame)
     }
 
-    /// Frees a frame. A colour that has no page any more goes back, unless it is reserved. Freeing
-    /// a frame that holds no page does nothing.
+    /// Frees a frame. A colour without pages returns to the pool, unless it is reserved. Ignores a
+    /// frame that holds no page.
     pub fn free(&mut self, frame: u32) {
         if !self.is_used(frame) {
             return;
@@ -189,8 +190,8 @@ impl Colours {
         self.restore(colour);
     }
 
-    /// Gives back a colour without pages even if it is reserved: its tenant's pages went elsewhere,
-    /// and the tenant's reservation is smaller by one from now on. A colour with pages stays.
+    /// Returns a colour without pages to the pool even if it is reserved: its tenant's pages were
+    /// moved, and the tenant's reservation shrinks by one. A colour with pages stays.
     pub fn release(&mut self, colour: u32) {
         let Some(owner) = self.owner(colour) else { return };
         let holding = &mut self.holdings[owner.index()];
@@ -221,7 +222,7 @@ impl Colours {
         }
     }
 
-    /// Gives a colour back if it has no page and is not reserved.
+    /// Returns a colour to the pool if it has no page and is not reserved.
     fn restore(&mut self, colour: u32) {
         let Some(owner) = self.owner(colour) else { return };
         let holding = &self.holdings[owner.index()];
@@ -231,7 +232,7 @@ impl Colours {
         for frame in self.frames(colour) {
             self.unlist(owner, frame);
         }
-        self.owners[colour as usize] = NOBODY;
+        self.owners[colour as usize] = NO_OWNER;
         self.holdings[owner.index()].colours -= 1;
         self.pool.push(colour);
     }

@@ -5,7 +5,7 @@ use super::*;
 
 const TENANTS: u16 = 4;
 
-/// What a tenant may do.
+/// A step of a tenant.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Allocate(u16, u64),
@@ -24,11 +24,11 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The pages of the test's own books: whose each is, and in which frame.
+/// The test's own record of all pages: tenant and frame.
 #[derive(Default)]
-struct Books(Vec<(u16, u32)>);
+struct Model(Vec<(u16, u32)>);
 
-impl Books {
+impl Model {
     fn step(&mut self, colours: &mut Colours, step: Step) {
         match step {
             Step::Allocate(tenant, draw) => {
@@ -61,12 +61,12 @@ impl Books {
             page.1 = step.to;
         }
         let own = self.0.iter().filter(|page| page.0 == tenant).count() as u32;
-        let least =
-            own.div_ceil(3).max(colours.holdings.get(tenant as usize).map_or(0, |h| h.reserved));
-        assert_eq!(colours.held(TenantId(tenant)), least, "as few as can hold its pages");
+        let reserved = colours.holdings.get(tenant as usize).map_or(0, |h| h.reserved);
+        let expected = own.div_ceil(3).max(reserved);
+        assert_eq!(colours.held(TenantId(tenant)), expected, "as few as can hold its pages");
     }
 
-    /// Colours never shared; every page in a frame of its own; nothing lost, nothing invented.
+    /// Colours are never shared, every page has its own frame, and the counts add up.
     fn check(&self, colours: &Colours) {
         for &(tenant, frame) in &self.0 {
             assert!(colours.is_used(frame));
@@ -92,12 +92,12 @@ proptest! {
         steps in prop::collection::vec(any_step(), 0..120),
     ) {
         let mut colours = Colours::new(11, 3);
-        let mut books = Books::default();
+        let mut model = Model::default();
         for step in steps {
-            books.step(&mut colours, step);
-            books.check(&colours);
+            model.step(&mut colours, step);
+            model.check(&colours);
         }
-        for (_, frame) in std::mem::take(&mut books.0) {
+        for (_, frame) in std::mem::take(&mut model.0) {
             colours.free(frame);
         }
         (0..TENANTS).for_each(|t| colours.reserve(TenantId(t), 0).unwrap());
@@ -117,10 +117,10 @@ fn virtual_machine_keeps_colours_without_pages() {
     colours.allocate(process, 0).unwrap();
     colours.allocate(process, 0).unwrap();
     assert!(!colours.has_room(process));
-    // A colour whose pages went elsewhere is anybody's, and the reservation smaller.
+    // A colour whose pages were moved returns to the pool, and the reservation shrinks.
     colours.release(frame % 4);
     assert_eq!((colours.held(vm), colours.unowned()), (2, 1));
-    // It is shut down: its colours are anybody's.
+    // It is shut down: its colours return to the pool.
     colours.reserve(vm, 0).unwrap();
     assert_eq!(colours.unowned(), 3);
     assert!(colours.allocate(process, 0).is_ok());

@@ -1,10 +1,10 @@
 //! A scan interval that follows the workload: MULTI-CLOCK's section VII leaves it to future work,
 //! so the rule is ours.
 //!
-//! Scanning often pays when pages are being promoted and go on being accessed afterwards: then the
-//! workload has moved to other pages, and each interval less is time that they spend in the faster
-//! tier. It does not pay when nothing climbs, or when what was promoted is left alone, because then
-//! the promotions followed bursts that were over already. So at each scan:
+//! Frequent scans pay when pages are promoted and accessed again afterwards: then the workload has
+//! moved to other pages, and a shorter interval gives them more time in the faster tier. They do
+//! not pay when no page climbs, or when promoted pages are not accessed again, because then the
+//! promotions followed bursts that were over. So at each scan:
 //!
 //! | since the last scan | next interval |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | none were promoted, but pages of a slower tier climb | the base interval, if it was longer |
 //! | none were promoted and none climb | double |
 //!
-//! always within the least and the most. Doubling and halving reach any interval in a few scans,
-//! and a steady state either way costs at most the shortest or the longest.
+//! always within the minimum and the maximum. Doubling and halving reach any interval in a few
+//! scans.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,15 +25,15 @@
 //!
 //! let second = Duration::from_secs(1);
 //! let mut adaptive = AdaptiveInterval::new(second, second / 10, 10 * second);
-//! assert_eq!(adaptive.next(0), 2 * second);   // nothing climbs
-//! assert_eq!(adaptive.next(7), second);       // something does
+//! assert_eq!(adaptive.next(0), 2 * second);   // no page climbs
+//! assert_eq!(adaptive.next(7), second);       // seven pages climb
 //! adaptive.promoted(PageId(3));
 //! let mut obs = Observation::default();
 //! obs.referenced.set(PageId(3));
 //! adaptive.on_observation(&obs, &PageTable::default());
 //! assert_eq!(adaptive.next(7), second / 2);   // it was promoted and is used
 //! adaptive.promoted(PageId(3));
-//! assert_eq!(adaptive.next(7), second);       // it was promoted in vain
+//! assert_eq!(adaptive.next(7), second);       // it was promoted and is not used
 //! ```
 
 use std::time::Duration;
@@ -44,16 +44,16 @@ use crate::observe::Observation;
 use crate::page::{Flag, PageTable};
 use crate::units::PageId;
 
-/// Promoted pages followed in one interval: as many as one list's scan could bring, enough that the
-/// share accessed again is known within a few per cent.
+/// Promoted pages followed in one interval: as many as one list's scan promotes at most, and enough
+/// to know the share accessed again within a few per cent.
 const SAMPLE: usize = 1024;
 
-/// Chooses the next interval from what promotions came to.
+/// Chooses the next interval from the accesses to promoted pages.
 #[derive(Debug, Clone)]
 pub struct AdaptiveInterval {
     base: Duration,
-    least: Duration,
-    limit: Duration,
+    min: Duration,
+    max: Duration,
     now: Duration,
     /// Pages promoted since the last scan and not accessed since.
     waiting: Vec<PageId>,
@@ -62,40 +62,40 @@ pub struct AdaptiveInterval {
 
 impl AdaptiveInterval {
     /// Starts at `base`.
-    pub fn new(base: Duration, least: Duration, limit: Duration) -> Self {
+    pub fn new(base: Duration, min: Duration, max: Duration) -> Self {
         let waiting = Vec::with_capacity(SAMPLE);
-        Self { base, least, limit, now: base, waiting, promoted: 0 }
+        Self { base, min, max, now: base, waiting, promoted: 0 }
     }
 
     /// Reads `adaptive_interval`, `min_interval_ms` and `max_interval_ms`; `None` if it is off.
     ///
     /// # Errors
-    /// Bounds that do not contain the base interval.
+    /// The bounds do not contain the base interval.
     pub fn build(section: &Section<'_>, base: Duration) -> Result<Option<Self>, ConfigError> {
         let on = section.flag_or("adaptive_interval", false)?;
         if !on {
             let keys = ["min_interval_ms", "max_interval_ms"];
             section.refuse_ignored(&keys, "only adaptive_interval = true reads it")?;
         }
-        // A tenth and ten times the published interval: far enough to see an effect, near enough to
+        // A tenth and ten times the published interval: far enough for an effect, near enough to
         // keep both the cost of scanning and the time to react within one order of magnitude.
         let tenth = Duration::from_millis(100);
         let tenfold = Duration::from_secs(10);
-        let least = LruScan::interval(section, "min_interval_ms", tenth.min(base))?;
-        let limit = LruScan::interval(section, "max_interval_ms", tenfold.max(base))?;
+        let min = LruScan::interval(section, "min_interval_ms", tenth.min(base))?;
+        let max = LruScan::interval(section, "max_interval_ms", tenfold.max(base))?;
         let found = |d: Duration| format!("found {}; allowed: ", d.as_millis());
-        if least > base {
-            let problem = format!("{}at most interval_ms, {}", found(least), base.as_millis());
+        if min > base {
+            let problem = format!("{}at most interval_ms, {}", found(min), base.as_millis());
             return Err(section.error("min_interval_ms", problem));
         }
-        if limit < base {
-            let problem = format!("{}at least interval_ms, {}", found(limit), base.as_millis());
+        if max < base {
+            let problem = format!("{}at least interval_ms, {}", found(max), base.as_millis());
             return Err(section.error("max_interval_ms", problem));
         }
-        Ok(on.then(|| Self::new(base, least, limit)))
+        Ok(on.then(|| Self::new(base, min, max)))
     }
 
-    /// Notes a promotion that succeeded.
+    /// Records a successful promotion.
     pub fn promoted(&mut self, page: PageId) {
         if self.promoted < SAMPLE {
             self.promoted += 1;
@@ -103,8 +103,8 @@ impl AdaptiveInterval {
         }
     }
 
-    /// Notes which of the promoted pages are accessed: by their reference bits, or by the mark that
-    /// a supervised access leaves on a page which came unmarked.
+    /// Records accesses to the promoted pages: their reference bits, or the mark that a supervised
+    /// access leaves on a page that was unmarked when it was promoted.
     pub fn on_observation(&mut self, obs: &Observation, pages: &PageTable) {
         self.waiting
             .retain(|&page| !obs.referenced.contains(page) && !pages.flag(page, Flag::Referenced));
@@ -119,7 +119,7 @@ impl AdaptiveInterval {
             (promoted, _) if 2 * accessed >= promoted => self.now / 2,
             _ => self.now * 2,
         };
-        self.now = wanted.clamp(self.least, self.limit);
+        self.now = wanted.clamp(self.min, self.max);
         self.waiting.clear();
         self.promoted = 0;
         self.now

@@ -1,14 +1,14 @@
 //! CLOCK with a second chance (Corbató, 1968, "A paging experiment with the Multics system"), on
 //! which the kernel's reclaim and MULTI-CLOCK are built (MULTI-CLOCK, section II-D): one reference
-//! bit a page and a hand that goes round.
+//! bit per page and a hand that goes round.
 //!
 //! The hand goes over the page table in the order of its entries, all tiers in one sweep, so that
-//! memory is read in sequence and there are no lists. What it found accessed in its last sweep is
-//! the most recently used; the rest is not ordered. Victims come from a second hand for each tier,
+//! memory is read in sequence and there are no lists. The pages that its last sweep found accessed
+//! are the most recently used; the others have no order. Victims come from a second hand per tier,
 //! which passes over accessed pages once and takes their chance away.
 //!
-//! Parameters: `interval_ms` (1000), and `scan_pages` (1024 for each tier of the machine: what
-//! MULTI-CLOCK's section V-C gives each list of the policies that it compares).
+//! Parameters: `interval_ms` (1000), and `scan_pages` (1024 for each tier of the machine, the
+//! number that MULTI-CLOCK's section V-C gives each list of the policies that it compares).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::stage::{Estimator, Scope};
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, Timestamp};
 
-/// A hand over all pages and one a tier for victims.
+/// A hand over all pages, and one per tier for victims.
 #[derive(Debug, Clone)]
 pub struct Clock {
     interval: Duration,
@@ -45,7 +45,7 @@ impl Clock {
     /// Reads its parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let pages = section.whole_or("scan_pages", LruScan::SCAN_PAGES, 1..=u64::MAX)?;
         Ok(Self {
@@ -59,8 +59,8 @@ impl Clock {
         })
     }
 
-    /// The last sweep's entries, those last passed first: before the hand, then before the table's
-    /// end.
+    /// The last sweep's entries, the latest first: those before the hand, then those before the
+    /// table's end.
     fn swept(&self, len: usize) -> [Range<usize>; 2] {
         let before = self.hand.min(self.swept);
         [self.hand - before..self.hand, len - (self.swept - before)..len]
@@ -84,11 +84,11 @@ impl Estimator for Clock {
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
         self.passed.fill(0);
-        // Without a list that would keep it, a supervised access is one more reference.
+        // There is no list to record a supervised access, so it is one more reference.
         obs.supervised.iter().for_each(|&page| pages.mark_referenced(page));
     }
 
-    /// Where a page lies is all that a move changes, and the page table has that.
+    /// Does nothing: a move changes only a page's tier, which is in the page table.
     fn on_outcomes(&mut self, _: Timestamp, _: &[MoveOutcome], _: &mut PageTable) {}
 
     fn update(&mut self, _: Timestamp, ctx: &mut PlanContext<'_>) {
@@ -103,7 +103,7 @@ impl Estimator for Clock {
         }
     }
 
-    /// What the last sweep found accessed, the last passed first.
+    /// Adds the pages that the last sweep found accessed, the latest first.
     fn promotable(
         &mut self,
         scope: Scope,
@@ -128,8 +128,8 @@ impl Estimator for Clock {
     }
 
     /// Second chance: accessed pages lose their mark and are passed over, the others are named.
-    /// Between two observations the hand goes round once: a second round would find nothing
-    /// accessed.
+    /// Between two observations the hand goes round once: a second round would find no accessed
+    /// page.
     fn demotable(
         &mut self,
         scope: Scope,
@@ -156,7 +156,7 @@ impl Estimator for Clock {
         }
     }
 
-    /// One if the page was accessed before the hand last passed.
+    /// One if the hand found the page accessed when it last passed, else zero.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
         Hotness(u32::from(pages.flag(page, Flag::Referenced)))
     }

@@ -1,15 +1,15 @@
-//! Hint faults over LRU lists, tenant by tenant: how Equilibria finds what to promote (section
-//! IV-E), which is how TPP and NUMA balancing do, but for the rate.
+//! Hint faults over LRU lists, tenant by tenant: Equilibria's promotion candidates (section IV-E).
+//! It finds them as TPP and NUMA balancing do, but limits the rate.
 //!
-//! - Every `scan_period_ms` (1000), the next `scan_size` (2560 MiB, the most that NUMA balancing
-//!   scans of a process in a second, `MAX_SCAN_WINDOW`) of each tenant's memory outside the fastest
-//!   tier is made inaccessible, so that its next access is a hint fault. A tenant whose promotion
-//!   is slowed down has as much less scanned: `p_scan` of equation 2, with what a scan at the full
-//!   rate would see as `p_base`: the scan size, or all of the tenant's slow memory. At the end of a
-//!   tenant's pages its scan goes on from their beginning.
-//! - A page that faults on an inactive list is activated; one that faults while it is active is a
-//!   candidate for promotion (TPP, section 5.3), which the faulting thread carries out. A candidate
-//!   that is not promoted at once has to fault again.
+//! - Every `scan_period_ms` (1000), the next `scan_size` (2560 MiB, NUMA balancing's maximum per
+//!   process and second, `MAX_SCAN_WINDOW`) of each tenant's memory outside the fastest tier is
+//!   made inaccessible, so that its next access is a hint fault. The scan of a tenant whose
+//!   promotion is slowed down is smaller in proportion: `p_scan` of equation 2. `p_base` is the
+//!   size of a scan at the full rate: the scan size, or all of the tenant's slow memory. At the end
+//!   of a tenant's pages its scan continues with the first.
+//! - A page that faults on an inactive list is activated. One that faults while it is active is a
+//!   candidate for promotion (TPP, section 5.3) by the faulting thread. A candidate that is not
+//!   promoted at once has to fault again.
 //! - Demotion takes the old end of the inactive lists, as the kernel's reclaim.
 
 use std::time::Duration;
@@ -33,9 +33,9 @@ pub struct HintFault {
     lists: LruScan,
     scan_size: Bytes,
     period: Duration,
-    /// Where each tenant's scan goes on.
+    /// The page where each tenant's scan continues.
     cursors: Vec<u32>,
-    /// What each tenant's scan may still poison, in base pages.
+    /// Base pages that each tenant's scan may still poison.
     left: Vec<u64>,
     /// Faulted while active since the last observation.
     candidates: Vec<PageId>,
@@ -46,7 +46,7 @@ impl HintFault {
     /// Reads its parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let second = Duration::from_secs(1);
         Ok(Self {
@@ -71,7 +71,7 @@ impl HintFault {
         }
     }
 
-    /// Poisons what the tenants' budgets allow of the entries in a range.
+    /// Poisons the entries in a range, within the tenants' budgets.
     fn sweep(
         &mut self,
         from: u32,
@@ -144,15 +144,15 @@ impl Estimator for HintFault {
         self.left.extend((0..tenants).map(|tenant| {
             let id = TenantId(tenant as u16);
             let slow = ctx.resident(id).saturating_sub(ctx.usage(id, TierId::FASTEST)).0;
-            // What would be scanned at the full rate: no page twice.
+            // A scan at the full rate poisons no page twice.
             let base = if ctx.tenants.len() > tenant { base.min(slow) } else { base };
             (base as f64 * shares.of(id, TierId::FASTEST).promotion).ceil() as u64
         }));
         let end = ctx.pages.len() as u32;
         let start = self.cursors.iter().copied().min().unwrap_or(0).min(end);
         self.sweep(start, end, true, ctx.pages, out);
-        // Whoever has budget left came to the end of its pages: from their beginning, up to where
-        // it started.
+        // A tenant with budget left reached the end of its pages: it continues with the first, up
+        // to the page where it started.
         let started = self.cursors.clone();
         for (left, _) in self.left.iter_mut().zip(&started).filter(|(_, started)| **started == 0) {
             *left = 0;

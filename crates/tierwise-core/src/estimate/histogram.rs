@@ -6,33 +6,32 @@
 //! - *Count.* A sample adds `512 / frames` to its page's count, so that a huge page is as hot as a
 //!   base page of it would be with the same accesses. A page with count `c` is in bin
 //!   `floor(log2(c + 1))`, at most 15; each bin holds the base pages of its pages. A new page
-//!   starts with a count of `2^(T_hot + 1)`, so that it is not demoted before it could be seen; it
-//!   enters the histogram with its first sample or the next cooling.
+//!   starts with a count of `2^(T_hot + 1)`, so that it is not demoted before it could be sampled.
+//!   It enters the histogram with its first sample or the next cooling.
 //! - *Adapt.* Every `adaptation_period` samples (100 000): let `B` be the lowest bin such that the
 //!   pages in it and above fit into the fast tier without its 3 % of headroom. `T_hot` rises to `B`
-//!   at once, and sinks by one at the first adaptation after a cooling if `B` is lower; it is never
+//!   at once, and sinks by one at the first adaptation after a cooling if `B` is lower. It is never
 //!   below `threshold_min` (1). If the pages in `B` and above fill less than three quarters, pages
 //!   one bin below are *warm*: `T_warm = T_hot - 1`, else `T_warm = T_hot`.
 //! - *Cool.* Every `cooling_period` samples (2 000 000) all counts are halved, so that all pages
 //!   sink by a bin.
-//! - *Classify.* At `T_hot` and above pages are hot and deserve the fast tier; from `T_warm` up
-//!   they may stay in it, below they are cold and may be demoted. If hot pages wait below and the
-//!   cold ones do not make room enough, warm pages count as cold until the next adaptation.
+//! - *Classify.* Pages from `T_hot` up are hot and deserve the fast tier. Pages from `T_warm` up
+//!   may stay in it. Pages below are cold and may be demoted. If hot pages wait in slower tiers and
+//!   the cold ones do not make enough room, warm pages count as cold until the next adaptation.
 //!
 //! ```
 //! use tierwise_core::estimate::Histogram;
 //! assert_eq!([0, 1, 2, 3, 7, 512, 1 << 20].map(Histogram::bin), [0, 1, 1, 2, 3, 9, 15]);
 //! ```
 //!
-//! What is different: the artifact cools each page when it next meets it and refills an emptied
-//! histogram as it goes; here a cooling is one pass over all counts, after which the histogram is
-//! exact. One histogram serves the machine, where MEMTIS has one for each memcg. Counts of
-//! page-cache pages are kept like the others'.
+//! Differences: the artifact cools each page at its next sample and refills an emptied histogram
+//! page by page; here a cooling is one pass over all counts, after which the histogram is exact.
+//! One histogram serves the machine; MEMTIS has one per memcg. Counts of page-cache pages are kept
+//! like the others'.
 //!
-//! What is left out: splitting huge pages whose accesses are skewed, and coalescing base pages
-//! (section 4). A page of this engine is the unit of placement, and its size is the world's and
-//! fixed; there is no move that splits one. Also left out is the extra cooling when a memcg grows
-//! by a lot.
+//! Omissions: splitting huge pages whose accesses are skewed, and coalescing base pages (section
+//! 4). A page of this engine is the unit of placement and its size is fixed by the world; no move
+//! splits one. The extra cooling when a memcg grows by a lot is left out too.
 //!
 //! A page costs [`Histogram::BYTES_PER_PAGE`] bytes beside the page table's four.
 
@@ -54,10 +53,10 @@ use crate::units::{Hotness, PageId, Pages, TierId, Timestamp};
 /// Base pages of the huge page that weights are relative to (`HPAGE_PMD_NR`).
 const HUGE: u32 = 512;
 
-/// Part of the fast tier that hot pages are not to fill (`get_memcg_promotion_watermark`).
+/// Part of the fast tier that hot pages leave free (`get_memcg_promotion_watermark`).
 const HEADROOM: f64 = 0.03;
 
-/// Hot pages that fill less of the fast tier than this leave room for warm ones.
+/// Part of the fast tier below which hot pages leave room for warm ones.
 const WARM_BELOW: f64 = 0.75;
 
 /// The estimator.
@@ -66,7 +65,7 @@ pub struct Histogram {
     bins: PageBins,
     /// Base pages of the fast tier.
     fast: Pages,
-    /// What of them there is to share, less the headroom.
+    /// Base pages of the fast tier without unmanaged memory and the headroom.
     capacity: u64,
     hot: usize,
     warm: usize,
@@ -81,15 +80,15 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Bytes of metadata a page, beside the page table's.
+    /// Bytes of metadata per page, beside the page table's.
     pub const BYTES_PER_PAGE: usize = PageBins::BYTES_PER_PAGE;
 
-    /// Reads `interval_ms` (500: how often migrations are considered), `adaptation_period` (100000
-    /// samples), `cooling_period` (2000000 samples), `threshold_min` (1, a bin) and the sampler's
-    /// parameters.
+    /// Reads `interval_ms` (500, between two considerations of migrations), `adaptation_period`
+    /// (100000 samples), `cooling_period` (2000000 samples), `threshold_min` (1, a bin) and the
+    /// sampler's parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>, build: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let fast = build.topology.tier(TierId::FASTEST).capacity;
         let hot_min = section.whole_or("threshold_min", 1, 1..=BINS as u64 - 1)? as usize;
@@ -121,7 +120,7 @@ impl Histogram {
     }
 
     fn sampled(&mut self, page: PageId, pages: &PageTable) {
-        // A record of a page that is gone is not counted at all (`update_pginfo`).
+        // A sample of a freed page is not counted at all (`update_pginfo`).
         let Some(tier) = pages.tier(page) else { return };
         self.bins.add(page, (HUGE >> pages.order(page)).max(1), tier, pages);
         self.samples += 1;
@@ -279,14 +278,14 @@ mod tests {
             Self { machine, histogram }
         }
 
-        /// Samples each page so many times.
+        /// Samples each page `times` times.
         fn sample(&mut self, pages: std::ops::Range<u32>, times: usize) {
             for page in pages {
                 let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
                 self.machine.obs.samples.extend(std::iter::repeat_n(sample, times));
             }
-            let (seen, pages) = (&self.machine.obs, &mut self.machine.pages);
-            self.histogram.on_observation(Timestamp(0), seen, pages);
+            let (obs, pages) = (&self.machine.obs, &mut self.machine.pages);
+            self.histogram.on_observation(Timestamp(0), obs, pages);
             self.machine.obs.clear();
         }
 
@@ -351,7 +350,7 @@ mod tests {
         assert_eq!(sampled.histogram.thresholds().0, 1, "everything fits");
         sampled.sample(4..5, 200);
         assert_eq!(sampled.count(0), before / 2);
-        assert_eq!(sampled.count(7), 2, "cooled unseen: it is in the histogram now");
+        assert_eq!(sampled.count(7), 2, "cooled without a sample: it is in the histogram now");
         assert_eq!(sampled.histogram.bins.of_tier(TierId(1)).iter().sum::<u64>(), 4);
         assert_eq!(sampled.histogram.bins.of_tier(TierId(0))[15], 2);
     }
@@ -362,7 +361,7 @@ mod tests {
         sampled.machine.allocated(0..100, 0).allocated(100..200, 1);
         sampled.sample(0..99, 10);
         assert_eq!(sampled.histogram.thresholds().0, 13, "99 pages with 5124 do not fit");
-        // Half of them are gone; the others fit, but the threshold waits for a cooling.
+        // Half of them are freed; the others fit, but the threshold waits for a cooling.
         sampled.machine.obs.freed.extend((50..99).map(PageId));
         sampled.sample(100..101, 10);
         assert_eq!(sampled.histogram.thresholds().0, 13);
@@ -372,7 +371,7 @@ mod tests {
         assert_eq!(sampled.histogram.thresholds().0, 12);
     }
 
-    /// Of 100 pages strangers hold 60, and 3 are kept free: 37 fit, and 38 do not.
+    /// Of 100 pages 60 are unmanaged, and 3 are kept free: 37 fit, and 38 do not.
     #[test]
     fn unmanaged_memory_excludes_the_tiers_headroom() {
         for (pages, hot) in [(37, 1), (38, 13)] {
@@ -395,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_and_ends_keep_the_histogram_exact() {
+    fn moves_and_frees_keep_histogram_exact() {
         let mut sampled = Sampled::new();
         sampled.machine.allocated(0..4, 1);
         sampled.sample(0..3, 1);

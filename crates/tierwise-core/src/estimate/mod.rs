@@ -1,4 +1,4 @@
-//! Estimators: how hot is a page. One file an algorithm, one row in [`TABLE`].
+//! Estimators: the hotness of pages. One file per algorithm, one row in [`TABLE`].
 
 mod adaptive_interval;
 mod clock;
@@ -32,7 +32,7 @@ use crate::stage::Estimator;
 pub const TABLE: &[StageRow<dyn Estimator>] = &[
     StageRow {
         name: "clock",
-        summary: "one reference bit a page and a hand that goes round",
+        summary: "one reference bit per page and a hand that goes round",
         build: |section, ctx| Ok(Box::new(Clock::build(section, ctx)?)),
     },
     StageRow {
@@ -62,12 +62,12 @@ pub const TABLE: &[StageRow<dyn Estimator>] = &[
     },
     StageRow {
         name: "region-counts",
-        summary: "DAMON's counts of the last interval, as they are",
+        summary: "DAMON's counts of the last interval, unchanged",
         build: |section, _| Ok(Box::new(RegionCounts::build(section)?)),
     },
     StageRow {
         name: "tenant-histogram",
-        summary: "hardware samples; each tenant's exponential histograms, a list of pages a bin",
+        summary: "hardware samples; each tenant's exponential histograms, one page list per bin",
         build: |section, _| Ok(Box::new(TenantHistogram::build(section)?)),
     },
 ];

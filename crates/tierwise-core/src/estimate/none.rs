@@ -9,7 +9,7 @@ use crate::policy::PlanContext;
 use crate::stage::{Estimator, Scope};
 use crate::units::{Hotness, PageId, Pages, Timestamp};
 
-/// Knows nothing and costs nothing.
+/// The estimator "none": no estimates, at no cost.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoEstimator;
 

@@ -1,5 +1,5 @@
-//! Pages counted and binned: MEMTIS's page access histogram as data (Lee et al., SOSP 2023, section
-//! 4; `mm/htmm_core.c` of its artifact). [`super::Histogram`] gives it its meaning.
+//! Counts and bins of pages: MEMTIS's page access histogram as data (Lee et al., SOSP 2023, section
+//! 4; `mm/htmm_core.c` of its artifact), for [`super::Histogram`].
 //!
 //! A page with count `c` is in bin `floor(log2(c + 1))`, at most 15 (`get_idx`); a bin holds the
 //! base pages of its pages, tier by tier. A new page has a count but is in no bin until it is first
@@ -15,7 +15,7 @@ use crate::units::{PageId, Pages, TierId};
 /// Bins of the histogram.
 pub(super) const BINS: usize = 16;
 
-/// In a count: the page is in no bin yet.
+/// Bit of a count: the page is in no bin yet.
 const UNSEEN: u32 = 1 << 31;
 
 /// Counts of pages and the histogram over them.
@@ -26,12 +26,11 @@ pub(super) struct PageBins {
     frames: [[u64; BINS]; Topology::MAX_TIERS],
 }
 
-/// A page as [`PageBins::collect`] sees it.
+/// The position of a page, for the ranks of [`PageBins::collect`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Binned {
-    /// Its bin.
     pub(super) bin: usize,
-    /// Whether it is in the histogram.
+    /// True if the page is in the histogram.
     pub(super) seen: bool,
 }
 
@@ -42,7 +41,7 @@ impl Binned {
 }
 
 impl PageBins {
-    /// Bytes of metadata a page.
+    /// Bytes of metadata per page.
     pub(super) const BYTES_PER_PAGE: usize = size_of::<u32>();
 
     /// The bin of a count.
@@ -66,14 +65,14 @@ impl PageBins {
         &mut self.counts[page.index()]
     }
 
-    /// A page starts, with a count and in no bin. One that is in the histogram already stays.
+    /// Adds a page with a count and in no bin. A page that is in the histogram already stays.
     pub(super) fn start(&mut self, page: PageId, count: u32) {
         if !self.is_seen(page) {
             *self.slot(page) = UNSEEN | count;
         }
     }
 
-    /// A page ends.
+    /// Removes a page.
     pub(super) fn end(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
         self.leave(page, tier, pages);
         *self.slot(page) = UNSEEN;
@@ -98,7 +97,7 @@ impl PageBins {
         self.frames[tier.index()][Self::bin(count)] += pages.frames(page);
     }
 
-    /// A page may have moved.
+    /// Moves a page's frames to its new tier if the move succeeded.
     pub(super) fn on_outcome(&mut self, outcome: &MoveOutcome, pages: &PageTable) {
         if let (Ok(()), Some(from)) = (outcome.result, outcome.from)
             && self.is_seen(outcome.page)
@@ -156,7 +155,7 @@ impl PageBins {
                 ranks[rank] += frames;
             }
         }
-        // What is left to take of each rank.
+        // The frames to take of each rank.
         let mut left = limit.0;
         for frames in &mut ranks {
             let take = left.min(*frames);

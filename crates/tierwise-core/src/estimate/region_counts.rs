@@ -1,8 +1,8 @@
-//! DAMON's counts as they are: a page is as hot as its region was accessed in the last aggregation
-//! interval (Memstrata, section 4.3, "Assigning dedicated memory").
+//! DAMON's counts, unchanged: a page's hotness is the number of accesses to its region in the last
+//! aggregation interval (Memstrata, section 4.3, "Assigning dedicated memory").
 //!
-//! Parameters: `sampling_ms` (5, the kernel's default) and `aggregation_ms` (10,000: the interval
-//! of the allocator that asks). It names no candidates: a selector asks it how hot a page is.
+//! Parameters: `sampling_ms` (5, the kernel's default) and `aggregation_ms` (10,000, the interval
+//! of Memstrata's allocator). It names no candidates; selectors read the hotness of pages.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::units::{Hotness, PageId, Pages, Timestamp};
 #[derive(Debug, Clone)]
 pub struct RegionCounts {
     signals: DamonAttrs,
-    /// By page: samples of its region that were found accessed.
+    /// By page: the samples that found its region accessed.
     counts: Vec<u32>,
 }
 
@@ -26,7 +26,7 @@ impl RegionCounts {
     /// Reads its parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
         let sampling = section.millis_or("sampling_ms", Duration::from_millis(5), 1..=10_000)?;
         let aggregation =

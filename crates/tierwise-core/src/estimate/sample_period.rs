@@ -1,24 +1,23 @@
-//! How often the hardware samples: as often as the sampler's CPU quota allows.
+//! The sample period of the hardware, within the sampler's CPU quota.
 //!
-//! MEMTIS (Lee et al., SOSP 2023, section 4) starts with one sample in 200 last-level load misses
-//! and holds the CPU time of its sampling thread below 3 % by walking the period up and down
-//! between 200 and 20 000. The artifact looks every 15 s and leaves the period alone within half a
-//! percent of the quota (`mm/htmm_sampler.c`, `ksampled_soft_cpu_quota`). Its second event, one
-//! retired store in 100 000, has no counterpart here: a world samples misses, and reports with each
-//! whether it was a store.
+//! MEMTIS (Lee et al., SOSP 2023, section 4) starts with one sample in 200 last-level load misses.
+//! It holds the CPU time of its sampling thread below 3 % by moving the period up and down between
+//! 200 and 20 000. The artifact checks every 15 s and keeps the period within half a percent of the
+//! quota (`mm/htmm_sampler.c`, `ksampled_soft_cpu_quota`). Its second event, one retired store in
+//! 100 000, has no counterpart here: a world samples misses, and marks those that are stores.
 
 use std::time::Duration;
 
 use crate::config::{ConfigError, Section};
 use crate::units::Timestamp;
 
-/// Steps from the shortest to the longest period: the artifact's table has 30 periods.
+/// Steps from the minimum to the maximum period: the artifact's table has 30 periods.
 const STEPS: u32 = 29;
 
 /// Hysteresis around the quota, as a share of a CPU.
 const SLACK: f64 = 0.005;
 
-/// The sample period and what it is steered by.
+/// The sample period and its control.
 #[derive(Debug, Clone)]
 pub struct SamplePeriod {
     shortest: f64,
@@ -36,11 +35,11 @@ impl SamplePeriod {
     /// a fixed period), `sample_cost_ns` (1000) and `sampler_check_ms` (15000).
     ///
     /// The cost of one sample is the walk from an address to a page and the update of its counter:
-    /// about ten dependent cache misses, hence a microsecond. A kernel measures its thread; an
-    /// engine that reads no clock must be told.
+    /// about ten dependent cache misses, hence a microsecond. A kernel measures its thread; this
+    /// engine reads no clock, so the cost is a parameter.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
         let shortest = section.whole_or("sample_period", 200, 1..=u64::from(u32::MAX))?;
         let longest =
@@ -66,18 +65,18 @@ impl SamplePeriod {
         })
     }
 
-    /// Misses from one sample to the next, now.
+    /// Misses per sample, now.
     pub fn now(&self) -> u32 {
         let ratio = f64::from(self.step) / f64::from(STEPS);
         (self.shortest * (self.longest / self.shortest).powf(ratio)).round() as u32
     }
 
-    /// Notes samples that the sampler had to handle.
+    /// Counts samples that the sampler handled.
     pub fn count(&mut self, samples: usize) {
         self.samples += samples as u64;
     }
 
-    /// Once in a check interval: a longer period above the quota, a shorter one below.
+    /// Adjusts the period once per check interval: longer above the quota, shorter below.
     pub fn adjust(&mut self, now: Timestamp) {
         let elapsed = now.since(self.checked);
         if self.quota == 0.0 || elapsed < self.check {
@@ -107,7 +106,7 @@ mod tests {
         let mut period = SamplePeriod::read(&Section::empty()).unwrap();
         assert_eq!(period.now(), 200);
 
-        // 60 000 samples of 1 us in a second are 6 % of a CPU: twice the quota.
+        // 60 000 samples of 1 us per second are 6 % of a CPU: twice the quota.
         let mut time = 0;
         for _ in 0..40 {
             time += 15;

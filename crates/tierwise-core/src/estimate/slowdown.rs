@@ -1,19 +1,19 @@
-//! How badly a tenant suffers from slow memory, where only the CPU's counters can say
-//! (Memstrata, section 4.2).
+//! The slowdown of a tenant by slow memory, from the CPU's counters alone (Memstrata, section 4.2).
 //!
-//! Which of a tenant's misses slow memory served cannot be counted by tenant, but how long its
-//! loads took can: with a fast memory that answers in `h` and a slow one that takes `m`, a share
-//! `x` of misses gives loads of `h + x * (m - h)`, a line, which is fitted once and read backwards:
+//! The CPU cannot count, by tenant, the misses that slow memory served, but it can measure the
+//! latency of a tenant's loads. With a fast memory of latency `h` and a slow one of latency `m`, a
+//! share `x` of misses gives a mean latency of `h + x * (m - h)`. This line is fitted once and then
+//! inverted:
 //!
 //! ```text
 //! miss ratio     = (L3 miss latency - intercept) / slope, held between 0 and 1
 //! estimated MPKI = 1000 * miss ratio * memory requests / instructions
 //! ```
 //!
-//! Both, with the latencies and the L2 cache's misses, are smoothed (EWMA, constant 0.2) and handed
-//! to a [`Classifier`], which says whether the tenant is an *outlier*: slowed down by more than a
-//! threshold. A random forest stands behind that trait in the crate `tierwise-learn`; [`RatioOnly`]
-//! is the fallback where there is none, or none that knows this machine's counters.
+//! Both, with the latencies and the L2 cache's misses, are smoothed (EWMA, constant 0.2) and passed
+//! to a [`Classifier`]. It classifies the tenant as an *outlier* if it is slowed down by more than
+//! a threshold. The crate `tierwise-learn` has a random forest for that trait. [`RatioOnly`] is the
+//! fallback if there is no forest, or none for this machine's counters.
 //!
 //! ```
 //! use tierwise_core::estimate::slowdown::{LatencyFit, RatioOnly, Slowdown};
@@ -27,10 +27,10 @@
 //!     instructions: 1e6,
 //!     ..Counters::default()
 //! };
-//! let seen = slowdown.update(0, &read, 1000).unwrap();
-//! assert_eq!((seen.miss_ratio, seen.mpki), (0.5, 10.0));
-//! assert!(seen.is_outlier);
-//! assert_eq!(seen.misses_per_page, 10.0); // 10,000 misses, 1,000 managed pages
+//! let estimate = slowdown.update(0, &read, 1000).unwrap();
+//! assert_eq!((estimate.miss_ratio, estimate.mpki), (0.5, 10.0));
+//! assert!(estimate.is_outlier);
+//! assert_eq!(estimate.misses_per_page, 10.0); // 10,000 misses, 1,000 managed pages
 //! ```
 
 use crate::observe::Counters;
@@ -38,9 +38,9 @@ use crate::observe::Counters;
 /// The line from miss ratio to L3 miss latency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyFit {
-    /// Nanoseconds of a load when fast memory serves all.
+    /// Nanoseconds per load if fast memory serves all.
     pub intercept: f64,
-    /// Nanoseconds more when slow memory serves all.
+    /// Nanoseconds more if slow memory serves all.
     pub slope: f64,
 }
 
@@ -55,39 +55,39 @@ impl LatencyFit {
     }
 }
 
-/// What a classifier sees of a tenant: estimated MPKI, L3, L2 and data-TLB miss latency in
-/// nanoseconds, L2 MPKI.
+/// The input of a classifier: estimated MPKI, L3, L2 and data-TLB miss latency in nanoseconds, L2
+/// MPKI.
 pub type Features = [f32; 5];
 
-/// The names of the [`Features`], as a model's file has them.
+/// The names of the [`Features`] in a model's file.
 pub const FEATURES: [&str; 5] = ["mpki", "l3_miss_ns", "l2_miss_ns", "dtlb_miss_ns", "l2_mpki"];
 
-/// Says who is slowed down by more than a threshold.
+/// Detects tenants that are slowed down by more than a threshold.
 pub trait Classifier: Send + Sync {
-    /// What the estimator is called in reports.
+    /// The name in reports.
     fn name(&self) -> &'static str;
 
     /// The line with which it was trained.
     fn fit(&self) -> LatencyFit;
 
-    /// Whether a tenant with these features is an outlier.
+    /// Returns true if a tenant with these features is an outlier.
     fn is_outlier(&self, features: &Features) -> bool;
 }
 
-/// The fallback: an outlier is who misses in fast memory with more than a share of its requests and
-/// often enough for it to be felt. It knows nothing of how much latency a program hides.
+/// The fallback: a tenant is an outlier if slow memory serves more than [`RatioOnly::MPKI`] of its
+/// misses. It does not know the latency that a workload hides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatioOnly {
     fit: LatencyFit,
 }
 
 impl RatioOnly {
-    /// Estimated MPKI from which on a tenant is an outlier. A thousand instructions take some 435
-    /// ns at 2.3 GHz and as much again in memory, of which 5 % are 45 ns: a quarter of one slow
+    /// Estimated MPKI above which a tenant is an outlier. A thousand instructions take some 435 ns
+    /// at 2.3 GHz and as much again in memory, of which 5 % are 45 ns: a quarter of one slow
     /// access.
     pub const MPKI: f32 = 0.25;
 
-    /// With a line that is known otherwise: the two memories' latencies.
+    /// Makes it with the line of the two memories' latencies.
     pub const fn new(fit: LatencyFit) -> Self {
         Self { fit }
     }
@@ -107,17 +107,17 @@ impl Classifier for RatioOnly {
     }
 }
 
-/// What is estimated of one tenant.
+/// The estimate of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SlowdownEstimate {
     /// Share of its memory requests that slow memory served.
     pub miss_ratio: f64,
-    /// Those in a thousand instructions.
+    /// Requests that slow memory served per thousand instructions.
     pub mpki: f64,
-    /// Those of one interval to each page that it has in the managed tier: the average miss count
-    /// of listing 1.
+    /// Requests that slow memory served in one interval, per page of its memory in the managed
+    /// tier: the average miss count of listing 1.
     pub misses_per_page: f64,
-    /// Whether it is slowed down by more than the threshold.
+    /// True if it is slowed down by more than the threshold.
     pub is_outlier: bool,
 }
 
@@ -133,23 +133,24 @@ struct Metrics {
 pub struct Slowdown {
     classifier: Box<dyn Classifier>,
     ewma: f64,
-    /// By tenant; `None` until it was read once.
+    /// By tenant; `None` before its first reading.
     tenants: Vec<Option<Metrics>>,
 }
 
 impl Slowdown {
-    /// With a classifier, and the weight of the newest reading (0.2 in the paper, section 6.3).
+    /// Makes an estimator with a classifier and the weight of the newest reading (0.2 in the paper,
+    /// section 6.3).
     pub fn new(classifier: Box<dyn Classifier>, ewma: f64) -> Self {
         Self { classifier, ewma, tenants: Vec::new() }
     }
 
-    /// Who classifies.
+    /// The classifier.
     pub fn classifier(&self) -> &dyn Classifier {
         self.classifier.as_ref()
     }
 
-    /// Takes in what was counted of a tenant in an interval, while it had so many pages in the
-    /// managed tier. `None` if it did nothing yet that could be judged.
+    /// Handles a tenant's counters of an interval in which it had `managed_pages` in the managed
+    /// tier. Returns `None` while it has executed no instructions.
     pub fn update(
         &mut self,
         tenant: usize,
@@ -240,7 +241,7 @@ mod tests {
         assert_eq!(slowdown.update(0, &Counters::default(), 10), None);
         let broken = Counters { l3_miss_ns: f64::NAN, ..read(0.0, 1.0) };
         assert_eq!(slowdown.update(0, &broken, 10), None);
-        // What was known of it holds while it idles.
+        // An idle tenant keeps its last estimate.
         let known = slowdown.update(0, &read(300.0, 1000.0), 10).unwrap();
         assert_eq!(slowdown.update(0, &Counters::default(), 10), Some(known));
     }

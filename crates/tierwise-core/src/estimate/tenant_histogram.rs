@@ -5,34 +5,33 @@
 //! - *Count.* A sample adds one to its page's count. Bins double, from `2^0` to `2^n`: a page with
 //!   count `c` is in bin `floor(log2(c))`; pages that no sample named are below them all.
 //! - *Age.* At the partition interval (one minute, section 4) all counts are halved, so that all
-//!   pages sink by a bin. An interval in which nobody looked halves nothing: it says nothing of any
-//!   page.
-//! - *List.* Each bin links its pages (section 4), the most recently binned first: what a tenant
-//!   would promote or demote is found in as many steps as there are pages in the answer, however
-//!   many pages and tenants there are. Ageing is the one pass over all counts.
+//!   pages sink by a bin. An interval without access monitoring halves nothing: it has no
+//!   information about any page.
+//! - *List.* Each bin links its pages (section 4), the most recently binned first. A search for
+//!   pages to promote or demote takes as many steps as it finds pages, for any number of pages and
+//!   tenants. Ageing is the one pass over all counts.
 //!
-//! Where samples are ticks ([`Observation::samples_are_ticks`]), counts of pages that are used
-//! alike differ by chance, and a page would change places with another to and fro. A count's square
-//! root has the same standard deviation, a half, whatever the count is (Poisson). There pages are
-//! compared by it, and a page of the fastest tier makes way only for one whose root is
-//! [`BEYOND_CHANCE`] more.
+//! If samples are ticks ([`Observation::samples_are_ticks`]), counts of pages that are used alike
+//! differ by chance, and two pages would be exchanged again and again. The square root of a count
+//! has the same standard deviation, a half, for all counts (Poisson). So pages are compared by it,
+//! and a page of the fastest tier is exchanged only for one whose root is [`BEYOND_CHANCE`] more.
 //!
-//! A page that any sample named deserves promotion, those in the highest bin first; demotion starts
-//! in the lowest bin. There is no threshold between the two: that is the tenant's share.
+//! A page with any sample deserves promotion, those in the highest bin first. Demotion starts in
+//! the lowest bin. There is no threshold between the two: that is the tenant's share.
 //!
 //! ```
 //! use tierwise_core::estimate::TenantHistogram;
 //!
-//! // Base pages; the bin below all others has no samples.
+//! // Base pages; the pages of the lowest bin have no samples.
 //! let bins = [0, 1, 2, 3, 4, 1000].map(|count| TenantHistogram::bin(count, 0));
 //! assert_eq!(bins, [0, 10, 11, 11, 12, 19]);
-//! // A huge page of 512 base pages with a sample a base page is as hot as a base page with one.
+//! // A huge page of 512 base pages with one sample per base page is as hot as a base page with one.
 //! assert_eq!(TenantHistogram::bin(512, 9), TenantHistogram::bin(1, 0));
 //! ```
 //!
-//! What the paper does not say: how a huge page's count compares with a base page's. Here bins are
-//! of samples a base page, so that a huge page with as many samples as a base page is nine bins
-//! below it, at most.
+//! The paper leaves open how a huge page's count compares with a base page's. Here bins are of
+//! samples per base page, so that a huge page with as many samples as a base page is at most nine
+//! bins below it.
 //!
 //! A page costs [`TenantHistogram::BYTES_PER_PAGE`] bytes beside the page table's four: eight of
 //! links and two of count, which therefore ends at 65535, in the highest bin. Fourteen in all.
@@ -59,12 +58,12 @@ const HUGE_ORDER: u8 = 9;
 /// many below them for the base pages of a huge page.
 const BINS: usize = 1 + u16::BITS as usize + HUGE_ORDER as usize;
 
-/// By how much the square roots of two counts of ticks have to differ: five standard deviations of
-/// a root. The hottest of some hundred slow pages and the coldest of as many fast ones that are
-/// used alike are each two and a half from what they have in common.
+/// The minimum difference between the square roots of two counts of ticks: five standard deviations
+/// of a root. The hottest of some hundred slow pages and the coldest of as many fast ones that are
+/// used alike are each two and a half from their common mean.
 const BEYOND_CHANCE: f64 = 2.5;
 
-/// Steps of a root: fine enough to tell 18 from 17.
+/// Steps of a root: fine enough to distinguish 18 from 17.
 const ROOT_STEPS: f64 = 64.0;
 
 /// The estimator.
@@ -72,11 +71,11 @@ const ROOT_STEPS: f64 = 64.0;
 pub struct TenantHistogram {
     counts: Vec<u16>,
     lists: PageLists,
-    /// One more than the largest tenant seen.
+    /// One more than the largest tenant so far.
     tenants: u16,
     interval: Duration,
     ageing: Ticker,
-    /// Somebody looked at memory since the last ageing.
+    /// Accesses were monitored since the last ageing.
     updated: bool,
     ticks: bool,
     period: SamplePeriod,
@@ -84,14 +83,14 @@ pub struct TenantHistogram {
 }
 
 impl TenantHistogram {
-    /// Bytes of metadata a page, beside the page table's.
+    /// Bytes of metadata per page, beside the page table's.
     pub const BYTES_PER_PAGE: usize = size_of::<u16>() + PageLists::BYTES_PER_PAGE;
 
-    /// Reads `ageing_interval_ms` (60000), `interval_ms` (500: how often the sampler and the age
-    /// are looked after) and the sampler's parameters.
+    /// Reads `ageing_interval_ms` (60000), `interval_ms` (500, between two checks of the sampler
+    /// and the age) and the sampler's parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
         let ageing =
             section.millis_or("ageing_interval_ms", Duration::from_secs(60), 1..=3_600_000)?;
@@ -141,7 +140,7 @@ impl TenantHistogram {
         let tenant = pages.tenant(page);
         if self.tenants <= tenant.0 {
             self.tenants = tenant.0.saturating_add(1);
-            // The last of the tenant's lists exists from now on, so that no later sample makes one.
+            // Creates the last of the tenant's lists, so that no later sample allocates memory.
             let last = list(tenant, TierId(Topology::MAX_TIERS as u8 - 1), BINS - 1);
             self.lists.push_head(last, page, 0);
             self.lists.remove(last, page, 0);
@@ -149,7 +148,7 @@ impl TenantHistogram {
         self.lists.push_head(list(tenant, tier, 0), page, pages.frames(page));
     }
 
-    /// Takes a page off the list of the tier where it lay.
+    /// Takes a page off its list in a tier.
     fn leave(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
         let on = list(pages.tenant(page), tier, self.bin_of(page, pages));
         self.lists.remove(on, page, pages.frames(page));
@@ -169,7 +168,7 @@ impl TenantHistogram {
         }
     }
 
-    /// Halves every count. Pages without samples, most of them, are only passed by.
+    /// Halves every count. Skips pages without samples, which are the most.
     fn age(&mut self, pages: &PageTable) {
         for index in 0..self.counts.len() {
             let count = self.counts[index];
@@ -304,8 +303,8 @@ impl Estimator for TenantHistogram {
         self.collect(scope, 0..BINS, false, limit, pages, out);
     }
 
-    /// The page's bin; of ticks, the root of its count, and in the fastest tier what ticks cannot
-    /// tell beside.
+    /// The page's bin. If samples are ticks, the root of its count, plus [`BEYOND_CHANCE`] in the
+    /// fastest tier.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
         if !self.ticks {
             return Hotness(self.bin_of(page, pages) as u32);
@@ -315,8 +314,8 @@ impl Estimator for TenantHistogram {
         Hotness(((f64::from(self.count(page)).sqrt() + beyond) * ROOT_STEPS) as u32)
     }
 
-    /// By the unified histogram: the middle of each bin, in accesses a base page since the counts
-    /// started, which ageing halves.
+    /// Adds the unified histogram: the middle of each bin, in accesses per base page since the
+    /// counts started, which ageing halves.
     fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
         for bin in (0..BINS).rev() {
             let tiers = (0..Topology::MAX_TIERS).map(|tier| TierId(tier as u8));
@@ -349,18 +348,18 @@ mod tests {
             Self { machine: Machine::new(2), histogram }
         }
 
-        /// Samples each page so many times.
+        /// Samples each page `times` times.
         fn sample(&mut self, pages: std::ops::Range<u32>, times: usize) {
             for page in pages {
                 let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
                 self.machine.obs.samples.extend(std::iter::repeat_n(sample, times));
             }
-            let (seen, pages) = (&self.machine.obs, &mut self.machine.pages);
-            self.histogram.on_observation(Timestamp(0), seen, pages);
+            let (obs, pages) = (&self.machine.obs, &mut self.machine.pages);
+            self.histogram.on_observation(Timestamp(0), obs, pages);
             self.machine.obs.clear();
         }
 
-        fn look_at_seconds(&mut self, seconds: u64) {
+        fn update_at(&mut self, seconds: u64) {
             let (histogram, machine) = (&mut self.histogram, &mut self.machine);
             histogram.update(Timestamp(seconds * 1_000_000_000), &mut machine.context());
         }
@@ -424,15 +423,15 @@ mod tests {
     #[test]
     fn unmonitored_interval_ages_nothing() {
         let mut sampled = two_tenants();
-        sampled.look_at_seconds(1);
+        sampled.update_at(1);
         let aged = sampled.bins(0, 0);
         sampled.machine.obs.bits_unread = true;
         sampled.sample(0..0, 0);
-        sampled.look_at_seconds(2);
+        sampled.update_at(2);
         assert_eq!(sampled.bins(0, 0), aged);
         sampled.machine.obs.bits_unread = false;
         sampled.sample(0..0, 0);
-        sampled.look_at_seconds(3);
+        sampled.update_at(3);
         assert_eq!(sampled.bins(0, 0), [10, 0, 0, 0]);
     }
 
@@ -444,7 +443,7 @@ mod tests {
         assert!(hotness(&sampled, 10) > hotness(&sampled, 4));
         sampled.machine.obs.samples_are_ticks = true;
         sampled.sample(10..11, 12);
-        // The root of 17 is less than that of 3 and 2.5; that of 18 is more.
+        // The root of 17 is less than the root of 3 plus 2.5; the root of 18 is more.
         assert!(hotness(&sampled, 10) < hotness(&sampled, 4));
         sampled.machine.obs.samples_are_ticks = true;
         sampled.sample(10..11, 1);
@@ -463,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_and_ends_keep_the_histograms_exact() {
+    fn moves_and_frees_keep_histograms_exact() {
         let mut sampled = two_tenants();
         let moved =
             MoveOutcome { page: PageId(10), from: Some(TierId(1)), to: TierId(0), result: Ok(()) };

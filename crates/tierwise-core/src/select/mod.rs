@@ -34,13 +34,13 @@ pub const TABLE: &[StageRow<dyn Selector>] = &[
     },
     StageRow {
         name: "pairs",
-        summary: "dedicated pages of who lends against managed pages of who borrows, a colour's \
+        summary: "dedicated pages of lenders against managed pages of borrowers, all of a colour \
                   together",
         build: |section, ctx| Ok(Box::new(Pairs::build(section, ctx)?)),
     },
     StageRow {
         name: "promote-list",
-        summary: "all that deserves promotion; demotion under pressure and to make room for it",
+        summary: "all pages that deserve promotion; demotion under pressure and to make room",
         build: |section, _| Ok(Box::new(LruSelector::promote_list(section)?)),
     },
     StageRow {
@@ -51,7 +51,7 @@ pub const TABLE: &[StageRow<dyn Selector>] = &[
     },
     StageRow {
         name: "threshold",
-        summary: "what is hot goes to the fastest tier, what is cold keeps headroom in it",
+        summary: "promotes hot pages to the fastest tier, demotes cold ones to keep headroom in it",
         build: |section, _| Ok(Box::new(Threshold::build(section)?)),
     },
 ];

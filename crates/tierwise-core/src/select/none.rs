@@ -5,7 +5,7 @@ use crate::policy::PlanContext;
 use crate::share::Shares;
 use crate::stage::{Estimator, Selector, Tick};
 
-/// Moves nothing.
+/// The selector "none". It plans no moves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoSelector;
 

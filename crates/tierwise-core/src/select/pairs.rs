@@ -1,23 +1,23 @@
-//! Exchanges of dedicated against managed pages, conflicting pages always together (Memstrata,
-//! section 4.3).
+//! Exchanges of dedicated for managed pages, conflicting pages always together (Memstrata, section
+//! 4.3).
 //!
-//! A tenant that is to hold more dedicated pages (the floor of its share of the first tier) gives
-//! up as many managed ones, and one that is to hold fewer takes those. The pages of one colour go
-//! together: were one of them left behind, its neighbour's place would go to another tenant and the
-//! two would conflict. So a *group*, all pages of a tenant in one colour, is promoted, and as many
-//! dedicated pages of lenders are demoted into the room that it leaves.
+//! A tenant whose share of the first tier grows (its floor there) promotes managed pages, and a
+//! tenant whose share shrinks demotes as many dedicated ones. The pages of one colour move
+//! together: if one of them stayed, its neighbour's place would go to another tenant and the two
+//! would conflict. So a *group*, all pages of a tenant in one colour, is promoted, and as many
+//! dedicated pages of lenders are demoted into the frames that it frees.
 //!
 //! The promotions of a group stand before its demotions: the fast tier keeps some pages free (its
-//! watermarks), which are the spare pages of the exchange. Nobody's size changes: a page changes
+//! watermarks), which are the spare pages of the exchange. No tenant's size changes: a page changes
 //! its tier, never its tenant.
 //!
-//! Which groups and which dedicated pages, chance says, as in the paper. With
-//! `placement = "hotness"` a tenant's hot managed pages are then exchanged against its cold
-//! dedicated ones, a small part of its memory each time (section 4.3, "Assigning dedicated
-//! memory"); that needs an estimator that knows how hot pages are.
+//! Groups and dedicated pages are chosen at random, as in the paper. With `placement = "hotness"` a
+//! tenant's hot managed pages are then exchanged for its cold dedicated ones, a small part of its
+//! memory each time (section 4.3, "Assigning dedicated memory"). That needs an estimator with the
+//! hotness of pages.
 //!
 //! Parameters: `placement` ("random" or "hotness"), `hot` (20), `cold` (0) and `step_ratio` (0.02),
-//! which only "hotness" has.
+//! which apply to "hotness" only.
 
 use std::ops::Range;
 
@@ -30,25 +30,25 @@ use crate::share::Shares;
 use crate::stage::{Estimator, Selector, Tick};
 use crate::units::{Hotness, PageId, TenantId, TierId};
 
-/// When hot pages are sought.
+/// The parameters of `placement = "hotness"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ByHotness {
-    /// Above this a page is hot.
+    /// A page is hot above this.
     hot: Hotness,
-    /// Up to this it is cold.
+    /// A page is cold up to this.
     cold: Hotness,
-    /// Most of a tenant's pages that are exchanged at once.
+    /// Maximum part of a tenant's pages that is exchanged at once.
     step_ratio: f64,
 }
 
-/// What one tenant has for an exchange.
+/// The pages of one tenant for an exchange.
 #[derive(Debug, Clone, Default)]
 struct Side {
-    /// What it is to hold of the first tier, in base pages; `None` if it takes no part.
+    /// Its floor in the first tier, in base pages; `None` if it takes no part.
     floor: Option<u64>,
-    /// What it holds of it, in base pages.
+    /// Its memory in the first tier, in base pages.
     holds: u64,
-    /// Its pages there, and in the managed tier.
+    /// Its pages in the first tier, and in the managed tier.
     dedicated: Vec<PageId>,
     managed: Vec<PageId>,
 }
@@ -57,7 +57,7 @@ struct Side {
 #[derive(Debug, Clone)]
 pub struct Pairs {
     by_hotness: Option<ByHotness>,
-    /// What chance comes from.
+    /// The state of the random numbers.
     state: u64,
     /// By tenant; kept for its memory.
     sides: Vec<Side>,
@@ -67,12 +67,12 @@ impl Pairs {
     /// Reads its parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let seeks =
             section.choice_or("placement", false, &[("random", false), ("hotness", true)])?;
         let by_hotness = if seeks {
-            // DAMON counts at most one access a sample; 2^16 samples are what its counters hold.
+            // DAMON counts at most one access per sample, and its counters hold 2^16 samples.
             let hot = Hotness(section.whole_or("hot", 20, 1..=65_535)? as u32);
             let cold = Hotness(section.whole_or("cold", 0, 0..=65_535)? as u32);
             let step_ratio = section.number_or("step_ratio", 0.02, 0.001..=1.0)?;
@@ -83,7 +83,7 @@ impl Pairs {
         Ok(Self { by_hotness, state: ctx.seed, sides: Vec::new() })
     }
 
-    /// A number by lot, below `below`.
+    /// A random number below `below`.
     fn draw(&mut self, below: usize) -> usize {
         // splitmix64: every seed is a good one.
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -93,9 +93,9 @@ impl Pairs {
         ((x ^ (x >> 31)) % below.max(1) as u64) as usize
     }
 
-    /// Who takes part: those that run and hold more or less than they are to, and with hotness all
-    /// that run. Most tenants neither lend nor borrow, and their pages need not be looked at
-    /// further.
+    /// Selects the tenants that take part: those that run and hold more or less than their floors,
+    /// and with hotness all that run. Most tenants neither lend nor borrow, and their pages are not
+    /// scanned.
     fn enlist(&mut self, ctx: &PlanContext<'_>, shares: &Shares) {
         self.sides.resize_with(ctx.tenants.len().max(self.sides.len()), Side::default);
         for side in &mut self.sides {
@@ -108,7 +108,7 @@ impl Pairs {
         for (i, reading) in ctx.tenants.iter().enumerate() {
             let tenant = TenantId(i as u16);
             let holds = ctx.usage(tenant, TierId::FASTEST).0;
-            // Who was given no share keeps what it has.
+            // A tenant without a share keeps its pages.
             let share = shares.of(tenant, TierId::FASTEST);
             let floor = if i < with_shares { share.floor.0 } else { holds };
             let is_due = holds != floor || self.by_hotness.is_some();
@@ -116,7 +116,7 @@ impl Pairs {
         }
     }
 
-    /// Sorts the pages of those that take part by tier.
+    /// Sorts the pages of the tenants that take part by tier.
     fn survey(&mut self, ctx: &PlanContext<'_>) {
         let managed = ctx.topology.slowest();
         for page in (0..ctx.pages.len() as u32).map(PageId) {
@@ -132,8 +132,8 @@ impl Pairs {
         }
     }
 
-    /// Between tenants: those below their floors get groups promoted, those above lose as many
-    /// pages.
+    /// Exchanges between tenants: promotes groups of those below their floors, and demotes as many
+    /// pages of those above.
     fn between(&mut self, ctx: &PlanContext<'_>, plan: &mut MigrationPlan) {
         let mut lenders: Vec<(usize, u64)> = Vec::new();
         let mut borrowers = Vec::new();
@@ -153,8 +153,7 @@ impl Pairs {
             while lacks > 0 && !groups.is_empty() {
                 let group = groups.take(self.draw(groups.len()));
                 let mut wanted = size(group, ctx.pages);
-                // The whole group or nothing of it; the last step may go one group's rest beyond
-                // what is lacking.
+                // The whole group or none of it: the last group may exceed the missing pages.
                 if wanted > lent {
                     break;
                 }
@@ -170,7 +169,7 @@ impl Pairs {
         }
     }
 
-    /// A dedicated page, by lot, of the last lender that still has something to lend.
+    /// A random dedicated page of the last lender that still has pages to lend.
     fn lend_one(&mut self, lenders: &mut Vec<(usize, u64)>, pages: &PageTable) -> Option<PageId> {
         let (lender, surplus) = lenders.last_mut()?;
         let at = self.draw(self.sides[*lender].dedicated.len());
@@ -183,7 +182,7 @@ impl Pairs {
         Some(page)
     }
 
-    /// Within each tenant: hot managed pages against cold dedicated ones.
+    /// Exchanges hot managed pages for cold dedicated ones within each tenant.
     fn within(
         &self,
         by: ByHotness,
@@ -215,7 +214,7 @@ fn down(page: PageId, to: TierId, cause: Cause) -> Move {
     Move { page, to, charge_to: ChargeTo::Background, cause }
 }
 
-/// A page and its colour; one of which no colour is known stands alone.
+/// A page and its colour. A page without a known colour is its own group.
 type Member = (Option<u32>, PageId);
 
 /// Base pages of a group.
@@ -227,7 +226,7 @@ fn size(group: &[Member], table: &PageTable) -> u64 {
 struct Groups {
     /// All pages, those of one colour side by side.
     members: Vec<Member>,
-    /// Where each group stands that was not taken yet.
+    /// The range of each group that was not taken yet.
     left: Vec<Range<u32>>,
 }
 
@@ -255,7 +254,7 @@ impl Groups {
         self.left.is_empty()
     }
 
-    /// Takes out the group that stands there.
+    /// Takes out the group at an index.
     fn take(&mut self, at: usize) -> &[Member] {
         let place = self.left.swap_remove(at);
         &self.members[place.start as usize..place.end as usize]

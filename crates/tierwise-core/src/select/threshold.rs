@@ -1,22 +1,22 @@
-//! MEMTIS's migration threads (`kmigrated`; SOSP 2023, section 4; `mm/htmm_migrater.c`): what the
-//! estimator calls hot goes to the fastest tier, and what it calls cold leaves to keep headroom
+//! MEMTIS's migration threads (`kmigrated`; SOSP 2023, section 4; `mm/htmm_migrater.c`): they
+//! promote the estimator's hot pages to the fastest tier, and demote its cold ones to keep headroom
 //! there.
 //!
-//! At each of the estimator's looks, for the fastest tier with capacity `C`:
+//! At each of the estimator's updates, for the fastest tier with capacity `C`:
 //!
-//! - if hot pages wait in slower tiers, cold pages are demoted until the waiting pages and 3 % of
-//!   `C` are free (`need_toptier_demotion`);
-//! - if none wait, demotion starts when less than 2 % of `C` is free, and goes on to 3 %;
+//! - if hot pages wait in slower tiers, cold pages are demoted until enough memory is free for the
+//!   waiting pages and 3 % of `C` (`need_toptier_demotion`);
+//! - if none wait, demotion starts when less than 2 % of `C` is free, and continues to 3 %;
 //! - hot pages are promoted, hottest first, as long as 3 % stay free (`promotion_available`).
 //!
-//! Between two looks only demotion under pressure is done. All moves are in the background. The
-//! artifact also clamps the two marks to between 50 MB and 1.5 GB; on a machine of any size they
-//! are shares here, but never below the tier's min watermark. Tiers between the fastest and the
+//! Between two updates there is only demotion under pressure. All moves are in the background. The
+//! artifact also clamps the two marks to between 50 MB and 1.5 GB. Here they are shares on a
+//! machine of any size, but never below the tier's min watermark. Tiers between the fastest and the
 //! slowest keep their headroom in the same way.
 //!
 //! If a partitioner sets shares, each tenant's promotions stop at its cap in the fastest tier, a
-//! tenant beyond its cap demotes down to it, and room is made by whoever holds more than its floor.
-//! A partition is such a cap as long as there is no memory free that nobody else is entitled to.
+//! tenant beyond its cap demotes down to it, and tenants that hold more than their floors make the
+//! room. A partition is such a cap unless memory is free to which no other tenant is entitled.
 
 use super::pass::Pass;
 use super::pass::Projection;
@@ -45,7 +45,7 @@ impl Threshold {
     /// Reads `demotion_free_percent` (2) and `promotion_free_percent` (3).
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
         let demotion = section.number_or("demotion_free_percent", 2.0, 0.0..=50.0)?;
         let promotion =
@@ -65,8 +65,8 @@ impl Threshold {
         Pages((tier.capacity.0 as f64 * share).ceil() as u64).max(tier.watermarks.min)
     }
 
-    /// Demotes up to `limit` cold base pages of a tier: of one tenant, or of whoever holds more
-    /// than its floor.
+    /// Demotes up to `limit` cold base pages of a tier: of one tenant, or of all that hold more
+    /// than their floors.
     fn demote(&mut self, scope: Scope, limit: Pages, cause: Cause, pass: &mut Pass<'_, '_>) {
         self.cold.clear();
         if limit == Pages(0) {
@@ -82,7 +82,7 @@ impl Threshold {
         }
     }
 
-    /// Keeps the headroom of a tier that nothing is to be promoted to now.
+    /// Keeps the headroom of a tier without promotions to it now.
     fn relieve(&mut self, tier: TierId, pass: &mut Pass<'_, '_>) {
         let free = pass.projection.free.of(tier);
         if free < Self::mark(self.demotion_free, tier, pass.ctx) {
@@ -91,7 +91,7 @@ impl Threshold {
         }
     }
 
-    /// Brings hot pages up and cold ones down, of one tenant within its share or of all.
+    /// Promotes hot pages and demotes cold ones, of one tenant within its share or of all.
     fn balance(&mut self, tenant: Option<TenantId>, pass: &mut Pass<'_, '_>) {
         let fast = TierId::FASTEST;
         let capacity = pass.ctx.topology.tier(fast).capacity;
@@ -111,8 +111,8 @@ impl Threshold {
         }
         for &page in &self.hot {
             let frames = pass.frames(&[page]);
-            let room = pass.projection.free.of(fast) >= frames + stop;
-            if room && held(pass) + frames <= cap {
+            let fits = pass.projection.free.of(fast) >= frames + stop;
+            if fits && held(pass) + frames <= cap {
                 pass.move_to(page, fast, Cause::Hot);
             }
         }
@@ -175,7 +175,7 @@ mod tests {
     use crate::share::{Rule, Share};
     use crate::units::Timestamp;
 
-    /// Pages with samples are hot, pages without are cold but for the first look.
+    /// Pages with samples are hot; pages without are cold after the first update.
     struct Memtis {
         machine: Machine,
         estimator: Histogram,
@@ -209,7 +209,7 @@ mod tests {
             plan.moves.iter().map(|m| (m.page.0, m.to.0)).collect()
         }
 
-        /// Pages born until now have been there so long that they are cold.
+        /// Ages all pages so that they are cold.
         fn cold(&mut self) {
             self.plan(false, 0..0);
             self.estimator.cool_down(&self.machine.pages);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn between_looks_nothing_is_promoted() {
+    fn between_updates_nothing_is_promoted() {
         let mut memtis = Memtis::new(2, "");
         memtis.machine.allocated(0..4, 1);
         assert_eq!(memtis.plan(false, 0..4), []);
@@ -263,7 +263,8 @@ mod tests {
         assert_eq!(memtis.plan(true, 48..52), [(48, 0), (49, 0), (50, 0), (51, 0)]);
     }
 
-    /// Tenant 0 has ten fast pages and fifty slow ones; of the others' forty, so many are slow.
+    /// Tenant 0 has ten fast pages and fifty slow ones; tenant 1 has forty, of which `lacking` are
+    /// slow.
     fn partitioned(share: u64, lacking: u64) -> Memtis {
         let mut memtis = Memtis::new(2, "");
         memtis.machine.allocated(0..10, 0).allocated(100..150, 1);
@@ -292,7 +293,7 @@ mod tests {
     #[test]
     fn tenant_keeps_partition_where_others_are_entitled() {
         let mut memtis = partitioned(12, 40);
-        // 90 pages are free: so many that the tenant may have 47 of them and the other its 40.
+        // 90 pages are free: the tenant may have 47 of them, and the other its 40.
         assert_eq!(memtis.plan(true, 100..105).len(), 5);
         let mut memtis = partitioned(12, 0);
         memtis.machine.free[0] = Pages(3);

@@ -1,17 +1,17 @@
-//! Pages that may change places, of one tenant or of several that compete.
+//! Pages that may be exchanged, of one tenant or of several that compete.
 
 use crate::select::pass::Pass;
 use crate::stage::Scope;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId};
 
-/// Every tenant that competes is asked for at least so many base pages, so that one that holds next
-/// to nothing is heard; a look at so few costs less than a move.
+/// The minimum of base pages searched for per competing tenant, so that a tenant with few pages is
+/// considered; a search for so few costs less than a move.
 const MIN_ASKED: u64 = 32;
 
-/// One whose pages are candidates.
+/// A tenant whose pages are candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Whose; `None` for every tenant's together.
+    /// The tenant; `None` for all together.
     pub(super) tenant: Option<TenantId>,
     /// Base pages that it may give.
     pub(super) gives: Pages,
@@ -20,8 +20,8 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Every tenant's pages, without limit.
-    pub(super) const ANYBODY: Self =
+    /// The pages of all tenants, without limit.
+    pub(super) const ALL: Self =
         Self { tenant: None, gives: Pages(u64::MAX), takes: Pages(u64::MAX) };
 
     /// A tenant within its own partition: it gives what it takes.
@@ -30,15 +30,14 @@ impl Member {
     }
 }
 
-/// Candidates that were found last. Kept for their memory.
+/// Candidates of the last search. Kept for their memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidates {
-    /// Pages of slower tiers, hottest first if they are of one.
+    /// Pages of slower tiers, hottest first if they are of one tier.
     pub(super) hot: Vec<PageId>,
     /// Pages of the upper tier, coldest first.
     pub(super) cold: Vec<PageId>,
-    /// Pages that were named in this slice and not hot enough for the tier that they were named
-    /// for.
+    /// Pages named in this slice that were not hot enough for their target tier.
     pub(super) rejected: Vec<PageId>,
 }
 
@@ -101,8 +100,8 @@ impl Candidates {
         self.hot.sort_unstable_by_key(|&page| (std::cmp::Reverse(pass.hotness(page)), page));
     }
 
-    /// Adds up to `limit` base pages of a tenant's that no look has found accessed, from the
-    /// nearest slower tier first: a share is filled, hot or not.
+    /// Adds up to `limit` base pages of a tenant that were not found accessed, from the nearest
+    /// slower tier first: a share is filled, hot or not.
     pub(super) fn fill(&mut self, tenant: TenantId, mut limit: Pages, pass: &mut Pass<'_, '_>) {
         for tier in pass.ctx.topology.ids().skip(1) {
             let (from, scope) = (self.hot.len(), Scope { tier, tenant: Some(tenant) });
@@ -113,8 +112,8 @@ impl Candidates {
         }
     }
 
-    /// How many of the coldest pages from the `first` on make room for `frames` base pages that are
-    /// hotter than each of them.
+    /// The number of the coldest pages from the `first` on that make room for `frames` base pages,
+    /// each of them colder than `than`.
     pub(super) fn colder(
         &self,
         first: usize,
@@ -134,7 +133,8 @@ impl Candidates {
     }
 }
 
-/// What one of several is asked for: twice its part, as the others' may not be worth taking.
+/// The base pages to search for in one of several members: twice its part, as the others' pages may
+/// not be worth taking.
 fn part(of: Pages, all: u128, limit: Pages, members: usize) -> Pages {
     if members <= 1 {
         return of.min(limit);

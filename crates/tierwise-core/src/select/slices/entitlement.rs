@@ -1,9 +1,9 @@
-//! What a tenant holds against what it is entitled to.
+//! Comparison of a tenant's memory with its entitlement.
 //!
-//! A partition is enforced only while somebody lacks what it is entitled to: what a tenant holds
-//! beyond it is then taken away, as much as is lacking and not free, and from all that hold too
-//! much in proportion. Where memory is free nobody gives any, so that a program that grows between
-//! two partitions keeps what it allocated.
+//! A partition is enforced only while a tenant lacks its entitlement. Then pages beyond the others'
+//! entitlements are taken away: as many as are lacking and not free, from all that exceed theirs in
+//! proportion. If enough memory is free no tenant gives any, so a workload that grows between two
+//! partitions keeps what it allocated.
 
 use crate::share::Share;
 use crate::units::Pages;
@@ -11,20 +11,20 @@ use crate::units::Pages;
 /// One tenant, in base pages of the fastest tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entitlement {
-    /// What it is entitled to, does not hold and has in slower tiers.
+    /// Pages in slower tiers to which it is entitled here.
     pub(super) lacks: Pages,
-    /// What it holds above the operator's cap: this goes, whatever is free.
+    /// Pages above the configured cap: they are always demoted.
     pub(super) above_cap: Pages,
-    /// What it holds beyond its partition and within its cap.
+    /// Pages beyond its partition and within its cap.
     pub(super) beyond: Pages,
-    /// Of one that competes: what it holds above its floor and within its cap.
+    /// If it competes: pages above its floor and within its cap.
     pub(super) gives: Pages,
-    /// Of one that competes: what it has in slower tiers and may hold.
+    /// If it competes: pages in slower tiers that it may hold here.
     pub(super) takes: Pages,
 }
 
 impl Entitlement {
-    /// Of a tenant that holds so much, and so much in slower tiers.
+    /// Compares a share with `held` pages here and `slower` ones in slower tiers.
     pub(super) fn of(share: &Share, held: Pages, slower: Pages) -> Self {
         let limit = share.cap.max(share.floor);
         let within = held.min(limit);
@@ -41,8 +41,8 @@ impl Entitlement {
     }
 }
 
-/// Cuts what tenants hold too much of to what is wanted of all together, in proportion. The parts
-/// are differences of a rounded running sum, so that they add up exactly.
+/// Cuts the tenants' excess pages to `wanted` in all, in proportion. The parts are differences of a
+/// rounded running sum, so that they add up exactly.
 pub(super) fn share_out(beyond: &mut [u64], wanted: u64) {
     let all: u128 = beyond.iter().map(|&pages| u128::from(pages)).sum();
     let total = all.min(u128::from(wanted));

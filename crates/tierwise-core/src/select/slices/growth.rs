@@ -1,20 +1,20 @@
-//! Whether shares may grow now, or wait because what they promised was not there.
+//! Control of the growth of shares: they wait if they exceeded the memory.
 
 use std::time::Duration;
 
 use crate::units::{Pages, Timestamp};
 
-/// The first wait: a partition interval of a second, in which a live world tells again what there
-/// is to share.
-const SHORTEST: Duration = Duration::from_secs(1);
+/// The first wait: a partition interval of a second, in which a live world reports the free and the
+/// unmanaged memory again.
+const MIN_WAIT: Duration = Duration::from_secs(1);
 
-/// The longest: somebody who frees memory is found within a minute.
-const MAX_LEN: Duration = Duration::from_secs(64);
+/// The maximum wait: freed memory is used within a minute.
+const MAX_WAIT: Duration = Duration::from_secs(64);
 
-/// A tier that is short so many slices after a growth is short because of it.
+/// Slices after a growth in which it counts as the cause of a short tier.
 const CAUSED: u32 = 2;
 
-/// What followed on growth so far.
+/// The last growth, and the wait that followed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Growth {
     grew: Option<Timestamp>,
@@ -23,29 +23,29 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// A slice starts. Growth that nothing followed on was right.
+    /// Starts a slice. Growth without a shortage after it was right.
     pub(super) fn started(&mut self, now: Timestamp, slice: Duration) {
         if self.grew.is_some_and(|grew| now.since(grew) > slice * CAUSED) {
             (self.grew, self.wait) = (None, Duration::ZERO);
         }
     }
 
-    /// Whether growth has to wait.
+    /// Returns true if growth has to wait.
     pub(super) fn waits(&self, now: Timestamp) -> bool {
         now < self.resumes
     }
 
-    /// Shares grew by so much.
+    /// Records the growth of shares.
     pub(super) fn grew(&mut self, now: Timestamp, pages: Pages) {
         if pages > Pages(0) {
             self.grew = Some(now);
         }
     }
 
-    /// The tier was short and was relieved.
+    /// Records that the tier was short and was relieved.
     pub(super) fn relieved(&mut self, now: Timestamp, slice: Duration) {
         if self.grew.take().is_some_and(|grew| now.since(grew) <= slice * CAUSED) {
-            self.wait = (self.wait * 2).clamp(SHORTEST, MAX_LEN);
+            self.wait = (self.wait * 2).clamp(MIN_WAIT, MAX_WAIT);
             self.resumes = now + self.wait;
         }
     }
@@ -65,7 +65,7 @@ mod tests {
     fn relieved_growth_waits_twice_as_long() {
         let mut growth = Growth::default();
         growth.relieved(at(0), SLICE);
-        assert!(!growth.waits(at(0)), "nobody grew");
+        assert!(!growth.waits(at(0)), "no share grew");
         for (now, wait) in [(100, 1000), (1200, 2000), (3300, 4000)] {
             growth.started(at(now), SLICE);
             growth.grew(at(now), Pages(4));
@@ -73,7 +73,7 @@ mod tests {
             assert!(growth.waits(at(now + 99 + wait)));
             assert!(!growth.waits(at(now + 100 + wait)));
         }
-        // Growth that is left alone starts again.
+        // Growth without a shortage resets the wait.
         growth.grew(at(8000), Pages(4));
         growth.started(at(8300), SLICE);
         growth.grew(at(8300), Pages(4));

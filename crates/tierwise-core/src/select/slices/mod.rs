@@ -1,39 +1,39 @@
-//! MTAT's partition policy enforcer (Kim et al., Middleware 2025, section 3.3): a change of the
-//! partitions is made in slices of time, and in each partition the hottest pages stay.
+//! MTAT's partition policy enforcer (Kim et al., Middleware 2025, section 3.3): it changes the
+//! partitions in slices of time, and keeps the hottest pages in each partition.
 //!
-//! - *Adjust* (algorithm 3, section 3.3.1). At each slice, what every tenant holds of the fastest
-//!   tier is compared with its share, and [`plan_slice`] says who gives and takes how much. Pages
-//!   are demoted from the lowest bin and promoted from the highest (section 3.3.2). A share is
-//!   filled whether or not its tenant has pages that were accessed: a latency-critical tenant's are
-//!   wanted when a request comes, not after it.
-//! - *Refine* (section 3.3.2, Figure 4b). With what a slice leaves, a tenant's slow pages change
-//!   places with its own fast ones if they are in a higher bin, and with no other tenant's. On more
-//!   than two tiers, what is then left goes to the tiers below the fastest, where pages change
-//!   places by their bins alone, whosesoever they are.
-//! - *Compete.* Tenants whose floor is below their cap share what is not partitioned as by
-//!   frequency alone: the hottest pages of all of them, but nobody's floor is touched and nobody's
-//!   cap exceeded. In the schedule they count as one best-effort tenant. MTAT (LC Only) of section
-//!   5 has its best-effort tenants compete. Without shares, all do.
+//! - *Adjust* (algorithm 3, section 3.3.1). Each slice compares every tenant's memory in the
+//!   fastest tier with its share, and [`plan_slice`] computes the pages that each gives or takes.
+//!   Pages are demoted from the lowest bin and promoted from the highest (section 3.3.2). A share
+//!   is filled even with pages that were not accessed: a latency-critical tenant needs them when a
+//!   request arrives, not after it.
+//! - *Refine* (section 3.3.2, Figure 4b). With the rest of the slice, a tenant's slow pages are
+//!   exchanged for its own fast ones if they are in a higher bin, and never for another tenant's.
+//!   On more than two tiers, the rest of that is used for the tiers below the fastest, where pages
+//!   are exchanged by bin, regardless of tenant.
+//! - *Compete.* Tenants whose floor is below their cap share the memory that is not partitioned by
+//!   frequency alone: the hottest pages of all of them are fast, but no tenant drops below its
+//!   floor or exceeds its cap. In the schedule they count as one best-effort tenant. The
+//!   best-effort tenants of MTAT (LC Only) of section 5 compete. Without shares, all tenants do.
 //!
-//! A share is an entitlement and no limit ([`Share`]): what a tenant holds beyond it is taken away
-//! only as far as others lack what they are entitled to and it is not free ([`entitlement`]). What
-//! it holds beyond its cap goes whatever is free.
+//! A share is an entitlement and no limit ([`Share`]): pages beyond it are taken away only as far
+//! as other tenants lack their entitlements and free memory does not suffice ([`entitlement`]).
+//! Pages beyond the cap are always taken away.
 //!
-//! A share's promotion rate slows its tenant's exchanges down: to that part of the pages that it
-//! exchanged in its busiest recent slice at the full rate. What a share grows or shrinks by goes on
-//! at the slices' pace.
+//! A share's promotion rate slows its tenant's exchanges down, to that part of the pages that it
+//! exchanged in its busiest recent slice at the full rate. The growth and shrinking of a share keep
+//! the slices' pace.
 //!
-//! A tier short of its low watermark is relieved at any time, by whoever holds more than its share
-//! first. If that follows at once on the growth of shares, they promised more than there is, as a
-//! live machine's may; best-effort shares then wait with growing, a second at first and twice as
-//! long each time, or the same pages would be promoted and relieved by every slice. Deltas are
-//! worked out again at each slice, so that moves that failed, births and ends are made good.
+//! A tier short of its low watermark is relieved at any time, first by tenants that hold more than
+//! their shares. If that follows at once on the growth of shares, the shares exceed the memory, as
+//! a live machine's may. Best-effort shares then wait before they grow, one second at first and
+//! twice as long each time. Otherwise every slice would promote and relieve the same pages. Deltas
+//! are computed again at each slice, which corrects failed moves, allocations and freed pages.
 //!
-//! Parameters: `slice_ms` (100), and `p_max`, the most base pages that a slice demotes and the most
+//! Parameters: `slice_ms` (100), and `p_max`, the maximum of base pages that a slice demotes and
 //! that it promotes: by default as many as half the next slower tier's bandwidth copies in a slice,
-//! which is what equation 1 allows a partition to change by. The paper prints neither. `fill`
-//! ("everybody"): whose shares are filled with pages that were not accessed; with
-//! "latency-critical" the others' leave room for what they will allocate.
+//! the change of a partition by equation 1. The paper prints neither. `fill` ("everybody") selects
+//! the tenants whose shares are filled with pages that were not accessed; with "latency-critical"
+//! the others' leave room for their next allocations.
 
 mod candidates;
 mod entitlement;
@@ -64,14 +64,17 @@ use crate::tenant::Class;
 use crate::ticker::Ticker;
 use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 
-/// Whose shares are filled with pages that were not accessed, and whether best-effort tenants' are.
+/// Values of `fill`: true if best-effort tenants' shares are filled with pages that were not
+/// accessed.
 const FILLS: [(&str, bool); 2] = [("everybody", true), ("latency-critical", false)];
 
-/// What is left from slice to slice of the largest exchange so far, at the full rate: programs
-/// change their pages in bursts, and a slice in which nothing changed says nothing of the next ten.
+/// The part of the largest exchange so far, at the full rate, that is kept from slice to slice:
+/// workloads change their pages in bursts, and a slice without changes does not predict the next
+/// ten.
 const PACE_MEMORY: f64 = 0.9;
 
-/// The first look for pages that should change places; each that finds only such doubles the next.
+/// Size of the first search for pages to exchange. Each search that finds only such pages doubles
+/// the next.
 const FIRST_BATCH: Pages = Pages(8);
 
 /// The selector.
@@ -80,15 +83,15 @@ pub struct Slices {
     length: Duration,
     slice: Ticker,
     limit: Pages,
-    /// Whether the shares of best-effort tenants are filled with pages that were not accessed.
+    /// True if the shares of best-effort tenants are filled with pages that were not accessed.
     fills_all: bool,
     pressure: Pressure,
     projection: Projection,
     /// Base pages that each tenant exchanged in its busiest recent slice at the full rate.
     pace: Vec<Pages>,
-    /// One a tenant, and one for those that compete.
+    /// One per tenant, and one for those that compete.
     changes: Vec<Change>,
-    /// What each tenant holds beyond its entitlement and below its cap, base pages.
+    /// Base pages of each tenant beyond its entitlement and below its cap.
     beyond: Vec<u64>,
     competing: Vec<Member>,
     found: Candidates,
@@ -99,7 +102,7 @@ impl Slices {
     /// Reads its parameters.
     ///
     /// # Errors
-    /// A parameter outside what is allowed.
+    /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>, build: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let length = section.millis_or("slice_ms", Duration::from_millis(100), 1..=60_000)?;
         let topology = build.topology;
@@ -142,7 +145,7 @@ impl Slices {
         }
     }
 
-    /// Works out every delta, and who competes for what is left.
+    /// Computes every delta, and the tenants that compete for the rest.
     fn survey(&mut self, pass: &Pass<'_, '_>) {
         self.changes.clear();
         self.competing.clear();
@@ -177,7 +180,7 @@ impl Slices {
         }
         if pass.projection.tenants().all(|tenant| pass.shares.of(tenant, fast) == Share::FREE) {
             self.competing.clear();
-            self.competing.push(Member::ANYBODY);
+            self.competing.push(Member::ALL);
         }
         if !self.competing.is_empty() {
             let left = signed(pass.projection.free.of(fast)) - signed(high) - claimed;
@@ -185,7 +188,7 @@ impl Slices {
         }
     }
 
-    /// Demotes what the slice takes away. Returns how much.
+    /// Demotes the pages that the slice takes away. Returns their base pages.
     fn give(&mut self, pass: &mut Pass<'_, '_>) -> Pages {
         let mut given = Pages(0);
         for i in 0..self.changes.len() {
@@ -213,7 +216,8 @@ impl Slices {
         given
     }
 
-    /// Promotes what the slice adds, latency-critical tenants first. Returns how much.
+    /// Promotes the pages that the slice adds, latency-critical tenants first. Returns their base
+    /// pages.
     fn take(&mut self, now: Timestamp, pass: &mut Pass<'_, '_>) -> Pages {
         let mut taken = Pages(0);
         self.growth.started(now, self.length);
@@ -251,8 +255,7 @@ impl Slices {
         let mut moved = Pages(0);
         for &page in &self.found.hot {
             let frames = pass.frames(&[page]);
-            // A huge page that is more than what is missing waits, or its tenant would exceed its
-            // share.
+            // A huge page larger than the missing pages waits: its tenant would exceed its share.
             if moved + frames <= wanted
                 && self.may_take(page, frames, pass)
                 && pass.move_to(page, TierId::FASTEST, cause)
@@ -263,7 +266,7 @@ impl Slices {
         moved
     }
 
-    /// Whether a page's tenant stays within its cap with so much more.
+    /// Returns true if a page's tenant stays within its cap with `frames` more.
     fn may_take(&self, page: PageId, frames: Pages, pass: &Pass<'_, '_>) -> bool {
         let tenant = pass.ctx.pages.tenant(page);
         let cap = pass.shares.of(tenant, TierId::FASTEST).cap;
@@ -294,8 +297,7 @@ impl Slices {
         }
     }
 
-    /// Exchanges a tenant's own pages, at its share's rate. Returns how many base pages were
-    /// promoted.
+    /// Exchanges a tenant's own pages, at its share's rate. Returns the base pages promoted.
     fn exchange_own(&mut self, tenant: TenantId, left: Pages, pass: &mut Pass<'_, '_>) -> Pages {
         if self.pace.len() <= tenant.index() {
             self.pace.resize(tenant.index() + 1, Pages(0));
@@ -313,19 +315,19 @@ impl Slices {
         moved
     }
 
-    /// Exchanges pages of a tier below the fastest, whosesoever they are: first with those that
-    /// were not hot enough for the fastest, as a page is named once in a plan. Returns how many
-    /// base pages were promoted.
+    /// Exchanges pages of a tier below the fastest, regardless of tenant: first for those that were
+    /// not hot enough for the fastest, as a page is named once per plan. Returns the base pages
+    /// promoted.
     fn exchange_below(&mut self, upper: TierId, left: Pages, pass: &mut Pass<'_, '_>) -> Pages {
-        let anybody = [Member::ANYBODY];
+        let all = [Member::ALL];
         self.found.take_rejected(upper, pass);
-        self.found.find_cold(&anybody, upper, pass.frames(&self.found.hot), pass);
+        self.found.find_cold(&all, upper, pass.frames(&self.found.hot), pass);
         let (moved, _) = self.pair(upper, left, pass);
-        moved + self.exchange(&anybody, upper, left.saturating_sub(moved), pass)
+        moved + self.exchange(&all, upper, left.saturating_sub(moved), pass)
     }
 
     /// Exchanges pages of these members until none below a tier is in a higher bin than one in it,
-    /// or `limit` base pages are promoted. Returns how many were.
+    /// or `limit` base pages are promoted. Returns the base pages promoted.
     fn exchange(
         &mut self,
         members: &[Member],
@@ -352,14 +354,14 @@ impl Slices {
         moved
     }
 
-    /// Pairs the candidates, hottest with coldest. Returns the base pages promoted, and whether
+    /// Pairs the candidates, hottest with coldest. Returns the base pages promoted, and true if
     /// every candidate was.
     fn pair(&mut self, upper: TierId, limit: Pages, pass: &mut Pass<'_, '_>) -> (Pages, bool) {
-        let (mut moved, mut room, mut used) = (Pages(0), Pages(0), 0);
+        let (mut moved, mut freed, mut used) = (Pages(0), Pages(0), 0);
         for i in 0..self.found.hot.len() {
             let page = self.found.hot[i];
             let (frames, heat) = (pass.frames(&[page]), pass.hotness(page));
-            let missing = frames.saturating_sub(room);
+            let missing = frames.saturating_sub(freed);
             let Some(victims) = self.found.colder(used, missing, heat, pass) else {
                 self.found.reject(i);
                 return (moved, false);
@@ -375,19 +377,19 @@ impl Slices {
                 used += 1;
                 let cause = Self::cause_of_giving(victim, upper, pass);
                 if self.may_give(victim, upper, pass) && pass.demote(victim, upper, cause) {
-                    room += pass.frames(&[victim]);
+                    freed += pass.frames(&[victim]);
                 }
             }
-            if room >= frames && pass.move_to(page, upper, Cause::Hot) {
-                room -= frames;
+            if freed >= frames && pass.move_to(page, upper, Cause::Hot) {
+                freed -= frames;
                 moved += frames;
             }
         }
         (moved, true)
     }
 
-    /// Whether a page's tenant may promote it once the pages that make way are gone: in a partition
-    /// they are its own, among those that compete its cap counts.
+    /// Returns true if a page's tenant may promote it once its victims are demoted. In a partition
+    /// the victims are its own; among tenants that compete its cap counts.
     fn may_swap(&self, page: PageId, upper: TierId, frames: Pages, pass: &Pass<'_, '_>) -> bool {
         if upper != TierId::FASTEST {
             return true;
@@ -405,8 +407,8 @@ impl Slices {
         }
     }
 
-    /// Whether a page's tenant stays at its floor without it; in a partition it gets it back at
-    /// once.
+    /// Returns true if a page's tenant stays at its floor without it. In a partition the tenant
+    /// gets a page back at once.
     fn may_give(&self, page: PageId, upper: TierId, pass: &Pass<'_, '_>) -> bool {
         if upper != TierId::FASTEST {
             return true;

@@ -1,22 +1,22 @@
-//! MTAT's algorithm 3: who gives and who takes how many pages in a time slice.
+//! MTAT's algorithm 3: the pages that each tenant gives or takes in a time slice.
 
 use crate::units::{Pages, TenantId};
 
-/// What a tenant's partition still has to change by, and how much of it this slice does.
+/// The remaining change of a tenant's partition, and the part of it in this slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// Whose; `None` for the tenants that share what is not partitioned.
+    /// The tenant; `None` for those that share the memory that is not partitioned.
     pub tenant: Option<TenantId>,
     /// Latency-critical: its pages move first.
     pub critical: bool,
-    /// Delta: base pages that its share is above what it holds; below, if negative.
+    /// Delta: its share less its memory, in base pages.
     pub delta: i64,
-    /// Base pages of it in this slice, of the same sign.
+    /// The part of the delta in this slice, of the same sign.
     pub step: i64,
 }
 
 impl Change {
-    /// A change of which nothing is done yet.
+    /// A change without a step.
     pub const fn new(tenant: Option<TenantId>, critical: bool, delta: i64) -> Self {
         Self { tenant, critical, delta, step: 0 }
     }
@@ -25,11 +25,12 @@ impl Change {
 /// Sets every step of a slice of at most `limit` base pages each way (MTAT, algorithm 3, lines 3 to
 /// 12).
 ///
-/// Latency-critical tenants move first. What they gain beyond what others of them give, best-effort
-/// tenants that are to give do give, in proportion to what they have to; what they give,
-/// best-effort tenants that are to take do take. If none of them moves, best-effort tenants give
-/// and take as much as the slice allows. The paper has one latency-critical tenant; several share
-/// the slice in proportion.
+/// Latency-critical tenants move first. Best-effort tenants with a negative delta give the pages
+/// that latency-critical tenants gain beyond those that other latency-critical tenants give, in
+/// proportion to their deltas. In the same way, best-effort tenants with a positive delta take the
+/// pages that latency-critical tenants give. If no latency-critical tenant moves, best-effort
+/// tenants give and take as much as the slice allows. The paper has one latency-critical tenant;
+/// several share the slice in proportion.
 ///
 /// ```
 /// use tierwise_core::select::{Change, plan_slice};
@@ -39,12 +40,14 @@ impl Change {
 /// let steps = |changes: &[Change]| changes.iter().map(|c| c.step).collect::<Vec<_>>();
 ///
 /// // 100 pages more for the latency-critical tenant: two give, 3 to 1, and the third has to wait.
-/// let mut all = [tenant(0, true, 100), tenant(1, false, -90), tenant(2, false, -30), tenant(3, false, 20)];
+/// let best_effort = [tenant(1, false, -90), tenant(2, false, -30), tenant(3, false, 20)];
+/// let mut all = [&[tenant(0, true, 100)], &best_effort[..]].concat();
 /// plan_slice(&mut all, Pages(40));
 /// assert_eq!(steps(&all), [40, -30, -10, 0]);
 ///
-/// // It is served: now the best-effort tenants exchange among themselves.
-/// let mut all = [tenant(0, true, 0), tenant(1, false, -15), tenant(2, false, -5), tenant(3, false, 20)];
+/// // It has its share: now the best-effort tenants exchange among themselves.
+/// let best_effort = [tenant(1, false, -15), tenant(2, false, -5), tenant(3, false, 20)];
+/// let mut all = [&[tenant(0, true, 0)], &best_effort[..]].concat();
 /// plan_slice(&mut all, Pages(12));
 /// assert_eq!(steps(&all), [0, -9, -3, 12]);
 /// ```
@@ -64,8 +67,8 @@ pub fn plan_slice(changes: &mut [Change], limit: Pages) {
 }
 
 /// Distributes up to `limit` pages over the tenants of a class that take, or that give, in
-/// proportion to their deltas. Returns how many there were to distribute. The parts are differences
-/// of a rounded running sum, so that they add up exactly and none is above its delta.
+/// proportion to their deltas. Returns the pages distributed. The parts are differences of a
+/// rounded running sum, so that they add up exactly and none is above its delta.
 fn distribute(changes: &mut [Change], critical: bool, taking: bool, limit: i64) -> i64 {
     let concerned = |c: &Change| c.critical == critical && c.delta != 0 && (c.delta > 0) == taking;
     let delta = |c: &Change| i128::from(c.delta.unsigned_abs());
@@ -109,7 +112,7 @@ mod tests {
         assert_eq!(steps(&deltas, 40), [30, 10, -16, -24]);
     }
 
-    /// The whole of algorithm 3: slices until nothing is left.
+    /// Runs algorithm 3 to its end: slices until all deltas are zero.
     #[test]
     fn slices_add_up_to_the_partition() {
         let mut deltas = [(true, 100), (false, -90), (false, -30), (false, 20)];

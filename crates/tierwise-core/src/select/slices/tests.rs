@@ -45,7 +45,7 @@ impl Enforced {
         }
     }
 
-    /// Samples pages so many times each.
+    /// Samples each page `times` times.
     fn sample(&mut self, pages: std::ops::Range<u32>, times: usize) {
         for page in pages {
             let sample = Sample { page: PageId(page), tier: TierId(0), write: false };
@@ -53,7 +53,7 @@ impl Enforced {
         }
     }
 
-    /// Somebody who is no tenant holds what is free above the high watermark.
+    /// Unmanaged memory takes all free pages above the high watermark.
     fn nothing_is_free(&mut self) {
         self.machine.free[0] = self.machine.topology.tiers[0].watermarks.high;
     }
@@ -97,8 +97,8 @@ impl Enforced {
     }
 }
 
-/// Tenant 0 holds 10 pages and is to have 40, tenants 1 and 2 hold 50 and 30 and are to have 30 and
-/// 20: in slices of 12 pages, tenant 0 gains 12, which the others give 2 to 1.
+/// Tenant 0 holds 10 pages and its share is 40; tenants 1 and 2 hold 50 and 30 and their shares are
+/// 30 and 20. In slices of 12 pages, tenant 0 gains 12, which the others give 2 to 1.
 #[test]
 fn critical_tenant_moves_first_others_give_proportionally() {
     let mut enforced = Enforced::new(3, "p_max = 12");
@@ -143,7 +143,7 @@ fn hotter_pages_swap_within_their_tenant() {
     enforced.partition(&[10, 50]);
     enforced.sample(0..5, 4);
     enforced.sample(5..10, 1);
-    // Two are hotter than the coldest of their own, three are not hotter than anything.
+    // Two are hotter than the coldest of their own, three are hotter than none.
     enforced.sample(10..12, 2);
     enforced.sample(12..15, 1);
     enforced.sample(100..150, 8);
@@ -161,7 +161,7 @@ fn hotter_pages_swap_within_their_tenant() {
         2
     );
     assert_eq!(enforced.held(), [10, 50]);
-    assert_eq!(enforced.slice(), [], "nothing is left to exchange");
+    assert_eq!(enforced.slice(), [], "no page is left to exchange");
 }
 
 /// Ten new pages are hot in every slice, and those of the slice before are cold again.
@@ -180,7 +180,7 @@ fn slowed_promotion_slows_exchange_equally() {
     enforced.share(0, Share { promotion: 0.01, ..Share::partition(Pages(20)) });
     assert_eq!(exchanged(&mut enforced, 40), 1, "slowed down, never stopped");
     enforced.share(0, Share::partition(Pages(20)));
-    assert_eq!(exchanged(&mut enforced, 50), 19, "the twenty hottest but the one that is there");
+    assert_eq!(exchanged(&mut enforced, 50), 19, "the twenty hottest, of which one is fast");
 }
 
 #[test]
@@ -197,12 +197,12 @@ fn slower_tiers_exchange_pages_too() {
     enforced.slice();
     let tier = |page: u32| enforced.machine.pages.tier(PageId(page)).unwrap().0;
     assert!((0..10).all(|page| tier(page) == 0));
-    assert!((20..25).all(|page| tier(page) == 1), "hotter than what was there");
+    assert!((20..25).all(|page| tier(page) == 1), "hotter than the pages that were there");
     assert_eq!((10..20).filter(|&page| tier(page) == 2).count(), 5);
     assert!((25..30).all(|page| tier(page) == 2));
 }
 
-/// Tenants 1 and 2 compete for what tenant 0's partition leaves, and keep 6 pages (the high
+/// Tenants 1 and 2 compete for the memory beside tenant 0's partition, and keep 6 pages (the high
 /// watermark) free.
 #[test]
 fn unpartitioned_tenants_compete_by_hotness() {
@@ -215,7 +215,7 @@ fn unpartitioned_tenants_compete_by_hotness() {
     enforced.sample(100..110, 1);
     enforced.sample(200..260, 2);
     (0..20).for_each(|_| drop(enforced.slice()));
-    // 94 pages are to be used: 30 by tenant 0, 60 by the hottest, and 4 by what was sampled at all.
+    // 94 pages are used: 30 by tenant 0, 60 by the hottest pages, and 4 by others with a sample.
     assert_eq!(enforced.held(), [30, 4, 60]);
     assert_eq!(enforced.machine.free[0], Pages(6));
 }
@@ -242,8 +242,8 @@ fn short_tier_is_relieved_between_slices() {
     assert!(moves.iter().all(|m| m.0 >= 100 && m.2 == Cause::Pressure));
 }
 
-/// A live machine's shares may promise what another program has taken by now. 100 pages, of which
-/// four are to stay free.
+/// A live machine's shares may exceed the memory that another program left. 100 pages, of which
+/// four stay free.
 #[test]
 fn overcommitted_shares_stay_stable() {
     let mut enforced = Enforced::new(2, "");
@@ -251,21 +251,20 @@ fn overcommitted_shares_stay_stable() {
     enforced.partition(&[0, 99]);
     enforced.sample(0..120, 1);
     let moved: usize = (0..100).map(|_| enforced.slice().len()).sum();
-    // Some eight up and some four down each of the four times in ten seconds, and not a hundred
-    // times.
+    // Some eight up and some four down, four times in ten seconds and not a hundred times.
     assert!((8..80).contains(&moved), "{moved} moves");
 }
 
 #[test]
-fn slice_is_half_the_slower_tiers_copying() {
+fn slice_is_half_the_slower_tiers_bandwidth() {
     let enforced = Enforced::new(1, "slice_ms = 10");
     // 30 GB/s, 10 ms, half of it: 150 MB.
     assert_eq!(enforced.selector.limit, Pages(150_000_000 / 4096));
     assert_eq!(enforced.selector.next_wake(), Some(Timestamp(10_000_000)));
 }
 
-/// A program grew from 30 pages to 60 since its partition was computed, and the other one has all
-/// that it has.
+/// A workload grew from 30 pages to 60 since its partition was computed, and the other one has all
+/// its pages in the fast tier.
 #[test]
 fn free_memory_is_not_taken_from_holders() {
     let mut enforced = Enforced::new(2, "");
@@ -275,8 +274,8 @@ fn free_memory_is_not_taken_from_holders() {
     assert_eq!(enforced.held(), [20, 60]);
 }
 
-/// 15 pages are free above the high watermark of six; 40 are lacking, so 25 go, in proportion to
-/// what is held too much.
+/// 15 pages are free above the high watermark of six and 40 are lacking, so 25 are demoted, in
+/// proportion to the excess.
 #[test]
 fn lacking_tenants_take_surplus_in_proportion() {
     let mut enforced = Enforced::new(3, "");
@@ -289,7 +288,7 @@ fn lacking_tenants_take_surplus_in_proportion() {
 }
 
 #[test]
-fn operators_cap_holds_with_free_memory() {
+fn configured_cap_holds_with_free_memory() {
     let mut enforced = Enforced::new(1, "");
     enforced.machine.allocated_by(0, 0..60, 0);
     enforced.share(0, Share { cap: Pages(50), ..Share::partition(Pages(30)) });

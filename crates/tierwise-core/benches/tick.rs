@@ -1,10 +1,10 @@
-//! What a look at every page costs: nanoseconds a page scanned, one core.
+//! The cost of a scan of every page: nanoseconds per page scanned, one core.
 //!
 //! A tenth of the pages is referenced in each interval, and every page is scanned. "update" is the
-//! estimator's scan alone, "tick" all that the engine does in an interval. The tables are larger
-//! than any cache.
+//! estimator's scan alone, "tick" all work of the engine in an interval. The tables are larger than
+//! any cache.
 //!
-//! `cargo bench -p tierwise-core --bench tick -- look/clock` runs one of them.
+//! `cargo bench -p tierwise-core --bench tick -- update/clock` runs one of them.
 
 // A benchmark may fail as a test may.
 #![allow(clippy::unwrap_used)]
@@ -30,11 +30,11 @@ use tierwise_core::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Ti
 /// 40 GB and 400 GB of base pages; tables of 40 and 400 MB, and twice that in lists.
 const SIZES: [u32; 2] = [10_000_000, 100_000_000];
 
-/// One page in so many is referenced in an interval.
+/// One page in ten is referenced in an interval.
 const REFERENCED: u32 = 10;
 
-/// 2^62 pages a scan.
-const EVERYTHING: &str = "scan_pages = 0x4000_0000_0000_0000";
+/// 2^62 pages per scan.
+const ALL_PAGES: &str = "scan_pages = 0x4000_0000_0000_0000";
 
 fn topology(pages: u32) -> Topology {
     let tier = |name: &str| Tier {
@@ -49,7 +49,7 @@ fn topology(pages: u32) -> Topology {
 }
 
 fn estimator(name: &str, topology: &Topology) -> Box<dyn Estimator> {
-    let document = Document::parse("bench.toml", EVERYTHING).unwrap();
+    let document = Document::parse("bench.toml", ALL_PAGES).unwrap();
     let row = estimate::TABLE.iter().find(|row| row.name == name).unwrap();
     (row.build)(&document.root(), &BuildContext::new(topology, 1)).unwrap()
 }
@@ -73,7 +73,7 @@ fn allocations(pages: u32) -> Observation {
     }
 }
 
-/// The estimator's periodic look alone.
+/// The estimator's periodic update alone.
 fn update(b: &mut Bencher<'_>, name: &str, size: u32) {
     let topology = topology(size);
     let mut estimator = estimator(name, &topology);
@@ -99,10 +99,10 @@ fn update(b: &mut Bencher<'_>, name: &str, size: u32) {
     b.iter_batched(mark, routine, BatchSize::PerIteration);
 }
 
-/// A whole tick of the engine: taking in the reference bits, the look, the plan.
+/// A whole tick of the engine: the observation, the estimator's update, the plan.
 fn tick(b: &mut Bencher<'_>, name: &str, size: u32) {
     let shipped = Recipe::named(name).unwrap();
-    let text = shipped.text().replace("scan_pages = 1024", EVERYTHING);
+    let text = shipped.text().replace("scan_pages = 1024", ALL_PAGES);
     let config = EngineConfig::new(Recipe::parse("bench.toml", &text).unwrap());
     let mut engine = Engine::new(&config, topology(size), &Capabilities::ALL, 1).unwrap();
     let mut obs = allocations(size);

@@ -1,7 +1,7 @@
-//! How much CPU time a decision of a lender of dedicated memory takes, and how much memory
-//! its engine holds: `memstrata_decision [TENANTS] [RECIPE]` prints one JSON object. Each tenant
-//! has 4 GiB in pages of 2 MiB, as hypervisors have; every tenth is an outlier. Ten decisions are
-//! made and carried out, one after the other.
+//! Measures the CPU time of a decision to lend dedicated memory, and the memory of its engine:
+//! `memstrata_decision [TENANTS] [RECIPE]` prints one JSON object. Each tenant has 4 GiB in pages
+//! of 2 MiB, as hypervisors have; every tenth is an outlier. Ten decisions are made and applied,
+//! one after the other.
 
 #![allow(clippy::disallowed_methods, reason = "it measures the engine from outside")]
 
@@ -20,13 +20,13 @@ use tierwise_core::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Ti
 /// 4 GiB in pages of 2 MiB.
 const PAGES: u32 = 2048;
 
-/// A third of them.
+/// A third of the pages.
 const DEDICATED: u32 = 682;
 
 /// 2 MiB in base pages of 4 KiB.
 const ORDER: u8 = 9;
 
-/// A decision each ten seconds.
+/// Time between two decisions.
 const INTERVAL_S: u64 = 10;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,9 +41,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for decision in 1..=10 {
         let now = Timestamp(decision * INTERVAL_S * 1_000_000_000);
         engine.handle_observation(now, &observation);
-        let started = processor_time()?;
+        let started = cpu_time()?;
         engine.poll_plan(now);
-        times.push(processor_time()?.saturating_sub(started));
+        times.push(cpu_time()?.saturating_sub(started));
         observation.clear();
         moves += execute(&mut engine, now, &mut observation);
     }
@@ -60,15 +60,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Carries the last plan out as a world without failures does, and says how many moves it had:
-/// demoted pages take the colours that promoted ones left.
-fn execute(engine: &mut Engine, now: Timestamp, news: &mut Observation) -> usize {
+/// Applies the last plan as a world without failures does, and returns the number of its moves.
+/// Demoted pages take the colours that promoted ones left.
+fn execute(engine: &mut Engine, now: Timestamp, obs: &mut Observation) -> usize {
     let mut outcomes = Vec::new();
     let mut left = std::collections::VecDeque::new();
     for m in &engine.plan().moves {
         let from = engine.pages().tier(m.page);
         outcomes.push(MoveOutcome { page: m.page, from, to: m.to, result: Ok(()) });
-        let usage = &mut news.tenants[engine.pages().tenant(m.page).index()].usage;
+        let usage = &mut obs.tenants[engine.pages().tenant(m.page).index()].usage;
         if let Some(from) = from {
             usage[from.index()] -= Pages(1 << ORDER);
             usage[m.to.index()] += Pages(1 << ORDER);
@@ -76,7 +76,7 @@ fn execute(engine: &mut Engine, now: Timestamp, news: &mut Observation) -> usize
         if m.to == TierId::FASTEST {
             left.extend(engine.pages().colour(m.page));
         } else if let Some(colour) = left.pop_front() {
-            news.coloured.push(Coloured { page: m.page, colour });
+            obs.coloured.push(Coloured { page: m.page, colour });
         }
     }
     engine.handle_outcomes(now, &outcomes);
@@ -96,7 +96,7 @@ fn topology(tenants: u64) -> Topology {
     Topology { page_size: Bytes(4096), tiers }
 }
 
-/// Everything is born, and read.
+/// The allocations of all tenants, and their first readings.
 fn allocations(tenants: u16) -> Observation {
     let mut observation =
         Observation { tiers: vec![TierReading::default(); 2], ..Observation::default() };
@@ -139,17 +139,17 @@ fn reading(tenant: u16) -> TenantReading {
     }
 }
 
-/// Time that this thread has run on a CPU, however many others want it
+/// CPU time of this thread, without the time that it waited for a CPU
 /// (`Documentation/scheduler/sched-stats.rst`).
-fn processor_time() -> Result<Duration, Box<dyn std::error::Error>> {
-    // The kernel adds up at its ticks, and whenever a thread lets others go first.
+fn cpu_time() -> Result<Duration, Box<dyn std::error::Error>> {
+    // The kernel adds up at its ticks, and whenever a thread yields.
     std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let ran = text.split_whitespace().next().ok_or("/proc/thread-self/schedstat is empty")?;
     Ok(Duration::from_nanos(ran.parse()?))
 }
 
-/// What the kernel says this process holds.
+/// The peak resident memory of this process.
 fn resident_mb() -> Result<f64, Box<dyn std::error::Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status

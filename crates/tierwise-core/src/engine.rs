@@ -436,9 +436,9 @@ mod tests {
         let mut floors = |second: u64, unmanaged| {
             let tier = TierReading { unmanaged: Pages(unmanaged), ..TierReading::default() };
             let tenants = vec![holds.clone(); 2];
-            let seen = Observation { tiers: vec![tier; 2], tenants, ..Observation::default() };
+            let obs = Observation { tiers: vec![tier; 2], tenants, ..Observation::default() };
             let now = Timestamp(second * 1_000_000_000);
-            engine.handle_observation(now, &seen);
+            engine.handle_observation(now, &obs);
             engine.poll_plan(now);
             let fast = engine.decisions().iter().filter(|d| d.tier == TierId::FASTEST);
             fast.map(|d| d.share.floor.0).collect::<Vec<_>>()

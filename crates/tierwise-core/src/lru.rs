@@ -94,7 +94,7 @@ impl Isolation {
 #[derive(Debug, Clone, Default)]
 pub struct LruLists {
     lists: PageLists,
-    /// One more than the largest tenant seen.
+    /// One more than the largest tenant so far.
     tenants: u32,
     isolated: Isolation,
     /// Inactive pages that reclaim may still scan before the next observation, by `lruvec`.

@@ -240,7 +240,7 @@ impl Planner {
     ) {
         let Some(bandwidth) = self.budget.bandwidth else { return };
         let earned = u128::from(bandwidth.0) * now.since(self.refilled).as_nanos() / 1_000_000_000;
-        // Time whose tokens round down to none is not lost: the clock only moves with a token.
+        // Time is not lost if its tokens round down to zero: the clock only moves with a token.
         if earned > 0 {
             self.tokens = Self::burst(self.budget).min(self.tokens.saturating_add(earned as u64));
             self.refilled = now;

@@ -9,8 +9,8 @@ use tierwise_core::lru::LruList::{Active, Inactive};
 use tierwise_core::page::PageKind;
 use tierwise_core::units::PageId;
 
-/// The upper tier holds 0..140, which leaves the low watermark free and no more; 1000..1010 lie
-/// below.
+/// The upper tier holds 0..140, which leaves exactly the low watermark free. 1000..1010 are in the
+/// lower tier.
 fn full_upper_tier(name: &str, changes: &[(&str, &str)]) -> Machine {
     let mut machine = Machine::new(recipe(name, changes), &[160, 160]);
     machine.allocated(0, 140, base_page(0, PageKind::Anon));
@@ -56,7 +56,7 @@ fn nimble_promotes_to_the_active_tail() {
     machine.scan([0, 1, 2, 1000]);
     machine.scan([0, 1, 2, 1000]);
     assert_eq!(machine.state(1000), Some((0, Active, false)));
-    // Four active, two inactive: one too many, and the promoted page is the first to be looked at.
+    // Four active, two inactive: one too many, and the promoted page is scanned first.
     machine.scan([]);
     assert_eq!(machine.state(1000), Some((0, Inactive, false)));
     assert_eq!(machine.state(0), Some((0, Active, false)));
@@ -91,7 +91,7 @@ fn clock_gives_accessed_pages_a_second_chance() {
 
 #[test]
 fn clock_goes_round_in_parts() {
-    // Two tiers: four entries a sweep, of ten.
+    // Two tiers: four entries per sweep, of ten.
     let few = [("scan_pages = 1024", "scan_pages = 2")];
     let mut machine = Machine::new(recipe("clock", &few), &[160, 160]);
     machine.allocated(0, 10, base_page(1, PageKind::Anon));

@@ -1,8 +1,8 @@
-//! The policies that live on hint faults and samples, end to end through the engine: on a machine
-//! that poisons and faults they move the hot set up, within the memory they have; and whatever they
-//! are told, their plans fit, keep the min watermarks and are the same for the same inputs.
+//! The policies with hint faults and samples, end to end through the engine. On a machine that
+//! poisons and faults they promote the hot set, within the memory they have. For all inputs, their
+//! plans fit, keep the min watermarks and are the same for the same inputs.
 
-// Helpers outside a test function unwrap, too.
+// Helpers outside a test function also unwrap.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -42,8 +42,8 @@ fn engine(recipe: &Recipe, topology: &Topology) -> Engine {
     Engine::new(&config, topology.clone(), &Capabilities::ALL, 1).unwrap()
 }
 
-/// Carried out in order, and if every move succeeds, no move takes a tier below its min watermark
-/// and no page is named twice.
+/// Checks that the plan, applied in order, keeps every tier's min watermark if every move succeeds,
+/// and names no page twice.
 fn assert_fits(plan: &[Move], free: &[u64], engine: &Engine) {
     let (pages, topology) = (engine.pages(), engine.topology());
     let mut free = free.to_vec();
@@ -60,7 +60,7 @@ fn assert_fits(plan: &[Move], free: &[u64], engine: &Engine) {
     }
 }
 
-/// A machine that poisons and faults, ten times a second.
+/// A machine that poisons and faults, ten times per second.
 struct Machine {
     engine: Engine,
     obs: Observation,
@@ -157,7 +157,7 @@ fn hot_set_below_cold_pages_rises() {
         let (hot, cold) = (machine.fast(2000..2600), machine.fast(0..1300));
         let metrics = machine.engine.metrics();
         if recipe.name() == "autotiering-cpm" {
-            // The high watermark is 300, so there never was room, and nothing makes any.
+            // The high watermark is 300, so no page ever fits, and the policy never demotes.
             assert_eq!((hot, cold, metrics.demote.success), (0, 1300, 0));
             continue;
         }
@@ -168,16 +168,16 @@ fn hot_set_below_cold_pages_rises() {
 }
 
 #[test]
-fn what_looking_costs_is_as_published() {
+fn monitoring_costs_match_publications() {
     let costs = |name: &str| {
         let recipe = recipes().into_iter().find(|r| r.name() == name).unwrap();
         hot_set_below(&recipe).engine.metrics().clone()
     };
     let (autonuma, cpm) = (costs("autonuma"), costs("autotiering-cpm"));
-    // The whole hot set is promoted, and fast pages are not poisoned: 600 faults a page or two
-    // each.
+    // The whole hot set is promoted, and fast pages are not poisoned: 600 pages with one or two
+    // faults each.
     assert!((600..2400).contains(&autonuma.hint_faults), "{autonuma:?}");
-    // All pages are poisoned and nothing comes up: the hot set faults with every scan of the
+    // All pages are poisoned and none is promoted: the hot set faults with every scan of the
     // minute.
     assert!(cpm.hint_faults > 10_000, "{cpm:?}");
     let memtis = costs("memtis");
@@ -190,7 +190,7 @@ fn a_steady_tick_allocates_nothing() {
         let mut machine = Machine::new(&recipe, &[1600, 6400]);
         machine.allocated(0, 1200, 0);
         machine.allocated(1200, 4800, 1);
-        // A hot set of 500 that moves on through 5000 every ten seconds.
+        // A hot set of 500 that moves through 5000 every ten seconds.
         let tick = |machine: &mut Machine, i: u32| {
             let first = i / 100 * 500 % 5000;
             machine.tick(first..first + 500);
@@ -206,26 +206,26 @@ fn a_steady_tick_allocates_nothing() {
 const TIERS: [u64; 3] = [2048, 4096, 8192];
 const PAGES: u32 = 120;
 
-/// One thing that happens; pages and tiers may be ones that are not there.
+/// One event; its page and tier may not exist.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Allocated { page: u32, tenant: u16, tier: u8, huge: bool },
-    Gone(u32),
+    Freed(u32),
     Referenced(u32),
     Fault { page: u32, latency_ms: u64 },
     Sample(u32),
 }
 
-/// One observation and what becomes of its plan.
+/// One observation and the outcomes of its plan.
 #[derive(Debug, Clone)]
 struct Step {
     events: Vec<Event>,
     after_ms: u64,
     /// Free pages of each tier, in sixteenths of it.
     free: [u64; 3],
-    /// How the moves end, in turn.
+    /// The results of the moves, in order.
     ends: Vec<u8>,
-    /// An outcome that no plan asked for.
+    /// An outcome without a move.
     migration: Option<(u32, u8, u8)>,
 }
 
@@ -234,9 +234,10 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         2 => (page.clone(), 0u16..3, 0u8..4, prop::bool::weighted(0.1))
             .prop_map(|(page, tenant, tier, huge)| Event::Allocated { page, tenant, tier, huge }),
-        1 => page.clone().prop_map(Event::Gone),
+        1 => page.clone().prop_map(Event::Freed),
         2 => page.clone().prop_map(Event::Referenced),
-        4 => (0..PAGES + 10, 0u64..3000).prop_map(|(page, latency_ms)| Event::Fault { page, latency_ms }),
+        4 => (0..PAGES + 10, 0u64..3000)
+            .prop_map(|(page, latency_ms)| Event::Fault { page, latency_ms }),
         4 => (0..PAGES + 10).prop_map(Event::Sample),
     ]
 }
@@ -270,7 +271,7 @@ fn observation(step: &Step, now: Timestamp) -> Observation {
                     order: if huge { 9 } else { 0 },
                 },
             }),
-            Event::Gone(page) => obs.freed.push(PageId(page)),
+            Event::Freed(page) => obs.freed.push(PageId(page)),
             Event::Referenced(page) => obs.referenced.set(PageId(page)),
             Event::Fault { page, latency_ms } => obs.hint_faults.push(HintFault {
                 page: PageId(page),

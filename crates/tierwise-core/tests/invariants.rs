@@ -1,5 +1,5 @@
-//! Whatever is observed and whatever comes of the moves: every present page of the LRU estimators
-//! is on exactly one list, plans fit the machine, and the same inputs give the same plans.
+//! Properties under random observations and outcomes: every present page of the LRU estimators is
+//! on exactly one list, plans fit the machine, and the same inputs give the same plans.
 
 mod common;
 
@@ -26,26 +26,26 @@ use tierwise_core::units::{Bandwidth, Hotness, PageId, Pages, TenantId, TierId, 
 const TIERS: [u64; 3] = [2048, 4096, 8192];
 const PAGES: u32 = 120;
 
-/// One thing that happens; pages and tiers may be ones that are not there.
+/// One event; its page and tier may not exist.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Allocated { page: u32, tenant: u16, tier: u8, file: bool, huge: bool },
-    Gone(u32),
+    Freed(u32),
     Referenced(u32),
     Written(u32),
     Supervised(u32),
 }
 
-/// One observation and what becomes of its plan.
+/// One observation and the outcomes of its plan.
 #[derive(Debug, Clone)]
 struct Step {
     events: Vec<Event>,
     seconds: u64,
     /// Free pages of each tier, in sixteenths of it.
     free: [u64; 3],
-    /// How the moves end, in turn.
+    /// The results of the moves, in order.
     ends: Vec<u8>,
-    /// Outcomes that no plan asked for.
+    /// Outcomes without a move.
     migration: Option<(u32, u8, u8)>,
 }
 
@@ -55,7 +55,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (page.clone(), 0u16..3, 0u8..4, any::<bool>(), prop::bool::weighted(0.1)).prop_map(
             |(page, tenant, tier, file, huge)| Event::Allocated { page, tenant, tier, file, huge }
         ),
-        1 => page.clone().prop_map(Event::Gone),
+        1 => page.clone().prop_map(Event::Freed),
         4 => page.clone().prop_map(Event::Referenced),
         1 => page.clone().prop_map(Event::Written),
         2 => page.prop_map(Event::Supervised),
@@ -93,7 +93,7 @@ fn observation(step: &Step) -> Observation {
                     order: if huge { 9 } else { 0 },
                 },
             }),
-            Event::Gone(page) => obs.freed.push(PageId(page)),
+            Event::Freed(page) => obs.freed.push(PageId(page)),
             Event::Referenced(page) => obs.referenced.set(PageId(page)),
             Event::Written(page) => obs.written.set(PageId(page)),
             Event::Supervised(page) => obs.supervised.push(PageId(page)),
@@ -105,12 +105,12 @@ fn observation(step: &Step) -> Observation {
     obs
 }
 
-/// Carried out in order and if every move succeeds, the plan never takes a page that is not free.
+/// Checks that the plan, applied in order, only uses free pages if every move succeeds.
 fn assert_fits(plan: &[tierwise_core::migrate::Move], obs: &Observation, pages: &PageTable) {
     let mut free: Vec<u64> = obs.tiers.iter().map(|t| t.free.0).collect();
     let mut seen = std::collections::BTreeSet::new();
     for m in plan {
-        let Some(from) = pages.tier(m.page) else { panic!("{m:?} is of no page") };
+        let Some(from) = pages.tier(m.page) else { panic!("{m:?} names no page") };
         assert_ne!(from, m.to);
         assert!(seen.insert(m.page), "{:?} is named twice", m.page);
         assert!(free[m.to.index()] >= pages.frames(m.page), "{m:?} does not fit");
@@ -159,7 +159,7 @@ fn drive(engines: &mut [Engine], steps: &[Step]) {
     }
 }
 
-/// An estimator whose lists can be looked at.
+/// An estimator with readable lists.
 trait HasLru: Estimator {
     fn lists(&self) -> &LruLists;
 }
@@ -176,7 +176,7 @@ impl HasLru for Nimble {
     }
 }
 
-/// Checks the lists after everything that could disturb them.
+/// Checks the lists after every step that could disturb them.
 struct Checked<E>(E);
 
 impl<E: HasLru> Checked<E> {
@@ -250,7 +250,7 @@ fn checked<E: HasLru + 'static>(
     Engine::with_policy(Box::new(staged), topology, budget)
 }
 
-/// A budget of some 64 base pages a second, so that plans are cut.
+/// A budget of some 64 base pages per second, so that plans are cut.
 const TIGHT: Budget = Budget { bandwidth: Some(Bandwidth(64 * 4096)) };
 
 proptest! {

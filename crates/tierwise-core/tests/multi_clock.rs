@@ -18,7 +18,7 @@ fn one_page(kind: PageKind) -> Machine {
     machine
 }
 
-/// After so many supervised accesses.
+/// The machine after `calls` supervised accesses.
 fn after_calls(calls: usize) -> Machine {
     let mut machine = one_page(PageKind::File);
     machine.call(std::iter::repeat_n(0, calls));
@@ -46,7 +46,7 @@ fn transition_3_pressure_demotes_oldest_inactive_pages() {
     machine.allocated(0, 139, base_page(0, PageKind::Anon));
     machine.drive(Duration::ZERO);
     assert!(machine.moves.is_empty());
-    // 141 used leave 19. High is 30: eleven must go, the first born being the oldest.
+    // 141 used leave 19. High is 30: eleven are demoted, in the order of their allocation.
     machine.allocated(139, 2, base_page(0, PageKind::Anon));
     machine.drive(Duration::ZERO);
     let demoted: Vec<u32> = machine.moves.iter().map(|m| m.page.0).collect();
@@ -85,7 +85,7 @@ fn transition_6_a_second_access_activates_unreferenced() {
 #[test]
 fn transition_7_scan_toggles_active_reference() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
-    // A second page keeps the inactive list long enough that nothing is deactivated.
+    // A second page keeps the inactive list long enough that no page is deactivated.
     machine.allocated(0, 2, base_page(1, PageKind::File));
     machine.call([0, 0]);
     machine.scan([0]);
@@ -104,7 +104,7 @@ fn transition_9_short_inactive_list_deactivates_pages() {
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
     machine.allocated(0, 4, base_page(1, PageKind::File));
     machine.call([0, 0, 1, 1, 2, 2]);
-    // Three active to one inactive, in a tier below a GB: at most one to one. One must go.
+    // Three active to one inactive, in a tier below a GB: at most one to one. One is deactivated.
     machine.scan([]);
     let states: Vec<_> = (0..4).map(|page| machine.state(page).unwrap()).collect();
     assert_eq!(states[0], (1, Inactive, false));
@@ -119,7 +119,7 @@ fn transition_9_short_inactive_list_deactivates_pages() {
 fn transition_10_referenced_active_page_becomes_candidate() {
     let machine = after_calls(4);
     assert_eq!(machine.state(0), Some((1, Promote, true)));
-    // In the fastest tier there is nothing to be promoted to, and no such list.
+    // The fastest tier has no faster one and no promote list.
     let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
     machine.allocated(0, 1, base_page(0, PageKind::File));
     machine.call([0; 9]);
@@ -227,8 +227,8 @@ fn three_tiers_promote_and_demote_between_neighbours() {
     machine.allocated(1000, 150, base_page(0, PageKind::Anon));
     machine.allocated(2000, 160, base_page(1, PageKind::Anon));
     machine.drive(Duration::ZERO);
-    // Of the middle tier 30 leave, which makes room for 20 of the 21 wanted from the fastest: the
-    // rest of its free pages is below the min watermark.
+    // 30 pages leave the middle tier, which makes room for 20 of the 21 from the fastest: its other
+    // free pages are below the min watermark.
     assert_eq!(machine.moves.iter().filter(|m| m.to == TierId(2)).count(), 30);
     assert_eq!(machine.moves.iter().filter(|m| m.to == TierId(1)).count(), 20);
     assert_eq!(machine.moves[0].to, TierId(2));
@@ -284,12 +284,12 @@ fn dirty_weight_raises_written_intervals() {
     machine.scan([0, 1]);
     assert_eq!(machine.tier(0), 0);
     assert_eq!(machine.state(1), Some((1, Active, false)));
-    // As published, writes are not looked at.
+    // The published algorithm does not read dirty bits.
     assert!(!one_page(PageKind::Anon).engine.initial_plan().signals.dirty_bits);
 }
 
 #[test]
-fn adaptive_interval_follows_what_promotions_pay() {
+fn adaptive_interval_follows_promotions_profit() {
     let on = [("adaptive_interval = false", "adaptive_interval = true")];
     let mut machine = Machine::new(recipe("multi-clock", &on), &[1600, 1600]);
     let next = |machine: &Machine| machine.engine.poll_timeout().unwrap().0 / 1_000_000_000;
@@ -301,10 +301,10 @@ fn adaptive_interval_follows_what_promotions_pay() {
     machine.call((0..8).flat_map(|page| [page; 4]));
     machine.drive(Duration::from_secs(4));
     assert_eq!(machine.moves.len(), 8);
-    assert_eq!(next(&machine), 15); // no promotion had been made when this scan began
+    assert_eq!(next(&machine), 15); // there was no promotion before this scan
     machine.touch(0..8);
     machine.drive(Duration::from_secs(8));
-    assert_eq!(next(&machine), 19); // they are accessed where they are now: half
+    assert_eq!(next(&machine), 19); // the promoted pages are accessed: half
 }
 
 #[test]
@@ -322,8 +322,7 @@ fn bounds_excluding_the_interval_are_refused() {
     }
 }
 
-/// A live machine reads bits when a kernel thread has got round to it, which may be less often than
-/// the lists are due.
+/// On a live machine a kernel thread collects the bits, maybe less often than the lists are due.
 #[test]
 fn scan_waits_for_unread_bits() {
     let mut machine = one_page(PageKind::Anon);
@@ -332,9 +331,9 @@ fn scan_waits_for_unread_bits() {
         assert_eq!(machine.state(0), Some(state));
         machine.obs.bits_unread = true;
         machine.scan([]);
-        assert_eq!(machine.state(0), Some(state), "nobody looked");
+        assert_eq!(machine.state(0), Some(state), "no bits were read");
     }
-    // Due, and told to wait, it asks for no wake of its own: who reads bits comes by itself.
+    // A due estimator that waits for bits sets no wake: the next read of bits wakes it.
     assert_eq!(machine.engine.poll_timeout(), None);
     machine.scan([0]);
     assert_eq!(machine.state(0), Some((0, Active, false)));

@@ -1,5 +1,5 @@
-//! The steady state allocates nothing: after a warm-up every tick of every staged recipe works in
-//! the memory that it has. And a page costs the engine twelve bytes.
+//! The steady state allocates no memory: after a warm-up, every tick of every staged recipe works
+//! in the memory that it has. And a page costs the engine twelve bytes.
 
 mod common;
 #[path = "common/counting.rs"]
@@ -14,7 +14,7 @@ use tierwise_core::page::{PageKind, PageTable};
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::{PageId, TierId, Timestamp};
 
-/// A hot set of 400 pages that moves on through 4000 every five seconds, over a fast tier of 1600.
+/// A hot set of 400 pages that moves through 4000 every five seconds, over a fast tier of 1600.
 fn tick(machine: &mut Machine, second: u32) {
     let first = second / 5 * 400 % 4000;
     for page in first..first + 400 {
@@ -33,7 +33,7 @@ fn tick(machine: &mut Machine, second: u32) {
 
 #[test]
 fn a_steady_tick_allocates_nothing() {
-    // A lender of dedicated memory moves nothing where no CPU manages a tier.
+    // A lender of dedicated memory moves no pages if the CPU manages no tier.
     let topology = common::topology(&[1600, 6400]);
     let staged = |recipe: &Recipe| {
         recipe.bound().is_none()
@@ -45,12 +45,12 @@ fn a_steady_tick_allocates_nothing() {
     for mut recipe in recipes {
         let name = recipe.name().to_owned();
         if name == "memtis" {
-            // So that it adapts and cools within the warm-up, at 400 samples a second.
+            // So that it adapts and cools within the warm-up, at 400 samples per second.
             let often = [("= 100000 ", "= 1000 "), ("= 2000000 ", "= 4000 ")];
             recipe = common::recipe(&name, &often);
         }
         if name.starts_with("mtat") {
-            // So that it ages once in the hot set's round, and one round is as the other.
+            // So that it ages once per round of the hot set, and all rounds are equal.
             recipe = common::recipe(&name, &[("_ms = 60000 # the", "_ms = 50000 # the")]);
         }
         let mut machine = Machine::new(recipe, &[1600, 6400]);

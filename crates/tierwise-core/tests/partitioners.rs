@@ -1,6 +1,6 @@
-//! What every partitioner that keeps floors must hold, whatever the tenants: floors fit and hold,
-//! nobody has more than its cap, more weight never gets less, and the same inputs give the same
-//! shares. MTAT's, which learns, is held to the same beside its code.
+//! Properties of every partitioner with floors, for all tenants: floors fit and hold, no tenant has
+//! more than its cap, more weight never gets less, and the same inputs give the same shares. The
+//! tests of MTAT's partitioner, which learns, are beside its code.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,5 @@
-//! Who says that a tenant suffers: a model that fits the machine, or else the ratio alone, by its
-//! name; and what is refused.
+//! The classifier of slowdowns: a model that fits the machine, or else the ratio alone, with its
+//! name in the reason; and refused recipes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -17,7 +17,7 @@ use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::{PageId, Pages, TenantId, TierId, Timestamp};
 
-/// A model of one machine, which never sees anybody suffer.
+/// A model of one machine, which finds no outlier.
 struct Model(LatencyFit);
 
 impl Classifier for Model {
@@ -50,7 +50,7 @@ impl Learning for Model {
 
 /// The machine of the tests: memories of 100 and 200 ns.
 const HERE: LatencyFit = LatencyFit { intercept: 100.0, slope: 200.0 };
-/// One with a slower slow memory.
+/// A machine with a slower slow memory.
 const ELSEWHERE: LatencyFit = LatencyFit { intercept: 100.0, slope: 300.0 };
 
 fn engine(recipe: Recipe, learning: Option<Arc<dyn Learning>>) -> Result<Engine, String> {
@@ -87,7 +87,7 @@ fn observation() -> Observation {
     observation
 }
 
-/// What stands in the second tenant's decision, and what it is to hold.
+/// The rule in the second tenant's decision, and its floor.
 fn decided(learning: Option<Arc<dyn Learning>>) -> (String, u64) {
     let mut engine = engine(Recipe::named("flat-memstrata").unwrap(), learning).unwrap();
     let now = Timestamp(10_000_000_000);
@@ -121,9 +121,9 @@ fn strict_recipe_refuses_foreign_model() {
     let line = "ewma = 0.2";
     let strict = common::recipe("flat-memstrata", &[(line, "ewma = 0.2\nfallback = \"refuse\"")]);
     let error = engine(strict, Some(Arc::new(Model(ELSEWHERE)))).err().unwrap();
-    let said = "it was trained where fast memory takes 100 ns and a miss 300 ns more; here it is \
-                100 and 200 ns; train one for this machine, or set fallback = \"ratio-only\"";
-    assert!(error.ends_with(said), "{error}");
+    let end = "it was trained where fast memory takes 100 ns and a miss 300 ns more; here it is \
+               100 and 200 ns; train one for this machine, or set fallback = \"ratio-only\"";
+    assert!(error.ends_with(end), "{error}");
 }
 
 #[test]
@@ -131,6 +131,6 @@ fn machine_without_counters_is_refused() {
     let config = EngineConfig::new(Recipe::named("flat-memstrata").unwrap());
     let blind = Capabilities { counters: false, ..Capabilities::ALL };
     let error = Engine::new(&config, common::topology(&[1600, 1600]), &blind, 1).err().unwrap();
-    let said = error.to_string();
-    assert!(said.contains("needs the CPU's counters of each tenant, which this"), "{said}");
+    let error = error.to_string();
+    assert!(error.contains("needs the CPU's counters of each tenant, which this"), "{error}");
 }

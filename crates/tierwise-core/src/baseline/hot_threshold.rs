@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn threshold_follows_the_number_of_candidates() {
-        // 1 MiB/s is 256 pages a second: 15 360 in a period.
+        // 1 MiB/s is 256 pages per second: 15 360 in a period.
         let mut hot = threshold("promote_rate_limit_mbps = 1");
         assert!(!hot.admits(Timestamp(61 * SECOND), 1000 * MS, Pages(1)) || hot.now() > 1000 * MS);
         assert_eq!(hot.now(), 1125 * MS);

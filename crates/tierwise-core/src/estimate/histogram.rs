@@ -149,9 +149,9 @@ impl Histogram {
         self.warm = if room_for_warm { self.hot - 1 } else { self.hot };
     }
 
-    /// What strangers hold of the fast tier is nobody's to have. The headroom is the tier's: it is
-    /// kept free however little they leave.
-    fn take_in_capacity(&mut self, obs: &Observation) {
+    /// Subtracts unmanaged memory from the capacity. The headroom is a part of the whole tier: it
+    /// stays free even if little memory remains.
+    fn update_capacity(&mut self, obs: &Observation) {
         if let Some(reading) = obs.tiers.get(TierId::FASTEST.index()) {
             self.capacity = less_headroom(self.fast).saturating_sub(reading.unmanaged.0);
         }
@@ -182,7 +182,7 @@ impl Estimator for Histogram {
                 self.bins.start(page, 2 << self.hot);
             }
         }
-        self.take_in_capacity(obs);
+        self.update_capacity(obs);
         self.period.count(obs.samples.len());
         obs.samples.iter().for_each(|sample| self.sampled(sample.page, pages));
         for &page in &obs.freed {
@@ -209,7 +209,8 @@ impl Estimator for Histogram {
     ) {
         if scope.tier != TierId::FASTEST && self.hot_in(scope.tier) > 0 {
             let hot = self.hot;
-            let rank = |page: Binned| (page.seen && page.bin >= hot).then_some(BINS - 1 - page.bin);
+            let rank =
+                |page: Binned| (page.counted && page.bin >= hot).then_some(BINS - 1 - page.bin);
             self.bins.collect(scope, limit, rank, &mut self.isolated, pages, out);
         }
     }

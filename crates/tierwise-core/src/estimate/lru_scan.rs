@@ -18,8 +18,8 @@ use crate::stage::{Estimator, Scope};
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 
-/// The longest interval that a recipe may set, in milliseconds: a day. With a longer one no policy
-/// adapts to its workload.
+/// The maximum interval in a recipe, in milliseconds: a day. With a longer one no policy adapts to
+/// its workload.
 const MAX_INTERVAL_MS: u64 = 24 * 3600 * 1000;
 
 /// The steps in which estimators over scanned LRU lists differ.

@@ -16,7 +16,7 @@ use crate::units::{PageId, Pages, TierId};
 pub(super) const BINS: usize = 16;
 
 /// Bit of a count: the page is in no bin yet.
-const UNSEEN: u32 = 1 << 31;
+const UNCOUNTED: u32 = 1 << 31;
 
 /// Counts of pages and the histogram over them.
 #[derive(Debug, Clone, Default)]
@@ -31,12 +31,12 @@ pub(super) struct PageBins {
 pub(super) struct Binned {
     pub(super) bin: usize,
     /// True if the page is in the histogram.
-    pub(super) seen: bool,
+    pub(super) counted: bool,
 }
 
 impl Binned {
     fn new(count: u32) -> Self {
-        Self { bin: PageBins::bin(count & !UNSEEN), seen: count & UNSEEN == 0 }
+        Self { bin: PageBins::bin(count & !UNCOUNTED), counted: count & UNCOUNTED == 0 }
     }
 }
 
@@ -51,42 +51,42 @@ impl PageBins {
 
     /// The page's count, in the histogram or not.
     pub(super) fn count(&self, page: PageId) -> u32 {
-        self.counts.get(page.index()).copied().unwrap_or(UNSEEN) & !UNSEEN
+        self.counts.get(page.index()).copied().unwrap_or(UNCOUNTED) & !UNCOUNTED
     }
 
-    fn is_seen(&self, page: PageId) -> bool {
-        self.counts.get(page.index()).is_some_and(|count| count & UNSEEN == 0)
+    fn is_counted(&self, page: PageId) -> bool {
+        self.counts.get(page.index()).is_some_and(|count| count & UNCOUNTED == 0)
     }
 
     fn slot(&mut self, page: PageId) -> &mut u32 {
         if page.index() >= self.counts.len() {
-            self.counts.resize(page.index() + 1, UNSEEN);
+            self.counts.resize(page.index() + 1, UNCOUNTED);
         }
         &mut self.counts[page.index()]
     }
 
     /// Adds a page with a count and in no bin. A page that is in the histogram already stays.
     pub(super) fn start(&mut self, page: PageId, count: u32) {
-        if !self.is_seen(page) {
-            *self.slot(page) = UNSEEN | count;
+        if !self.is_counted(page) {
+            *self.slot(page) = UNCOUNTED | count;
         }
     }
 
     /// Removes a page.
     pub(super) fn end(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
         self.leave(page, tier, pages);
-        *self.slot(page) = UNSEEN;
+        *self.slot(page) = UNCOUNTED;
     }
 
     /// Adds to the count of a page in a tier.
     pub(super) fn add(&mut self, page: PageId, weight: u32, tier: TierId, pages: &PageTable) {
-        let count = self.count(page).saturating_add(weight).min(UNSEEN - 1);
+        let count = self.count(page).saturating_add(weight).min(UNCOUNTED - 1);
         self.leave(page, tier, pages);
         self.enter(page, count, tier, pages);
     }
 
     fn leave(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
-        if self.is_seen(page) {
+        if self.is_counted(page) {
             let bin = Self::bin(self.count(page));
             self.frames[tier.index()][bin] -= pages.frames(page);
         }
@@ -100,7 +100,7 @@ impl PageBins {
     /// Moves a page's frames to its new tier if the move succeeded.
     pub(super) fn on_outcome(&mut self, outcome: &MoveOutcome, pages: &PageTable) {
         if let (Ok(()), Some(from)) = (outcome.result, outcome.from)
-            && self.is_seen(outcome.page)
+            && self.is_counted(outcome.page)
         {
             let count = self.count(outcome.page);
             self.leave(outcome.page, from, pages);
@@ -108,7 +108,7 @@ impl PageBins {
         }
     }
 
-    /// Halves every count, so that all pages sink by a bin. Unseen pages enter the histogram.
+    /// Halves every count, so that all pages sink by a bin. Uncounted pages enter the histogram.
     pub(super) fn halve(&mut self, pages: &PageTable) {
         self.frames = [[0; BINS]; Topology::MAX_TIERS];
         for index in 0..self.counts.len() {

@@ -20,8 +20,8 @@ const SLACK: f64 = 0.005;
 /// The sample period and its control.
 #[derive(Debug, Clone)]
 pub struct SamplePeriod {
-    shortest: f64,
-    longest: f64,
+    min: f64,
+    max: f64,
     quota: f64,
     cost: Duration,
     check: Duration,
@@ -41,21 +41,21 @@ impl SamplePeriod {
     /// # Errors
     /// A parameter is outside its allowed range.
     pub fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
-        let shortest = section.whole_or("sample_period", 200, 1..=u64::from(u32::MAX))?;
-        let longest =
-            section.whole_or("sample_period_max", 20_000.max(shortest), 1..=u64::from(u32::MAX))?;
-        if longest < shortest {
+        let min = section.whole_or("sample_period", 200, 1..=u64::from(u32::MAX))?;
+        let max =
+            section.whole_or("sample_period_max", 20_000.max(min), 1..=u64::from(u32::MAX))?;
+        if max < min {
             return Err(section.error(
                 "sample_period_max",
-                format!("found {longest}; allowed: at least sample_period, {shortest}"),
+                format!("found {max}; allowed: at least sample_period, {min}"),
             ));
         }
         let quota = section.number_or("sampler_cpu_percent", 3.0, 0.0..=100.0)? / 100.0;
         let cost = section.whole_or("sample_cost_ns", 1000, 1..=1_000_000)?;
         let check = Duration::from_secs(15);
         Ok(Self {
-            shortest: shortest as f64,
-            longest: longest as f64,
+            min: min as f64,
+            max: max as f64,
             quota,
             cost: Duration::from_nanos(cost),
             check: section.millis_or("sampler_check_ms", check, 1..=3_600_000)?,
@@ -68,7 +68,7 @@ impl SamplePeriod {
     /// Misses per sample, now.
     pub fn now(&self) -> u32 {
         let ratio = f64::from(self.step) / f64::from(STEPS);
-        (self.shortest * (self.longest / self.shortest).powf(ratio)).round() as u32
+        (self.min * (self.max / self.min).powf(ratio)).round() as u32
     }
 
     /// Counts samples that the sampler handled.

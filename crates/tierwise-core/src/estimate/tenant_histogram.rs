@@ -25,7 +25,7 @@
 //! // Base pages; the pages of the lowest bin have no samples.
 //! let bins = [0, 1, 2, 3, 4, 1000].map(|count| TenantHistogram::bin(count, 0));
 //! assert_eq!(bins, [0, 10, 11, 11, 12, 19]);
-//! // A huge page of 512 base pages with one sample per base page is as hot as a base page with one.
+//! // A huge page of 512 base pages with 512 samples is as hot as a base page with one.
 //! assert_eq!(TenantHistogram::bin(512, 9), TenantHistogram::bin(1, 0));
 //! ```
 //!
@@ -168,7 +168,7 @@ impl TenantHistogram {
         }
     }
 
-    /// Halves every count. Skips pages without samples, which are the most.
+    /// Halves every count. Skips pages without samples, the majority.
     fn age(&mut self, pages: &PageTable) {
         for index in 0..self.counts.len() {
             let count = self.counts[index];
@@ -303,7 +303,7 @@ impl Estimator for TenantHistogram {
         self.collect(scope, 0..BINS, false, limit, pages, out);
     }
 
-    /// The page's bin. If samples are ticks, the root of its count, plus [`BEYOND_CHANCE`] in the
+    /// The page's bin. If samples are ticks, the root of its count, plus `BEYOND_CHANCE` in the
     /// fastest tier.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
         if !self.ticks {

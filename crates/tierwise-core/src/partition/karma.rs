@@ -59,8 +59,8 @@ pub struct Ask {
 /// assert_eq!([asks[0].credits, asks[1].credits], [0.0, 0.0]);
 /// ```
 pub fn share_by_credits(asks: &mut [Ask], capacity: u64, unit: u64) -> Vec<u64> {
-    let least = |a: &Ask| a.demand.min(a.guaranteed).clamp(a.limits.0, a.limits.1);
-    let mut got: Vec<u64> = asks.iter().map(least).collect();
+    let own = |a: &Ask| a.demand.min(a.guaranteed).clamp(a.limits.0, a.limits.1);
+    let mut got: Vec<u64> = asks.iter().map(own).collect();
     let mut left = capacity.saturating_sub(got.iter().sum());
     let mut lenders = Lenders::new(asks, &got);
     let lacks = |ask: &Ask, got: u64| ask.demand.min(ask.limits.1).saturating_sub(got);

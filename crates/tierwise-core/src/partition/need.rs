@@ -155,9 +155,9 @@ impl Need {
     /// The ratio of the load that is provided for to the present one.
     fn ahead(&self, at: Timestamp, now: &Service) -> f64 {
         let known = self.started.is_some_and(|started| at.since(started) >= UNKNOWN);
-        let least = if known { 0.0 } else { UNKNOWN_RISE };
+        let min = if known { 0.0 } else { UNKNOWN_RISE };
         let rise = self.rises.front().map_or(0.0, |&(_, rise)| rise / now.misses.max(1.0));
-        1.0 + rise.max(least)
+        1.0 + rise.max(min)
     }
 
     /// Learns from an interval that ended with this latency. Returns true while the guard has taken
@@ -184,12 +184,12 @@ impl Need {
         while self.loads.front().is_some_and(|(then, _)| at.since(*then) > HORIZON) {
             self.loads.pop_front();
         }
-        let least = self.loads.iter().map(|&(_, load)| load).fold(load, f64::min);
+        let min = self.loads.iter().map(|&(_, load)| load).fold(load, f64::min);
         self.loads.push_back((at, load));
-        while self.rises.back().is_some_and(|&(_, rise)| rise <= load - least) {
+        while self.rises.back().is_some_and(|&(_, rise)| rise <= load - min) {
             self.rises.pop_back();
         }
-        self.rises.push_back((at, load - least));
+        self.rises.push_back((at, load - min));
         while self.rises.front().is_some_and(|(then, _)| at.since(*then) > MEMORY) {
             self.rises.pop_front();
         }

@@ -35,7 +35,7 @@ use crate::units::{PageId, Pages, TenantId, Timestamp};
 /// s holds the promotions of 50 000 pages per second, as many as one core migrates.
 const SLOTS: usize = 1 << 14;
 
-/// Pages per followed page.
+/// One page in 16 is followed.
 const SAMPLE: u64 = 16;
 
 /// Pages promoted in this period.

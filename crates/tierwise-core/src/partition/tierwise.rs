@@ -167,7 +167,7 @@ pub struct Tierwise {
 
 impl Tierwise {
     /// Reads `floors` ("none"), the floor of tenants that have none of their own, and
-    /// [`ThrashControl`]'s parameters.
+    /// the parameters of thrash control.
     ///
     /// # Errors
     /// A parameter is outside its allowed range.

@@ -1,4 +1,4 @@
-//! A machine small enough to work out by hand: it carries plans out at once and in order, and a
+//! A machine small enough for calculations by hand. It applies plans at once and in order, and a
 //! move fails when its page is locked or its target is full.
 
 // Each test file compiles this module for itself and uses a part of it.
@@ -45,7 +45,7 @@ pub fn base_page(tier: u8, kind: PageKind) -> Attributes {
     Attributes { tenant: TenantId(0), tier: TierId(tier), kind, order: 0 }
 }
 
-/// The recipe by its name, with its sections' parameters replaced by `parameters`.
+/// A recipe by its name, with the text `changes` applied.
 pub fn recipe(name: &str, changes: &[(&str, &str)]) -> Recipe {
     let shipped = Recipe::named(name).unwrap();
     let mut text = shipped.text().to_owned();
@@ -100,7 +100,7 @@ impl Machine {
         pages.into_iter().for_each(|page| self.obs.referenced.set(PageId(page)));
     }
 
-    /// Observes, plans and carries out, `after` the last time.
+    /// Observes, plans and applies the plan, `after` the last time.
     pub fn drive(&mut self, after: Duration) {
         self.now = self.now + after;
         self.obs.tiers.clear();
@@ -142,7 +142,7 @@ impl Machine {
         self.drive(Duration::from_secs(1));
     }
 
-    /// No time passes, so nothing is scanned, and these pages are accessed through system calls.
+    /// Accesses these pages through system calls. No time passes, so no page is scanned.
     pub fn call(&mut self, supervised: impl IntoIterator<Item = u32>) {
         self.obs.supervised.extend(supervised.into_iter().map(PageId));
         self.drive(Duration::ZERO);

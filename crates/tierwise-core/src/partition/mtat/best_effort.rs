@@ -122,7 +122,7 @@ fn by_weight(beyond: Pages, claims: &mut [Claim]) {
     let tenants = claims.len();
     let room = |claim: &Claim| claim.cap.saturating_sub(claim.floor).0;
     let per_weight = |claim: &Claim| room(claim) as f64 / f64::from(claim.weight.max(1));
-    // The tenant with the least room for its weight is full first.
+    // The tenant with the smallest limit for its weight is full first.
     claims.sort_unstable_by(|a, b| {
         per_weight(a).total_cmp(&per_weight(b)).then(a.tenant.cmp(&b.tenant))
     });

@@ -13,7 +13,7 @@ use crate::tenant::Limit;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Acts as it is told, and writes down what it learns.
+/// Takes a set action, and records its experiences.
 #[derive(Clone, Default)]
 struct Scripted {
     action: Arc<Mutex<f64>>,
@@ -94,7 +94,7 @@ fn critical() -> TenantSpec {
     TenantSpec { class: Class::LatencyCritical, slo, ..TenantSpec::new("lc") }
 }
 
-/// A page of 4096 bytes a tenth of a second: 5 pages are the largest step of a second.
+/// Five pages of 4096 bytes are the largest step of a slice: 1 MB/s for 41 ms, half of it.
 const SLOW: &str = "bandwidth_mbps = 1\naction_interval_ms = 41";
 
 /// Equation 1 by hand: 1 MB/s for 41 ms, half of it, is 20.5 kB, five pages of 4 KiB.
@@ -105,7 +105,7 @@ fn agent_step_is_bounded_by_equation_1() {
     assert_eq!(made.mtat.largest, Pages(5));
     made.reads(0, 20, 30);
     made.reads(1, 50, 30);
-    assert_eq!(made.partition(0)[0].floor, Pages(20), "what it holds, before its first request");
+    assert_eq!(made.partition(0)[0].floor, Pages(20), "its usage, before its first request");
     made.reads(0, 20, 30).p99 = Some(Duration::from_millis(5));
     *scripted.action.lock().unwrap() = 1.0;
     assert_eq!(made.partition(1), [25, 69].map(|pages| Share::partition(Pages(pages))));
@@ -216,7 +216,7 @@ fn spec(tenant: &Tenant) -> TenantSpec {
     spec
 }
 
-/// Acts by a hash of what it sees and its seed.
+/// Acts by a hash of the state and its seed.
 struct Erratic(u64);
 
 impl Agent for Erratic {

@@ -53,7 +53,7 @@ pub trait Agent: Send {
 /// The smallest of several performances, to be maximised over vectors of whole numbers with a fixed
 /// sum (MTAT, equation 3).
 pub trait Objective: Sync {
-    /// The performance of the element at a place with so many units. Finite.
+    /// The performance of the element at a place with `units`. Finite.
     fn performance(&self, place: usize, units: u64) -> f64;
 
     /// The value of an allocation: its smallest performance.

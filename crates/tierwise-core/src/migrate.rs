@@ -164,7 +164,7 @@ pub enum FailReason {
     NotPresent,
     /// The plan exceeded the budget and was cut before this move.
     Budget,
-    /// The page already lies there.
+    /// The page is in the target tier already.
     Already,
 }
 

@@ -97,7 +97,7 @@ pub struct PageTable {
     present: Pages,
 }
 
-/// No colour: no machine has so many colours.
+/// The value of a page without a colour. No machine has this many.
 const UNCOLOURED: u32 = u32::MAX;
 
 const TENANT_MASK: u32 = 0xffff;

@@ -51,7 +51,7 @@ impl Watermarks {
         let min_free_pages = min_free_kib * 1024 / page_size.0;
         let min = min_free_pages * size.0 / machine.0.max(1);
         let gap = (min / 4).max(size.0 * scale_factor / 10_000);
-        // A tier smaller than its own reserve could hold nothing: never reserve more than a
+        // A tier smaller than its own reserve could hold no pages: never reserve more than a
         // quarter.
         let fit = |pages: u64| Pages(pages.min(size.0 / 4));
         Self {

@@ -16,28 +16,25 @@
 //! kernel does not migrate dirty file pages (`migrate_misplaced_folio`). This policy does: a world
 //! without writeback would never clean them.
 
-use crate::baseline::hot_threshold::HotThreshold;
-use crate::baseline::kswapd::{Kswapd, Marks};
-use crate::baseline::numa_scan::{NumaScanner, Tiers};
+use super::fault_tiering::{FaultPass, FaultRules, FaultTiering};
+use super::hot_threshold::HotThreshold;
+use super::kswapd::Marks;
+use super::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
-use crate::lru::{End, LruLists};
-use crate::migrate::{MigrationPlan, MoveOutcome};
-use crate::observe::{HintFault, Observation, Signals};
-use crate::page::PageTable;
-use crate::policy::{PlanContext, Policy};
+use crate::observe::HintFault;
 use crate::registry::BuildContext;
 use crate::select::FreePages;
-use crate::topology::{Topology, WatermarkLevel};
+use crate::topology::{Tier, Topology, WatermarkLevel};
 use crate::units::{Bytes, Pages, TierId, Timestamp};
 
 /// The policy.
+pub(super) type AutoNuma = FaultTiering<MemoryTiering>;
+
+/// AutoNUMA's rules.
 #[derive(Debug)]
-pub(crate) struct AutoNuma {
-    scanner: NumaScanner,
+pub(super) struct MemoryTiering {
     hot: HotThreshold,
     free_enough: Bytes,
-    lru: LruLists,
-    kswapd: Kswapd,
 }
 
 impl AutoNuma {
@@ -46,19 +43,18 @@ impl AutoNuma {
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
-    pub(crate) fn build(
+    pub(super) fn build(
         section: &Section<'_>,
         build: &BuildContext<'_>,
     ) -> Result<Self, ConfigError> {
-        Ok(Self {
-            scanner: NumaScanner::read(section, Tiers::Slow)?,
-            hot: HotThreshold::read(section, build.topology.page_size)?,
-            free_enough: section.bytes_or("free_enough", Bytes(1 << 30))?,
-            lru: LruLists::default(),
-            kswapd: Kswapd::default(),
-        })
+        let scanner = NumaScanner::read(section, Tiers::Slow)?;
+        let hot = HotThreshold::read(section, build.topology.page_size)?;
+        let free_enough = section.bytes_or("free_enough", Bytes(1 << 30))?;
+        Ok(Self::new(scanner, MemoryTiering { hot, free_enough }))
     }
+}
 
+impl MemoryTiering {
     /// `pgdat_free_space_enough`.
     fn is_free_space_enough(&self, free: &FreePages, topology: &Topology) -> bool {
         let fast = topology.tier(TierId::FASTEST);
@@ -66,64 +62,23 @@ impl AutoNuma {
         let enough = self.free_enough.in_pages(topology.page_size).max(share);
         free.of(TierId::FASTEST) > fast.watermarks.promo + enough
     }
+}
 
+impl FaultRules for MemoryTiering {
     /// `should_numa_migrate_memory` and `migrate_misplaced_folio`.
-    fn handle_fault(
-        &mut self,
-        now: Timestamp,
-        fault: &HintFault,
-        ctx: &mut PlanContext<'_>,
-        free: &mut FreePages,
-        plan: &mut MigrationPlan,
-    ) {
-        let Some(from) = ctx.pages.tier(fault.page).filter(|&t| t != TierId::FASTEST) else {
-            return;
-        };
-        let frames = Pages(ctx.pages.frames(fault.page));
-        if self.is_free_space_enough(free, ctx.topology) {
+    fn handle_fault(&mut self, now: Timestamp, fault: &HintFault, pass: &mut FaultPass<'_, '_>) {
+        let Some(from) = pass.slow_tier(fault) else { return };
+        let frames = Pages(pass.ctx.pages.frames(fault.page));
+        if self.is_free_space_enough(&pass.free, pass.ctx.topology) {
             self.hot.reset();
         } else if !self.hot.admits(now, fault.at.since(fault.poisoned_at), frames) {
             return;
         }
-        if !free.fits(frames, TierId::FASTEST, ctx.topology, WatermarkLevel::High) {
-            self.kswapd.wake(TierId::FASTEST);
-        } else if self.lru.isolate(fault.page, ctx.pages) {
-            plan.on_fault(fault.page, TierId::FASTEST);
-            free.record(frames, from, TierId::FASTEST);
-        }
-    }
-}
-
-impl Policy for AutoNuma {
-    fn signals(&self) -> Signals {
-        Signals { reference_bits: true, hint_faults: true, ..Signals::default() }
+        pass.promote(fault, from, WatermarkLevel::High);
     }
 
-    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
-        self.lru.on_observation(obs, pages);
-        self.scanner.on_observation(obs);
-    }
-
-    fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {
-        self.scanner.on_outcomes(outcomes);
-        for outcome in outcomes {
-            self.lru.on_outcome(outcome, LruLists::which(outcome.page, pages), End::Head, pages);
-        }
-    }
-
-    fn next_wake(&self) -> Option<Timestamp> {
-        Some(self.kswapd.next().map_or(self.scanner.due(), |at| at.min(self.scanner.due())))
-    }
-
-    fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
-        let mut free = FreePages::new(ctx.free);
-        self.scanner.run(now, ctx, plan, |_, _, _| ());
-        let faults = self.scanner.take_faults();
-        for fault in &faults {
-            self.handle_fault(now, fault, ctx, &mut free, plan);
-        }
-        self.scanner.done_with(faults);
-        self.kswapd.run(now, ctx, &mut self.lru, &mut free, Marks::memory_tiering, plan);
+    fn marks(&self, tier: &Tier) -> Marks {
+        Marks::memory_tiering(tier)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::units::{PageId, Pages, Timestamp};
 
 /// The policy.
 #[derive(Debug)]
-pub(crate) struct AutoTieringCpm {
+pub(super) struct AutoTieringCpm {
     scanner: NumaScanner,
     isolated: Isolation,
 }
@@ -36,7 +36,7 @@ impl AutoTieringCpm {
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
-    pub(crate) fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
+    pub(super) fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let scanner = NumaScanner::read(section, Tiers::All)?;
         Ok(Self { scanner, isolated: Isolation::default() })
     }

@@ -116,7 +116,7 @@ impl Lap {
 
 /// The policy.
 #[derive(Debug)]
-pub(crate) struct AutoTieringOpm {
+pub(super) struct AutoTieringOpm {
     scanner: NumaScanner,
     lap: Lap,
     background_demotion: bool,
@@ -129,7 +129,7 @@ impl AutoTieringOpm {
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
-    pub(crate) fn build(
+    pub(super) fn build(
         section: &Section<'_>,
         build: &BuildContext<'_>,
     ) -> Result<Self, ConfigError> {

@@ -63,8 +63,8 @@ impl HotThreshold {
         self.adjusted = None;
     }
 
-    /// Returns true if a page of `frames` base pages that faulted this long after it was poisoned
-    /// is to be promoted.
+    /// Returns true if it promotes a page of `frames` base pages that faulted this long after it
+    /// was poisoned.
     pub(super) fn admits(&mut self, now: Timestamp, latency: Duration, frames: Pages) -> bool {
         self.adjust(now);
         latency < self.now() && !self.is_over_limit(now, frames)

@@ -4,6 +4,7 @@
 mod autonuma;
 mod autotiering_cpm;
 mod autotiering_opm;
+mod fault_tiering;
 mod hot_threshold;
 mod kswapd;
 mod numa_scan;
@@ -11,10 +12,10 @@ mod numa_scan;
 pub(crate) mod testing;
 mod tpp;
 
-pub(crate) use autonuma::AutoNuma;
-pub(crate) use autotiering_cpm::AutoTieringCpm;
-pub(crate) use autotiering_opm::AutoTieringOpm;
-pub(crate) use tpp::Tpp;
+use autonuma::AutoNuma;
+use autotiering_cpm::AutoTieringCpm;
+use autotiering_opm::AutoTieringOpm;
+use tpp::Tpp;
 
 use crate::policy::Policy;
 use crate::registry::StageRow;

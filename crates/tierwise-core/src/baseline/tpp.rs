@@ -22,27 +22,26 @@
 //! On more than two tiers the target is the fastest, the CPUs' own tier, as it is the CPU's own
 //! node for TPP. Demotion goes one tier down if that tier has free memory.
 
-use crate::baseline::kswapd::{Kswapd, Marks};
-use crate::baseline::numa_scan::{NumaScanner, Tiers};
+use super::fault_tiering::{FaultPass, FaultRules, FaultTiering};
+use super::kswapd::Marks;
+use super::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
-use crate::lru::{End, LruList, LruLists};
-use crate::migrate::{MigrationPlan, MoveOutcome};
-use crate::observe::{Observation, Signals};
+use crate::lru::{LruList, LruLists};
+use crate::migrate::MoveOutcome;
+use crate::observe::HintFault;
 use crate::page::{Flag, PageTable};
-use crate::policy::{PlanContext, Policy};
 use crate::registry::BuildContext;
-use crate::select::FreePages;
 use crate::topology::{Tier, WatermarkLevel};
-use crate::units::{PageId, Pages, TierId, Timestamp};
+use crate::units::{Pages, Timestamp};
 
 /// The policy.
+pub(super) type Tpp = FaultTiering<ActiveFaults>;
+
+/// TPP's rules.
 #[derive(Debug)]
-pub(crate) struct Tpp {
-    scanner: NumaScanner,
+pub(super) struct ActiveFaults {
     /// `vm.demote_scale_factor`, in ten-thousandths of a tier.
     demote_scale_factor: u64,
-    lru: LruLists,
-    kswapd: Kswapd,
 }
 
 impl Tpp {
@@ -50,34 +49,10 @@ impl Tpp {
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
-    pub(crate) fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
-        Ok(Self {
-            scanner: NumaScanner::read(section, Tiers::Slow)?,
-            demote_scale_factor: section.whole_or("demote_scale_factor", 200, 0..=5000)?,
-            lru: LruLists::default(),
-            kswapd: Kswapd::default(),
-        })
-    }
-
-    fn handle_fault(
-        &mut self,
-        page: PageId,
-        ctx: &mut PlanContext<'_>,
-        free: &mut FreePages,
-        plan: &mut MigrationPlan,
-    ) {
-        let Some(from) = ctx.pages.tier(page).filter(|&t| t != TierId::FASTEST) else { return };
-        if LruLists::which(page, ctx.pages) == LruList::Inactive {
-            self.lru.shift(page, LruList::Active, ctx.pages);
-            return;
-        }
-        let frames = Pages(ctx.pages.frames(page));
-        if !free.fits(frames, TierId::FASTEST, ctx.topology, WatermarkLevel::Min) {
-            self.kswapd.wake(TierId::FASTEST);
-        } else if self.lru.isolate(page, ctx.pages) {
-            plan.on_fault(page, TierId::FASTEST);
-            free.record(frames, from, TierId::FASTEST);
-        }
+    pub(super) fn build(section: &Section<'_>, _: &BuildContext<'_>) -> Result<Self, ConfigError> {
+        let scanner = NumaScanner::read(section, Tiers::Slow)?;
+        let demote_scale_factor = section.whole_or("demote_scale_factor", 200, 0..=5000)?;
+        Ok(Self::new(scanner, ActiveFaults { demote_scale_factor }))
     }
 }
 
@@ -87,42 +62,23 @@ fn demotion_marks(tier: &Tier, scale_factor: u64) -> Marks {
     Marks { wake: mark, stop: mark }
 }
 
-impl Policy for Tpp {
-    fn signals(&self) -> Signals {
-        Signals { reference_bits: true, hint_faults: true, ..Signals::default() }
-    }
-
-    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
-        self.lru.on_observation(obs, pages);
-        self.scanner.on_observation(obs);
-    }
-
-    fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {
-        self.scanner.on_outcomes(outcomes);
-        for outcome in outcomes {
-            let which = LruLists::which(outcome.page, pages);
-            if self.lru.on_outcome(outcome, which, End::Head, pages) {
-                let demoted = outcome.from.is_some_and(|from| from < outcome.to);
-                pages.set_flag(outcome.page, Flag::Demoted, demoted);
-            }
+impl FaultRules for ActiveFaults {
+    fn handle_fault(&mut self, _: Timestamp, fault: &HintFault, pass: &mut FaultPass<'_, '_>) {
+        let Some(from) = pass.slow_tier(fault) else { return };
+        if LruLists::which(fault.page, pass.ctx.pages) == LruList::Inactive {
+            pass.lru.shift(fault.page, LruList::Active, pass.ctx.pages);
+        } else {
+            pass.promote(fault, from, WatermarkLevel::Min);
         }
     }
 
-    fn next_wake(&self) -> Option<Timestamp> {
-        Some(self.kswapd.next().map_or(self.scanner.due(), |at| at.min(self.scanner.due())))
+    fn on_moved(&mut self, outcome: &MoveOutcome, pages: &mut PageTable) {
+        let demoted = outcome.from.is_some_and(|from| from < outcome.to);
+        pages.set_flag(outcome.page, Flag::Demoted, demoted);
     }
 
-    fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
-        let mut free = FreePages::new(ctx.free);
-        self.scanner.run(now, ctx, plan, |_, _, _| ());
-        let faults = self.scanner.take_faults();
-        for fault in &faults {
-            self.handle_fault(fault.page, ctx, &mut free, plan);
-        }
-        self.scanner.done_with(faults);
-        let factor = self.demote_scale_factor;
-        let marks = |tier: &Tier| demotion_marks(tier, factor);
-        self.kswapd.run(now, ctx, &mut self.lru, &mut free, marks, plan);
+    fn marks(&self, tier: &Tier) -> Marks {
+        demotion_marks(tier, self.demote_scale_factor)
     }
 }
 
@@ -130,6 +86,7 @@ impl Policy for Tpp {
 mod tests {
     use super::super::testing::{Driven, SECOND};
     use super::*;
+    use crate::units::PageId;
 
     const TPP: &str = "algorithm = \"tpp\"";
 

@@ -56,7 +56,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The parser's message, with the text found if the message only has what is allowed.
+/// The parser's message, with the text found if the message only names the allowed text.
 fn in_words(text: &str, error: &toml::de::Error) -> String {
     let found = error.span().and_then(|span| text.get(span.start..));
     let found = found.and_then(|rest| rest.lines().next()).map_or("", str::trim);

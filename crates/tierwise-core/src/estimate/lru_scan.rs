@@ -150,9 +150,9 @@ pub(super) struct LruScan {
 impl LruScan {
     /// MULTI-CLOCK's scan interval, and its Nimble's (section V-C).
     pub(super) const INTERVAL: Duration = Duration::from_secs(1);
-    /// MULTI-CLOCK's number of pages in a scan, and its Nimble's (section V-C). The paper leaves
-    /// open whether it counts per list. Here it does, and per `lruvec`, as the kernel counts
-    /// (`nr_to_scan` of `shrink_list`).
+    /// MULTI-CLOCK's number of pages in a scan, and its Nimble's (section V-C). The paper does not
+    /// name the unit. Here it counts per list of each `lruvec`, as the kernel does (`nr_to_scan` of
+    /// `shrink_list`).
     pub(super) const SCAN_PAGES: u64 = 1024;
 
     pub(super) fn new(pfra: Pfra, scan_pages: u64, topology: &Topology) -> Self {

@@ -28,7 +28,7 @@ use crate::registry::BuildContext;
 use crate::units::{Hotness, PageId};
 
 /// The maximum of `dirty_weight`: with three, one interval takes a page from the inactive to the
-/// promote list, and a larger weight could change nothing.
+/// promote list, and a larger weight has no further effect.
 const MAX_DIRTY_WEIGHT: u64 = 3;
 
 /// Three lists, scanned at an interval.

@@ -115,7 +115,7 @@ mod tests {
         }
         assert_eq!(period.now(), 20_000);
 
-        // Within half a percent of the quota nothing changes; below it the period shrinks.
+        // Within half a percent of the quota the period stays; below it the period shrinks.
         time += 15;
         period.count(15 * 30_000);
         period.adjust(seconds(time));

@@ -84,8 +84,8 @@ impl Kswapd {
     }
 
     /// Base pages that can be demoted to a tier: none until it has more free pages than when a page
-    /// last did not fit. A search for pages that have no target costs a scan of the lists and frees
-    /// nothing.
+    /// last did not fit. A search for pages without a target costs a scan of the lists and frees no
+    /// memory.
     fn takes(&self, lower: TierId, pass: &Pass<'_, '_>) -> Pages {
         let takes = pass.takes(lower);
         if takes > self.refused[lower.index()] { takes } else { Pages(0) }

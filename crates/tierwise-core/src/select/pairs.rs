@@ -146,7 +146,7 @@ impl Pairs {
             }
         }
         let mut lent: u64 = lenders.iter().map(|&(_, surplus)| surplus).sum();
-        // The first lender stands last, where it is taken off as soon as it has lent everything.
+        // The first lender is the last element, which is removed once it has lent its surplus.
         lenders.reverse();
         for (borrower, mut lacks) in borrowers {
             let mut groups = Groups::of(&self.sides[borrower].managed, ctx.pages);

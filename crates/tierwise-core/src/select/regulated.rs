@@ -43,7 +43,7 @@ pub fn demotion_scan(n_lru: Pages, n_cgroup: Pages, n_protection: Pages) -> Page
 pub(super) enum Need {
     /// A tenant above its own floor would promote: no others.
     Wish,
-    /// A tenant lacks what it is entitled to: hot pages above the floors.
+    /// A tenant lacks its entitlement: hot pages above the floors.
     Entitled,
     /// The tier itself is short: hot pages above the floors, and cold ones below them.
     Pressure,

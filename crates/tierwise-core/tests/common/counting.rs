@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// `const` and without a destructor, so that touching it allocates nothing and is allowed at
+    /// `const` and without a destructor, so that access to it allocates no memory and is allowed at
     /// any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }

@@ -11,9 +11,9 @@ use crate::units::{Bandwidth, Bytes, Pages, Timestamp};
 
 const TICK: Tick = Tick { now: Timestamp(0), updated: false, partitioned: true };
 
-/// Two tenants of eight pages each. Of the first, pages 0 and 1 are dedicated and the others lie
-/// two and two in colours 0, 1 and 2; of the second pages 8 to 13 are dedicated and the others
-/// share colour 3.
+/// Two tenants of eight pages each. Of the first, pages 0 and 1 are dedicated and the others are in
+/// colours 0, 1 and 2, two in each. Of the second, pages 8 to 13 are dedicated and the others share
+/// colour 3.
 struct Machine {
     topology: Topology,
     pages: PageTable,
@@ -91,11 +91,11 @@ fn pages_of_a_colour_move_together() {
     machine.should_hold(1, 3);
     let moves = machine.select("", &mut NoEstimator);
     let up = promoted(&moves);
-    // One group of two, and no second: three pages are lent, and a group is not torn apart.
+    // One group of two, and no second: three pages are lent, and a group is not split.
     assert_eq!((up.len(), up[0] % 2, up[1]), (2, 0, up[0] + 1));
     let down: Vec<u32> = moves.iter().filter(|m| m.to == TierId(1)).map(|m| m.page.0).collect();
     assert!(down.len() == 2 && down.iter().all(|page| (8..14).contains(page)), "{down:?}");
-    // A promotion's room is filled after it was made.
+    // The promotions stand before the demotions into their frames.
     let order: Vec<u8> = moves.iter().map(|m| m.to.0).collect();
     assert_eq!(order, [0, 0, 1, 1]);
 }
@@ -145,7 +145,7 @@ fn hot_managed_pages_replace_cold_dedicated_ones() {
 }
 
 #[test]
-fn only_a_partition_sets_pages_moving() {
+fn pages_move_only_after_a_partition() {
     let mut machine = machine();
     machine.should_hold(0, 6);
     machine.should_hold(1, 2);

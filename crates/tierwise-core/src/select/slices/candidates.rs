@@ -92,7 +92,7 @@ impl Candidates {
         self.rejected.extend_from_slice(&self.hot[first..]);
     }
 
-    /// Names as hot, hottest first, the rejected pages that lie below `upper`.
+    /// Names as hot, hottest first, the rejected pages in tiers below `upper`.
     pub(super) fn take_rejected(&mut self, upper: TierId, pass: &Pass<'_, '_>) {
         self.hot.clear();
         let below = |page: &PageId| pass.ctx.pages.tier(*page).is_some_and(|tier| tier > upper);

@@ -1,4 +1,4 @@
-//! MTAT's algorithm 3: the pages that each tenant gives or takes in a time slice.
+//! MTAT's algorithm 3: the pages that each tenant gives and takes in a time slice.
 
 use crate::units::{Pages, TenantId};
 

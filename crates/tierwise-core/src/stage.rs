@@ -66,7 +66,7 @@ pub trait Estimator: Send {
     }
 
     /// The thread that is charged for the promotions that it proposes.
-    fn promoter(&self) -> ChargeTo {
+    fn charge_to(&self) -> ChargeTo {
         ChargeTo::Background
     }
 

@@ -47,8 +47,8 @@ impl Colours {
         sources.zip(holes).map(|(from, to)| Relocation { from, to }).collect()
     }
 
-    /// Applies a relocation. Returns false, and changes nothing, if the frame that it leaves holds
-    /// no page, or the one that it goes to is not a free one of the same tenant.
+    /// Applies a relocation. Returns false, and changes nothing, if the source frame holds no page
+    /// or the target frame is not a free frame of the same tenant.
     pub fn relocate(&mut self, step: Relocation) -> bool {
         let owner = self.owner(self.colour(step.from));
         let fits = self.is_used(step.from)

@@ -172,7 +172,7 @@ impl Estimator for HintFault {
         true
     }
 
-    fn promoter(&self) -> ChargeTo {
+    fn charge_to(&self) -> ChargeTo {
         ChargeTo::FaultingThread
     }
 

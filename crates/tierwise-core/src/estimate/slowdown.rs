@@ -75,7 +75,7 @@ pub trait Classifier: Send + Sync {
 }
 
 /// The fallback: a tenant is an outlier if slow memory serves more than [`RatioOnly::MPKI`] of its
-/// misses. It does not know the latency that a workload hides.
+/// misses per thousand instructions. It does not know how much latency a workload hides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatioOnly {
     fit: LatencyFit,

@@ -75,7 +75,7 @@ impl ThrashTable {
     }
 
     /// Records a demotion. Returns true if the page had been promoted less than `resident` ago: a
-    /// thrash event, which stands for one page in 16, the sample.
+    /// thrash event. It stands for 16 pages, as one page in 16 is followed.
     pub fn demoted(&mut self, page: PageId, now: Timestamp, resident: Duration) -> bool {
         if !Self::samples(page) {
             return false;
@@ -202,8 +202,8 @@ impl ThrashControl {
         }
     }
 
-    /// At the end of a period, finds the tenants that thrash in their steady state, and those that
-    /// no longer do.
+    /// At the end of a period, halves the promotion of tenants that thrash in their steady state,
+    /// and doubles it for tenants that no longer do.
     pub(super) fn judge(
         &mut self,
         now: Timestamp,

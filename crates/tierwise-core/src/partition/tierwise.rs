@@ -66,8 +66,9 @@ const MIN_PREDICTED: f64 = 0.05;
 /// differ only in their histograms.
 const USUAL_MISSES: f64 = 0.00375;
 
-/// The value of a piece that a tenant has, relative to one that it would have to get: memory that
-/// goes to and fro between tenants that need it alike serves no tenant while it is copied.
+/// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
+/// it, memory would go to and fro between tenants with equal needs, and serves none of them while
+/// it is copied.
 const HAVING: f64 = 1.25;
 
 /// Pieces that the fast tier is divided into, unless a class of pages is smaller.

@@ -52,7 +52,7 @@ impl<'a, 'b> Pass<'a, 'b> {
             self.projection.record(self.ctx.pages.tenant(page), frames, from, to);
             let charge_to = match cause {
                 Cause::AtCap => ChargeTo::FaultingThread,
-                Cause::Hot => self.estimator.promoter(),
+                Cause::Hot => self.estimator.charge_to(),
                 _ => ChargeTo::Background,
             };
             self.plan.moves.push(Move { page, to, charge_to, cause });
@@ -68,8 +68,8 @@ impl<'a, 'b> Pass<'a, 'b> {
     }
 
     /// The memory that a tenant may hold at most after promotions. Without a partition this is its
-    /// cap. With one it is its entitlement, and beyond that the memory that is free above `keep`
-    /// pages and that no other tenant lacks.
+    /// cap. With a partition it is the entitlement, plus the free memory beyond `keep` pages that
+    /// no other tenant lacks.
     pub(super) fn limit(&self, tenant: TenantId, tier: TierId, keep: Pages) -> Pages {
         let share = self.shares.of(tenant, tier);
         if !share.partitioned {

@@ -18,8 +18,7 @@
 //! tenant beyond its cap demotes down to it, and tenants that hold more than their floors make the
 //! room. A partition is such a cap unless memory is free to which no other tenant is entitled.
 
-use super::pass::Pass;
-use super::pass::Projection;
+use super::pass::{Pass, Projection};
 use super::regulated::{Need, Pressure};
 use crate::config::{ConfigError, Section};
 use crate::migrate::{Cause, MigrationPlan};

@@ -129,7 +129,7 @@ pub struct Mtat {
 }
 
 impl Mtat {
-    /// Reads its parameters, and the model once, so that one that cannot be read is refused here.
+    /// Reads its parameters. Also reads the model once, to refuse an unreadable one here.
     ///
     /// # Errors
     /// A parameter is outside its allowed range, there is no learner, or the model cannot be read.

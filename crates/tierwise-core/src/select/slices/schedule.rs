@@ -5,7 +5,7 @@ use crate::units::{Pages, TenantId};
 /// The remaining change of a tenant's partition, and the part of it in this slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// The tenant; `None` for those that share the memory that is not partitioned.
+    /// The tenant; `None` for all tenants without a partition together.
     pub tenant: Option<TenantId>,
     /// Latency-critical: its pages move first.
     pub critical: bool,
@@ -25,12 +25,11 @@ impl Change {
 /// Sets every step of a slice of at most `limit` base pages each way (MTAT, algorithm 3, lines 3 to
 /// 12).
 ///
-/// Latency-critical tenants move first. Best-effort tenants with a negative delta give the pages
-/// that latency-critical tenants gain beyond those that other latency-critical tenants give, in
-/// proportion to their deltas. In the same way, best-effort tenants with a positive delta take the
-/// pages that latency-critical tenants give. If no latency-critical tenant moves, best-effort
-/// tenants give and take as much as the slice allows. The paper has one latency-critical tenant;
-/// several share the slice in proportion.
+/// Latency-critical tenants move first. If they gain pages in sum, best-effort tenants with a
+/// negative delta give as many, in proportion to their deltas. If they lose pages in sum,
+/// best-effort tenants with a positive delta take them. If no latency-critical tenant moves,
+/// best-effort tenants give and take as much as the slice allows. The paper has one
+/// latency-critical tenant; several share the slice in proportion.
 ///
 /// ```
 /// use tierwise_core::select::{Change, plan_slice};

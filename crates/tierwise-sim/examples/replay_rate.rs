@@ -78,7 +78,7 @@ fn replay(pages: &[u32], fast: u64, slow: u64) -> Result<(u64, f64), Box<dyn std
     let config = EngineConfig::new(Recipe::named("clock")?);
     let mut engine = Engine::new(&config, host.topology(), &host.capabilities(), 1)?;
     Driver::default().drive(&mut engine, &mut host)?;
-    let account = &host.ledger().accounts[0];
+    let account = &host.stats().accounts[0];
     let misses: f64 = account.total.misses.iter().sum();
     Ok((account.promotions, account.total.misses[0] / misses))
 }

@@ -5,7 +5,7 @@
 //! [`run::run`] drives one recipe over them in virtual time and returns what came of it. The same
 //! scenario, recipe and seed give the same result, bit for bit.
 //!
-//! Every figure of the model has its source beside it: [`machine`] (tiers), [`latency`] (load),
+//! Every figure of the model has its source beside it: [`machine`] (tiers and load),
 //! [`costs`] (the kernel's work), [`monitor`] (what software sees), [`bound`] (what no policy can
 //! beat).
 
@@ -16,11 +16,8 @@ pub mod error;
 pub mod granule;
 pub mod hardware;
 mod hash;
-pub mod heat;
 pub mod host;
 pub mod huge;
-pub mod latency;
-pub mod ledger;
 pub mod machine;
 pub mod memory;
 pub mod monitor;
@@ -33,6 +30,6 @@ pub mod run;
 pub mod scenario;
 pub mod scenario_file;
 pub mod service;
-pub mod timeline;
+pub mod stats;
 pub mod units;
 pub mod windows;

@@ -1,5 +1,21 @@
-//! The machine that is simulated: tiers with latency, bandwidth and size, and presets of published
-//! ones.
+//! The simulated machine: tiers with latency, bandwidth and size, and presets of published
+//! machines.
+//!
+//! # Loaded latency
+//!
+//! A memory channel serves one line after another, each in the same time, and requests come from
+//! many sources: an M/D/1 queue. By the Pollaczek-Khinchine formula a request waits, on average,
+//! `W = S * u / (2 * (1 - u))` on top of the idle latency, where `u` is the utilisation and `S` the
+//! time one channel needs for one line.
+//!
+//! ```
+//! use tierwise_sim::machine::loaded_ns;
+//!
+//! assert_eq!(loaded_ns(73.0, 2.0, 0.0), 73.0);             // idle
+//! assert_eq!(loaded_ns(73.0, 2.0, 0.5), 73.0 + 1.0);       // W = 2 * 0.5 / (2 * 0.5)
+//! assert!(loaded_ns(73.0, 2.0, 0.95) > 90.0);              // the knee
+//! assert_eq!(loaded_ns(73.0, 2.0, 2.0), loaded_ns(73.0, 2.0, 0.99)); // never infinite
+//! ```
 
 use std::time::Duration;
 
@@ -8,8 +24,18 @@ use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes};
 
 use crate::hardware::{Hardware, Mode};
-use crate::latency::loaded_ns;
 use crate::units::LINE;
+
+/// Utilisation beyond which a tier serves no faster: queues in the CPU are finite, so the
+/// measured curves end at a peak instead of growing without limit.
+pub const SATURATION: f64 = 0.99;
+
+/// Latency in nanoseconds at a utilisation of the tier's peak bandwidth. `service_ns` is the time
+/// one channel takes for one cache line.
+pub fn loaded_ns(idle_ns: f64, service_ns: f64, utilisation: f64) -> f64 {
+    let u = utilisation.clamp(0.0, SATURATION);
+    idle_ns + service_ns * u / (2.0 * (1.0 - u))
+}
 
 /// One memory tier.
 #[derive(Debug, Clone, PartialEq)]

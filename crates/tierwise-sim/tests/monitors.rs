@@ -120,7 +120,7 @@ fn samples_are_one_in_period_misses() {
     observe(&mut host, 2.0, |obs, _| {
         obs.samples.iter().for_each(|s| samples[s.page.index()] += 1);
     });
-    let misses: f64 = host.ledger().accounts[0].total.misses.iter().sum();
+    let misses: f64 = host.stats().accounts[0].total.misses.iter().sum();
     let all: u64 = samples.iter().sum();
     assert!((all as f64 - misses / f64::from(period)).abs() <= 1.0, "{all} of {misses}");
     // 100 hot pages of 1000 misses, 900 others of one.
@@ -185,7 +185,7 @@ fn exact_counts_add_up() {
     let mut host = host(Signals { exact_counts: true, ..Signals::default() });
     let mut counted = 0;
     observe(&mut host, 1.0, |obs, _| counted += obs.counts.iter().map(|c| c.misses).sum::<u64>());
-    let misses: f64 = host.ledger().accounts[0].total.misses.iter().sum();
+    let misses: f64 = host.stats().accounts[0].total.misses.iter().sum();
     assert!((counted as f64 - misses).abs() <= f64::from(PAGES), "{counted} of {misses}");
 }
 

@@ -34,16 +34,4 @@ impl Ratio {
     pub const fn ways(self) -> u32 {
         self.0 as u32 + 1
     }
-
-    /// Bits of tag a place needs to say which of them it holds.
-    ///
-    /// ```
-    /// use tierwise_sim::hardware::Ratio;
-    ///
-    /// let bits = [1, 2, 4].map(|slow| Ratio::new(slow).unwrap().tag_bits());
-    /// assert_eq!(bits, [1, 2, 3]); // 2, 3 and 5 lines a place
-    /// ```
-    pub const fn tag_bits(self) -> u32 {
-        self.ways().next_power_of_two().ilog2()
-    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Host;
 use crate::error::SimError;
-use crate::latency::SATURATION;
+use crate::machine::SATURATION;
 use crate::program::{Program, State};
 use crate::units::LINE;
 
@@ -42,7 +42,7 @@ impl Host {
         self.copies.drain(before, self.now);
         let (memory, programs) = (&self.memory, &mut self.programs);
         let p99 = |i: usize| programs[i].service.as_mut().map(|s| s.take_worst().p99);
-        self.ledger.time(self.now, |i| memory.usage(i), p99);
+        self.stats.time(self.now, |i| memory.usage(i), p99);
         self.turn_windows()
     }
 
@@ -150,7 +150,7 @@ impl Host {
         let share = program.done - from;
         self.fresh[i].busy_ns += step as f64 * self.programs[i].parallelism;
         self.account(i, share);
-        self.ledger.set_window_ns(i, window_ns);
+        self.stats.set_window_ns(i, window_ns);
         let at = move |done: f64| before + (paid + (done - from) * window_ns) as u64;
         self.take_hint_faults(i, at);
     }
@@ -161,7 +161,7 @@ impl Host {
         self.fresh[i].add(program, amount);
         self.count(i, amount);
         let program = &self.programs[i];
-        self.ledger.work(i, program, amount);
+        self.stats.work(i, program, amount);
     }
 
     fn start_and_stop(&mut self) -> Result<(), SimError> {

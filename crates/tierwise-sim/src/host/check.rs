@@ -14,7 +14,7 @@ impl Host {
             .or_else(|| self.check_misses())
             .or_else(|| self.check_budget())
             .or_else(|| self.check_colours())
-            .or_else(|| self.ledger.check_time(self.now));
+            .or_else(|| self.stats.check_time(self.now));
         match problem {
             None => Ok(()),
             Some(what) => {
@@ -67,7 +67,7 @@ impl Host {
     fn check_budget(&self) -> Option<String> {
         let bandwidth = self.budget.bandwidth?.0 as f64;
         let allowed = bandwidth * (1.0 + self.now as f64 * 1e-9);
-        let moved = self.ledger.migrated_bytes;
+        let moved = self.stats.migrated_bytes;
         (moved > allowed + 1.0).then(|| format!("{moved} bytes moved, {allowed} allowed"))
     }
 

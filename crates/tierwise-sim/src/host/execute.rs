@@ -147,10 +147,10 @@ impl Host {
             self.costs.migrate_page_ns + if shootdown { self.costs.shootdown_ns } else { 0.0 };
         let program = usize::from(frame.program);
         self.copies.add(self.now, from, m.to, bytes, copy_ns + fixed_ns, m.charge_to);
-        self.ledger.moved(program, m.to < from, bytes);
+        self.stats.moved(program, m.to < from, bytes);
         match m.charge_to {
             ChargeTo::Background => {
-                self.ledger.background(copy_ns + fixed_ns);
+                self.stats.background(copy_ns + fixed_ns);
                 self.stall(program, frame.local, copy_ns + self.costs.migrate_page_ns);
             }
             ChargeTo::FaultingThread => self.charge_stall(program, copy_ns + fixed_ns),
@@ -178,7 +178,7 @@ impl Host {
             return;
         }
         let Some(row) = p.row(local) else { return };
-        let window_ns = self.ledger.recent_window_ns(program).max(1.0);
+        let window_ns = self.stats.recent_window_ns(program).max(1.0);
         let hit = (away_ns * p.accesses(row) / window_ns).min(1.0);
         self.charge_stall(program, hit * away_ns / 2.0);
     }
@@ -191,14 +191,14 @@ impl Host {
             Some(service) => service.tenant.charge_stall(ns),
             None => p.pending_stall_ns += ns / p.parallelism,
         }
-        self.ledger.application(program, ns);
+        self.stats.application(program, ns);
     }
 
     fn charge_scan(&mut self, scan: ScanCost) {
         let shootdowns = scan.cleared.div_ceil(u64::from(self.costs.batch_pages)) as f64;
         let background =
             scan.scanned as f64 * self.costs.scan_pte_ns + shootdowns * self.costs.shootdown_ns;
-        self.ledger.background(background);
+        self.stats.background(background);
         // Nor whose pages it looked at: every tier's thread scans an equal part.
         let each = background / self.topology.tiers.len() as f64;
         self.topology.ids().for_each(|tier| self.copies.work(self.now, tier, each));
@@ -276,7 +276,7 @@ impl Host {
         let samples = (self.observation.samples.len() - before) as f64;
         if samples > 0.0 {
             self.charge_stall(i, samples * self.costs.sample_ns);
-            self.ledger.background(samples * self.costs.sample_read_ns);
+            self.stats.background(samples * self.costs.sample_read_ns);
         }
     }
 
@@ -285,7 +285,7 @@ impl Host {
         let program = &self.programs[i];
         let (from, to) = (program.reported, program.done);
         if to > from
-            && let Some(heat) = self.ledger.heat_mut()
+            && let Some(heat) = self.stats.heat_mut()
         {
             heat.add((i, program), &self.memory, (from, to), self.now);
         }

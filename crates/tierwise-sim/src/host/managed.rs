@@ -67,7 +67,7 @@ impl Host {
     /// Works out what slow memory serves of a program's window.
     pub(super) fn split(&mut self, i: usize) {
         let Some(managed) = &mut self.managed else { return };
-        let window_ns = |program: usize| self.ledger.recent_window_ns(program);
+        let window_ns = |program: usize| self.stats.recent_window_ns(program);
         managed.demand[i] = Demand::of(&self.programs[i].window);
         let slow = managed.node.slow(i, &self.memory, &self.programs, &window_ns);
         self.programs[i].slow = Some(slow);
@@ -88,7 +88,7 @@ impl Host {
     /// A program went through its window: its places hold other lines now.
     pub(super) fn settle(&mut self, i: usize) {
         let Some(managed) = &mut self.managed else { return };
-        let window_ns = |program: usize| self.ledger.recent_window_ns(program);
+        let window_ns = |program: usize| self.stats.recent_window_ns(program);
         managed.node.settle(i, &self.memory, &self.programs, &window_ns);
     }
 

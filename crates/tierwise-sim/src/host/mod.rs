@@ -22,11 +22,11 @@ use tierwise_core::world::World;
 
 use crate::costs::Costs;
 use crate::error::SimError;
-use crate::ledger::Ledger;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::monitor::Monitors;
 use crate::program::{Program, State, Work};
+use crate::stats::Stats;
 
 /// When a program starts and stops, in nanoseconds of virtual time.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,7 @@ pub struct Host {
     utilisation: Vec<f64>,
     copies: execute::InFlightCopies,
     managed: Option<managed::Managed>,
-    ledger: Ledger,
+    stats: Stats,
     /// Something happened that should not wait.
     attention: bool,
     /// Hint faults happened, and nothing else that should not wait.
@@ -105,7 +105,7 @@ impl Host {
             memory: Memory::new(&topology, programs.len()),
             monitors: Monitors::new(programs.len(), seed),
             fresh: vec![Work::none(tiers); programs.len()],
-            ledger: Ledger::new(programs.len(), tiers),
+            stats: Stats::new(programs.len(), tiers),
             utilisation: vec![0.0; tiers],
             copies: execute::InFlightCopies::new(tiers),
             managed: None,
@@ -144,8 +144,8 @@ impl Host {
     }
 
     /// What has happened so far.
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+    pub fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     /// The programs.
@@ -158,14 +158,14 @@ impl Host {
         &self.memory
     }
 
-    /// Makes the ledger keep a timeline with one point for each interval.
+    /// Makes the stats keep a timeline with one point for each interval.
     pub fn keep_timeline(&mut self, every: Duration) {
-        self.ledger.keep_timeline(every);
+        self.stats.keep_timeline(every);
     }
 
-    /// Makes the ledger keep a heat map.
+    /// Makes the stats keep a heat map.
     pub fn keep_heat_map(&mut self, pages: u32, columns_every: Duration) {
-        self.ledger.keep_heat_map(pages, columns_every);
+        self.stats.keep_heat_map(pages, columns_every);
     }
 
     fn is_over(&self) -> bool {

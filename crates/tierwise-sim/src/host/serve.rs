@@ -4,7 +4,7 @@ use tierwise_core::observe::{HintFault, Sample};
 use tierwise_core::units::{PageId, TierId, Timestamp};
 
 use super::Host;
-use crate::latency::SATURATION;
+use crate::machine::SATURATION;
 use crate::program::Program;
 use crate::requests::tier::TierCosts;
 use crate::units::LINE;
@@ -35,10 +35,10 @@ impl Host {
         }
         let instructions = served.cpu_ns / self.machine.instruction_ns;
         self.fresh[i].add_service(served, instructions, idle);
-        self.ledger.service(i, served, instructions, idle);
+        self.stats.service(i, served, instructions, idle);
         let watched_ns = served.watched_ns;
         service.end_interval(self.now);
-        self.ledger.application(i, watched_ns);
+        self.stats.application(i, watched_ns);
         self.take_faults_of_service(i);
     }
 
@@ -99,6 +99,6 @@ impl Host {
             }
         }
         program.service = Some(service);
-        self.ledger.background(samples * self.costs.sample_read_ns);
+        self.stats.background(samples * self.costs.sample_read_ns);
     }
 }

@@ -20,15 +20,15 @@ impl Host {
         }
         program.done = 0.0;
         program.reported = 0.0;
-        if let Some(heat) = self.ledger.heat_mut() {
+        if let Some(heat) = self.stats.heat_mut() {
             heat.resume(i, self.now);
         }
         program.set_parallelism();
         if program.windows.is_measured() {
-            self.ledger.begin_measuring(i, self.now);
+            self.stats.begin_measuring(i, self.now);
         }
         if self.map_allocations(i).is_err() || self.place_rows(i).is_err() {
-            self.ledger.out_of_memory(i, self.now);
+            self.stats.out_of_memory(i, self.now);
             self.finish(i, State::OutOfMemory);
             return Ok(());
         }
@@ -124,7 +124,7 @@ impl Host {
     /// Ends a program and frees its memory.
     pub(super) fn finish(&mut self, i: usize, state: State) {
         self.report(i);
-        self.ledger.end(i, self.now, self.memory.usage(i));
+        self.stats.end(i, self.now, self.memory.usage(i));
         self.programs[i].clear_rows();
         for local in 0..self.programs[i].locals.len() as u32 {
             self.unmap(i, local);

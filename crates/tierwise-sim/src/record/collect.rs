@@ -77,7 +77,7 @@ impl Recorder {
         self.record.counts = self.counts.into_values().collect();
         let pages = |usage: &[Pages]| usage.iter().map(|p| p.0).collect::<Vec<u64>>();
         for (i, name) in tenants.enumerate() {
-            let account = &host.ledger().accounts[i];
+            let account = &host.stats().accounts[i];
             let usage = match account.ended {
                 Some(_) => &account.last_usage[..],
                 None => host.memory().usage(i),
@@ -90,7 +90,7 @@ impl Recorder {
             });
         }
         let mut next = 0.0;
-        for point in host.ledger().timeline().map_or(&[][..], |t| &t.points) {
+        for point in host.stats().timeline().map_or(&[][..], |t| &t.points) {
             let at_seconds = seconds(Timestamp(point.at));
             if at_seconds >= next {
                 let pages = point.programs.iter().map(|p| pages(&p.usage)).collect();

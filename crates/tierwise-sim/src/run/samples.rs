@@ -40,7 +40,7 @@ impl Observer<Host> for Collector {
             self.sum = self.sum.and(&counters);
         }
         let now = host.now().0;
-        let account = &host.ledger().accounts[0];
+        let account = &host.stats().accounts[0];
         let measuring = account.measured_from.is_some();
         if now - self.since < INTERVAL_NS {
             return;

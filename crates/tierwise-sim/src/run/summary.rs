@@ -9,13 +9,12 @@ use tierwise_core::world::World;
 
 use super::{Prepared, RunOptions};
 use crate::host::Host;
-use crate::ledger::Account;
 use crate::program::State;
 use crate::result::{
     LatencyResult, PolicyResult, RunOutput, TenantPoint, TenantResult, TimelinePoint,
 };
 use crate::service::RunningService;
-use crate::timeline::{Point, ProgramPoint};
+use crate::stats::{Account, Heat, Point, ProgramPoint};
 
 /// What one tenant's measured part came to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -109,34 +108,34 @@ pub(super) fn summarise(
     host: &Host,
     options: &RunOptions,
 ) -> RunOutput {
-    let ledger = host.ledger();
+    let stats = host.stats();
     let now = host.now().0;
     let measured: Vec<Measured> = {
         let programs = host.programs().iter();
-        let each = ledger.accounts.iter().zip(programs);
+        let each = stats.accounts.iter().zip(programs);
         each.map(|(a, p)| Measured::of(a, p.service.is_some(), now)).collect()
     };
     let tenants = (0..measured.len()).map(|i| tenant(prepared, host, i, &measured[i])).collect();
     let mut result = policy_result(recipe.name(), &measured, tenants);
-    result.promotions = ledger.accounts.iter().map(|a| a.promotions).sum();
-    result.demotions = ledger.accounts.iter().map(|a| a.demotions).sum();
-    result.migrated_bytes = ledger.migrated_bytes as u64;
-    result.overhead_seconds = ledger.overhead_seconds();
+    result.promotions = stats.accounts.iter().map(|a| a.promotions).sum();
+    result.demotions = stats.accounts.iter().map(|a| a.demotions).sum();
+    result.migrated_bytes = stats.migrated_bytes as u64;
+    result.overhead_seconds = stats.overhead_seconds();
     let names: Vec<&str> = prepared.scenario().workloads.iter().map(|w| w.name.as_str()).collect();
     let page_size = prepared.machine().page_size;
-    let points = ledger.timeline().filter(|_| options.timeline.is_some());
+    let points = stats.timeline().filter(|_| options.timeline.is_some());
     let points = points.map_or(&[][..], |t| &t.points);
     RunOutput {
         result,
         timeline: points.iter().map(|p| timeline_point(p, &names, page_size)).collect(),
-        heat_map: ledger.heat().filter(|_| options.heat_map).map(crate::heat::Heat::finish),
+        heat_map: stats.heat().filter(|_| options.heat_map).map(Heat::finish),
         record: None,
     }
 }
 
 fn tenant(prepared: &Prepared, host: &Host, i: usize, measured: &Measured) -> TenantResult {
     let workload = &prepared.scenario().workloads[i];
-    let account = &host.ledger().accounts[i];
+    let account = &host.stats().accounts[i];
     let page_size = prepared.machine().page_size;
     let usage =
         if account.ended.is_some() { &account.last_usage[..] } else { host.memory().usage(i) };
@@ -186,7 +185,7 @@ fn failure(prepared: &Prepared, host: &Host, i: usize) -> Option<String> {
     if host.programs()[i].state != State::OutOfMemory {
         return None;
     }
-    let at = host.ledger().accounts[i].out_of_memory? as f64 * 1e-9;
+    let at = host.stats().accounts[i].out_of_memory? as f64 * 1e-9;
     let capacity: Bytes = prepared.machine().tiers.iter().map(|t| t.capacity).sum();
     Some(format!(
         "out of memory at {at:.1} s: all tiers together hold {capacity}, and every page was in use"

@@ -1,0 +1,413 @@
+//! Statistics of a run: the work that each workload did, the misses that each tier served, the
+//! moves, and the CPU time of monitoring and migration; with the timeline and the heat map, if they
+//! are kept.
+
+use std::time::Duration;
+
+use tierwise_core::units::{Pages, TierId};
+
+use crate::memory::Memory;
+use crate::program::{Program, Work};
+use crate::requests::tenant::Served;
+use crate::result::HeatMap;
+
+/// One program's account.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// Over its whole run.
+    pub total: Work,
+    /// In its measured part.
+    pub measured: Work,
+    /// When the measured part started, in nanoseconds.
+    pub measured_from: Option<u64>,
+    /// When it ended, in nanoseconds.
+    pub ended: Option<u64>,
+    /// When it ran out of memory, in nanoseconds.
+    pub out_of_memory: Option<u64>,
+    /// Base pages by tier when it ended.
+    pub last_usage: Vec<Pages>,
+    /// Pages moved to a faster tier.
+    pub promotions: u64,
+    /// Pages moved to a slower tier.
+    pub demotions: u64,
+    /// Servers' time of a service, in its measured part, in nanoseconds.
+    pub busy_ns: f64,
+    /// Time spent on its own path by looking and moving, in nanoseconds.
+    pub overhead_ns: f64,
+    /// How long its current window takes, judged by the last step.
+    window_ns: f64,
+}
+
+/// All accounts of a run.
+#[derive(Debug)]
+pub struct Stats {
+    /// By program.
+    pub accounts: Vec<Account>,
+    /// Bytes moved.
+    pub migrated_bytes: f64,
+    /// Time of background cores, in nanoseconds.
+    pub background_ns: f64,
+    heat: Option<Heat>,
+    timeline: Option<Timeline>,
+    last_time: u64,
+    went_back: bool,
+    stepped_ns: u64,
+}
+
+impl Stats {
+    /// Empty accounts.
+    pub fn new(programs: usize, tiers: usize) -> Self {
+        let account = Account {
+            total: Work::none(tiers),
+            measured: Work::none(tiers),
+            measured_from: None,
+            ended: None,
+            out_of_memory: None,
+            last_usage: vec![Pages(0); tiers],
+            promotions: 0,
+            demotions: 0,
+            busy_ns: 0.0,
+            overhead_ns: 0.0,
+            window_ns: 0.0,
+        };
+        Self {
+            accounts: vec![account; programs],
+            migrated_bytes: 0.0,
+            background_ns: 0.0,
+            heat: None,
+            timeline: None,
+            last_time: 0,
+            went_back: false,
+            stepped_ns: 0,
+        }
+    }
+
+    /// Keeps a heat map from now on, for a machine of so many pages.
+    pub fn keep_heat_map(&mut self, pages: u32, every: Duration) {
+        self.heat = Some(Heat::new(pages, every.as_secs_f64()));
+    }
+
+    /// The heat map, if one is kept.
+    pub fn heat(&self) -> Option<&Heat> {
+        self.heat.as_ref()
+    }
+
+    /// The heat map, to be filled.
+    pub fn heat_mut(&mut self) -> Option<&mut Heat> {
+        self.heat.as_mut()
+    }
+
+    /// Keeps a timeline with one point for each interval from now on.
+    pub fn keep_timeline(&mut self, every: Duration) {
+        self.timeline = Some(Timeline::new(every, &self.accounts));
+    }
+
+    /// The timeline's points, if one is kept.
+    pub fn timeline(&self) -> Option<&Timeline> {
+        self.timeline.as_ref()
+    }
+
+    /// A program did a share of its current window (times its dilation).
+    pub fn work(&mut self, i: usize, program: &Program, amount: f64) {
+        let account = &mut self.accounts[i];
+        let measured = program.windows.is_measured();
+        account.total.add(program, amount);
+        if measured {
+            account.measured.add(program, amount);
+        }
+    }
+
+    /// A service answered requests.
+    pub fn service(&mut self, i: usize, served: &Served, instructions: f64, idle: (f64, f64)) {
+        let account = &mut self.accounts[i];
+        account.total.add_service(served, instructions, idle);
+        account.measured.add_service(served, instructions, idle);
+        account.busy_ns += served.busy_ns;
+    }
+
+    /// How long a program's current window takes in all, in nanoseconds.
+    pub fn recent_window_ns(&self, program: usize) -> f64 {
+        self.accounts[program].window_ns
+    }
+
+    /// Notes how long a program's current window takes in all.
+    pub fn set_window_ns(&mut self, program: usize, ns: f64) {
+        self.accounts[program].window_ns = ns;
+    }
+
+    /// The measured part starts, if it has not already.
+    pub fn begin_measuring(&mut self, program: usize, now: u64) {
+        self.accounts[program].measured_from.get_or_insert(now);
+    }
+
+    /// A program came to its end.
+    pub fn end(&mut self, program: usize, now: u64, usage: &[Pages]) {
+        let account = &mut self.accounts[program];
+        account.ended = Some(now);
+        account.last_usage.copy_from_slice(usage);
+    }
+
+    /// A program was killed for want of memory.
+    pub fn out_of_memory(&mut self, program: usize, now: u64) {
+        self.accounts[program].out_of_memory = Some(now);
+    }
+
+    /// A page moved.
+    pub fn moved(&mut self, program: usize, promotion: bool, bytes: f64) {
+        let account = &mut self.accounts[program];
+        account.promotions += u64::from(promotion);
+        account.demotions += u64::from(!promotion);
+        self.migrated_bytes += bytes;
+    }
+
+    /// A background core worked.
+    pub fn background(&mut self, ns: f64) {
+        self.background_ns += ns;
+    }
+
+    /// The application worked for the tiering, on its own path.
+    pub fn application(&mut self, program: usize, ns: f64) {
+        self.accounts[program].overhead_ns += ns;
+    }
+
+    /// CPU seconds spent on looking and moving.
+    pub fn overhead_seconds(&self) -> f64 {
+        let application: f64 = self.accounts.iter().map(|a| a.overhead_ns).sum();
+        (application + self.background_ns) * 1e-9
+    }
+
+    /// Time went on to `now`; `usage` gives a program's base pages by tier, `p99` the 99th
+    /// percentile of a service's worst second since it was last asked.
+    pub fn time<'a>(
+        &mut self,
+        now: u64,
+        usage: impl Fn(usize) -> &'a [Pages],
+        p99: impl FnMut(usize) -> Option<Duration>,
+    ) {
+        if let Some(timeline) = self.timeline.as_mut().filter(|t| t.is_due(now)) {
+            timeline.add(now, &self.accounts, usage, p99);
+        }
+        self.went_back |= now < self.last_time;
+        self.stepped_ns += now.saturating_sub(self.last_time);
+        self.last_time = now;
+    }
+
+    /// What is wrong with the time, if anything is.
+    pub fn check_time(&self, now: u64) -> Option<String> {
+        if self.went_back || now < self.last_time {
+            return Some(format!("time went back to {now} ns"));
+        }
+        (self.stepped_ns != now)
+            .then(|| format!("{now} ns passed in {} ns of steps", self.stepped_ns))
+    }
+}
+
+/// What a program had done by the last point.
+#[derive(Debug, Clone)]
+struct Before {
+    instructions: f64,
+    operations: f64,
+    fast: f64,
+    misses: f64,
+    promotions: u64,
+    demotions: u64,
+}
+
+/// One program at one point; rates are over the interval before it.
+#[derive(Debug, Clone)]
+pub struct ProgramPoint {
+    /// Instructions executed.
+    pub instructions: f64,
+    /// Misses served by the fastest tier.
+    pub fast: f64,
+    /// All misses.
+    pub misses: f64,
+    /// Pages promoted.
+    pub promotions: u64,
+    /// Pages demoted.
+    pub demotions: u64,
+    /// Base pages by tier.
+    pub usage: Vec<Pages>,
+    /// Operations.
+    pub operations: f64,
+    /// The 99th percentile of a service's worst second.
+    pub p99: Option<Duration>,
+}
+
+/// A point.
+#[derive(Debug, Clone)]
+pub struct Point {
+    /// Virtual time in nanoseconds.
+    pub at: u64,
+    /// Length of the interval in nanoseconds.
+    pub span: u64,
+    /// By program.
+    pub programs: Vec<ProgramPoint>,
+}
+
+/// All points.
+#[derive(Debug)]
+pub struct Timeline {
+    every: u64,
+    next: u64,
+    last: u64,
+    before: Vec<Before>,
+    /// In the order of time.
+    pub points: Vec<Point>,
+}
+
+fn sums(account: &Account) -> Before {
+    Before {
+        instructions: account.total.instructions,
+        operations: account.total.operations,
+        fast: account.total.misses[0],
+        misses: account.total.misses.iter().sum(),
+        promotions: account.promotions,
+        demotions: account.demotions,
+    }
+}
+
+impl Timeline {
+    /// A timeline that starts with what the accounts show.
+    pub fn new(every: Duration, accounts: &[Account]) -> Self {
+        let every = (every.as_nanos() as u64).max(1);
+        let before = accounts.iter().map(sums).collect();
+        Self { every, next: every, last: 0, before, points: Vec::new() }
+    }
+
+    /// Whether the next point's time has come.
+    pub fn is_due(&self, now: u64) -> bool {
+        now >= self.next
+    }
+
+    /// Adds a point.
+    pub fn add<'a>(
+        &mut self,
+        now: u64,
+        accounts: &[Account],
+        usage: impl Fn(usize) -> &'a [Pages],
+        mut p99: impl FnMut(usize) -> Option<Duration>,
+    ) {
+        let programs =
+            accounts.iter().zip(&mut self.before).enumerate().map(|(i, (account, b))| {
+                let now = sums(account);
+                let point = ProgramPoint {
+                    instructions: now.instructions - b.instructions,
+                    fast: now.fast - b.fast,
+                    misses: now.misses - b.misses,
+                    promotions: now.promotions - b.promotions,
+                    demotions: now.demotions - b.demotions,
+                    usage: usage(i).to_vec(),
+                    operations: now.operations - b.operations,
+                    p99: p99(i),
+                };
+                *b = now;
+                point
+            });
+        let programs = programs.collect();
+        self.points.push(Point { at: now, span: now - self.last, programs });
+        self.last = now;
+        self.next = (now / self.every + 1) * self.every;
+    }
+}
+
+/// Rows of the finished heat map: as many as a reader can tell apart on a screen.
+const ROWS: u32 = 96;
+
+/// A heat map in the making.
+#[derive(Debug)]
+pub struct Heat {
+    pages_per_row: u32,
+    seconds_per_column: f64,
+    misses: Vec<Vec<f64>>,
+    fast: Vec<Vec<f64>>,
+    /// Until when each program's accesses are in the map, in nanoseconds.
+    covered_until: Vec<u64>,
+}
+
+impl Heat {
+    /// For so many pages.
+    pub fn new(pages: u32, seconds_per_column: f64) -> Self {
+        Self {
+            pages_per_row: pages.div_ceil(ROWS).max(1),
+            seconds_per_column,
+            misses: Vec::new(),
+            fast: Vec::new(),
+            covered_until: Vec::new(),
+        }
+    }
+
+    /// A program goes on at `now`: what it does from here on is not in the map yet.
+    pub fn resume(&mut self, program: usize, now: u64) {
+        if program >= self.covered_until.len() {
+            self.covered_until.resize(program + 1, 0);
+        }
+        self.covered_until[program] = now;
+    }
+
+    /// Adds the accesses of a program after the share `from` of its window and not after `to`,
+    /// spread evenly over the time since the last call and `now`, in nanoseconds.
+    pub fn add(
+        &mut self,
+        (index, program): (usize, &Program),
+        memory: &Memory,
+        (from, to): (f64, f64),
+        now: u64,
+    ) {
+        let since = self.covered_until.get(index).copied().unwrap_or(now);
+        self.resume(index, now);
+        let amount = (to - from) * f64::from(program.windows.dilation());
+        for (column, share) in self.columns(since, now) {
+            self.reach(column);
+            self.add_column(column, amount * share, program, memory);
+        }
+    }
+
+    /// The columns that a stretch of time lies in, with the share of it that each holds.
+    fn columns(&self, since: u64, now: u64) -> Vec<(usize, f64)> {
+        let at = |ns: u64| ns as f64 * 1e-9 / self.seconds_per_column;
+        let (start, end) = (at(since), at(now));
+        let (first, last) = (start as usize, end as usize);
+        if end <= start || first == last {
+            return vec![(last, 1.0)];
+        }
+        let inside = |c: usize| end.min((c + 1) as f64) - start.max(c as f64);
+        (first..=last).map(|c| (c, inside(c) / (end - start))).filter(|c| c.1 > 0.0).collect()
+    }
+
+    fn add_column(&mut self, column: usize, amount: f64, program: &Program, memory: &Memory) {
+        for access in &program.window.accesses {
+            let Some(page) = program.page(access.page) else { continue };
+            let row = page.index() / self.pages_per_row as usize;
+            let misses = (f64::from(access.load_misses) + f64::from(access.store_misses)) * amount;
+            if row >= self.misses[column].len() {
+                self.misses[column].resize(row + 1, 0.0);
+                self.fast[column].resize(row + 1, 0.0);
+            }
+            self.misses[column][row] += misses;
+            if memory.frame(page).tier() == Some(TierId::FASTEST) {
+                self.fast[column][row] += misses;
+            }
+        }
+    }
+
+    fn reach(&mut self, column: usize) {
+        while self.misses.len() <= column {
+            self.misses.push(vec![0.0; ROWS as usize]);
+            self.fast.push(vec![0.0; ROWS as usize]);
+        }
+    }
+
+    /// The finished map.
+    pub fn finish(&self) -> HeatMap {
+        let share = |(&fast, &all): (&f64, &f64)| if all > 0.0 { (fast / all) as f32 } else { 0.0 };
+        HeatMap {
+            pages_per_row: self.pages_per_row,
+            seconds_per_column: self.seconds_per_column,
+            misses: self.misses.clone(),
+            fast_share: (self.fast.iter().zip(&self.misses))
+                .map(|(fast, all)| fast.iter().zip(all).map(share).collect())
+                .collect(),
+        }
+    }
+}

@@ -7,7 +7,7 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bytes;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::{Machine, PRESETS};
-use tierwise_sim::scenario::{Scenario, Source, TierSize, Workload};
+use tierwise_sim::scenario::{Scenario, Source, TierSize, WorkloadSpec};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::{PageAccess, Window, WindowSource};
 
@@ -134,7 +134,7 @@ impl TraceMachine {
 pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failure> {
     let machine = on.model()?;
     let fast_ns = machine.tiers.first().map_or(0.0, |tier| tier.load_ns);
-    let mut workloads: Vec<Workload> = Vec::new();
+    let mut workloads: Vec<WorkloadSpec> = Vec::new();
     for path in traces {
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         if workloads.iter().any(|other| other.name == stem) {
@@ -161,7 +161,7 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
 
 /// A trace from its mark "run" to its mark "end", where it has them, stretched to a minute at
 /// least.
-fn workload(name: String, path: &Path, fast_ns: f64) -> Result<Workload, Failure> {
+fn workload(name: String, path: &Path, fast_ns: f64) -> Result<WorkloadSpec, Failure> {
     let mut reader = TraceReader::open(path)?;
     let (mut alone_ns, mut run, mut end) = (0.0, false, false);
     let mut window = Window::default();
@@ -181,12 +181,12 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<Workload, Failure
         return Err(nothing_ran(path, totals.windows));
     }
     let dilation = (LASTS_NS / alone_ns.max(1.0)).ceil().clamp(1.0, 1e6) as u32;
-    Ok(Workload {
+    Ok(WorkloadSpec {
         measure_from: run.then(|| "run".to_owned()),
         measure_to: end.then(|| "end".to_owned()),
         merge: MERGE,
         dilation,
-        ..Workload::new(name, Source::Trace(path.to_owned()))
+        ..WorkloadSpec::new(name, Source::Trace(path.to_owned()))
     })
 }
 

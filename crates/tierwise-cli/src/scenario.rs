@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_sim::run::Prepared;
-use tierwise_sim::scenario::{Scenario, Source, Workload};
+use tierwise_sim::scenario::{Scenario, Source, WorkloadSpec};
 
 use crate::failure::{Failure, Outcome};
 use crate::table::{new_table, write_table};
@@ -119,7 +119,7 @@ fn check_one(path: &Path) -> Result<Checked, Failure> {
     })
 }
 
-fn what_runs(workload: &Workload) -> String {
+fn what_runs(workload: &WorkloadSpec) -> String {
     match &workload.source {
         Source::Trace(path) => path.display().to_string(),
         Source::Generator(pattern, _) => format!("generator {pattern}"),

@@ -9,7 +9,7 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Source, Workload};
+use tierwise_sim::scenario::{Scenario, Source, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let source = Source::Generator("zipf".to_owned(), spec);
     let measure_from = Some("run".to_owned());
-    let workload = Workload { measure_from, ..Workload::new("zipf", source) };
+    let workload = WorkloadSpec { measure_from, ..WorkloadSpec::new("zipf", source) };
     let scenario = Scenario {
         name: "one terabyte".to_owned(),
         summary: String::new(),

@@ -16,8 +16,8 @@ use tierwise_sim::bound::Bounds;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::host::{Host, Schedule};
 use tierwise_sim::machine::Machine;
-use tierwise_sim::program::Program;
 use tierwise_sim::windows::Windows;
+use tierwise_sim::workload::Workload;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::sequence::{Sequence, interleave};
 use tierwise_trace::{Window, WindowSource};
@@ -72,7 +72,7 @@ fn replay(pages: &[u32], fast: u64, slow: u64) -> Result<(u64, f64), Box<dyn std
     let source: &'static [u32] = Box::leak(pages.to_vec().into_boxed_slice());
     let source = Box::new(Sequence::new(source, WINDOW, 10));
     let windows = Windows::stream(source, "", 1, Bounds::of(&machine, 1.0), 0);
-    let program = Program::new(windows, machine.tiers.len(), 1);
+    let program = Workload::new(windows, machine.tiers.len(), 1);
     let schedule = Schedule { start: 0, stop: None, memory_level_parallelism: 1.0 };
     let mut host = Host::new(machine, Costs::default(), vec![(program, schedule)], None, 1);
     let config = EngineConfig::new(Recipe::named("clock")?);

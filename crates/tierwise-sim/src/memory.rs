@@ -8,10 +8,10 @@ use tierwise_core::units::{PageId, Pages, TenantId, TierId};
 /// What the host itself knows of a page, eight bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
-    /// The page's index in its program.
+    /// The page's index in its workload.
     pub local: u32,
-    /// The program.
-    pub program: u16,
+    /// The workload.
+    pub workload: u16,
     tier: u8,
     bits: u8,
 }
@@ -21,7 +21,7 @@ const ORDER: u8 = 0b0000_1111;
 const POISONED: u8 = 0b0010_0000;
 
 impl Frame {
-    const NONE: Self = Self { local: 0, program: 0, tier: ABSENT, bits: 0 };
+    const NONE: Self = Self { local: 0, workload: 0, tier: ABSENT, bits: 0 };
 
     /// Where it lies; `None` if there is no such page.
     pub fn tier(&self) -> Option<TierId> {
@@ -53,9 +53,9 @@ pub struct Memory {
     used: Vec<Pages>,
     capacity: Vec<Pages>,
     marks: Vec<[Pages; 5]>,
-    /// By program, then by tier.
+    /// By workload, then by tier.
     usage: Vec<Vec<Pages>>,
-    /// The most that a program may hold; empty when nobody is limited.
+    /// The most that a workload may hold; empty when nobody is limited.
     caps: Vec<Cap>,
 }
 
@@ -63,8 +63,8 @@ impl Memory {
     /// Bytes of host state a page.
     pub const BYTES_PER_PAGE: usize = size_of::<Frame>();
 
-    /// An empty machine for a number of programs.
-    pub fn new(topology: &Topology, programs: usize) -> Self {
+    /// An empty machine for a number of workloads.
+    pub fn new(topology: &Topology, workloads: usize) -> Self {
         let levels = [
             WatermarkLevel::None,
             WatermarkLevel::Min,
@@ -79,7 +79,7 @@ impl Memory {
             used: vec![Pages(0); topology.tiers.len()],
             capacity: topology.tiers.iter().map(|t| t.capacity).collect(),
             marks: topology.tiers.iter().map(|t| levels.map(|l| t.watermarks.at(l))).collect(),
-            usage: vec![vec![Pages(0); topology.tiers.len()]; programs],
+            usage: vec![vec![Pages(0); topology.tiers.len()]; workloads],
             caps: Vec::new(),
         }
     }
@@ -98,9 +98,9 @@ impl Memory {
         self.free(tier).0 >= frames + self.marks[tier.index()][leave as usize].0
     }
 
-    /// Base pages of a program by tier.
-    pub fn usage(&self, program: usize) -> &[Pages] {
-        &self.usage[program]
+    /// Base pages of a workload by tier.
+    pub fn usage(&self, workload: usize) -> &[Pages] {
+        &self.usage[workload]
     }
 
     /// The page, which must have been allocated once.
@@ -122,7 +122,7 @@ impl Memory {
     /// Every tier is full.
     pub fn allocate(
         &mut self,
-        program: u16,
+        workload: u16,
         local: u32,
         kind: PageKind,
         order: u8,
@@ -130,7 +130,7 @@ impl Memory {
     ) -> Result<(PageId, Attributes), OutOfMemory> {
         let frames = 1 << order;
         let levels = [placement.leave_free, WatermarkLevel::Min, WatermarkLevel::None];
-        let capped = |tier| self.exceeds_cap(program, tier, frames);
+        let capped = |tier| self.exceeds_cap(workload, tier, frames);
         let within = |level| self.first_with_room(frames, level, placement, capped);
         let beyond = |level| self.first_with_room(frames, level, placement, |_| false);
         // A cap gives way to the out-of-memory killer only.
@@ -138,8 +138,8 @@ impl Memory {
             levels.into_iter().find_map(within).or_else(|| levels.into_iter().find_map(beyond));
         let tier = tier.ok_or(OutOfMemory)?;
         self.used[tier.index()] += Pages(frames);
-        self.usage[usize::from(program)][tier.index()] += Pages(frames);
-        let frame = Frame { local, program, tier: tier.0, bits: order };
+        self.usage[usize::from(workload)][tier.index()] += Pages(frames);
+        let frame = Frame { local, workload, tier: tier.0, bits: order };
         let page = match self.reusable.pop() {
             Some(index) => {
                 self.frames[index as usize] = frame;
@@ -150,7 +150,7 @@ impl Memory {
                 PageId(self.frames.len() as u32 - 1)
             }
         };
-        Ok((page, Attributes { tenant: TenantId(program), tier, kind, order }))
+        Ok((page, Attributes { tenant: TenantId(workload), tier, kind, order }))
     }
 
     fn first_with_room(
@@ -165,7 +165,7 @@ impl Memory {
         (0..tiers).map(nth).find(|&tier| self.has_room(tier, frames, level) && !capped(tier))
     }
 
-    /// What programs may hold at most from now on.
+    /// What workloads may hold at most from now on.
     pub fn set_caps(&mut self, caps: &[Cap]) {
         self.caps.clear();
         self.caps.extend_from_slice(caps);
@@ -176,18 +176,19 @@ impl Memory {
         &self.caps
     }
 
-    fn exceeds_cap(&self, program: u16, tier: TierId, frames: u64) -> bool {
-        let held = self.usage[usize::from(program)][tier.index()];
-        let its = |cap: &&Cap| cap.tenant.0 == program && cap.tier == tier;
+    fn exceeds_cap(&self, workload: u16, tier: TierId, frames: u64) -> bool {
+        let held = self.usage[usize::from(workload)][tier.index()];
+        let its = |cap: &&Cap| cap.tenant.0 == workload && cap.tier == tier;
         self.caps.iter().find(its).is_some_and(|cap| held + Pages(frames) > cap.pages)
     }
 
-    /// Whether a program lies within a 128th of a cap, where demotion starts (Equilibria, section
+    /// Whether a workload lies within a 128th of a cap, where demotion starts (Equilibria, section
     /// IV-D).
-    pub fn is_near_cap(&self, program: usize) -> bool {
+    pub fn is_near_cap(&self, workload: usize) -> bool {
         let near = |cap: &Cap| {
-            let held = self.usage[program][cap.tier.index()];
-            usize::from(cap.tenant.0) == program && held.0 + cap.pages.0.div_ceil(128) > cap.pages.0
+            let held = self.usage[workload][cap.tier.index()];
+            usize::from(cap.tenant.0) == workload
+                && held.0 + cap.pages.0.div_ceil(128) > cap.pages.0
         };
         self.caps.iter().any(near)
     }
@@ -201,7 +202,7 @@ impl Memory {
         let (tier, frames) = (usize::from(frame.tier), Pages(frame.frames()));
         frame.tier = ABSENT;
         self.used[tier] -= frames;
-        self.usage[usize::from(frame.program)][tier] -= frames;
+        self.usage[usize::from(frame.workload)][tier] -= frames;
         self.freed.push(page.0);
     }
 
@@ -221,7 +222,7 @@ impl Memory {
     pub fn relocate(&mut self, page: PageId, to: TierId) {
         let frame = &mut self.frames[page.index()];
         let (from, frames) = (usize::from(frame.tier), Pages(frame.frames()));
-        let usage = &mut self.usage[usize::from(frame.program)];
+        let usage = &mut self.usage[usize::from(frame.workload)];
         frame.tier = to.0;
         // A moved page is mapped again, without the poison.
         frame.bits &= !POISONED;

@@ -27,7 +27,7 @@ pub enum Source {
 
 /// One program. Each is a tenant of its own.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Workload {
+pub struct WorkloadSpec {
     /// The tenant's name; unique in the scenario.
     pub name: String,
     /// How its success is judged.
@@ -76,7 +76,7 @@ pub struct Workload {
     pub memory_level_parallelism: f64,
 }
 
-impl Workload {
+impl WorkloadSpec {
     /// A best-effort program that runs once from start to end, alone in what it is entitled to.
     pub fn new(name: impl Into<String>, source: Source) -> Self {
         Self {
@@ -143,7 +143,7 @@ pub struct Scenario {
     /// Limits on moving.
     pub budget: Budget,
     /// The programs.
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<WorkloadSpec>,
     /// The end, if not all programs have ended by then.
     pub duration: Option<Duration>,
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tierwise_core::units::{Pages, TierId};
 
 use crate::memory::Memory;
-use crate::program::{Program, Work};
 use crate::requests::tenant::Served;
 use crate::result::HeatMap;
+use crate::workload::{Work, Workload};
 
-/// One program's account.
+/// One workload's account.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// Over its whole run.
@@ -41,7 +41,7 @@ pub struct Account {
 /// All accounts of a run.
 #[derive(Debug)]
 pub struct Stats {
-    /// By program.
+    /// By workload.
     pub accounts: Vec<Account>,
     /// Bytes moved.
     pub migrated_bytes: f64,
@@ -56,7 +56,7 @@ pub struct Stats {
 
 impl Stats {
     /// Empty accounts.
-    pub fn new(programs: usize, tiers: usize) -> Self {
+    pub fn new(workloads: usize, tiers: usize) -> Self {
         let account = Account {
             total: Work::none(tiers),
             measured: Work::none(tiers),
@@ -71,7 +71,7 @@ impl Stats {
             window_ns: 0.0,
         };
         Self {
-            accounts: vec![account; programs],
+            accounts: vec![account; workloads],
             migrated_bytes: 0.0,
             background_ns: 0.0,
             heat: None,
@@ -107,13 +107,13 @@ impl Stats {
         self.timeline.as_ref()
     }
 
-    /// A program did a share of its current window (times its dilation).
-    pub fn work(&mut self, i: usize, program: &Program, amount: f64) {
+    /// A workload did a share of its current window (times its dilation).
+    pub fn work(&mut self, i: usize, workload: &Workload, amount: f64) {
         let account = &mut self.accounts[i];
-        let measured = program.windows.is_measured();
-        account.total.add(program, amount);
+        let measured = workload.windows.is_measured();
+        account.total.add(workload, amount);
         if measured {
-            account.measured.add(program, amount);
+            account.measured.add(workload, amount);
         }
     }
 
@@ -125,36 +125,36 @@ impl Stats {
         account.busy_ns += served.busy_ns;
     }
 
-    /// How long a program's current window takes in all, in nanoseconds.
-    pub fn recent_window_ns(&self, program: usize) -> f64 {
-        self.accounts[program].window_ns
+    /// How long a workload's current window takes in all, in nanoseconds.
+    pub fn recent_window_ns(&self, workload: usize) -> f64 {
+        self.accounts[workload].window_ns
     }
 
-    /// Notes how long a program's current window takes in all.
-    pub fn set_window_ns(&mut self, program: usize, ns: f64) {
-        self.accounts[program].window_ns = ns;
+    /// Notes how long a workload's current window takes in all.
+    pub fn set_window_ns(&mut self, workload: usize, ns: f64) {
+        self.accounts[workload].window_ns = ns;
     }
 
     /// The measured part starts, if it has not already.
-    pub fn begin_measuring(&mut self, program: usize, now: u64) {
-        self.accounts[program].measured_from.get_or_insert(now);
+    pub fn begin_measuring(&mut self, workload: usize, now: u64) {
+        self.accounts[workload].measured_from.get_or_insert(now);
     }
 
-    /// A program came to its end.
-    pub fn end(&mut self, program: usize, now: u64, usage: &[Pages]) {
-        let account = &mut self.accounts[program];
+    /// A workload came to its end.
+    pub fn end(&mut self, workload: usize, now: u64, usage: &[Pages]) {
+        let account = &mut self.accounts[workload];
         account.ended = Some(now);
         account.last_usage.copy_from_slice(usage);
     }
 
-    /// A program was killed for want of memory.
-    pub fn out_of_memory(&mut self, program: usize, now: u64) {
-        self.accounts[program].out_of_memory = Some(now);
+    /// A workload was killed for want of memory.
+    pub fn out_of_memory(&mut self, workload: usize, now: u64) {
+        self.accounts[workload].out_of_memory = Some(now);
     }
 
     /// A page moved.
-    pub fn moved(&mut self, program: usize, promotion: bool, bytes: f64) {
-        let account = &mut self.accounts[program];
+    pub fn moved(&mut self, workload: usize, promotion: bool, bytes: f64) {
+        let account = &mut self.accounts[workload];
         account.promotions += u64::from(promotion);
         account.demotions += u64::from(!promotion);
         self.migrated_bytes += bytes;
@@ -166,8 +166,8 @@ impl Stats {
     }
 
     /// The application worked for the tiering, on its own path.
-    pub fn application(&mut self, program: usize, ns: f64) {
-        self.accounts[program].overhead_ns += ns;
+    pub fn application(&mut self, workload: usize, ns: f64) {
+        self.accounts[workload].overhead_ns += ns;
     }
 
     /// CPU seconds spent on looking and moving.
@@ -176,7 +176,7 @@ impl Stats {
         (application + self.background_ns) * 1e-9
     }
 
-    /// Time went on to `now`; `usage` gives a program's base pages by tier, `p99` the 99th
+    /// Time went on to `now`; `usage` gives a workload's base pages by tier, `p99` the 99th
     /// percentile of a service's worst second since it was last asked.
     pub fn time<'a>(
         &mut self,
@@ -202,7 +202,7 @@ impl Stats {
     }
 }
 
-/// What a program had done by the last point.
+/// What a workload had done by the last point.
 #[derive(Debug, Clone)]
 struct Before {
     instructions: f64,
@@ -213,9 +213,9 @@ struct Before {
     demotions: u64,
 }
 
-/// One program at one point; rates are over the interval before it.
+/// One workload at one point; rates are over the interval before it.
 #[derive(Debug, Clone)]
-pub struct ProgramPoint {
+pub struct WorkloadPoint {
     /// Instructions executed.
     pub instructions: f64,
     /// Misses served by the fastest tier.
@@ -241,8 +241,8 @@ pub struct Point {
     pub at: u64,
     /// Length of the interval in nanoseconds.
     pub span: u64,
-    /// By program.
-    pub programs: Vec<ProgramPoint>,
+    /// By workload.
+    pub workloads: Vec<WorkloadPoint>,
 }
 
 /// All points.
@@ -288,10 +288,10 @@ impl Timeline {
         usage: impl Fn(usize) -> &'a [Pages],
         mut p99: impl FnMut(usize) -> Option<Duration>,
     ) {
-        let programs =
+        let workloads =
             accounts.iter().zip(&mut self.before).enumerate().map(|(i, (account, b))| {
                 let now = sums(account);
-                let point = ProgramPoint {
+                let point = WorkloadPoint {
                     instructions: now.instructions - b.instructions,
                     fast: now.fast - b.fast,
                     misses: now.misses - b.misses,
@@ -304,8 +304,8 @@ impl Timeline {
                 *b = now;
                 point
             });
-        let programs = programs.collect();
-        self.points.push(Point { at: now, span: now - self.last, programs });
+        let workloads = workloads.collect();
+        self.points.push(Point { at: now, span: now - self.last, workloads });
         self.last = now;
         self.next = (now / self.every + 1) * self.every;
     }
@@ -321,7 +321,7 @@ pub struct Heat {
     seconds_per_column: f64,
     misses: Vec<Vec<f64>>,
     fast: Vec<Vec<f64>>,
-    /// Until when each program's accesses are in the map, in nanoseconds.
+    /// Until when each workload's accesses are in the map, in nanoseconds.
     covered_until: Vec<u64>,
 }
 
@@ -337,29 +337,29 @@ impl Heat {
         }
     }
 
-    /// A program goes on at `now`: what it does from here on is not in the map yet.
-    pub fn resume(&mut self, program: usize, now: u64) {
-        if program >= self.covered_until.len() {
-            self.covered_until.resize(program + 1, 0);
+    /// A workload goes on at `now`: what it does from here on is not in the map yet.
+    pub fn resume(&mut self, workload: usize, now: u64) {
+        if workload >= self.covered_until.len() {
+            self.covered_until.resize(workload + 1, 0);
         }
-        self.covered_until[program] = now;
+        self.covered_until[workload] = now;
     }
 
-    /// Adds the accesses of a program after the share `from` of its window and not after `to`,
+    /// Adds the accesses of a workload after the share `from` of its window and not after `to`,
     /// spread evenly over the time since the last call and `now`, in nanoseconds.
     pub fn add(
         &mut self,
-        (index, program): (usize, &Program),
+        (index, workload): (usize, &Workload),
         memory: &Memory,
         (from, to): (f64, f64),
         now: u64,
     ) {
         let since = self.covered_until.get(index).copied().unwrap_or(now);
         self.resume(index, now);
-        let amount = (to - from) * f64::from(program.windows.dilation());
+        let amount = (to - from) * f64::from(workload.windows.dilation());
         for (column, share) in self.columns(since, now) {
             self.reach(column);
-            self.add_column(column, amount * share, program, memory);
+            self.add_column(column, amount * share, workload, memory);
         }
     }
 
@@ -375,9 +375,9 @@ impl Heat {
         (first..=last).map(|c| (c, inside(c) / (end - start))).filter(|c| c.1 > 0.0).collect()
     }
 
-    fn add_column(&mut self, column: usize, amount: f64, program: &Program, memory: &Memory) {
-        for access in &program.window.accesses {
-            let Some(page) = program.page(access.page) else { continue };
+    fn add_column(&mut self, column: usize, amount: f64, workload: &Workload, memory: &Memory) {
+        for access in &workload.window.accesses {
+            let Some(page) = workload.page(access.page) else { continue };
             let row = page.index() / self.pages_per_row as usize;
             let misses = (f64::from(access.load_misses) + f64::from(access.store_misses)) * amount;
             if row >= self.misses[column].len() {

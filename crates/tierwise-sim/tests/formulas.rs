@@ -130,7 +130,7 @@ fn running_out_of_memory_is_an_outcome() {
 fn steady_workload_has_steady_heat_map() {
     let s = scenario(
         machine(250, 2000),
-        vec![tierwise_sim::scenario::Workload {
+        vec![tierwise_sim::scenario::WorkloadSpec {
             dilation: 500,
             measure_from: None,
             ..workload("u", "uniform", GeneratorSpec { windows: Some(4), ..spec(1000) })

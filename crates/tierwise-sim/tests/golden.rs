@@ -13,7 +13,7 @@ use std::path::Path;
 use common::{machine, workload};
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Source, TierSize, Workload};
+use tierwise_sim::scenario::{Source, TierSize, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 /// Shares of the resident set that are fast.
@@ -25,7 +25,7 @@ fn measure() -> String {
         "# policy, fast share: promotions, demotions, bytes moved, share of misses served fast\n",
     );
     for share in SIZES {
-        let program = Workload {
+        let program = WorkloadSpec {
             source: Source::Trace(root.join("traces/redis-ycsb-d.twt")),
             measure_to: Some("end".to_owned()),
             merge: 8,

@@ -22,7 +22,7 @@ use tierwise_core::topology::WatermarkLevel;
 use tierwise_core::units::{Bytes, Pages, TierId};
 use tierwise_sim::result::PolicyResult;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Source, Workload};
+use tierwise_sim::scenario::{Scenario, Source, WorkloadSpec};
 use tierwise_trace::cut::{Cut, Selection};
 use tierwise_trace::generate::GeneratorSpec;
 use tierwise_trace::reader::TraceReader;
@@ -140,13 +140,19 @@ fn any_tenant() -> impl Strategy<Value = Tenant> {
 
 impl Tenant {
     /// Its workload and the most base pages that it can have.
-    fn workload(&self, index: usize, case: &str) -> (Workload, u64) {
+    fn workload(&self, index: usize, case: &str) -> (WorkloadSpec, u64) {
         let name = format!("t{index}");
         let (w, pages) = match &self.growing {
             Some(growing) => {
                 let path = directory("growth").join(format!("{case}-{name}.twt"));
                 let pages = growing_trace(growing, &path);
-                (Workload { loops: self.loops, ..Workload::new(&name, Source::Trace(path)) }, pages)
+                (
+                    WorkloadSpec {
+                        loops: self.loops,
+                        ..WorkloadSpec::new(&name, Source::Trace(path))
+                    },
+                    pages,
+                )
             }
             None => {
                 let spec = GeneratorSpec {
@@ -159,11 +165,11 @@ impl Tenant {
                     ..GeneratorSpec::default()
                 };
                 let generated = workload(&name, self.pattern, spec);
-                let w = Workload { measure_from: None, loops: self.loops, ..generated };
+                let w = WorkloadSpec { measure_from: None, loops: self.loops, ..generated };
                 (w, self.pages)
             }
         };
-        let w = Workload {
+        let w = WorkloadSpec {
             dilation: self.dilation,
             start: Duration::from_millis(self.start_ms),
             weight: self.weight,
@@ -219,7 +225,7 @@ fn ample_fast_memory_slows_no_recording() {
         let mut first = Cut::new(reader, Selection::Windows(0..FIRST_WINDOWS));
         let overwrite = WriterOptions { level: 1, overwrite: true };
         let pages = write_trace(&start, &mut first, overwrite).unwrap().pages;
-        let program = Workload { loops: 2, ..Workload::new(&name, Source::Trace(start)) };
+        let program = WorkloadSpec { loops: 2, ..WorkloadSpec::new(&name, Source::Trace(start)) };
         let fast = room_for(pages);
         let test = scenario(machine(fast, fast + 4096), vec![program]);
         let prepared = Prepared::load(test).unwrap();
@@ -238,10 +244,10 @@ fn operators_cap_holds_with_memory_free() {
     let growing = Growing { windows: 60, allocations: 20, unmapped: 0.0, seed: 1 };
     let pages = growing_trace(&growing, &path);
     let cap = Limit::Bytes(Pages(pages / 4).in_bytes(Bytes(common::PAGE)));
-    let program = Workload {
+    let program = WorkloadSpec {
         dilation: 1000,
         caps: vec![Some(cap)],
-        ..Workload::new("capped", Source::Trace(path))
+        ..WorkloadSpec::new("capped", Source::Trace(path))
     };
     let prepared = Prepared::load(scenario(machine(pages * 4, pages * 4), vec![program])).unwrap();
     let timeline = Some(Duration::from_millis(500));

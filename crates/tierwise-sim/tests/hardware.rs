@@ -13,24 +13,24 @@ use tierwise_sim::hardware::{Colouring, setting};
 use tierwise_sim::host::Injection;
 use tierwise_sim::result::{PolicyResult, TenantResult};
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Workload};
+use tierwise_sim::scenario::{Scenario, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 const RECIPES: [&str; 4] = ["flat", "flat-memstrata", "flat-memstrata-hotness", "flat-karma"];
 
 /// A program of so many pages that never ends. A window of it takes half a second.
-fn program(name: &str, pattern: &str, pages: u64) -> Workload {
+fn program(name: &str, pattern: &str, pages: u64) -> WorkloadSpec {
     let spec = GeneratorSpec {
         footprint_pages: pages,
         accesses_per_window: 3_000,
         seed: 5,
         ..GeneratorSpec::default()
     };
-    Workload { dilation: 1_000, ..workload(name, pattern, spec) }
+    WorkloadSpec { dilation: 1_000, ..workload(name, pattern, spec) }
 }
 
 /// One that misses a hundredth as often, a window of which takes a second and a half.
-fn calm(name: &str, pages: u64) -> Workload {
+fn calm(name: &str, pages: u64) -> WorkloadSpec {
     let spec = GeneratorSpec {
         footprint_pages: pages,
         accesses_per_window: 3_000,
@@ -38,12 +38,12 @@ fn calm(name: &str, pages: u64) -> Workload {
         seed: 5,
         ..GeneratorSpec::default()
     };
-    Workload { dilation: 100, ..workload(name, "zipf", spec) }
+    WorkloadSpec { dilation: 100, ..workload(name, "zipf", spec) }
 }
 
 /// A program that accesses its pages independently, so often in a window that all are accessed
 /// nearly alike.
-fn uniform(pages: u64) -> Workload {
+fn uniform(pages: u64) -> WorkloadSpec {
     let spec = GeneratorSpec {
         footprint_pages: pages,
         accesses_per_window: 200 * pages as u32,
@@ -51,11 +51,11 @@ fn uniform(pages: u64) -> Workload {
         seed: 5,
         ..GeneratorSpec::default()
     };
-    Workload { dilation: 300, ..workload("uniform", "uniform", spec) }
+    WorkloadSpec { dilation: 300, ..workload("uniform", "uniform", spec) }
 }
 
 /// Programs on DRAM and CXL memory of any size: what makes it hardware-managed says the sizes.
-fn programs(workloads: Vec<Workload>) -> Scenario {
+fn programs(workloads: Vec<WorkloadSpec>) -> Scenario {
     scenario(machine(1, 1), workloads)
 }
 
@@ -90,7 +90,7 @@ fn mixed_mode_serves_two_thirds() {
     assert!((fast - 2.0 / 3.0).abs() < 0.02, "{fast}");
 }
 
-fn lasting(seconds: u64, workloads: Vec<Workload>) -> Scenario {
+fn lasting(seconds: u64, workloads: Vec<WorkloadSpec>) -> Scenario {
     Scenario { duration: Some(Duration::from_secs(seconds)), ..programs(workloads) }
 }
 
@@ -160,8 +160,8 @@ fn lending_helps_outlier_at_little_cost() {
 /// Programs that come and go beside an outlier.
 fn coming_and_going() -> Scenario {
     let seconds = Duration::from_secs;
-    let late = Workload { start: seconds(22), ..calm("late", 400) };
-    let early = Workload { stop: Some(seconds(31)), ..calm("early", 500) };
+    let late = WorkloadSpec { start: seconds(22), ..calm("late", 400) };
+    let early = WorkloadSpec { stop: Some(seconds(31)), ..calm("early", 500) };
     let all = vec![calm("stays", 600), early, late, program("outlier", "uniform", 600)];
     setting::flat(&lasting(45, all), 1.0 / 3.0, Colouring::Isolated)
 }
@@ -211,7 +211,7 @@ fn hardware_recipes_need_their_hardware() {
 
 #[test]
 fn unmodelled_workloads_are_refused() {
-    let huge = Workload { huge_pages: true, ..uniform(1024) };
+    let huge = WorkloadSpec { huge_pages: true, ..uniform(1024) };
     let scenario = setting::flat(&lasting(1, vec![huge]), 0.0, Colouring::Isolated);
     let prepared = Prepared::load(scenario).unwrap();
     let recipe = Recipe::named("flat").unwrap();

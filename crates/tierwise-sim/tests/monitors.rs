@@ -15,9 +15,9 @@ use tierwise_core::world::World;
 use tierwise_sim::bound::Bounds;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::host::{Host, Schedule};
-use tierwise_sim::program::Program;
 use tierwise_sim::run::Prepared;
 use tierwise_sim::windows::{Loaded, Part, Shape, Windows};
+use tierwise_sim::workload::Workload;
 use tierwise_trace::{
     Allocation, CacheModel, Header, PageAccess, PageKind, TraceError, Window, WindowSource,
 };
@@ -92,7 +92,7 @@ fn host(signals: Signals) -> Host {
     let bounds = program.bounds(&Bounds::of(&machine, 1.0));
     let part = Part { program: Arc::new(program), measure_from: 0, loops: 1, bounds };
     let windows = Windows::of(Arc::new(part), 1);
-    let program = Program::new(windows, machine.tiers.len(), 9);
+    let program = Workload::new(windows, machine.tiers.len(), 9);
     let schedule = Schedule { start: 0, stop: None, memory_level_parallelism: 1.0 };
     let mut host = Host::new(machine, Costs::default(), vec![(program, schedule)], None, 9);
     host.set_check(true);

@@ -12,7 +12,7 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Bandwidth;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Workload};
+use tierwise_sim::scenario::{Scenario, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 const PATTERNS: [&str; 8] = [
@@ -26,7 +26,7 @@ const PATTERNS: [&str; 8] = [
     "ycsb-d",
 ];
 
-fn program(name: &str, pattern: &str, pages: u64, seed: u64, huge: bool) -> Workload {
+fn program(name: &str, pattern: &str, pages: u64, seed: u64, huge: bool) -> WorkloadSpec {
     let spec = GeneratorSpec {
         footprint_pages: if huge { pages.div_ceil(512) * 512 * 4 } else { pages },
         order: if huge { 9 } else { 0 },
@@ -39,7 +39,7 @@ fn program(name: &str, pattern: &str, pages: u64, seed: u64, huge: bool) -> Work
         seed,
         ..GeneratorSpec::default()
     };
-    Workload { dilation: 2_000, loops: 2, ..workload(name, pattern, spec) }
+    WorkloadSpec { dilation: 2_000, loops: 2, ..workload(name, pattern, spec) }
 }
 
 fn any_scenario() -> impl Strategy<Value = Scenario> {
@@ -48,11 +48,11 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
     (pattern.clone(), pattern, 200u64..1500, 0.05f64..0.9, any::<u64>(), any::<bool>(), preset)
         .prop_map(|(first, second, pages, share, seed, huge, preset)| {
             let one = program("one", PATTERNS[first], pages, seed, huge);
-            let two = Workload {
+            let two = WorkloadSpec {
                 start: std::time::Duration::from_secs(3),
                 ..program("two", PATTERNS[second], pages / 2 + 1, seed ^ 1, false)
             };
-            let footprint = |w: &Workload| match &w.source {
+            let footprint = |w: &WorkloadSpec| match &w.source {
                 tierwise_sim::scenario::Source::Generator(_, spec) => spec.footprint_pages,
                 _ => 0,
             };

@@ -9,7 +9,7 @@ use common::{machine, scenario, workload};
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::host::Injection;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Workload};
+use tierwise_sim::scenario::{Scenario, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 /// Tenants that come and go: three start after each other, one is stopped early.
@@ -23,11 +23,11 @@ fn coming_and_going(seed: u64) -> Scenario {
         ..GeneratorSpec::default()
     };
     let at = std::time::Duration::from_secs;
-    let slow = |w: Workload| Workload { dilation: 3_000, ..w };
+    let slow = |w: WorkloadSpec| WorkloadSpec { dilation: 3_000, ..w };
     let programs = vec![
         slow(workload("zipf", "zipf", spec(900))),
-        slow(Workload { start: at(4), ..workload("stairs", "moving-hot-set", spec(700)) }),
-        slow(Workload {
+        slow(WorkloadSpec { start: at(4), ..workload("stairs", "moving-hot-set", spec(700)) }),
+        slow(WorkloadSpec {
             start: at(8),
             stop: Some(at(14)),
             ..workload("ycsb", "ycsb-d", spec(500))

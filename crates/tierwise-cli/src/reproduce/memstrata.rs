@@ -9,7 +9,7 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Pages;
 use tierwise_sim::hardware::{Colouring, setting};
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, TierSize, Workload};
+use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSpec};
 
 use super::sheet::{Sheet, publish};
 use crate::failure::{Failure, Outcome};
@@ -186,7 +186,7 @@ impl Memstrata {
         for recipe in ["flat", "flat-memstrata", "flat-karma"] {
             columns.push(self.all_slowdowns(&mixed, recipe)?);
         }
-        let row = |(i, workload): (usize, &Workload)| Row {
+        let row = |(i, workload): (usize, &WorkloadSpec)| Row {
             name: format!("{mix}: {}", workload.name),
             percent: columns.iter().map(|column| column[i]).collect(),
         };
@@ -196,7 +196,7 @@ impl Memstrata {
     /// TPP inside each virtual machine: every tenant alone with two thirds of its memory fast
     /// (section 6).
     fn tpp(&self, mix: &Scenario) -> Result<Vec<f64>, Failure> {
-        let alone = |workload: &Workload| {
+        let alone = |workload: &WorkloadSpec| {
             let scenario = Scenario { workloads: vec![workload.clone()], ..mix.clone() };
             Ok(self.all_slowdowns(&ordinary(&scenario, 1.0 - THIRD)?, "tpp")?[0])
         };

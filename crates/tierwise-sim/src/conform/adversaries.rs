@@ -6,7 +6,7 @@ use tierwise_core::tenant::{Limit, MAX_WEIGHT};
 use tierwise_trace::generate::{GeneratorSpec, Motion};
 
 use super::setting::{MIB, Setting, from, neighbour, program, victim};
-use crate::scenario::Workload;
+use crate::scenario::WorkloadSpec;
 
 /// A kind of bad neighbour.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ fn fork_bomb() -> Setting {
 fn liar() -> Setting {
     let spec =
         GeneratorSpec { hot_fraction: 0.01, hot_access_share: 1.0, ..GeneratorSpec::default() };
-    let liar = Workload {
+    let liar = WorkloadSpec {
         weight: MAX_WEIGHT,
         floors: vec![Some(Limit::Auto)],
         ..program("liar", "phase-change", 72 * MIB, spec)

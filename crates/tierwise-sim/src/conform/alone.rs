@@ -5,11 +5,11 @@ use tierwise_core::recipe::Recipe;
 use super::ADVERSARIES;
 use super::judge::outcome;
 use crate::error::SimError;
-use crate::scenario::Workload;
+use crate::scenario::WorkloadSpec;
 
 /// The throughput of every victim alone on the suite's machine.
 #[derive(Debug, Clone)]
-pub struct Alone(Vec<(Workload, f64)>);
+pub struct Alone(Vec<(WorkloadSpec, f64)>);
 
 impl Alone {
     /// Measures it under a recipe.
@@ -27,12 +27,12 @@ impl Alone {
         Ok(alone)
     }
 
-    fn find(&self, victim: &Workload) -> Option<f64> {
+    fn find(&self, victim: &WorkloadSpec) -> Option<f64> {
         self.0.iter().find(|(known, _)| known == victim).map(|(_, throughput)| *throughput)
     }
 
     /// A victim's instructions a second.
-    pub(super) fn throughput(&self, victim: &Workload) -> f64 {
+    pub(super) fn throughput(&self, victim: &WorkloadSpec) -> f64 {
         self.find(victim).unwrap_or(f64::NAN)
     }
 }

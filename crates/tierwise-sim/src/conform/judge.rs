@@ -10,7 +10,7 @@ use super::{Adversary, Alone, GRACE, LOOK};
 use crate::error::SimError;
 use crate::result::{RunOutput, TimelinePoint};
 use crate::run::{Prepared, RunOptions, run};
-use crate::scenario::Workload;
+use crate::scenario::WorkloadSpec;
 
 /// What became of one victim. Keys stay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub fn conform(
     let setting = (adversary.setting)();
     let all = setting.victims.iter().chain(&setting.adversaries).cloned().collect();
     let together = outcome(all, recipe, seed, progress)?;
-    let verdict = |(i, victim): (usize, &Workload)| {
+    let verdict = |(i, victim): (usize, &WorkloadSpec)| {
         let mut verdict = judge(&together.timeline, i, victim);
         let shared = &together.result.tenants[i];
         verdict.adversary = adversary.name.to_owned();
@@ -64,7 +64,7 @@ pub fn conform(
 }
 
 pub(super) fn outcome(
-    workloads: Vec<Workload>,
+    workloads: Vec<WorkloadSpec>,
     recipe: &Recipe,
     seed: u64,
     progress: &mut dyn FnMut(f64),
@@ -76,7 +76,7 @@ pub(super) fn outcome(
 
 /// Looks at every point of a run from the end of the grace on. A shortfall lasts from the point
 /// where it was first seen to the next point where it is not.
-fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &Workload) -> Verdict {
+fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &WorkloadSpec) -> Verdict {
     let floor = match victim.floors.get(TierId::FASTEST.index()) {
         Some(Some(Limit::Bytes(bytes))) => bytes.0,
         _ => 0,

@@ -10,7 +10,7 @@ use tierwise_trace::generate::GeneratorSpec;
 use super::LENGTH;
 use crate::costs::Costs;
 use crate::machine::Machine;
-use crate::scenario::{Scenario, Source, Workload};
+use crate::scenario::{Scenario, Source, WorkloadSpec};
 
 /// Base pages of a MiB.
 pub(super) const MIB: u64 = 256;
@@ -34,9 +34,9 @@ const DILATION: u32 = 50;
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// With floors.
-    pub victims: Vec<Workload>,
+    pub victims: Vec<WorkloadSpec>,
     /// Without.
-    pub adversaries: Vec<Workload>,
+    pub adversaries: Vec<WorkloadSpec>,
 }
 
 /// DRAM and CXL memory (MTAT, section 5.1).
@@ -53,7 +53,7 @@ pub fn machine() -> Machine {
 }
 
 /// The scenario in which so many workloads run.
-pub(super) fn scenario(name: &str, workloads: Vec<Workload>) -> Scenario {
+pub(super) fn scenario(name: &str, workloads: Vec<WorkloadSpec>) -> Scenario {
     Scenario {
         name: name.to_owned(),
         summary: String::new(),
@@ -67,7 +67,7 @@ pub(super) fn scenario(name: &str, workloads: Vec<Workload>) -> Scenario {
 }
 
 /// A generated program that never ends.
-pub(super) fn program(name: &str, pattern: &str, pages: u64, spec: GeneratorSpec) -> Workload {
+pub(super) fn program(name: &str, pattern: &str, pages: u64, spec: GeneratorSpec) -> WorkloadSpec {
     // A small program draws fewer accesses for a window as long.
     let small = if pages < MIB { 10 } else { 1 };
     let spec = GeneratorSpec {
@@ -76,24 +76,24 @@ pub(super) fn program(name: &str, pattern: &str, pages: u64, spec: GeneratorSpec
         windows: None,
         ..spec
     };
-    Workload {
+    WorkloadSpec {
         measure_from: Some("run".to_owned()),
         dilation: DILATION * small,
-        ..Workload::new(name, Source::Generator(pattern.to_owned(), spec))
+        ..WorkloadSpec::new(name, Source::Generator(pattern.to_owned(), spec))
     }
 }
 
 /// The well-behaved tenant: of its 16 MiB half are hot, and of the other half each page is accessed
 /// about once a second, which is colder than all that an adversary uses. Its floor, 12 MiB,
 /// protects half of those, too.
-pub(super) fn victim() -> Workload {
+pub(super) fn victim() -> WorkloadSpec {
     let spec = GeneratorSpec {
         hot_fraction: 0.5,
         hot_access_share: 0.99,
         seed: 1,
         ..GeneratorSpec::default()
     };
-    Workload {
+    WorkloadSpec {
         // A dilated window goes to the same pages again and again: more different ones in a second
         // take shorter windows.
         dilation: DILATION / 2,
@@ -103,15 +103,15 @@ pub(super) fn victim() -> Workload {
 }
 
 /// A second one: 8 MiB, all pages alike, and a floor of half of it.
-pub(super) fn neighbour() -> Workload {
+pub(super) fn neighbour() -> WorkloadSpec {
     let spec = GeneratorSpec { seed: 2, ..GeneratorSpec::default() };
-    Workload {
+    WorkloadSpec {
         floors: vec![Some(Limit::Bytes(Bytes(4 * MIB * PAGE)))],
         ..program("neighbour", "uniform", 8 * MIB, spec)
     }
 }
 
 /// The same program from another time on.
-pub(super) fn from(start: Duration, workload: Workload) -> Workload {
-    Workload { start, ..workload }
+pub(super) fn from(start: Duration, workload: WorkloadSpec) -> WorkloadSpec {
+    WorkloadSpec { start, ..workload }
 }

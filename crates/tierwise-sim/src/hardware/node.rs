@@ -1,9 +1,9 @@
 //! The managed tier inside the simulated host: which page lies in which frame, and which part of
-//! each program's misses slow memory serves.
+//! each workload's misses slow memory serves.
 //!
 //! Virtual memory says nothing of physical addresses: a tenant's pages lie in its frames in random
 //! order, as in a guest that has run for a while (Memstrata, figure 1), so which two of its pages
-//! conflict is drawn by a seeded hash. The colours of each program are reserved at its start, as
+//! conflict is drawn by a seeded hash. The colours of each workload are reserved at its start, as
 //! for a virtual machine (section 4.1).
 
 use tierwise_core::colour::Colours;
@@ -18,15 +18,15 @@ use crate::error::SimError;
 use crate::hash::mix;
 use crate::machine::Machine;
 use crate::memory::Memory;
-use crate::program::{NONE, Program, Slow};
+use crate::workload::{NONE, Slow, Workload};
 
-/// How a program's pages come to their frames.
+/// How a workload's pages come to their frames.
 #[derive(Debug)]
 enum Frames {
     /// By colours: those that share one are one tenant's.
     Isolated(Colours),
-    /// Each program has a run of frames of its own, beside other programs' runs: free ones by
-    /// program.
+    /// Each workload has a run of frames of its own, beside other workloads' runs: free ones by
+    /// workload.
     Conflicting(Vec<Vec<u32>>),
 }
 
@@ -39,25 +39,25 @@ pub struct Node {
     frame_of: Vec<u32>,
     /// By frame: its page.
     page_of: Vec<u32>,
-    /// By program: pages that may be born in dedicated memory, and the share of its pages that this
+    /// By workload: pages that may be born in dedicated memory, and the share of its pages that this
     /// is.
     dedicated: Vec<(u64, f64)>,
     seed: u64,
 }
 
-/// The program that another is beside, as the model of a shared place needs it.
+/// The workload that another is beside, as the model of a shared place needs it.
 struct Neighbours<'a> {
     memory: &'a Memory,
-    programs: &'a [Program],
+    workloads: &'a [Workload],
     window_ns: &'a dyn Fn(usize) -> f64,
 }
 
 impl Node {
-    /// The managed tier of a machine for programs with so many resident pages each.
+    /// The managed tier of a machine for workloads with so many resident pages each.
     ///
     /// # Errors
     /// The machine does not have two tiers, simulates granules, or has fewer colours than the
-    /// programs need.
+    /// workloads need.
     pub fn new(
         machine: &Machine,
         hardware: Hardware,
@@ -96,32 +96,32 @@ impl Node {
         Ok(Self { model, frames, frame_of: Vec::new(), page_of, dedicated, seed })
     }
 
-    /// Where a program's new page is to be born: in dedicated memory with the probability that is
+    /// Where a workload's new page is to be born: in dedicated memory with the probability that is
     /// its share of it, as the hypervisor assigns dedicated pages (Memstrata, section 3.2), else in
     /// the managed tier.
-    pub fn placement(&self, program: usize, local: u32, usage: u64) -> Placement {
-        let (quota, share) = self.dedicated[program];
-        let draw = mix(self.seed ^ (program as u64) << 40 ^ u64::from(local)) >> 11;
+    pub fn placement(&self, workload: usize, local: u32, usage: u64) -> Placement {
+        let (quota, share) = self.dedicated[workload];
+        let draw = mix(self.seed ^ (workload as u64) << 40 ^ u64::from(local)) >> 11;
         let drawn = (draw as f64) < share * (1u64 << 53) as f64;
         Placement { fastest_first: drawn && usage < quota, leave_free: WatermarkLevel::Low }
     }
 
-    /// Whether a page of a program would find a frame.
-    pub fn has_room(&self, program: u16) -> bool {
+    /// Whether a page of a workload would find a frame.
+    pub fn has_room(&self, workload: u16) -> bool {
         match &self.frames {
-            Frames::Isolated(colours) => colours.has_room(TenantId(program)),
+            Frames::Isolated(colours) => colours.has_room(TenantId(workload)),
             Frames::Conflicting(free) => free.iter().any(|free| !free.is_empty()),
         }
     }
 
     /// Puts a page into a frame, and says of which colour it is; `None` if there is none for it.
     /// All its lines are written, so they are in fast memory then.
-    pub fn place(&mut self, program: u16, page: PageId) -> Option<Coloured> {
-        let draw = mix(self.seed ^ u64::from(page.0) << 20 ^ u64::from(program));
+    pub fn place(&mut self, workload: u16, page: PageId) -> Option<Coloured> {
+        let draw = mix(self.seed ^ u64::from(page.0) << 20 ^ u64::from(workload));
         let frame = match &mut self.frames {
-            Frames::Isolated(colours) => colours.allocate(TenantId(program), draw).ok()?,
+            Frames::Isolated(colours) => colours.allocate(TenantId(workload), draw).ok()?,
             Frames::Conflicting(free) => {
-                let own = usize::from(program);
+                let own = usize::from(workload);
                 let from = if free[own].is_empty() {
                     free.iter().position(|f| !f.is_empty())?
                 } else {
@@ -140,14 +140,14 @@ impl Node {
         Some(Coloured { page, colour: frame % self.model.colours() })
     }
 
-    /// Takes a page out of its frame, because its program freed it, or because it moved to
-    /// dedicated memory: then the frame is no longer the program's, if its colour is empty.
-    pub fn remove(&mut self, program: u16, page: PageId, moved: bool) {
+    /// Takes a page out of its frame, because its workload freed it, or because it moved to
+    /// dedicated memory: then the frame is no longer the workload's, if its colour is empty.
+    pub fn remove(&mut self, workload: u16, page: PageId, moved: bool) {
         let Some(frame) = self.frame(page) else { return };
         self.frame_of[page.index()] = NONE;
         self.page_of[frame as usize] = NONE;
         match &mut self.frames {
-            Frames::Conflicting(free) => free[usize::from(program)].push(frame),
+            Frames::Conflicting(free) => free[usize::from(workload)].push(frame),
             Frames::Isolated(colours) => {
                 colours.free(frame);
                 if moved {
@@ -157,11 +157,11 @@ impl Node {
         }
     }
 
-    /// A program has ended: its colours are anybody's.
-    pub fn end(&mut self, program: u16) {
+    /// A workload has ended: its colours are anybody's.
+    pub fn end(&mut self, workload: u16) {
         if let Frames::Isolated(colours) = &mut self.frames {
             // Zero colours are always available.
-            let _ = colours.reserve(TenantId(program), 0);
+            let _ = colours.reserve(TenantId(workload), 0);
         }
     }
 
@@ -170,76 +170,76 @@ impl Node {
         self.frame_of.get(page.index()).copied().filter(|&frame| frame != NONE)
     }
 
-    /// Every colour belongs to one program, if they are isolated; what is wrong, if anything is.
+    /// Every colour belongs to one workload, if they are isolated; what is wrong, if anything is.
     pub fn check(&self, memory: &Memory) -> Option<String> {
         let Frames::Isolated(colours) = &self.frames else { return None };
         self.page_of.iter().enumerate().filter(|&(_, &page)| page != NONE).find_map(
             |(frame, &page)| {
-                let program = memory.frame(PageId(page)).program;
+                let workload = memory.frame(PageId(page)).workload;
                 let owner = colours.owner(colours.colour(frame as u32));
-                (owner != Some(TenantId(program))).then(|| {
-                    format!("page {page} of program {program} lies in a colour of {owner:?}")
+                (owner != Some(TenantId(workload))).then(|| {
+                    format!("page {page} of workload {workload} lies in a colour of {owner:?}")
                 })
             },
         )
     }
 
-    /// The colours in which a program's window has accesses.
-    fn touched(&self, program: &Program) -> Vec<u32> {
-        let frames = program
+    /// The colours in which a workload's window has accesses.
+    fn touched(&self, workload: &Workload) -> Vec<u32> {
+        let frames = workload
             .window
             .accesses
             .iter()
-            .filter_map(|access| program.page(access.page).and_then(|page| self.frame(page)));
+            .filter_map(|access| workload.page(access.page).and_then(|page| self.frame(page)));
         let mut colours: Vec<u32> = frames.map(|frame| frame % self.model.colours()).collect();
         colours.sort_unstable();
         colours.dedup();
         colours
     }
 
-    /// Accesses to each line of a colour's frames, by way, while program `i` goes through its
+    /// Accesses to each line of a colour's frames, by way, while workload `i` goes through its
     /// window (with all its repetitions).
     fn rates(&self, colour: u32, i: usize, around: &Neighbours<'_>, rates: &mut Vec<f64>) {
         rates.clear();
         for way in 0..self.model.ways() {
             let page = self.page_of[(way * self.model.colours() + colour) as usize];
             let frame = around.memory.frame(PageId(page));
-            let program =
-                &around.programs[usize::from(frame.program).min(around.programs.len() - 1)];
-            let row = if page == NONE { None } else { program.row(frame.local) };
+            let workload =
+                &around.workloads[usize::from(frame.workload).min(around.workloads.len() - 1)];
+            let row = if page == NONE { None } else { workload.row(frame.local) };
             let misses = row.map_or(0.0, |r| f64::from(r.load_misses) + f64::from(r.store_misses));
-            let mut rate = misses * f64::from(program.windows.dilation()) / LINES_PER_PAGE;
-            if usize::from(frame.program) != i && rate > 0.0 {
+            let mut rate = misses * f64::from(workload.windows.dilation()) / LINES_PER_PAGE;
+            if usize::from(frame.workload) != i && rate > 0.0 {
                 let (own, its) =
-                    ((around.window_ns)(i), (around.window_ns)(usize::from(frame.program)));
+                    ((around.window_ns)(i), (around.window_ns)(usize::from(frame.workload)));
                 rate *= if own > 0.0 && its > 0.0 { own / its } else { 1.0 };
             }
             rates.push(rate);
         }
     }
 
-    /// What slow memory serves of one pass over program `i`'s window. `window_ns` is how long each
-    /// program's window takes, zero if that is not known yet.
+    /// What slow memory serves of one pass over workload `i`'s window. `window_ns` is how long each
+    /// workload's window takes, zero if that is not known yet.
     pub fn slow(
         &self,
         i: usize,
         memory: &Memory,
-        programs: &[Program],
+        workloads: &[Workload],
         window_ns: &dyn Fn(usize) -> f64,
     ) -> Slow {
-        let around = Neighbours { memory, programs, window_ns };
+        let around = Neighbours { memory, workloads, window_ns };
         let (mut slow, mut rates, mut residents) = (Slow::default(), Vec::new(), Vec::new());
-        for colour in self.touched(&programs[i]) {
+        for colour in self.touched(&workloads[i]) {
             self.rates(colour, i, &around, &mut rates);
             residents.clear();
             residents.extend(self.model.residents(colour).0);
             for way in 0..self.model.ways() {
                 let page = self.page_of[(way * self.model.colours() + colour) as usize];
                 let frame = memory.frame(PageId(page));
-                if page == NONE || usize::from(frame.program) != i || rates[way as usize] <= 0.0 {
+                if page == NONE || usize::from(frame.workload) != i || rates[way as usize] <= 0.0 {
                     continue;
                 }
-                let Some(row) = programs[i].row(frame.local) else { continue };
+                let Some(row) = workloads[i].row(frame.local) else { continue };
                 let share = expect(&rates, &residents, way as usize).misses / rates[way as usize];
                 slow.loads += f64::from(row.load_misses) * share;
                 slow.stores += f64::from(row.store_misses) * share;
@@ -248,17 +248,17 @@ impl Node {
         slow
     }
 
-    /// Program `i` has gone through its window: what its places hold now.
+    /// Workload `i` has gone through its window: what its places hold now.
     pub fn settle(
         &mut self,
         i: usize,
         memory: &Memory,
-        programs: &[Program],
+        workloads: &[Workload],
         window_ns: &dyn Fn(usize) -> f64,
     ) {
-        let around = Neighbours { memory, programs, window_ns };
+        let around = Neighbours { memory, workloads, window_ns };
         let (mut rates, mut residents) = (Vec::new(), Vec::new());
-        for colour in self.touched(&programs[i]) {
+        for colour in self.touched(&workloads[i]) {
             self.rates(colour, i, &around, &mut rates);
             residents.clear();
             residents.extend(self.model.residents(colour).0);
@@ -270,14 +270,14 @@ impl Node {
     }
 }
 
-/// Colours for so many pages of each program.
+/// Colours for so many pages of each workload.
 fn reserved(model: &PageModel, managed: &[u64]) -> Result<Colours, SimError> {
     let mut colours = Colours::new(model.colours(), model.ways());
-    for (program, &pages) in managed.iter().enumerate() {
+    for (workload, &pages) in managed.iter().enumerate() {
         let wanted = pages.div_ceil(u64::from(model.ways())) as u32;
-        colours.reserve(TenantId(program as u16), wanted).map_err(|error| {
+        colours.reserve(TenantId(workload as u16), wanted).map_err(|error| {
             SimError::Scenario(format!(
-                "program {program} needs {wanted} page colours and {} are left: {error}",
+                "workload {workload} needs {wanted} page colours and {} are left: {error}",
                 colours.unowned()
             ))
         })?;
@@ -285,18 +285,18 @@ fn reserved(model: &PageModel, managed: &[u64]) -> Result<Colours, SimError> {
     Ok(colours)
 }
 
-/// A run of frames for each program. Programs take the ways of the memory in turn, so that the
+/// A run of frames for each workload. Workloads take the ways of the memory in turn, so that the
 /// first pages of one share their places with the first pages of the next.
 fn runs(model: &PageModel, managed: &[u64]) -> Result<Vec<Vec<u32>>, SimError> {
     let mut free: Vec<Vec<u32>> = Vec::with_capacity(managed.len());
     let mut next = vec![0u64; model.ways() as usize];
-    for (program, &pages) in managed.iter().enumerate() {
-        let way = program % next.len();
+    for (workload, &pages) in managed.iter().enumerate() {
+        let way = workload % next.len();
         let from = next[way];
         next[way] += pages;
         if next[way] > u64::from(model.colours()) {
             return Err(SimError::Scenario(format!(
-                "program {program} needs {pages} page frames beside its neighbour's and {} are \
+                "workload {workload} needs {pages} page frames beside its neighbour's and {} are \
                  left; make the managed tier larger",
                 u64::from(model.colours()).saturating_sub(from)
             )));
@@ -304,7 +304,7 @@ fn runs(model: &PageModel, managed: &[u64]) -> Result<Vec<Vec<u32>>, SimError> {
         let first = way as u64 * u64::from(model.colours());
         free.push((from..from + pages).map(|frame| (first + frame) as u32).collect());
     }
-    // Frames beyond the runs are the last program's, from which whoever has none left takes them.
+    // Frames beyond the runs are the last workload's, from which whoever has none left takes them.
     for (way, &from) in next.iter().enumerate() {
         let first = way as u64 * u64::from(model.colours());
         let spare = (from..u64::from(model.colours())).map(|frame| (first + frame) as u32);

@@ -26,7 +26,7 @@
 //! assert!((expect(&[4.0, 0.0], &before, 0).misses - (1.0 - (-4.0f64).exp())).abs() < 1e-12);
 //! ```
 //!
-//! What it leaves out: that programs come back to a page in bursts (which the real machines serve
+//! What it leaves out: that workloads come back to a page in bursts (which the real machines serve
 //! from fast memory), and that they may go over two pages in step (which they serve from slow
 //! memory). [`super::error`] shows both.
 

@@ -4,7 +4,7 @@
 use tierwise_core::units::Bytes;
 
 use super::{Colouring, Hardware, Mode, Ratio};
-use crate::scenario::{Scenario, TierSize, Workload};
+use crate::scenario::{Scenario, TierSize, WorkloadSpec};
 
 /// How much larger than what the programs need the managed tier is: virtual machines' sizes are
 /// rounded up, and the kernel keeps its watermarks.
@@ -75,7 +75,7 @@ const INSTRUCTIONS_A_LINE: u64 = 4;
 
 /// A neighbour that goes over memory as large as the program's as fast as it can, as a memory
 /// latency checker does: without end, with six threads (section 3.3).
-pub fn noisy_neighbour(resident: Bytes) -> Workload {
+pub fn noisy_neighbour(resident: Bytes) -> WorkloadSpec {
     use crate::scenario::Source;
     use tierwise_trace::generate::GeneratorSpec;
 
@@ -90,11 +90,11 @@ pub fn noisy_neighbour(resident: Bytes) -> Workload {
         windows: None,
         ..GeneratorSpec::default()
     };
-    Workload {
+    WorkloadSpec {
         threads: 6,
         dilation: (LINES_PER_WINDOW / pages).max(1) as u32,
         // Hardware prefetching keeps the next lines of a scan in flight.
         memory_level_parallelism: 4.0,
-        ..Workload::new("noisy-neighbour", Source::Generator("sequential".to_owned(), spec))
+        ..WorkloadSpec::new("noisy-neighbour", Source::Generator("sequential".to_owned(), spec))
     }
 }

@@ -5,53 +5,54 @@ use std::time::Duration;
 use super::Host;
 use crate::error::SimError;
 use crate::machine::SATURATION;
-use crate::program::{Program, State};
 use crate::units::LINE;
+use crate::workload::{State, Workload};
 
 /// Rounds in which utilisation and progress find each other. Each halves the distance; after six it
 /// is below two percent of the change within one step, and the next step goes on from there.
 const ROUNDS: usize = 6;
 
 impl Host {
-    /// Advances to `wake`, or to whatever comes first: the end of a program's window, a start or
+    /// Advances to `wake`, or to whatever comes first: the end of a workload's window, a start or
     /// stop, the quantum.
     pub(super) fn advance(&mut self, wake: Option<u64>, quantum: Duration) -> Result<(), SimError> {
         self.start_and_stop()?;
         let window_ns = self.window_times();
         let before = self.now;
         let limit = self.limit(wake, quantum);
-        let step = (0..self.programs.len())
-            .filter(|&i| self.programs[i].state == State::Running)
-            .map(|i| match &self.programs[i].service {
+        let step = (0..self.workloads.len())
+            .filter(|&i| self.workloads[i].state == State::Running)
+            .map(|i| match &self.workloads[i].service {
                 Some(service) => service.interval_ends().saturating_sub(before),
-                None => remaining_ns(&self.programs[i], window_ns[i]),
+                None => remaining_ns(&self.workloads[i], window_ns[i]),
             })
             .fold(limit - before, u64::min)
             .max(1);
         self.now = before + step;
         for (i, &window_ns) in window_ns.iter().enumerate() {
-            if self.programs[i].state != State::Running {
+            if self.workloads[i].state != State::Running {
                 continue;
             }
-            if self.programs[i].service.is_some() {
+            if self.workloads[i].service.is_some() {
                 self.serve(i, before);
             } else {
                 self.progress(i, before, step, window_ns);
             }
         }
         self.copies.drain(before, self.now);
-        let (memory, programs) = (&self.memory, &mut self.programs);
-        let p99 = |i: usize| programs[i].service.as_mut().map(|s| s.take_worst().p99);
+        let (memory, workloads) = (&self.memory, &mut self.workloads);
+        let p99 = |i: usize| workloads[i].service.as_mut().map(|s| s.take_worst().p99);
         self.stats.time(self.now, |i| memory.usage(i), p99);
         self.turn_windows()
     }
 
     fn limit(&self, wake: Option<u64>, quantum: Duration) -> u64 {
-        let starts = self.programs.iter().zip(&self.schedules).filter_map(|(p, s)| match p.state {
-            State::Waiting => Some(s.start),
-            State::Running => s.stop,
-            State::Ended | State::OutOfMemory => None,
-        });
+        let starts =
+            self.workloads.iter().zip(&self.schedules).filter_map(|(p, s)| match p.state {
+                State::Waiting => Some(s.start),
+                State::Running => s.stop,
+                State::Ended | State::OutOfMemory => None,
+            });
         starts
             .chain(wake)
             .chain(self.end)
@@ -59,11 +60,11 @@ impl Host {
             .fold(self.now + quantum.as_nanos() as u64, u64::min)
     }
 
-    /// Time that each program's current window takes as a whole, at the latencies that all programs
+    /// Time that each workload's current window takes as a whole, at the latencies that all workloads
     /// together bring about. Leaves the utilisation that goes with it.
     fn window_times(&mut self) -> Vec<f64> {
         let tiers = self.topology.tiers.len();
-        let mut times = vec![0.0; self.programs.len()];
+        let mut times = vec![0.0; self.workloads.len()];
         for _ in 0..ROUNDS {
             let loads: Vec<f64> =
                 (0..tiers).map(|t| self.machine.tiers[t].load_at(self.utilisation[t])).collect();
@@ -71,10 +72,10 @@ impl Host {
                 (0..tiers).map(|t| self.machine.tiers[t].store_at(self.utilisation[t])).collect();
             let mut demand = self.copies.rates(self.now);
             for (i, time) in times.iter_mut().enumerate() {
-                if self.programs[i].state != State::Running {
+                if self.workloads[i].state != State::Running {
                     continue;
                 }
-                if self.programs[i].service.is_some() {
+                if self.workloads[i].service.is_some() {
                     self.add_service_demand(i, &mut demand);
                 } else {
                     *time = self.window_time(i, &loads, &stores);
@@ -92,34 +93,34 @@ impl Host {
     }
 
     fn window_time(&self, i: usize, loads: &[f64], stores: &[f64]) -> f64 {
-        let program = &self.programs[i];
+        let workload = &self.workloads[i];
         let overlap = self.schedules[i].memory_level_parallelism;
         let cost = |(l, s): (f64, f64), t: usize| l * loads[t] + s * stores[t];
-        let mut memory: f64 = (0..loads.len()).map(|t| cost(program.served(t), t)).sum();
-        if program.slow.is_some() {
+        let mut memory: f64 = (0..loads.len()).map(|t| cost(workload.served(t), t)).sum();
+        if workload.slow.is_some() {
             // Fast memory is read first, to see that the line is not there.
-            memory += cost(program.served(1), 0);
+            memory += cost(workload.served(1), 0);
         }
-        let cpu = program.window.instructions as f64 * self.machine.instruction_ns;
-        let dilation = f64::from(program.windows.dilation());
-        (dilation * (cpu + memory / overlap) / program.parallelism).max(1.0)
+        let cpu = workload.window.instructions as f64 * self.machine.instruction_ns;
+        let dilation = f64::from(workload.windows.dilation());
+        (dilation * (cpu + memory / overlap) / workload.parallelism).max(1.0)
     }
 
     /// Adds bytes a nanosecond. A store that misses fetches its line and later writes it back.
     fn add_demand(&self, i: usize, window_ns: f64, demand: &mut [(f64, f64)]) {
-        let program = &self.programs[i];
-        let lines = LINE * f64::from(program.windows.dilation()) / window_ns;
+        let workload = &self.workloads[i];
+        let lines = LINE * f64::from(workload.windows.dilation()) / window_ns;
         for (t, (read, write)) in demand.iter_mut().enumerate() {
-            let (loads, stores) = program.served(t);
+            let (loads, stores) = workload.served(t);
             *read += (loads + stores) * lines;
             *write += stores * lines;
         }
-        if program.slow.is_some()
+        if workload.slow.is_some()
             && let [fast, slow] = demand
         {
             // A miss reads fast memory in vain, writes the line there, and sends the line that was
             // there away.
-            let missed = program.served(1);
+            let missed = workload.served(1);
             let missed = (missed.0 + missed.1) * lines;
             fast.0 += missed;
             fast.1 += missed;
@@ -127,11 +128,11 @@ impl Host {
         }
     }
 
-    /// Nobody gets more than the peak bandwidth: programs that use a saturated tier are slowed down
+    /// Nobody gets more than the peak bandwidth: workloads that use a saturated tier are slowed down
     /// to it.
     fn throttle(&self, times: &mut [f64]) {
-        for (program, time) in self.programs.iter().zip(times) {
-            let uses = |t: usize| program.served(t) != (0.0, 0.0);
+        for (workload, time) in self.workloads.iter().zip(times) {
+            let uses = |t: usize| workload.served(t) != (0.0, 0.0);
             let worst = (0..self.utilisation.len())
                 .filter(|&t| uses(t))
                 .map(|t| self.utilisation[t] / SATURATION)
@@ -141,14 +142,14 @@ impl Host {
     }
 
     fn progress(&mut self, i: usize, before: u64, step: u64, window_ns: f64) {
-        let program = &mut self.programs[i];
-        let paid = program.pending_stall_ns.min(step as f64);
-        program.pending_stall_ns -= paid;
-        let from = program.done;
+        let workload = &mut self.workloads[i];
+        let paid = workload.pending_stall_ns.min(step as f64);
+        workload.pending_stall_ns -= paid;
+        let from = workload.done;
         let worked = step as f64 - paid;
-        program.done = (from + worked / window_ns).min(1.0);
-        let share = program.done - from;
-        self.fresh[i].busy_ns += step as f64 * self.programs[i].parallelism;
+        workload.done = (from + worked / window_ns).min(1.0);
+        let share = workload.done - from;
+        self.fresh[i].busy_ns += step as f64 * self.workloads[i].parallelism;
         self.account(i, share);
         self.stats.set_window_ns(i, window_ns);
         let at = move |done: f64| before + (paid + (done - from) * window_ns) as u64;
@@ -156,20 +157,20 @@ impl Host {
     }
 
     fn account(&mut self, i: usize, share: f64) {
-        let program = &self.programs[i];
-        let amount = share * f64::from(program.windows.dilation());
-        self.fresh[i].add(program, amount);
+        let workload = &self.workloads[i];
+        let amount = share * f64::from(workload.windows.dilation());
+        self.fresh[i].add(workload, amount);
         self.count(i, amount);
-        let program = &self.programs[i];
-        self.stats.work(i, program, amount);
+        let workload = &self.workloads[i];
+        self.stats.work(i, workload, amount);
     }
 
     fn start_and_stop(&mut self) -> Result<(), SimError> {
-        for i in 0..self.programs.len() {
+        for i in 0..self.workloads.len() {
             let schedule = self.schedules[i];
-            match self.programs[i].state {
+            match self.workloads[i].state {
                 State::Waiting if self.now >= schedule.start => {
-                    self.programs[i].state = State::Running;
+                    self.workloads[i].state = State::Running;
                     self.open_window(i)?;
                 }
                 State::Running if schedule.stop.is_some_and(|stop| self.now >= stop) => {
@@ -182,9 +183,12 @@ impl Host {
     }
 
     fn turn_windows(&mut self) -> Result<(), SimError> {
-        for i in 0..self.programs.len() {
-            let program = &self.programs[i];
-            if program.state == State::Running && program.service.is_none() && program.done >= 1.0 {
+        for i in 0..self.workloads.len() {
+            let workload = &self.workloads[i];
+            if workload.state == State::Running
+                && workload.service.is_none()
+                && workload.done >= 1.0
+            {
                 self.close_window(i);
                 self.open_window(i)?;
             }
@@ -193,8 +197,8 @@ impl Host {
     }
 }
 
-fn remaining_ns(program: &Program, window_ns: f64) -> u64 {
-    let rest = program.pending_stall_ns + (1.0 - program.done) * window_ns;
+fn remaining_ns(workload: &Workload, window_ns: f64) -> u64 {
+    let rest = workload.pending_stall_ns + (1.0 - workload.done) * window_ns;
     // Rounded up, so that the window is over when the time is.
     (rest.ceil() as u64).saturating_add(1)
 }

@@ -23,37 +23,40 @@ impl Host {
         }
     }
 
-    /// What the frames say, what is kept by tier and what is kept by program are the same, and fit.
+    /// What the frames say, what is kept by tier and what is kept by workload are the same, and fit.
     fn check_usage(&self) -> Option<String> {
         let recounted = self.memory.recount();
         for tier in self.topology.ids() {
             let t = tier.index();
             let (used, capacity) = (self.memory.used()[t], self.memory.capacity()[t]);
-            let by_program: Pages = (0..self.programs.len()).map(|i| self.memory.usage(i)[t]).sum();
+            let by_workload: Pages =
+                (0..self.workloads.len()).map(|i| self.memory.usage(i)[t]).sum();
             if used > capacity {
                 return Some(format!("tier {t} holds {} pages of {}", used.0, capacity.0));
             }
-            if recounted[t] != used || by_program != used {
+            if recounted[t] != used || by_workload != used {
                 return Some(format!(
-                    "tier {t}: {} pages by its counter, {} by frames, {} by programs",
-                    used.0, recounted[t].0, by_program.0
+                    "tier {t}: {} pages by its counter, {} by frames, {} by workloads",
+                    used.0, recounted[t].0, by_workload.0
                 ));
             }
         }
         None
     }
 
-    /// Every mapped page belongs to exactly one place in one program.
+    /// Every mapped page belongs to exactly one place in one workload.
     fn check_owners(&self) -> Option<String> {
         let mut mapped = 0;
-        for (i, program) in self.programs.iter().enumerate() {
-            for local in 0..program.locals.len() as u32 {
-                let Some(page) = program.page(local) else { continue };
+        for (i, workload) in self.workloads.iter().enumerate() {
+            for local in 0..workload.locals.len() as u32 {
+                let Some(page) = workload.page(local) else { continue };
                 let frame = self.memory.frame(page);
                 mapped += 1;
-                if frame.tier().is_none() || usize::from(frame.program) != i || frame.local != local
+                if frame.tier().is_none()
+                    || usize::from(frame.workload) != i
+                    || frame.local != local
                 {
-                    return Some(format!("program {i} maps page {} which is not its own", page.0));
+                    return Some(format!("workload {i} maps page {} which is not its own", page.0));
                 }
             }
         }
@@ -73,18 +76,21 @@ impl Host {
 
     /// The misses kept by tier are those of the window's rows, each where its page lies.
     fn check_misses(&self) -> Option<String> {
-        for (i, program) in self.programs.iter().enumerate() {
+        for (i, workload) in self.workloads.iter().enumerate() {
             let mut expected = vec![0; self.topology.tiers.len()];
-            for access in &program.window.accesses {
-                let page = program.page(access.page).filter(|_| program.row(access.page).is_some());
+            for access in &workload.window.accesses {
+                let page =
+                    workload.page(access.page).filter(|_| workload.row(access.page).is_some());
                 if let Some(tier) = page.and_then(|page| self.memory.frame(page).tier()) {
                     expected[tier.index()] +=
                         u64::from(access.load_misses) + u64::from(access.store_misses);
                 }
             }
-            let kept: Vec<u64> = program.misses.iter().map(|m| m.total()).collect();
+            let kept: Vec<u64> = workload.misses.iter().map(|m| m.total()).collect();
             if kept != expected {
-                return Some(format!("program {i}: misses {kept:?} by tier, {expected:?} by rows"));
+                return Some(format!(
+                    "workload {i}: misses {kept:?} by tier, {expected:?} by rows"
+                ));
             }
         }
         None

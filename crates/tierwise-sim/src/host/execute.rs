@@ -9,7 +9,7 @@ use tierwise_core::page::ScanCost;
 use tierwise_core::units::{PageId, TierId};
 
 use super::Host;
-use crate::program::State;
+use crate::workload::State;
 
 /// Copies under way: how much of each tier's bandwidth they use, and until when.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Host {
         }
         if m.to.index() >= self.topology.tiers.len()
             || !self.memory.can_receive(m.to, frame.frames())
-            || !self.has_frame(frame.program, m.to)
+            || !self.has_frame(frame.workload, m.to)
         {
             return Err(FailReason::TargetFull);
         }
@@ -145,21 +145,21 @@ impl Host {
         let copy_ns = bytes / self.copy_speed(from, m.to);
         let fixed_ns =
             self.costs.migrate_page_ns + if shootdown { self.costs.shootdown_ns } else { 0.0 };
-        let program = usize::from(frame.program);
+        let workload = usize::from(frame.workload);
         self.copies.add(self.now, from, m.to, bytes, copy_ns + fixed_ns, m.charge_to);
-        self.stats.moved(program, m.to < from, bytes);
+        self.stats.moved(workload, m.to < from, bytes);
         match m.charge_to {
             ChargeTo::Background => {
                 self.stats.background(copy_ns + fixed_ns);
-                self.stall(program, frame.local, copy_ns + self.costs.migrate_page_ns);
+                self.stall(workload, frame.local, copy_ns + self.costs.migrate_page_ns);
             }
-            ChargeTo::FaultingThread => self.charge_stall(program, copy_ns + fixed_ns),
+            ChargeTo::FaultingThread => self.charge_stall(workload, copy_ns + fixed_ns),
         }
-        self.programs[program].leave_tier(frame.local, from);
-        self.quit_tier(frame.program, m.page, true);
+        self.workloads[workload].leave_tier(frame.local, from);
+        self.quit_tier(frame.workload, m.page, true);
         self.memory.relocate(m.page, m.to);
-        self.enter_tier(frame.program, m.page, m.to);
-        self.programs[program].join_tier(frame.local, m.to);
+        self.enter_tier(frame.workload, m.page, m.to);
+        self.workloads[workload].join_tier(frame.local, m.to);
     }
 
     /// Bytes a nanosecond: the core's own speed, or the slower of the two tiers.
@@ -172,26 +172,26 @@ impl Host {
     /// What the application waits, in expectation, because it may touch the page while it is
     /// unmapped: with accesses every T and the page away for t, one falls into that time with
     /// probability min(1, t / T), and then waits t / 2.
-    fn stall(&mut self, program: usize, local: u32, away_ns: f64) {
-        let p = &self.programs[program];
+    fn stall(&mut self, workload: usize, local: u32, away_ns: f64) {
+        let p = &self.workloads[workload];
         if p.state != State::Running {
             return;
         }
         let Some(row) = p.row(local) else { return };
-        let window_ns = self.stats.recent_window_ns(program).max(1.0);
+        let window_ns = self.stats.recent_window_ns(workload).max(1.0);
         let hit = (away_ns * p.accesses(row) / window_ns).min(1.0);
-        self.charge_stall(program, hit * away_ns / 2.0);
+        self.charge_stall(workload, hit * away_ns / 2.0);
     }
 
     /// Charges the application's own path.
-    pub(super) fn charge_stall(&mut self, program: usize, ns: f64) {
-        // One of the program's threads waits; the others go on.
-        let p = &mut self.programs[program];
+    pub(super) fn charge_stall(&mut self, workload: usize, ns: f64) {
+        // One of the workload's threads waits; the others go on.
+        let p = &mut self.workloads[workload];
         match &mut p.service {
             Some(service) => service.tenant.charge_stall(ns),
             None => p.pending_stall_ns += ns / p.parallelism,
         }
-        self.stats.application(program, ns);
+        self.stats.application(workload, ns);
     }
 
     fn charge_scan(&mut self, scan: ScanCost) {
@@ -202,10 +202,10 @@ impl Host {
         // Nor whose pages it looked at: every tier's thread scans an equal part.
         let each = background / self.topology.tiers.len() as f64;
         self.topology.ids().for_each(|tier| self.copies.work(self.now, tier, each));
-        let running: Vec<usize> = (0..self.programs.len())
-            .filter(|&i| self.programs[i].state == State::Running)
+        let running: Vec<usize> = (0..self.workloads.len())
+            .filter(|&i| self.workloads[i].state == State::Running)
             .collect();
-        // The scan does not say whose pages it cleared: every running program bears an equal part.
+        // The scan does not say whose pages it cleared: every running workload bears an equal part.
         let each = (scan.cleared as f64 * self.costs.clear_bit_ns
             + shootdowns * self.costs.shootdown_ns)
             / running.len().max(1) as f64;
@@ -218,15 +218,15 @@ impl Host {
             return;
         }
         self.memory.set_poisoned(page, true);
-        let program = usize::from(frame.program);
+        let workload = usize::from(frame.workload);
         // change_prot_numa runs as task work: on the application's own time.
-        self.charge_stall(program, self.costs.poison_ns);
-        if let Some(service) = &mut self.programs[program].service {
+        self.charge_stall(workload, self.costs.poison_ns);
+        if let Some(service) = &mut self.workloads[workload].service {
             service.watcher.poison(frame.local);
             service.poisoned_at[frame.local as usize] = self.now;
             return;
         }
-        self.monitors.poison(program, &self.programs[program], frame.local, self.now);
+        self.monitors.poison(workload, &self.workloads[workload], frame.local, self.now);
     }
 
     /// Lets the hint faults of the progress made happen. `at` gives the time of a share of the
@@ -235,7 +235,7 @@ impl Host {
         let before = self.observation.hint_faults.len();
         self.monitors.take_hint_faults(
             i,
-            &self.programs[i],
+            &self.workloads[i],
             &mut self.memory,
             &mut self.observation,
             at,
@@ -246,10 +246,10 @@ impl Host {
         }
         // A granule has a fault for each of its pages that is touched, and no more than accesses.
         let granule = f64::from(1u32 << self.machine.granule_order);
-        let program = &self.programs[i];
+        let workload = &self.workloads[i];
         let pages = faults.iter().map(|fault| {
-            let row = program.row(self.memory.frame(fault.page).local);
-            row.map_or(1.0, |row| program.accesses(row).min(granule).max(1.0))
+            let row = workload.row(self.memory.frame(fault.page).local);
+            row.map_or(1.0, |row| workload.accesses(row).min(granule).max(1.0))
         });
         let pages: f64 = pages.sum();
         self.charge_stall(i, pages * self.costs.hint_fault_ns);
@@ -258,7 +258,7 @@ impl Host {
 
     /// Turns the accesses since the last report into what the policy watches, and charges samples.
     pub(super) fn report(&mut self, i: usize) {
-        if self.programs[i].service.is_some() {
+        if self.workloads[i].service.is_some() {
             self.report_service(i);
             return;
         }
@@ -267,7 +267,7 @@ impl Host {
         let stale = self.injection.stale_reports;
         self.monitors.report(
             i,
-            &mut self.programs[i],
+            &mut self.workloads[i],
             &self.memory,
             &self.signals,
             stale,
@@ -282,12 +282,12 @@ impl Host {
 
     /// Adds to the heat map what is about to be reported.
     fn warm(&mut self, i: usize) {
-        let program = &self.programs[i];
-        let (from, to) = (program.reported, program.done);
+        let workload = &self.workloads[i];
+        let (from, to) = (workload.reported, workload.done);
         if to > from
             && let Some(heat) = self.stats.heat_mut()
         {
-            heat.add((i, program), &self.memory, (from, to), self.now);
+            heat.add((i, workload), &self.memory, (from, to), self.now);
         }
     }
 }

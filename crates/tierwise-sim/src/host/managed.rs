@@ -6,26 +6,26 @@ use tierwise_core::units::{PageId, TierId};
 use super::Host;
 use crate::hardware::counters::{Demand, Tally};
 use crate::hardware::node::Node;
-use crate::program::State;
+use crate::workload::State;
 
 /// The managed tier of a host, and what its CPU counted.
 #[derive(Debug)]
 pub(super) struct Managed {
     node: Node,
-    /// By program: of the window at hand.
+    /// By workload: of the window at hand.
     demand: Vec<Demand>,
-    /// By program: since the last observation.
+    /// By workload: since the last observation.
     tally: Vec<Tally>,
 }
 
 impl Host {
     /// Hands the last tier to the CPU. Before the first step.
     pub fn manage(&mut self, node: Node) {
-        let programs = self.programs.len();
+        let workloads = self.workloads.len();
         self.managed = Some(Managed {
             node,
-            demand: vec![Demand::default(); programs],
-            tally: vec![Tally::default(); programs],
+            demand: vec![Demand::default(); workloads],
+            tally: vec![Tally::default(); workloads],
         });
     }
 
@@ -34,7 +34,7 @@ impl Host {
         self.topology.slowest()
     }
 
-    /// Where a program's new page goes.
+    /// Where a workload's new page goes.
     pub(super) fn placement_of(&self, i: usize, local: u32) -> tierwise_core::migrate::Placement {
         match &self.managed {
             None => self.placement,
@@ -42,35 +42,35 @@ impl Host {
         }
     }
 
-    /// Whether a page of a program finds a frame in a tier, beside the room that there must be.
-    pub(super) fn has_frame(&self, program: u16, to: TierId) -> bool {
+    /// Whether a page of a workload finds a frame in a tier, beside the room that there must be.
+    pub(super) fn has_frame(&self, workload: u16, to: TierId) -> bool {
         let managed = self.managed.as_ref().filter(|_| to == self.managed_tier());
-        managed.is_none_or(|managed| managed.node.has_room(program))
+        managed.is_none_or(|managed| managed.node.has_room(workload))
     }
 
     /// A page came to lie in a tier.
-    pub(super) fn enter_tier(&mut self, program: u16, page: PageId, tier: TierId) {
+    pub(super) fn enter_tier(&mut self, workload: u16, page: PageId, tier: TierId) {
         let is_managed = tier == self.managed_tier();
         let Some(managed) = self.managed.as_mut().filter(|_| is_managed) else { return };
-        if let Some(coloured) = managed.node.place(program, page) {
+        if let Some(coloured) = managed.node.place(workload, page) {
             self.observation.coloured.push(coloured);
         }
     }
 
     /// A page left its tier, for another or for good.
-    pub(super) fn quit_tier(&mut self, program: u16, page: PageId, moved: bool) {
+    pub(super) fn quit_tier(&mut self, workload: u16, page: PageId, moved: bool) {
         if let Some(managed) = &mut self.managed {
-            managed.node.remove(program, page, moved);
+            managed.node.remove(workload, page, moved);
         }
     }
 
-    /// Works out what slow memory serves of a program's window.
+    /// Works out what slow memory serves of a workload's window.
     pub(super) fn split(&mut self, i: usize) {
         let Some(managed) = &mut self.managed else { return };
-        let window_ns = |program: usize| self.stats.recent_window_ns(program);
-        managed.demand[i] = Demand::of(&self.programs[i].window);
-        let slow = managed.node.slow(i, &self.memory, &self.programs, &window_ns);
-        self.programs[i].slow = Some(slow);
+        let window_ns = |workload: usize| self.stats.recent_window_ns(workload);
+        managed.demand[i] = Demand::of(&self.workloads[i].window);
+        let slow = managed.node.slow(i, &self.memory, &self.workloads, &window_ns);
+        self.workloads[i].slow = Some(slow);
     }
 
     /// Works it out again for every tenant, after pages moved.
@@ -78,40 +78,40 @@ impl Host {
         if self.managed.is_none() {
             return;
         }
-        for i in 0..self.programs.len() {
-            if self.programs[i].state == State::Running {
+        for i in 0..self.workloads.len() {
+            if self.workloads[i].state == State::Running {
                 self.split(i);
             }
         }
     }
 
-    /// A program went through its window: its places hold other lines now.
+    /// A workload went through its window: its places hold other lines now.
     pub(super) fn settle(&mut self, i: usize) {
         let Some(managed) = &mut self.managed else { return };
-        let window_ns = |program: usize| self.stats.recent_window_ns(program);
-        managed.node.settle(i, &self.memory, &self.programs, &window_ns);
+        let window_ns = |workload: usize| self.stats.recent_window_ns(workload);
+        managed.node.settle(i, &self.memory, &self.workloads, &window_ns);
     }
 
-    /// A program ended.
+    /// A workload ended.
     pub(super) fn quit(&mut self, i: usize) {
-        self.programs[i].slow = None;
+        self.workloads[i].slow = None;
         if let Some(managed) = &mut self.managed {
             managed.node.end(i as u16);
         }
     }
 
-    /// Counts so many passes over a program's window.
+    /// Counts so many passes over a workload's window.
     pub(super) fn count(&mut self, i: usize, passes: f64) {
         let Some(managed) = &mut self.managed else { return };
-        let program = &self.programs[i];
+        let workload = &self.workloads[i];
         let load = |t: usize| self.machine.tiers[t].load_at(self.utilisation[t]);
-        let (fast, slow) = (program.served(0).0, program.served(1).0);
+        let (fast, slow) = (workload.served(0).0, workload.served(1).0);
         let all = (fast + slow).max(f64::MIN_POSITIVE);
         let load_ns = load(0) + slow / all * load(1);
         managed.tally[i].add(&managed.demand[i], load_ns, passes);
     }
 
-    /// What was counted of a program since it was last asked.
+    /// What was counted of a workload since it was last asked.
     pub(super) fn take_counters(&mut self, i: usize) -> Option<tierwise_core::observe::Counters> {
         let tally = &mut self.managed.as_mut()?.tally[i];
         Some(std::mem::take(tally).counters())

@@ -1,8 +1,8 @@
 //! The simulated host: a [`World`] in virtual time.
 //!
-//! Time advances in steps. In a step every running program makes the progress that the latencies of
+//! Time advances in steps. In a step every running workload makes the progress that the latencies of
 //! its misses allow, given where its pages lie and how busy the tiers are; a step ends at the
-//! latest when a program's window ends. What software sees of the accesses ([`crate::monitor`]) is
+//! latest when a workload's window ends. What software sees of the accesses ([`crate::monitor`]) is
 //! worked out when it asks.
 
 mod advance;
@@ -25,10 +25,10 @@ use crate::error::SimError;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::monitor::Monitors;
-use crate::program::{Program, State, Work};
 use crate::stats::Stats;
+use crate::workload::{State, Work, Workload};
 
-/// When a program starts and stops, in nanoseconds of virtual time.
+/// When a workload starts and stops, in nanoseconds of virtual time.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     /// Start.
@@ -54,24 +54,24 @@ pub struct Injection {
 /// ms, 100 is 10).
 const QUANTUM: Duration = Duration::from_millis(10);
 
-/// The same when nobody waits for hint faults: long enough not to cost more than the programs' own
+/// The same when nobody waits for hint faults: long enough not to cost more than the workloads' own
 /// windows, short enough for the kernel threads' shortest interval (a tenth of a second).
 const CALM_QUANTUM: Duration = Duration::from_millis(100);
 
-/// A simulated machine with programs on it.
+/// A simulated machine with workloads on it.
 pub struct Host {
     machine: Machine,
     topology: Topology,
     costs: Costs,
     memory: Memory,
-    programs: Vec<Program>,
+    workloads: Vec<Workload>,
     schedules: Vec<Schedule>,
     now: u64,
     end: Option<u64>,
     signals: Signals,
     placement: Placement,
     monitors: Monitors,
-    /// Work since the last observation, by program.
+    /// Work since the last observation, by workload.
     fresh: Vec<Work>,
     /// Seen by nobody yet: births, ends and looks.
     observation: Observation,
@@ -94,25 +94,25 @@ impl Host {
     pub fn new(
         machine: Machine,
         costs: Costs,
-        programs: Vec<(Program, Schedule)>,
+        workloads: Vec<(Workload, Schedule)>,
         end: Option<Duration>,
         seed: u64,
     ) -> Self {
         let topology = machine.topology();
         let tiers = topology.tiers.len();
-        let (programs, schedules): (Vec<_>, Vec<_>) = programs.into_iter().unzip();
+        let (workloads, schedules): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
         Self {
-            memory: Memory::new(&topology, programs.len()),
-            monitors: Monitors::new(programs.len(), seed),
-            fresh: vec![Work::none(tiers); programs.len()],
-            stats: Stats::new(programs.len(), tiers),
+            memory: Memory::new(&topology, workloads.len()),
+            monitors: Monitors::new(workloads.len(), seed),
+            fresh: vec![Work::none(tiers); workloads.len()],
+            stats: Stats::new(workloads.len(), tiers),
             utilisation: vec![0.0; tiers],
             copies: execute::InFlightCopies::new(tiers),
             managed: None,
             machine,
             topology,
             costs,
-            programs,
+            workloads,
             schedules,
             now: 0,
             end: end.map(|d| d.as_nanos() as u64),
@@ -148,9 +148,9 @@ impl Host {
         &self.stats
     }
 
-    /// The programs.
-    pub fn programs(&self) -> &[Program] {
-        &self.programs
+    /// The workloads.
+    pub fn workloads(&self) -> &[Workload] {
+        &self.workloads
     }
 
     /// Physical memory.
@@ -170,7 +170,7 @@ impl Host {
 
     fn is_over(&self) -> bool {
         self.end.is_some_and(|end| self.now >= end)
-            || self.programs.iter().all(|p| matches!(p.state, State::Ended | State::OutOfMemory))
+            || self.workloads.iter().all(|p| matches!(p.state, State::Ended | State::OutOfMemory))
     }
 
     fn read_tiers(&self, out: &mut Vec<TierReading>) {
@@ -183,7 +183,7 @@ impl Host {
     }
 
     fn read_tenants(&mut self, out: &mut Vec<TenantReading>) {
-        out.resize_with(self.programs.len(), TenantReading::default);
+        out.resize_with(self.workloads.len(), TenantReading::default);
         for (i, reading) in out.iter_mut().enumerate() {
             let work = &mut self.fresh[i];
             reading.usage.clear();
@@ -194,12 +194,12 @@ impl Host {
             reading.misses.extend(work.misses.iter().map(|&m| known(m)));
             reading.operations = work.operations as u64;
             reading.instructions = work.instructions as u64;
-            let service = self.programs[i].service.as_ref();
+            let service = self.workloads[i].service.as_ref();
             reading.busy = Duration::from_nanos(work.busy_ns as u64);
             reading.cpus =
-                service.map_or(self.programs[i].parallelism, |s| s.tenant.servers() as f64);
+                service.map_or(self.workloads[i].parallelism, |s| s.tenant.servers() as f64);
             reading.p99 = service.and_then(|s| s.last()).map(|last| last.p99);
-            reading.running = self.programs[i].state == State::Running;
+            reading.running = self.workloads[i].state == State::Running;
             work.clear();
             reading.counters = self.take_counters(i);
         }
@@ -230,7 +230,7 @@ impl World for Host {
     fn observe(&mut self, out: &mut Observation) -> Result<(), SimError> {
         // Hint faults alone are told at once; bits and samples wait for whoever comes to read them.
         if !self.faulted {
-            for i in 0..self.programs.len() {
+            for i in 0..self.workloads.len() {
                 self.report(i);
             }
         }

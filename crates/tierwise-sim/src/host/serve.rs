@@ -5,9 +5,9 @@ use tierwise_core::units::{PageId, TierId, Timestamp};
 
 use super::Host;
 use crate::machine::SATURATION;
-use crate::program::Program;
 use crate::requests::tier::TierCosts;
 use crate::units::LINE;
+use crate::workload::Workload;
 
 impl Host {
     /// Lets a service's requests start up to now.
@@ -23,7 +23,7 @@ impl Host {
         let stores: Vec<f64> = each.map(store).collect();
         let idle = (tiers[0].load_ns / overlap, tiers[0].store_ns / overlap);
         let step = (self.now - before).max(1) as f64;
-        let Some(service) = self.programs[i].service.as_mut() else { return };
+        let Some(service) = self.workloads[i].service.as_mut() else { return };
         service.watcher.sample_period = self.signals.sample_period;
         service.watcher.sample_ns = self.costs.sample_ns;
         service.watcher.hint_fault_ns = self.costs.hint_fault_ns;
@@ -44,7 +44,7 @@ impl Host {
 
     /// Bytes a nanosecond that the service asked of each tier in the last step.
     pub(super) fn add_service_demand(&self, i: usize, demand: &mut [(f64, f64)]) {
-        let Some(service) = &self.programs[i].service else { return };
+        let Some(service) = &self.workloads[i].service else { return };
         for ((read, write), (own_read, own_write)) in demand.iter_mut().zip(&service.rates) {
             *read += own_read;
             *write += own_write;
@@ -52,14 +52,14 @@ impl Host {
     }
 
     fn take_faults_of_service(&mut self, i: usize) {
-        let program = &mut self.programs[i];
-        let Some(service) = program.service.as_mut() else { return };
+        let workload = &mut self.workloads[i];
+        let Some(service) = workload.service.as_mut() else { return };
         let faults = std::mem::take(&mut service.watcher.faults);
         for fault in &faults {
-            let Some(page) = program.page(fault.local) else { continue };
+            let Some(page) = workload.page(fault.local) else { continue };
             self.memory.set_poisoned(page, false);
             let poisoned_at =
-                program.service.as_ref().map_or(0, |s| s.poisoned_at[fault.local as usize]);
+                workload.service.as_ref().map_or(0, |s| s.poisoned_at[fault.local as usize]);
             self.observation.hint_faults.push(HintFault {
                 page,
                 poisoned_at: Timestamp(poisoned_at),
@@ -68,7 +68,7 @@ impl Host {
             });
         }
         self.faulted |= self.signals.hint_faults && !faults.is_empty();
-        if let Some(service) = self.programs[i].service.as_mut() {
+        if let Some(service) = self.workloads[i].service.as_mut() {
             service.watcher.faults = faults;
             service.watcher.faults.clear();
         }
@@ -76,29 +76,29 @@ impl Host {
 
     /// Reports what was seen of a service's touches since the last report.
     pub(super) fn report_service(&mut self, i: usize) {
-        let program = &mut self.programs[i];
-        let Some(mut service) = program.service.take() else { return };
-        let page = |local: u32, program: &Program| program.page(local);
+        let workload = &mut self.workloads[i];
+        let Some(mut service) = workload.service.take() else { return };
+        let page = |local: u32, workload: &Workload| workload.page(local);
         let observation = &mut self.observation;
         let (bits, dirty) = (self.signals.reference_bits, self.signals.dirty_bits);
         service.watcher.referenced.drain(|local: PageId| {
-            if let Some(page) = page(local.0, program).filter(|_| bits) {
+            if let Some(page) = page(local.0, workload).filter(|_| bits) {
                 observation.referenced.set(page);
             }
         });
         service.watcher.written.drain(|local: PageId| {
-            if let Some(page) = page(local.0, program).filter(|_| dirty) {
+            if let Some(page) = page(local.0, workload).filter(|_| dirty) {
                 observation.written.set(page);
             }
         });
         let samples = service.watcher.samples.len() as f64;
         for sample in service.watcher.samples.drain(..) {
-            if let Some(page) = page(sample.local, program) {
+            if let Some(page) = page(sample.local, workload) {
                 let tier = TierId(sample.tier);
                 observation.samples.push(Sample { page, tier, write: sample.write });
             }
         }
-        program.service = Some(service);
+        workload.service = Some(service);
         self.stats.background(samples * self.costs.sample_read_ns);
     }
 }

@@ -7,24 +7,24 @@ use tierwise_trace::Allocation;
 
 use super::Host;
 use crate::error::SimError;
-use crate::program::{Local, NONE, State};
+use crate::workload::{Local, NONE, State};
 
 impl Host {
-    /// Takes a program's next window: maps what is new and finds where its misses will go. Without
-    /// a next window, or without memory, the program ends.
+    /// Takes a workload's next window: maps what is new and finds where its misses will go. Without
+    /// a next window, or without memory, the workload ends.
     pub(super) fn open_window(&mut self, i: usize) -> Result<(), SimError> {
-        let program = &mut self.programs[i];
-        if !program.windows.next(&mut program.window)? {
+        let workload = &mut self.workloads[i];
+        if !workload.windows.next(&mut workload.window)? {
             self.finish(i, State::Ended);
             return Ok(());
         }
-        program.done = 0.0;
-        program.reported = 0.0;
+        workload.done = 0.0;
+        workload.reported = 0.0;
         if let Some(heat) = self.stats.heat_mut() {
             heat.resume(i, self.now);
         }
-        program.set_parallelism();
-        if program.windows.is_measured() {
+        workload.set_parallelism();
+        if workload.windows.is_measured() {
             self.stats.begin_measuring(i, self.now);
         }
         if self.map_allocations(i).is_err() || self.place_rows(i).is_err() {
@@ -33,17 +33,17 @@ impl Host {
             return Ok(());
         }
         self.split(i);
-        self.monitors.open_window(i, &self.programs[i], &self.memory, &self.signals);
-        let grew = !self.programs[i].window.allocations.is_empty();
+        self.monitors.open_window(i, &self.workloads[i], &self.memory, &self.signals);
+        let grew = !self.workloads[i].window.allocations.is_empty();
         self.attention |= self.topology.ids().any(|tier| self.is_under_pressure(tier))
             || grew && self.memory.is_near_cap(i);
         Ok(())
     }
 
     fn map_allocations(&mut self, i: usize) -> Result<(), crate::memory::OutOfMemory> {
-        for b in 0..self.programs[i].window.allocations.len() {
-            let allocation = self.programs[i].window.allocations[b];
-            let locals = &mut self.programs[i].locals;
+        for b in 0..self.workloads[i].window.allocations.len() {
+            let allocation = self.workloads[i].window.allocations[b];
+            let locals = &mut self.workloads[i].locals;
             if allocation.page as usize >= locals.len() {
                 locals.resize(allocation.page as usize + 1, Local { page: NONE, row: NONE });
                 self.monitors.remember(i, allocation);
@@ -54,7 +54,7 @@ impl Host {
     }
 
     fn map(&mut self, i: usize, allocation: &Allocation) -> Result<(), crate::memory::OutOfMemory> {
-        if self.programs[i].locals[allocation.page as usize].page != NONE {
+        if self.workloads[i].locals[allocation.page as usize].page != NONE {
             // A loop came round to the window where the page was born.
             return Ok(());
         }
@@ -66,8 +66,8 @@ impl Host {
         let (page, attributes) =
             self.memory.allocate(i as u16, allocation.page, kind, allocation.order, placement)?;
         self.enter_tier(i as u16, page, attributes.tier);
-        self.programs[i].locals[allocation.page as usize].page = page.0;
-        if let Some(service) = &mut self.programs[i].service {
+        self.workloads[i].locals[allocation.page as usize].page = page.0;
+        if let Some(service) = &mut self.workloads[i].service {
             service.relocated(allocation.page, attributes.tier);
         }
         self.report_allocated(page, attributes);
@@ -85,18 +85,18 @@ impl Host {
     }
 
     fn place_rows(&mut self, i: usize) -> Result<(), crate::memory::OutOfMemory> {
-        for row in 0..self.programs[i].window.accesses.len() {
-            let local = self.programs[i].window.accesses[row].page;
-            if self.programs[i].page(local).is_none() {
+        for row in 0..self.workloads[i].window.accesses.len() {
+            let local = self.workloads[i].window.accesses[row].page;
+            if self.workloads[i].page(local).is_none() {
                 // Unmapped in an earlier loop and accessed again in this one.
                 let allocation = self.monitors.recall(i, local);
                 self.map(i, &allocation)?;
             }
-            let program = &mut self.programs[i];
-            program.locals[local as usize].row = row as u32;
-            let page = PageId(program.locals[local as usize].page);
+            let workload = &mut self.workloads[i];
+            workload.locals[local as usize].row = row as u32;
+            let page = PageId(workload.locals[local as usize].page);
             if let Some(tier) = self.memory.frame(page).tier() {
-                program.join_tier(local, tier);
+                workload.join_tier(local, tier);
             }
         }
         Ok(())
@@ -106,31 +106,31 @@ impl Host {
     pub(super) fn close_window(&mut self, i: usize) {
         self.report(i);
         self.settle(i);
-        self.programs[i].clear_rows();
-        for u in 0..self.programs[i].window.unmaps.len() {
-            let local = self.programs[i].window.unmaps[u];
+        self.workloads[i].clear_rows();
+        for u in 0..self.workloads[i].window.unmaps.len() {
+            let local = self.workloads[i].window.unmaps[u];
             self.unmap(i, local);
         }
     }
 
     fn unmap(&mut self, i: usize, local: u32) {
-        let Some(page) = self.programs[i].page(local) else { return };
-        self.programs[i].locals[local as usize].page = NONE;
+        let Some(page) = self.workloads[i].page(local) else { return };
+        self.workloads[i].locals[local as usize].page = NONE;
         self.quit_tier(i as u16, page, false);
         self.memory.release(page);
         self.observation.freed.push(page);
     }
 
-    /// Ends a program and frees its memory.
+    /// Ends a workload and frees its memory.
     pub(super) fn finish(&mut self, i: usize, state: State) {
         self.report(i);
         self.stats.end(i, self.now, self.memory.usage(i));
-        self.programs[i].clear_rows();
-        for local in 0..self.programs[i].locals.len() as u32 {
+        self.workloads[i].clear_rows();
+        for local in 0..self.workloads[i].locals.len() as u32 {
             self.unmap(i, local);
         }
         self.quit(i);
-        self.programs[i].state = state;
+        self.workloads[i].state = state;
         self.attention = true;
     }
 }

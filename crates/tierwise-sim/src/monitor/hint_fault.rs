@@ -1,6 +1,6 @@
 //! Hint faults: the kernel poisons a page (`PROT_NONE`), and its next access traps.
 //!
-//! When that access comes follows from the program's windows. Faults wait in a heap by the share of
+//! When that access comes follows from the workload's windows. Faults wait in a heap by the share of
 //! the window at which they will happen; a page that is not accessed in this window stays poisoned
 //! and is looked at again when the next one opens.
 
@@ -11,7 +11,7 @@ use tierwise_core::observe::{HintFault, Observation};
 use tierwise_core::units::Timestamp;
 
 use crate::memory::Memory;
-use crate::program::Program;
+use crate::workload::Workload;
 
 /// A share of a window as an ordered number: positive floats sort like their bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ impl Share {
     }
 }
 
-/// One program's poisoned pages.
+/// One workload's poisoned pages.
 #[derive(Debug, Default)]
 pub struct HintFaults {
     due: BinaryHeap<Reverse<(Share, u32)>>,
@@ -37,48 +37,48 @@ pub struct HintFaults {
 
 impl HintFaults {
     /// Finds the next access of a page just poisoned.
-    pub fn poison(&mut self, program: &Program, local: u32, now: u64) {
+    pub fn poison(&mut self, workload: &Workload, local: u32, now: u64) {
         let index = local as usize;
         if index >= self.poisoned_at.len() {
-            self.poisoned_at.resize(program.locals.len().max(index + 1), 0);
+            self.poisoned_at.resize(workload.locals.len().max(index + 1), 0);
         }
         self.poisoned_at[index] = now;
-        let next = program.row(local).and_then(|row| program.next_access(row, program.done));
+        let next = workload.row(local).and_then(|row| workload.next_access(row, workload.done));
         self.due.extend(next.map(|at| Reverse((Share::of(at), local))));
     }
 
     /// Finds the first accesses of poisoned pages in a new window.
-    pub fn open_window(&mut self, program: &Program, memory: &Memory) {
+    pub fn open_window(&mut self, workload: &Workload, memory: &Memory) {
         self.due.clear();
-        for access in &program.window.accesses {
-            let Some(page) = program.page(access.page) else { continue };
+        for access in &workload.window.accesses {
+            let Some(page) = workload.page(access.page) else { continue };
             if memory.frame(page).is_poisoned()
-                && let Some(at) = program.next_access(access, 0.0)
+                && let Some(at) = workload.next_access(access, 0.0)
             {
                 self.due.push(Reverse((Share::of(at), access.page)));
             }
         }
     }
 
-    /// Lets the faults up to the program's progress happen.
+    /// Lets the faults up to the workload's progress happen.
     pub fn take(
         &mut self,
-        program: &Program,
+        workload: &Workload,
         memory: &mut Memory,
         observation: &mut Observation,
         at: impl Fn(f64) -> u64,
     ) {
         while let Some(&Reverse((share, local))) = self.due.peek() {
-            if share.get() > program.done {
+            if share.get() > workload.done {
                 break;
             }
             self.due.pop();
             // The page may have been migrated, unmapped or faulted already since it was poisoned.
-            let Some(page) = program.page(local).filter(|&p| memory.frame(p).is_poisoned()) else {
+            let Some(page) = workload.page(local).filter(|&p| memory.frame(p).is_poisoned()) else {
                 continue;
             };
             memory.set_poisoned(page, false);
-            let write = program.row(local).is_some_and(|row| row.stores > row.loads);
+            let write = workload.row(local).is_some_and(|row| row.stores > row.loads);
             observation.hint_faults.push(HintFault {
                 page,
                 poisoned_at: Timestamp(self.poisoned_at[local as usize]),

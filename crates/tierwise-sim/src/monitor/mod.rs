@@ -1,4 +1,4 @@
-//! What software can see of a program's accesses, worked out from the windows when it is asked for.
+//! What software can see of a workload's accesses, worked out from the windows when it is asked for.
 //!
 //! One file for each way of looking: [`reference`] bits, [`hint_fault`]s, the hardware [`sampler`],
 //! DAMON-like [`regions`]. What looking costs is in [`crate::costs`] and charged by the host.
@@ -14,7 +14,7 @@ use tierwise_trace::{Allocation, PageKind};
 
 use crate::hash::mix;
 use crate::memory::Memory;
-use crate::program::Program;
+use crate::workload::Workload;
 
 use hint_fault::HintFaults;
 use regions::Regions;
@@ -25,7 +25,7 @@ use sampler::Sampler;
 pub struct Monitors {
     faults: Vec<HintFaults>,
     samplers: Vec<Sampler>,
-    /// Kind and order of every page that a program ever had, by its local number: two bits would
+    /// Kind and order of every page that a workload ever had, by its local number: two bits would
     /// do, a byte is simpler.
     allocated: Vec<Vec<(PageKind, u8)>>,
     regions: Regions,
@@ -34,11 +34,11 @@ pub struct Monitors {
 
 impl Monitors {
     /// Nothing seen yet.
-    pub fn new(programs: usize, seed: u64) -> Self {
+    pub fn new(workloads: usize, seed: u64) -> Self {
         Self {
-            faults: (0..programs).map(|_| HintFaults::default()).collect(),
-            samplers: (0..programs).map(|i| Sampler::new(mix(seed ^ i as u64))).collect(),
-            allocated: vec![Vec::new(); programs],
+            faults: (0..workloads).map(|_| HintFaults::default()).collect(),
+            samplers: (0..workloads).map(|i| Sampler::new(mix(seed ^ i as u64))).collect(),
+            allocated: vec![Vec::new(); workloads],
             regions: Regions::new(seed),
             seed,
         }
@@ -50,72 +50,78 @@ impl Monitors {
     }
 
     /// Keeps what a page was born as, for when it is mapped again.
-    pub fn remember(&mut self, program: usize, allocation: Allocation) {
-        let allocated = &mut self.allocated[program];
+    pub fn remember(&mut self, workload: usize, allocation: Allocation) {
+        let allocated = &mut self.allocated[workload];
         allocated.resize(allocated.len().max(allocation.page as usize + 1), (PageKind::Anon, 0));
         allocated[allocation.page as usize] = (allocation.kind, allocation.order);
     }
 
     /// The page as it was born. Threads and addresses do not matter to a page that comes back.
-    pub fn recall(&self, program: usize, local: u32) -> Allocation {
-        let known = self.allocated[program].get(local as usize).copied();
+    pub fn recall(&self, workload: usize, local: u32) -> Allocation {
+        let known = self.allocated[workload].get(local as usize).copied();
         let (kind, order) = known.unwrap_or((PageKind::Anon, 0));
         Allocation { page: local, vpn: 0, kind, order, thread: 0 }
     }
 
-    /// A program starts a window.
-    pub fn open_window(&mut self, i: usize, program: &Program, memory: &Memory, signals: &Signals) {
+    /// A workload starts a window.
+    pub fn open_window(
+        &mut self,
+        i: usize,
+        workload: &Workload,
+        memory: &Memory,
+        signals: &Signals,
+    ) {
         if signals.hint_faults {
-            self.faults[i].open_window(program, memory);
+            self.faults[i].open_window(workload, memory);
         }
         if signals.sample_period > 0 {
-            self.samplers[i].open_window(program);
+            self.samplers[i].open_window(workload);
         }
     }
 
-    /// Poisons a page of a program.
-    pub fn poison(&mut self, i: usize, program: &Program, local: u32, now: u64) {
-        self.faults[i].poison(program, local, now);
+    /// Poisons a page of a workload.
+    pub fn poison(&mut self, i: usize, workload: &Workload, local: u32, now: u64) {
+        self.faults[i].poison(workload, local, now);
     }
 
     /// The hint faults of the progress made since the last call.
     pub fn take_hint_faults(
         &mut self,
         i: usize,
-        program: &Program,
+        workload: &Workload,
         memory: &mut Memory,
         observation: &mut Observation,
         at: impl Fn(f64) -> u64,
     ) {
-        self.faults[i].take(program, memory, observation, at);
+        self.faults[i].take(workload, memory, observation, at);
     }
 
     /// Adds what the watch shows of the accesses since the last report.
     pub fn report(
         &mut self,
         i: usize,
-        program: &mut Program,
+        workload: &mut Workload,
         memory: &Memory,
         signals: &Signals,
         stale: f64,
         observation: &mut Observation,
     ) {
-        let (from, to) = (program.reported, program.done);
+        let (from, to) = (workload.reported, workload.done);
         if to <= from {
             return;
         }
-        program.reported = to;
+        workload.reported = to;
         if signals.reference_bits || signals.dirty_bits {
-            reference::report(program, signals, from, to, observation);
+            reference::report(workload, signals, from, to, observation);
         }
         if signals.sample_period > 0 {
-            self.samplers[i].report(program, memory, signals.sample_period, from, to, observation);
+            self.samplers[i].report(workload, memory, signals.sample_period, from, to, observation);
         }
         if signals.exact_counts {
-            count(program, from, to, observation);
+            count(workload, from, to, observation);
         }
         if signals.regions.is_some() {
-            self.regions.note(program, from, to);
+            self.regions.note(workload, from, to);
         }
         if stale > 0.0 {
             self.forge(stale, memory, observation);
@@ -146,10 +152,10 @@ impl Monitors {
 
 /// Exact counts of the accesses after `from` and not after `to`, rounded down; the rest is reported
 /// with the accesses that follow, because shares of a window add up.
-fn count(program: &Program, from: f64, to: f64, observation: &mut Observation) {
-    let dilation = f64::from(program.windows.dilation());
-    for access in &program.window.accesses {
-        let Some(page) = program.page(access.page) else { continue };
+fn count(workload: &Workload, from: f64, to: f64, observation: &mut Observation) {
+    let dilation = f64::from(workload.windows.dilation());
+    for access in &workload.window.accesses {
+        let Some(page) = workload.page(access.page) else { continue };
         let all = (f64::from(access.loads) + f64::from(access.stores)) * dilation;
         let missed = (f64::from(access.load_misses) + f64::from(access.store_misses)) * dilation;
         let between = |n: f64| (n * to).floor() as u64 - (n * from).floor() as u64;

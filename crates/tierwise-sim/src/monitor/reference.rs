@@ -7,7 +7,7 @@
 
 use tierwise_core::observe::{Observation, Signals};
 
-use crate::program::Program;
+use crate::workload::Workload;
 
 /// Supervised calls reported of one page in one observation. MULTI-CLOCK's life cycle has no state
 /// that more than four further accesses could reach (figure 4: transitions 2, 6, 7 and 10).
@@ -15,19 +15,19 @@ const MAX_SUPERVISED: u16 = 4;
 
 /// Reports the accesses after the share `from` of the window and not after `to`.
 pub fn report(
-    program: &Program,
+    workload: &Workload,
     signals: &Signals,
     from: f64,
     to: f64,
     observation: &mut Observation,
 ) {
-    for access in &program.window.accesses {
-        if !program.is_accessed(access, from, to) {
+    for access in &workload.window.accesses {
+        if !workload.is_accessed(access, from, to) {
             continue;
         }
-        let Some(page) = program.page(access.page) else { continue };
+        let Some(page) = workload.page(access.page) else { continue };
         if access.supervised > 0 && signals.reference_bits {
-            let calls = f64::from(access.supervised) * f64::from(program.windows.dilation());
+            let calls = f64::from(access.supervised) * f64::from(workload.windows.dilation());
             let calls = (calls * (to - from)).ceil().min(f64::from(MAX_SUPERVISED)) as u16;
             observation.supervised.extend((0..calls).map(|_| page));
         }

@@ -14,7 +14,7 @@ use tierwise_core::observe::{DamonAttrs, Observation, Region};
 use tierwise_core::units::PageId;
 
 use crate::hash::mix;
-use crate::program::Program;
+use crate::workload::Workload;
 
 /// Regions and the accesses since the last aggregation.
 #[derive(Debug)]
@@ -41,14 +41,14 @@ impl Regions {
         }
     }
 
-    /// Notes the accesses after the share `from` of a program's window and not after `to`.
-    pub fn note(&mut self, program: &Program, from: f64, to: f64) {
-        for access in &program.window.accesses {
-            let Some(page) = program.page(access.page) else { continue };
+    /// Notes the accesses after the share `from` of a workload's window and not after `to`.
+    pub fn note(&mut self, workload: &Workload, from: f64, to: f64) {
+        for access in &workload.window.accesses {
+            let Some(page) = workload.page(access.page) else { continue };
             if page.index() >= self.accesses.len() {
                 self.accesses.resize(page.index() + 1, 0.0);
             }
-            self.accesses[page.index()] += (program.accesses(access) * (to - from)) as f32;
+            self.accesses[page.index()] += (workload.accesses(access) * (to - from)) as f32;
             self.touched.set(page);
         }
     }

@@ -9,12 +9,12 @@
 use tierwise_core::observe::{Observation, Sample};
 
 use crate::memory::Memory;
-use crate::program::Program;
+use crate::workload::Workload;
 
 /// The golden ratio's fractional part, as a fraction of 2^64.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// One program's sampler.
+/// One workload's sampler.
 #[derive(Debug)]
 pub struct Sampler {
     /// Misses of the rows up to and including each.
@@ -32,10 +32,10 @@ impl Sampler {
     }
 
     /// Sums up a new window.
-    pub fn open_window(&mut self, program: &Program) {
+    pub fn open_window(&mut self, workload: &Workload) {
         self.sums.clear();
         let mut sum = 0;
-        self.sums.extend(program.window.accesses.iter().map(|a| {
+        self.sums.extend(workload.window.accesses.iter().map(|a| {
             sum += u64::from(a.load_misses) + u64::from(a.store_misses);
             sum
         }));
@@ -44,27 +44,27 @@ impl Sampler {
     /// Samples the misses after the share `from` of the window and not after `to`.
     pub fn report(
         &mut self,
-        program: &Program,
+        workload: &Workload,
         memory: &Memory,
         period: u32,
         from: f64,
         to: f64,
         observation: &mut Observation,
     ) {
-        if self.sums.len() != program.window.accesses.len() {
+        if self.sums.len() != workload.window.accesses.len() {
             // The policy started to sample in the middle of a window.
-            self.open_window(program);
+            self.open_window(workload);
         }
         let Some(&all) = self.sums.last().filter(|&&all| all > 0) else { return };
-        let misses = all as f64 * f64::from(program.windows.dilation()) * (to - from);
+        let misses = all as f64 * f64::from(workload.windows.dilation()) * (to - from);
         self.carry += misses / f64::from(period);
         while self.carry >= 1.0 {
             self.carry -= 1.0;
             self.position = self.position.wrapping_add(STEP);
             let miss = ((u128::from(self.position) * u128::from(all)) >> 64) as u64;
             let row = self.sums.partition_point(|&sum| sum <= miss);
-            let access = &program.window.accesses[row];
-            let Some(page) = program.page(access.page) else { continue };
+            let access = &workload.window.accesses[row];
+            let Some(page) = workload.page(access.page) else { continue };
             let Some(tier) = memory.frame(page).tier() else { continue };
             // The row's last misses are its stores.
             let write = self.sums[row] - miss <= u64::from(access.store_misses);

@@ -84,7 +84,7 @@ impl Recorder {
             };
             self.record.tenants.push(TenantRecord {
                 name: name.to_owned(),
-                pages: host.programs()[i].locals.len() as u32,
+                pages: host.workloads()[i].locals.len() as u32,
                 ended_seconds: account.ended.map(|at| seconds(Timestamp(at))),
                 usage_pages: pages(usage),
             });
@@ -93,7 +93,7 @@ impl Recorder {
         for point in host.stats().timeline().map_or(&[][..], |t| &t.points) {
             let at_seconds = seconds(Timestamp(point.at));
             if at_seconds >= next {
-                let pages = point.programs.iter().map(|p| pages(&p.usage)).collect();
+                let pages = point.workloads.iter().map(|p| pages(&p.usage)).collect();
                 self.record.usage.push(UsageRecord { at_seconds, pages });
                 next = at_seconds + USAGE_EVERY;
             }
@@ -105,7 +105,7 @@ impl Recorder {
         let frame = host.memory().frame(outcome.page);
         let m = MoveRecord {
             at_seconds: seconds(host.now()),
-            tenant: frame.program,
+            tenant: frame.workload,
             page: frame.local,
             from: outcome.from.map(|tier| tier.0),
             to: outcome.to.0,
@@ -146,7 +146,7 @@ impl Recorder {
     /// Adds a birth or an end, in one run with the one before if they are alike and adjacent.
     fn lived(&mut self, host: &Host, page: PageId, tier: Option<u8>) {
         let frame = host.memory().frame(page);
-        let (tenant, first) = (frame.program, frame.local);
+        let (tenant, first) = (frame.workload, frame.local);
         let at_seconds = seconds(host.now());
         let lives = &mut self.record.lives;
         if let Some(run) = lives.last_mut()

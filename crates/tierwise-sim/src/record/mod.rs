@@ -1,8 +1,8 @@
 //! What a run decided, and why, in the form in which it is written to a file: `tierwise simulate
 //! --record-run` makes one, `tierwise explain` reads it. Keys stay.
 //!
-//! A page is named by its tenant and its number in the tenant's program, as `tierwise trace stat`
-//! names it: pages of one number in different loops of a program are one page here.
+//! A page is named by its tenant and its number in the tenant's workload, as `tierwise trace stat`
+//! names it: pages of one number in different loops of a workload are one page here.
 //!
 //! What was *accessed* is not in a record: it would be the trace again, and the policy saw only
 //! samples of it.
@@ -29,7 +29,7 @@ pub const MOVES_OF_A_PAGE: u32 = 100;
 /// (a tenth of it compressed).
 pub const MOVES_IN_ALL: usize = 1_000_000;
 
-/// The most births and ends kept: runs of pages, so that only a program that maps and unmaps single
+/// The most births and ends kept: runs of pages, so that only a workload that maps and unmaps single
 /// pages comes near.
 pub const LIVES_IN_ALL: usize = 1_000_000;
 

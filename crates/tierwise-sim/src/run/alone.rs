@@ -3,7 +3,7 @@
 use tierwise_core::units::{Bytes, Pages};
 
 use super::{Prepared, room_for};
-use crate::scenario::{Scenario, TierSize, Workload};
+use crate::scenario::{Scenario, TierSize, WorkloadSpec};
 
 /// A workload of a scenario alone on the same machine (with the sizes of `prepared`), from its
 /// start to its stop, without floor, cap or profile.
@@ -15,7 +15,7 @@ pub fn alone(prepared: &Prepared, workload: usize) -> Scenario {
     Scenario {
         name: format!("{}: {} alone", scenario.name, its.name),
         sizes,
-        workloads: vec![Workload {
+        workloads: vec![WorkloadSpec {
             start: std::time::Duration::ZERO,
             stop: None,
             floors: Vec::new(),

@@ -17,10 +17,10 @@ use super::Prepared;
 use super::summary::{Measured, policy_result};
 use crate::error::SimError;
 use crate::machine::TierModel;
-use crate::program::{Program, Work};
 use crate::result::PolicyResult;
+use crate::workload::{Work, Workload};
 
-/// Runs the scenario's programs, one after the other and each alone, with the first tier as a cache
+/// Runs the scenario's workloads, one after the other and each alone, with the first tier as a cache
 /// of the second.
 ///
 /// # Errors
@@ -32,24 +32,24 @@ pub fn memory_mode(prepared: &Prepared) -> Result<PolicyResult, SimError> {
     };
     let places = fast.capacity.in_pages(machine.page_size).0.max(1) as usize;
     let mut measured = Vec::new();
-    for (i, workload) in prepared.scenario().workloads.iter().enumerate() {
-        let mut program = Program::new(prepared.windows(i)?, machine.tiers.len(), 0);
-        program.threads = f64::from(workload.threads);
+    for (i, spec) in prepared.scenario().workloads.iter().enumerate() {
+        let mut workload = Workload::new(prepared.windows(i)?, machine.tiers.len(), 0);
+        workload.threads = f64::from(spec.threads);
         let mut window = Window::default();
         let mut work = Work::none(machine.tiers.len());
         let mut m = Measured::default();
-        while program.windows.next(&mut window)? {
-            std::mem::swap(&mut program.window, &mut window);
-            program.set_parallelism();
-            if program.windows.is_measured() {
-                let dilation = f64::from(program.windows.dilation());
-                let (memory_ns, fast_misses, misses) = serve(&program.window, places, fast, slow);
-                let cpu = program.window.instructions as f64 * machine.instruction_ns;
-                let took = cpu + memory_ns / workload.memory_level_parallelism;
-                m.took_ns += took * dilation / program.parallelism;
+        while workload.windows.next(&mut window)? {
+            std::mem::swap(&mut workload.window, &mut window);
+            workload.set_parallelism();
+            if workload.windows.is_measured() {
+                let dilation = f64::from(workload.windows.dilation());
+                let (memory_ns, fast_misses, misses) = serve(&workload.window, places, fast, slow);
+                let cpu = workload.window.instructions as f64 * machine.instruction_ns;
+                let took = cpu + memory_ns / spec.memory_level_parallelism;
+                m.took_ns += took * dilation / workload.parallelism;
                 m.fast += fast_misses * dilation;
                 m.misses += misses * dilation;
-                work.add(&program, dilation);
+                work.add(&workload, dilation);
             }
         }
         m.wall_ns = m.took_ns;

@@ -9,9 +9,9 @@ use tierwise_trace::Window;
 use super::summary::{Measured, policy_result};
 use super::{Prepared, RunOptions};
 use crate::error::SimError;
-use crate::program::{Program, Work};
 use crate::result::{RunOutput, TenantPoint, TenantResult, TimelinePoint};
 use crate::windows::Windows;
+use crate::workload::{Work, Workload};
 
 /// A window that was run: when, how long, what it did.
 struct Span {
@@ -31,10 +31,10 @@ pub(super) fn run(
     let mut tenants = Vec::new();
     let mut spans = Vec::new();
     for i in 0..prepared.scenario().workloads.len() {
-        let (m, operations, program_spans) = run_one(prepared, i)?;
+        let (m, operations, workload_spans) = run_one(prepared, i)?;
         tenants.push(tenant(prepared, i, &m, operations));
         measured.push(m);
-        spans.push(program_spans);
+        spans.push(workload_spans);
     }
     let timeline = options.timeline.map_or_else(Vec::new, |every| course(prepared, &spans, every));
     let result = policy_result(recipe.name(), &measured, tenants);
@@ -42,22 +42,22 @@ pub(super) fn run(
 }
 
 fn run_one(prepared: &Prepared, i: usize) -> Result<(Measured, f64, Vec<Span>), SimError> {
-    let workload = &prepared.scenario().workloads[i];
-    let end = [workload.stop, prepared.scenario().duration].into_iter().flatten().min();
+    let spec = &prepared.scenario().workloads[i];
+    let end = [spec.stop, prepared.scenario().duration].into_iter().flatten().min();
     let end_ns = end.map_or(f64::INFINITY, |d| d.as_nanos() as f64);
-    let mut now = workload.start.as_nanos() as f64;
-    // A program that is never placed: it only knows how much work its windows are.
-    let mut program = Program::new(prepared.windows(i)?, prepared.machine().tiers.len(), 0);
-    program.threads = f64::from(workload.threads);
+    let mut now = spec.start.as_nanos() as f64;
+    // A workload that is never placed: it only knows how much work its windows are.
+    let mut workload = Workload::new(prepared.windows(i)?, prepared.machine().tiers.len(), 0);
+    workload.threads = f64::from(spec.threads);
     let mut work = Work::none(prepared.machine().tiers.len());
     let (mut measured, mut spans) = (Measured::default(), Vec::new());
     let mut window = Window::default();
-    while now < end_ns && next(&mut program.windows, &mut window)? {
-        std::mem::swap(&mut program.window, &mut window);
-        program.set_parallelism();
-        let dilation = f64::from(program.windows.dilation());
-        let bound = *program.windows.bound();
-        let whole = (bound.oracle_ns * dilation / program.parallelism).max(1.0);
+    while now < end_ns && next(&mut workload.windows, &mut window)? {
+        std::mem::swap(&mut workload.window, &mut window);
+        workload.set_parallelism();
+        let dilation = f64::from(workload.windows.dilation());
+        let bound = *workload.windows.bound();
+        let whole = (bound.oracle_ns * dilation / workload.parallelism).max(1.0);
         let part = ((end_ns - now) / whole).min(1.0);
         let amount = part * dilation;
         spans.push(Span {
@@ -65,14 +65,14 @@ fn run_one(prepared: &Prepared, i: usize) -> Result<(Measured, f64, Vec<Span>), 
             took_ns: whole * part,
             fast: bound.oracle_fast_misses * amount,
             misses: bound.misses * amount,
-            instructions: program.window.instructions as f64 * amount,
+            instructions: workload.window.instructions as f64 * amount,
         });
-        if program.windows.is_measured() {
+        if workload.windows.is_measured() {
             measured.took_ns += whole * part;
             measured.wall_ns += whole * part;
             measured.fast += bound.oracle_fast_misses * amount;
             measured.misses += bound.misses * amount;
-            work.add(&program, amount);
+            work.add(&workload, amount);
         }
         now += whole * part;
     }
@@ -87,7 +87,7 @@ fn next(windows: &mut Windows, window: &mut Window) -> Result<bool, SimError> {
 }
 
 fn tenant(prepared: &Prepared, i: usize, m: &Measured, operations: f64) -> TenantResult {
-    let workload = &prepared.scenario().workloads[i];
+    let spec = &prepared.scenario().workloads[i];
     let page_size = prepared.machine().page_size.0;
     let mut left = prepared.resident_of(i) * page_size;
     let usage_bytes: BTreeMap<String, u64> = prepared
@@ -101,8 +101,8 @@ fn tenant(prepared: &Prepared, i: usize, m: &Measured, operations: f64) -> Tenan
         })
         .collect();
     TenantResult {
-        name: workload.name.clone(),
-        class: workload.class.name().to_owned(),
+        name: spec.name.clone(),
+        class: spec.class.name().to_owned(),
         throughput: m.throughput(),
         slowdown: m.slowdown(),
         fast_access_ratio: m.fast_access_ratio(),
@@ -123,15 +123,15 @@ fn course(prepared: &Prepared, spans: &[Vec<Span>], every: Duration) -> Vec<Time
     let end = spans.iter().flatten().map(|s| s.from_ns + s.took_ns).fold(0.0, f64::max);
     let points = (end / every).ceil() as usize;
     let mut sums = vec![vec![(0.0, 0.0, 0.0); spans.len()]; points];
-    for (program, program_spans) in spans.iter().enumerate() {
-        for span in program_spans {
+    for (workload, workload_spans) in spans.iter().enumerate() {
+        for span in workload_spans {
             let last = ((span.from_ns + span.took_ns) / every).ceil() as usize;
             let first = (span.from_ns / every) as usize;
             for (point, sums) in sums.iter_mut().enumerate().take(last).skip(first) {
                 let from = span.from_ns.max(point as f64 * every);
                 let to = (span.from_ns + span.took_ns).min((point + 1) as f64 * every);
                 let part = (to - from).max(0.0) / span.took_ns;
-                let sum = &mut sums[program];
+                let sum = &mut sums[workload];
                 sum.0 += span.fast * part;
                 sum.1 += span.misses * part;
                 sum.2 += span.instructions * part;
@@ -149,15 +149,15 @@ fn course(prepared: &Prepared, spans: &[Vec<Span>], every: Duration) -> Vec<Time
     };
     sums.iter()
         .enumerate()
-        .map(|(point, programs)| TimelinePoint {
+        .map(|(point, workloads)| TimelinePoint {
             time_seconds: (point + 1) as f64 * every * 1e-9,
             fast_access_ratio: share(
-                programs.iter().map(|p| p.0).sum(),
-                programs.iter().map(|p| p.1).sum(),
+                workloads.iter().map(|p| p.0).sum(),
+                workloads.iter().map(|p| p.1).sum(),
             ),
             promotions: 0,
             demotions: 0,
-            tenants: programs.iter().enumerate().map(|(i, sum)| tenant(i, sum)).collect(),
+            tenants: workloads.iter().enumerate().map(|(i, sum)| tenant(i, sum)).collect(),
         })
         .collect()
 }

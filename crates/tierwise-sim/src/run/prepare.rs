@@ -19,20 +19,20 @@ use crate::granule::median_touch;
 use crate::hardware::node::Node;
 use crate::host::{Host, Schedule};
 use crate::machine::Machine;
-use crate::program::Program;
 use crate::requests::mix::Mix;
 use crate::requests::spec::ServiceSpec;
 use crate::requests::tenant::Service;
 use crate::requests::tier::TierCosts;
-use crate::scenario::{Scenario, Source, TierSize, Workload};
+use crate::scenario::{Scenario, Source, TierSize, WorkloadSpec};
 use crate::service::RunningService;
 use crate::windows::{Loaded, Part, Shape, Windows};
+use crate::workload::Workload;
 
 /// A scenario with its traces loaded, ready to be run any number of times, also at once.
 pub struct Prepared {
     scenario: Scenario,
     machine: Machine,
-    programs: Vec<Ready>,
+    ready: Vec<Ready>,
     tenants: Vec<TenantSpec>,
     learning: Option<Arc<dyn Learning>>,
 }
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Prepared {
     }
 }
 
-/// A program ready to run.
+/// A workload ready to run.
 #[derive(Debug)]
 enum Ready {
     Loaded(Arc<Part>),
@@ -53,7 +53,7 @@ enum Ready {
 
 impl Ready {
     /// On a machine of other sizes, where the oracle's bounds are others.
-    fn resized(&self, workload: &Workload, machine: &Machine) -> Self {
+    fn resized(&self, workload: &WorkloadSpec, machine: &Machine) -> Self {
         match self {
             Self::Loaded(part) => {
                 let bounds = Bounds::of(machine, workload.memory_level_parallelism);
@@ -100,20 +100,20 @@ impl Prepared {
         let machine = scenario.resolve(Pages(resident).in_bytes(scenario.machine.page_size));
         let granule = scenario.machine.granule_order;
         check_sizes(&scenario, &machine, loaded.iter().map(|o| o.resident(granule)))?;
-        let programs = scenario
+        let ready = scenario
             .workloads
             .iter()
             .zip(loaded)
             .map(|(workload, opened)| opened.place(workload, &machine))
             .collect::<Result<Vec<_>, _>>()?;
-        check_lengths(&scenario, &programs)?;
+        check_lengths(&scenario, &ready)?;
         let tenants = scenario.workloads.iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
         tierwise_core::tenant::check(&tenants, &machine.topology())?;
         let learning = Some(tierwise_learn::learning());
-        Ok(Self { scenario, machine, programs, tenants, learning })
+        Ok(Self { scenario, machine, ready, tenants, learning })
     }
 
-    /// The same programs on a machine whose tiers have other sizes. Nothing is read again.
+    /// The same workloads on a machine whose tiers have other sizes. Nothing is read again.
     ///
     /// # Errors
     /// A tenant, or the tenants' floors, do not fit.
@@ -121,13 +121,12 @@ impl Prepared {
         let scenario = Scenario { sizes, ..self.scenario.clone() };
         let resident = Pages(self.resident_pages()).in_bytes(scenario.machine.page_size);
         let machine = scenario.resolve(resident);
-        check_sizes(&scenario, &machine, (0..self.programs.len()).map(|i| self.resident_of(i)))?;
+        check_sizes(&scenario, &machine, (0..self.ready.len()).map(|i| self.resident_of(i)))?;
         tierwise_core::tenant::check(&self.tenants, &machine.topology())?;
-        let programs = self.programs.iter().zip(&scenario.workloads);
-        let programs =
-            programs.map(|(ready, workload)| ready.resized(workload, &machine)).collect();
+        let pairs = self.ready.iter().zip(&scenario.workloads);
+        let ready = pairs.map(|(ready, workload)| ready.resized(workload, &machine)).collect();
         let (tenants, learning) = (self.tenants.clone(), self.learning.clone());
-        Ok(Self { scenario, machine, programs, tenants, learning })
+        Ok(Self { scenario, machine, ready, tenants, learning })
     }
 
     /// The scenario.
@@ -161,9 +160,9 @@ impl Prepared {
         &self.machine
     }
 
-    /// The programs that are held in memory, by workload; `None` for a streamed generator.
+    /// The windows that are held in memory, by workload; `None` for a streamed generator.
     pub fn parts(&self) -> impl Iterator<Item = Option<&Arc<Part>>> {
-        self.programs.iter().map(|p| match p {
+        self.ready.iter().map(|p| match p {
             Ready::Loaded(part) => Some(part),
             Ready::Stream { .. } | Ready::Service(_) => None,
         })
@@ -171,7 +170,7 @@ impl Prepared {
 
     /// Peak resident base pages of a workload.
     pub fn resident_of(&self, workload: usize) -> u64 {
-        match &self.programs[workload] {
+        match &self.ready[workload] {
             Ready::Loaded(part) => part.program.peak_resident,
             Ready::Stream { resident, .. } => *resident,
             Ready::Service(service) => u64::from(service.mix.units) << self.machine.granule_order,
@@ -180,7 +179,7 @@ impl Prepared {
 
     /// Peak resident base pages of all workloads together, as if all peaked at once.
     pub fn resident_pages(&self) -> u64 {
-        (0..self.programs.len()).map(|i| self.resident_of(i)).sum()
+        (0..self.ready.len()).map(|i| self.resident_of(i)).sum()
     }
 
     /// The windows of a workload, from the start.
@@ -189,7 +188,7 @@ impl Prepared {
     /// A generator's impossible parameters.
     pub fn windows(&self, workload: usize) -> Result<Windows, SimError> {
         let w = &self.scenario.workloads[workload];
-        match &self.programs[workload] {
+        match &self.ready[workload] {
             Ready::Loaded(part) => Ok(Windows::of(Arc::clone(part), w.dilation)),
             Ready::Stream { name, spec, .. } => {
                 let source = generate::build(name, spec).map_err(|e| impossible(w, e))?;
@@ -205,7 +204,7 @@ impl Prepared {
 
     pub(super) fn host(&self, machine: Machine, options: &RunOptions) -> Result<Host, SimError> {
         let tiers = machine.tiers.len();
-        let mut programs = Vec::new();
+        let mut workloads = Vec::new();
         for (i, w) in self.scenario.workloads.iter().enumerate() {
             let schedule = Schedule {
                 start: w.start.as_nanos() as u64,
@@ -213,22 +212,22 @@ impl Prepared {
                 memory_level_parallelism: w.memory_level_parallelism,
             };
             let phase_seed = crate::hash::mix(options.seed ^ (i as u64) << 48);
-            let mut program = Program::new(self.windows(i)?, tiers, phase_seed);
-            program.threads = f64::from(w.threads);
+            let mut workload = Workload::new(self.windows(i)?, tiers, phase_seed);
+            workload.threads = f64::from(w.threads);
             let pages = f64::from(1u32 << machine.granule_order);
-            program.reporting_touches = median_touch(pages);
-            if let Ready::Service(service) = &self.programs[i] {
+            workload.reporting_touches = median_touch(pages);
+            if let Ready::Service(service) = &self.ready[i] {
                 let service = Service { seed: phase_seed, ..service.clone() };
                 let running = RunningService::new(&service, schedule.start, tiers, pages);
                 let running = running.map_err(|e| impossible(w, e))?;
-                program.service = Some(Box::new(running));
+                workload.service = Some(Box::new(running));
             }
-            programs.push((program, schedule));
+            workloads.push((workload, schedule));
         }
         let Scenario { costs, duration, .. } = self.scenario;
         let costs = costs.for_granules(1 << machine.granule_order);
         let node = self.managed(&machine, options.seed)?;
-        let mut host = Host::new(machine, costs, programs, duration, options.seed);
+        let mut host = Host::new(machine, costs, workloads, duration, options.seed);
         if let Some(node) = node {
             host.manage(node);
         }
@@ -249,7 +248,7 @@ impl Prepared {
     /// The tier that the CPU manages, if it does.
     fn managed(&self, machine: &Machine, seed: u64) -> Result<Option<Node>, SimError> {
         let Some(hardware) = machine.hardware else { return Ok(None) };
-        for (workload, ready) in self.scenario.workloads.iter().zip(&self.programs) {
+        for (workload, ready) in self.scenario.workloads.iter().zip(&self.ready) {
             if workload.huge_pages || !matches!(ready, Ready::Loaded(_) | Ready::Stream { .. }) {
                 let why = "a hardware-managed tier is simulated for programs in base pages; \
                            remove huge_pages, or describe the program as a trace or generator \
@@ -257,7 +256,7 @@ impl Prepared {
                 return Err(impossible(workload, why));
             }
         }
-        let resident: Vec<u64> = (0..self.programs.len()).map(|i| self.resident_of(i)).collect();
+        let resident: Vec<u64> = (0..self.ready.len()).map(|i| self.resident_of(i)).collect();
         Node::new(machine, hardware, &resident, seed).map(Some)
     }
 
@@ -265,7 +264,7 @@ impl Prepared {
     pub(super) fn share_done(&self, host: &Host) -> f64 {
         use tierwise_core::world::World;
         let by_time = self.scenario.duration.map(|d| host.now().as_secs_f64() / d.as_secs_f64());
-        let by_work = host.programs().iter().zip(&self.programs).map(|(running, p)| match p {
+        let by_work = host.workloads().iter().zip(&self.ready).map(|(running, p)| match p {
             Ready::Loaded(part) => running.windows.taken() as f64 / part.windows() as f64,
             Ready::Stream { spec, .. } => {
                 spec.windows.map_or(0.0, |w| running.windows.taken() as f64 / w as f64)
@@ -284,7 +283,7 @@ enum Opened {
 }
 
 impl Opened {
-    fn open(workload: &Workload, granule: u8) -> Result<Self, SimError> {
+    fn open(workload: &WorkloadSpec, granule: u8) -> Result<Self, SimError> {
         if granule > 0 && workload.huge_pages {
             let why = "huge_pages and a machine's granule exclude each other; keep one";
             return Err(impossible(workload, why));
@@ -313,7 +312,7 @@ impl Opened {
     }
 
     fn read(
-        workload: &Workload,
+        workload: &WorkloadSpec,
         source: &mut dyn WindowSource,
         granule: u8,
     ) -> Result<Self, SimError> {
@@ -341,7 +340,7 @@ impl Opened {
     }
 
     fn generator(
-        workload: &Workload,
+        workload: &WorkloadSpec,
         name: &str,
         spec: &GeneratorSpec,
         granule: u8,
@@ -379,7 +378,7 @@ impl Opened {
         }
     }
 
-    fn place(self, workload: &Workload, machine: &Machine) -> Result<Ready, SimError> {
+    fn place(self, workload: &WorkloadSpec, machine: &Machine) -> Result<Ready, SimError> {
         match self {
             Self::Service { spec, windows, units } => {
                 let fast_ns = machine.tiers.first().map_or(0.0, |t| t.load_ns);
@@ -406,9 +405,9 @@ impl Opened {
 
 /// A trace of a few bytes can say that a program runs for years. Without an end of the scenario's or
 /// the workload's, a day is the most that is replayed.
-fn check_lengths(scenario: &Scenario, programs: &[Ready]) -> Result<(), SimError> {
-    for (workload, program) in scenario.workloads.iter().zip(programs) {
-        let Ready::Loaded(part) = program else { continue };
+fn check_lengths(scenario: &Scenario, ready: &[Ready]) -> Result<(), SimError> {
+    for (workload, ready) in scenario.workloads.iter().zip(ready) {
+        let Ready::Loaded(part) = ready else { continue };
         let ends = scenario.duration.is_some() || workload.stop.is_some();
         if !ends && part.all_fast_ns() * f64::from(workload.dilation) > MAX_UNENDED_NS {
             return Err(SimError::Scenario(format!(
@@ -423,7 +422,7 @@ fn check_lengths(scenario: &Scenario, programs: &[Ready]) -> Result<(), SimError
 
 /// An objective that a request misses even alone, with everything fast, is a mistake.
 fn check_slo(
-    workload: &Workload,
+    workload: &WorkloadSpec,
     spec: &ServiceSpec,
     mix: &Mix,
     fast_ns: f64,
@@ -444,28 +443,32 @@ fn check_slo(
     Err(impossible(workload, why))
 }
 
-fn tenant(workload: &Workload) -> Result<TenantSpec, SimError> {
+fn tenant(workload: &WorkloadSpec) -> Result<TenantSpec, SimError> {
     let profile = workload.profile.as_deref().map(read_profile).transpose()?;
     Ok(TenantSpec { profile, ..workload.tenant() })
 }
 
-fn measured_from(workload: &Workload, program: &Loaded) -> Result<usize, SimError> {
+fn measured_from(workload: &WorkloadSpec, program: &Loaded) -> Result<usize, SimError> {
     let Some(mark) = &workload.measure_from else { return Ok(0) };
     program.mark(mark).ok_or_else(|| unknown_mark(workload, "measure_from", mark, program))
 }
 
-fn unknown_mark(workload: &Workload, key: &str, mark: &str, program: &Loaded) -> SimError {
+fn unknown_mark(workload: &WorkloadSpec, key: &str, mark: &str, program: &Loaded) -> SimError {
     let marks: Vec<&str> = program.marks().collect();
     let known = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
     impossible(workload, format!("{key} = \"{mark}\" is no mark of its trace; it has: {known}"))
 }
 
-fn impossible(workload: &Workload, why: impl std::fmt::Display) -> SimError {
+fn impossible(workload: &WorkloadSpec, why: impl std::fmt::Display) -> SimError {
     SimError::Scenario(format!("workload \"{}\": {why}", workload.name))
 }
 
 /// A trace counts in its own base pages; on a machine with others it would be another program.
-fn check_page_size(workload: &Workload, opened: &Opened, machine: Bytes) -> Result<(), SimError> {
+fn check_page_size(
+    workload: &WorkloadSpec,
+    opened: &Opened,
+    machine: Bytes,
+) -> Result<(), SimError> {
     let Opened::Loaded(program) = opened else { return Ok(()) };
     let trace = Bytes(program.header.page_size.into());
     if trace == machine {

@@ -9,12 +9,12 @@ use tierwise_core::world::World;
 
 use super::{Prepared, RunOptions};
 use crate::host::Host;
-use crate::program::State;
 use crate::result::{
     LatencyResult, PolicyResult, RunOutput, TenantPoint, TenantResult, TimelinePoint,
 };
 use crate::service::RunningService;
-use crate::stats::{Account, Heat, Point, ProgramPoint};
+use crate::stats::{Account, Heat, Point, WorkloadPoint};
+use crate::workload::State;
 
 /// What one tenant's measured part came to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -111,7 +111,7 @@ pub(super) fn summarise(
     let stats = host.stats();
     let now = host.now().0;
     let measured: Vec<Measured> = {
-        let programs = host.programs().iter();
+        let programs = host.workloads().iter();
         let each = stats.accounts.iter().zip(programs);
         each.map(|(a, p)| Measured::of(a, p.service.is_some(), now)).collect()
     };
@@ -157,7 +157,7 @@ fn tenant(prepared: &Prepared, host: &Host, i: usize, measured: &Measured) -> Te
         overhead_seconds: account.overhead_ns * 1e-9,
         operations_per_second: (operations > 0.0)
             .then(|| share(operations, measured.wall_ns * 1e-9)),
-        latency: host.programs()[i].service.as_deref().map(latency),
+        latency: host.workloads()[i].service.as_deref().map(latency),
         failure: failure(prepared, host, i),
     }
 }
@@ -182,7 +182,7 @@ fn latency(service: &RunningService) -> LatencyResult {
 }
 
 fn failure(prepared: &Prepared, host: &Host, i: usize) -> Option<String> {
-    if host.programs()[i].state != State::OutOfMemory {
+    if host.workloads()[i].state != State::OutOfMemory {
         return None;
     }
     let at = host.stats().accounts[i].out_of_memory? as f64 * 1e-9;
@@ -194,15 +194,15 @@ fn failure(prepared: &Prepared, host: &Host, i: usize) -> Option<String> {
 
 fn timeline_point(point: &Point, names: &[&str], page_size: Bytes) -> TimelinePoint {
     let seconds = point.span as f64 * 1e-9;
-    let sum = |f: &dyn Fn(&ProgramPoint) -> f64| point.programs.iter().map(f).sum::<f64>();
+    let sum = |f: &dyn Fn(&WorkloadPoint) -> f64| point.workloads.iter().map(f).sum::<f64>();
     TimelinePoint {
         time_seconds: point.at as f64 * 1e-9,
         fast_access_ratio: share(sum(&|p| p.fast), sum(&|p| p.misses)),
-        promotions: point.programs.iter().map(|p| p.promotions).sum(),
-        demotions: point.programs.iter().map(|p| p.demotions).sum(),
+        promotions: point.workloads.iter().map(|p| p.promotions).sum(),
+        demotions: point.workloads.iter().map(|p| p.demotions).sum(),
         tenants: names
             .iter()
-            .zip(&point.programs)
+            .zip(&point.workloads)
             .map(|(name, p)| TenantPoint {
                 name: (*name).to_owned(),
                 throughput: share(p.instructions, seconds),

@@ -3,7 +3,7 @@
 
 use tierwise_core::config::{ConfigError, Section};
 
-use crate::scenario::{Class, Source, Workload};
+use crate::scenario::{Class, Source, WorkloadSpec};
 
 /// Patterns of key-value stores.
 const YCSB: &[&str] = &["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f", "ycsb-w"];
@@ -67,7 +67,7 @@ fn not_read(pattern: &str, patterns: &[&str]) -> String {
 }
 
 /// Refuses keys of a workload that its source does not read.
-pub(super) fn workload(section: &Section<'_>, workload: &Workload) -> Result<(), ConfigError> {
+pub(super) fn workload(section: &Section<'_>, workload: &WorkloadSpec) -> Result<(), ConfigError> {
     let has = |key: &str| section.keys().any(|k| k == key);
     match &workload.source {
         Source::Trace(_) => {}

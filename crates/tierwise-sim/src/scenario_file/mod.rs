@@ -57,7 +57,7 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bandwidth;
 
 use crate::costs::Costs;
-use crate::scenario::{Scenario, Source, Workload};
+use crate::scenario::{Scenario, Source, WorkloadSpec};
 
 /// Seconds of virtual time that a key may name: from a millisecond to the 115 days after which a
 /// number is a typing error.
@@ -98,12 +98,12 @@ fn workloads(
     root: &Section<'_>,
     base: &Path,
     duration: Option<Duration>,
-) -> Result<Vec<Workload>, ConfigError> {
+) -> Result<Vec<WorkloadSpec>, ConfigError> {
     let sections = root.sections("workload")?;
     if sections.is_empty() {
         return Err(root.error("workload", "missing; write at least one [[workload]]"));
     }
-    let mut workloads: Vec<Workload> = Vec::with_capacity(sections.len());
+    let mut workloads: Vec<WorkloadSpec> = Vec::with_capacity(sections.len());
     for section in &sections {
         let workload = workload::workload(section, base)?;
         if workloads.iter().any(|other| other.name == workload.name) {
@@ -118,7 +118,7 @@ fn workloads(
 
 fn check_times(
     section: &Section<'_>,
-    workload: &Workload,
+    workload: &WorkloadSpec,
     duration: Option<Duration>,
 ) -> Result<(), ConfigError> {
     if let Some(duration) = duration

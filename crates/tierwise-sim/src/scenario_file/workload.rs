@@ -6,7 +6,7 @@ use std::time::Duration;
 use tierwise_core::config::{ConfigError, Section};
 
 use super::{SECONDS, combination, generator, name, seconds, service};
-use crate::scenario::{Class, Source, Workload};
+use crate::scenario::{Class, Source, WorkloadSpec};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 
 /// Windows, pages or rounds that one may stand for: a million-fold stretch says nothing of a
@@ -17,7 +17,7 @@ const MAX: u64 = 1_000_000;
 /// meant in seconds (a request over the network takes as long before it is served), to an hour.
 const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3.6e6;
 
-pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<Workload, ConfigError> {
+pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<WorkloadSpec, ConfigError> {
     let classes = [Class::BestEffort, Class::LatencyCritical].map(|class| (class.name(), class));
     let start = seconds(section, "start_s", 0.0..=*SECONDS.end())?.unwrap_or_default();
     let slo = section.number("slo_ms", SLO_MS)?.map(|ms| Duration::from_secs_f64(ms / 1e3));
@@ -31,7 +31,7 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<Workload, C
         Source::Service(_) => Class::LatencyCritical,
         _ => Class::BestEffort,
     };
-    let workload = Workload {
+    let workload = WorkloadSpec {
         name: name(section, "name")?,
         class: section.choice_or("class", default_class, &classes)?,
         slo,

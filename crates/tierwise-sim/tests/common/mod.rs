@@ -4,16 +4,16 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bytes;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::Machine;
-use tierwise_sim::scenario::{Scenario, Source, Workload};
+use tierwise_sim::scenario::{Scenario, Source, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 pub const PAGE: u64 = 4096;
 
 /// A generated program with the defaults of a scenario.
-pub fn workload(name: &str, generator: &str, spec: GeneratorSpec) -> Workload {
-    Workload {
+pub fn workload(name: &str, generator: &str, spec: GeneratorSpec) -> WorkloadSpec {
+    WorkloadSpec {
         measure_from: Some("run".to_owned()),
-        ..Workload::new(name, Source::Generator(generator.to_owned(), spec))
+        ..WorkloadSpec::new(name, Source::Generator(generator.to_owned(), spec))
     }
 }
 
@@ -22,7 +22,7 @@ pub fn machine(fast_pages: u64, slow_pages: u64) -> Machine {
     Machine::preset("dram-cxl", Bytes(fast_pages * PAGE), Bytes(slow_pages * PAGE)).unwrap()
 }
 
-pub fn scenario(machine: Machine, workloads: Vec<Workload>) -> Scenario {
+pub fn scenario(machine: Machine, workloads: Vec<WorkloadSpec>) -> Scenario {
     Scenario {
         name: "test".to_owned(),
         summary: String::new(),

@@ -1,4 +1,4 @@
-//! A program that runs on the simulated host: where it is in its windows, and what it touches
+//! A workload that runs on the simulated host: where it is in its windows, and what it touches
 //! there.
 //!
 //! Within a window a page's accesses are spread evenly: the k-th of n accesses happens when the
@@ -16,7 +16,7 @@ use crate::windows::Windows;
 /// No page, no row.
 pub const NONE: u32 = u32::MAX;
 
-/// A page of a program.
+/// A page of a workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Local {
     /// Its number on the host; [`NONE`] while it is not mapped.
@@ -51,7 +51,7 @@ impl Misses {
     }
 }
 
-/// Misses of one pass over a program's window that slow memory serves.
+/// Misses of one pass over a workload's window that slow memory serves.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Slow {
     /// Loads.
@@ -60,7 +60,7 @@ pub struct Slow {
     pub stores: f64,
 }
 
-/// What a program has done since it was last asked, or ever.
+/// What a workload has done since it was last asked, or ever.
 #[derive(Debug, Clone, Default)]
 pub struct Work {
     /// Instructions.
@@ -100,15 +100,15 @@ impl Work {
         self.oracle_ns = 0.0;
     }
 
-    /// Adds a share of a program's current window, times its dilation.
-    pub fn add(&mut self, program: &Program, amount: f64) {
-        let bound = program.windows.bound();
-        self.instructions += program.window.instructions as f64 * amount;
-        self.operations += program.window.operations as f64 * amount;
-        self.all_fast_ns += bound.all_fast_ns * amount / program.parallelism;
-        self.oracle_ns += bound.oracle_ns * amount / program.parallelism;
+    /// Adds a share of a workload's current window, times its dilation.
+    pub fn add(&mut self, workload: &Workload, amount: f64) {
+        let bound = workload.windows.bound();
+        self.instructions += workload.window.instructions as f64 * amount;
+        self.operations += workload.window.operations as f64 * amount;
+        self.all_fast_ns += bound.all_fast_ns * amount / workload.parallelism;
+        self.oracle_ns += bound.oracle_ns * amount / workload.parallelism;
         for (t, sum) in self.misses.iter_mut().enumerate() {
-            let (loads, stores) = program.served(t);
+            let (loads, stores) = workload.served(t);
             *sum += (loads + stores) * amount;
         }
     }
@@ -129,7 +129,7 @@ impl Work {
     }
 }
 
-/// How a program stands.
+/// How a workload stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Its start time has not come.
@@ -142,9 +142,9 @@ pub enum State {
     OutOfMemory,
 }
 
-/// A program.
+/// A workload.
 #[derive(Debug)]
-pub struct Program {
+pub struct Workload {
     /// Its windows, in the order in which they run.
     pub windows: Windows,
     /// The current window.
@@ -177,8 +177,8 @@ pub struct Program {
     phase_seed: u64,
 }
 
-impl Program {
-    /// A program before its start, on a machine with `tiers` tiers.
+impl Workload {
+    /// A workload before its start, on a machine with `tiers` tiers.
     pub fn new(windows: Windows, tiers: usize, phase_seed: u64) -> Self {
         Self {
             windows,

@@ -68,6 +68,14 @@ impl RunningService {
         self.watcher.unpoison(local);
     }
 
+    /// Adds the bytes per nanosecond that it read from and wrote to each tier in the last step.
+    pub fn add_demand(&self, demand: &mut [(f64, f64)]) {
+        for ((read, write), (own_read, own_write)) in demand.iter_mut().zip(&self.rates) {
+            *read += own_read;
+            *write += own_write;
+        }
+    }
+
     /// When the interval of response times ends.
     pub fn interval_ends(&self) -> u64 {
         self.interval_ends

@@ -9,6 +9,7 @@
 use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{PageAccess, Window};
 
+use crate::hash::mix;
 use crate::requests::tenant::Served;
 use crate::service::RunningService;
 use crate::windows::Windows;
@@ -23,6 +24,11 @@ pub struct Local {
     pub page: u32,
     /// Its row in the current window; [`NONE`] if it is not accessed there.
     pub row: u32,
+}
+
+/// The number on the host of a mapped page among a workload's pages.
+pub(crate) fn page_of(locals: &[Local], local: u32) -> Option<PageId> {
+    locals.get(local as usize).map(|l| l.page).filter(|&p| p != NONE).map(PageId)
 }
 
 /// Misses that a tier serves in one pass over the current window.
@@ -142,9 +148,23 @@ pub enum State {
     OutOfMemory,
 }
 
+/// The two kinds of workloads.
+#[derive(Debug)]
+pub enum Kind {
+    /// Replays its windows as fast as its misses allow.
+    Windows {
+        /// Nanoseconds of faults, stalls and flushes that it pays before it goes on.
+        pending_stall_ns: f64,
+    },
+    /// Answers requests at the times at which they arrive. Its only window allocates its units.
+    Service(Box<RunningService>),
+}
+
 /// A workload.
 #[derive(Debug)]
 pub struct Workload {
+    /// Windows or a service.
+    pub kind: Kind,
     /// Its windows, in the order in which they run.
     pub windows: Windows,
     /// The current window.
@@ -162,14 +182,10 @@ pub struct Workload {
     /// Of the misses in the last tier, those that slow memory serves, where the CPU manages
     /// that tier.
     pub slow: Option<Slow>,
-    /// Nanoseconds that the application owes to faults, stalls and flushes before it goes on.
-    pub pending_stall_ns: f64,
     /// Threads that share the current window's work.
     pub parallelism: f64,
     /// Threads that share what each recorded thread did.
     pub threads: f64,
-    /// Set if this is a service, which answers requests instead of running through windows.
-    pub service: Option<Box<RunningService>>,
     /// Accesses to a row's page after which software sees it as accessed: 1, or for a granule
     /// [`crate::granule::median_touch`].
     pub reporting_touches: f64,
@@ -181,6 +197,7 @@ impl Workload {
     /// A workload before its start, on a machine with `tiers` tiers.
     pub fn new(windows: Windows, tiers: usize, phase_seed: u64) -> Self {
         Self {
+            kind: Kind::Windows { pending_stall_ns: 0.0 },
             windows,
             window: Window::default(),
             done: 0.0,
@@ -189,22 +206,61 @@ impl Workload {
             locals: Vec::new(),
             misses: vec![Misses::default(); tiers],
             slow: None,
-            pending_stall_ns: 0.0,
             parallelism: 1.0,
             threads: 1.0,
-            service: None,
             reporting_touches: 1.0,
             phase_seed,
         }
     }
 
-    /// The page's place in its access cycle, 0 to 1.
+    /// The service, if it is one.
+    pub fn service(&self) -> Option<&RunningService> {
+        match &self.kind {
+            Kind::Service(service) => Some(service),
+            Kind::Windows { .. } => None,
+        }
+    }
+
+    /// The service, if it is one, to be changed.
+    pub fn service_mut(&mut self) -> Option<&mut RunningService> {
+        match &mut self.kind {
+            Kind::Service(service) => Some(service),
+            Kind::Windows { .. } => None,
+        }
+    }
+
+    /// Makes its own path longer by the stall of one thread; the other threads go on.
+    pub fn charge_stall(&mut self, ns: f64) {
+        match &mut self.kind {
+            Kind::Service(service) => service.tenant.charge_stall(ns),
+            Kind::Windows { pending_stall_ns } => *pending_stall_ns += ns / self.parallelism,
+        }
+    }
+
+    /// Pays pending stalls out of `ns` nanoseconds and returns the part that they took.
+    pub fn pay_stall(&mut self, ns: f64) -> f64 {
+        let Kind::Windows { pending_stall_ns } = &mut self.kind else { return 0.0 };
+        let paid = pending_stall_ns.min(ns);
+        *pending_stall_ns -= paid;
+        paid
+    }
+
+    /// Nanoseconds from `now` to the end of its window, which takes `window_ns` as a whole, or of a
+    /// service's interval.
+    pub fn remaining_ns(&self, now: u64, window_ns: f64) -> u64 {
+        match &self.kind {
+            Kind::Service(service) => service.interval_ends().saturating_sub(now),
+            Kind::Windows { pending_stall_ns } => {
+                let rest = pending_stall_ns + (1.0 - self.done) * window_ns;
+                // Rounded up, so that the window is over when the time is.
+                (rest.ceil() as u64).saturating_add(1)
+            }
+        }
+    }
+
+    /// The page's place in its access cycle, 0 to 1. Neighbours get unrelated phases.
     pub fn phase(&self, local: u32) -> f64 {
-        // splitmix64's finaliser: neighbours get unrelated phases.
-        let mut x = (u64::from(local) ^ self.phase_seed).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        (mix(u64::from(local) ^ self.phase_seed) >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Accesses to a row's page in the whole (dilated) window.
@@ -245,7 +301,7 @@ impl Workload {
 
     /// Counts a page's misses of this window for the tier it lies in now.
     pub fn join_tier(&mut self, local: u32, tier: TierId) {
-        if let Some(service) = &mut self.service {
+        if let Some(service) = self.service_mut() {
             service.relocated(local, tier);
         }
         if let Some(row) = self.row(local).copied() {
@@ -278,7 +334,7 @@ impl Workload {
 
     /// The number of a mapped page.
     pub fn page(&self, local: u32) -> Option<PageId> {
-        self.locals.get(local as usize).map(|l| l.page).filter(|&p| p != NONE).map(PageId)
+        page_of(&self.locals, local)
     }
 
     /// Forgets the rows of the window that has ended.

@@ -6,7 +6,7 @@ use super::Host;
 use crate::error::SimError;
 use crate::machine::SATURATION;
 use crate::units::LINE;
-use crate::workload::{State, Workload};
+use crate::workload::{Kind, State};
 
 /// Rounds in which utilisation and progress find each other. Each halves the distance; after six it
 /// is below two percent of the change within one step, and the next step goes on from there.
@@ -22,10 +22,7 @@ impl Host {
         let limit = self.limit(wake, quantum);
         let step = (0..self.workloads.len())
             .filter(|&i| self.workloads[i].state == State::Running)
-            .map(|i| match &self.workloads[i].service {
-                Some(service) => service.interval_ends().saturating_sub(before),
-                None => remaining_ns(&self.workloads[i], window_ns[i]),
-            })
+            .map(|i| self.workloads[i].remaining_ns(before, window_ns[i]))
             .fold(limit - before, u64::min)
             .max(1);
         self.now = before + step;
@@ -33,15 +30,14 @@ impl Host {
             if self.workloads[i].state != State::Running {
                 continue;
             }
-            if self.workloads[i].service.is_some() {
-                self.serve(i, before);
-            } else {
-                self.progress(i, before, step, window_ns);
+            match self.workloads[i].kind {
+                Kind::Service(_) => self.serve(i, before),
+                Kind::Windows { .. } => self.progress(i, before, step, window_ns),
             }
         }
         self.copies.drain(before, self.now);
         let (memory, workloads) = (&self.memory, &mut self.workloads);
-        let p99 = |i: usize| workloads[i].service.as_mut().map(|s| s.take_worst().p99);
+        let p99 = |i: usize| workloads[i].service_mut().map(|s| s.take_worst().p99);
         self.stats.time(self.now, |i| memory.usage(i), p99);
         self.turn_windows()
     }
@@ -75,11 +71,12 @@ impl Host {
                 if self.workloads[i].state != State::Running {
                     continue;
                 }
-                if self.workloads[i].service.is_some() {
-                    self.add_service_demand(i, &mut demand);
-                } else {
-                    *time = self.window_time(i, &loads, &stores);
-                    self.add_demand(i, *time, &mut demand);
+                match &self.workloads[i].kind {
+                    Kind::Service(service) => service.add_demand(&mut demand),
+                    Kind::Windows { .. } => {
+                        *time = self.window_time(i, &loads, &stores);
+                        self.add_demand(i, *time, &mut demand);
+                    }
                 }
             }
             for (t, (read, write)) in demand.into_iter().enumerate() {
@@ -143,8 +140,7 @@ impl Host {
 
     fn progress(&mut self, i: usize, before: u64, step: u64, window_ns: f64) {
         let workload = &mut self.workloads[i];
-        let paid = workload.pending_stall_ns.min(step as f64);
-        workload.pending_stall_ns -= paid;
+        let paid = workload.pay_stall(step as f64);
         let from = workload.done;
         let worked = step as f64 - paid;
         workload.done = (from + worked / window_ns).min(1.0);
@@ -186,7 +182,7 @@ impl Host {
         for i in 0..self.workloads.len() {
             let workload = &self.workloads[i];
             if workload.state == State::Running
-                && workload.service.is_none()
+                && matches!(workload.kind, Kind::Windows { .. })
                 && workload.done >= 1.0
             {
                 self.close_window(i);
@@ -195,10 +191,4 @@ impl Host {
         }
         Ok(())
     }
-}
-
-fn remaining_ns(workload: &Workload, window_ns: f64) -> u64 {
-    let rest = workload.pending_stall_ns + (1.0 - workload.done) * window_ns;
-    // Rounded up, so that the window is over when the time is.
-    (rest.ceil() as u64).saturating_add(1)
 }

@@ -9,7 +9,7 @@ use tierwise_core::page::ScanCost;
 use tierwise_core::units::{PageId, TierId};
 
 use super::Host;
-use crate::workload::State;
+use crate::workload::{Kind, State};
 
 /// Copies under way: how much of each tier's bandwidth they use, and until when.
 #[derive(Debug)]
@@ -185,12 +185,7 @@ impl Host {
 
     /// Charges the application's own path.
     pub(super) fn charge_stall(&mut self, workload: usize, ns: f64) {
-        // One of the workload's threads waits; the others go on.
-        let p = &mut self.workloads[workload];
-        match &mut p.service {
-            Some(service) => service.tenant.charge_stall(ns),
-            None => p.pending_stall_ns += ns / p.parallelism,
-        }
+        self.workloads[workload].charge_stall(ns);
         self.stats.application(workload, ns);
     }
 
@@ -221,7 +216,7 @@ impl Host {
         let workload = usize::from(frame.workload);
         // change_prot_numa runs as task work: on the application's own time.
         self.charge_stall(workload, self.costs.poison_ns);
-        if let Some(service) = &mut self.workloads[workload].service {
+        if let Some(service) = self.workloads[workload].service_mut() {
             service.watcher.poison(frame.local);
             service.poisoned_at[frame.local as usize] = self.now;
             return;
@@ -258,10 +253,13 @@ impl Host {
 
     /// Turns the accesses since the last report into what the policy watches, and charges samples.
     pub(super) fn report(&mut self, i: usize) {
-        if self.workloads[i].service.is_some() {
-            self.report_service(i);
-            return;
+        match self.workloads[i].kind {
+            Kind::Service(_) => self.report_service(i),
+            Kind::Windows { .. } => self.report_windows(i),
         }
+    }
+
+    fn report_windows(&mut self, i: usize) {
         self.warm(i);
         let before = self.observation.samples.len();
         let stale = self.injection.stale_reports;

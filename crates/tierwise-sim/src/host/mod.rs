@@ -194,7 +194,7 @@ impl Host {
             reading.misses.extend(work.misses.iter().map(|&m| known(m)));
             reading.operations = work.operations as u64;
             reading.instructions = work.instructions as u64;
-            let service = self.workloads[i].service.as_ref();
+            let service = self.workloads[i].service();
             reading.busy = Duration::from_nanos(work.busy_ns as u64);
             reading.cpus =
                 service.map_or(self.workloads[i].parallelism, |s| s.tenant.servers() as f64);

@@ -7,7 +7,7 @@ use super::Host;
 use crate::machine::SATURATION;
 use crate::requests::tier::TierCosts;
 use crate::units::LINE;
-use crate::workload::Workload;
+use crate::workload::{Kind, Workload, page_of};
 
 impl Host {
     /// Lets a service's requests start up to now.
@@ -23,7 +23,7 @@ impl Host {
         let stores: Vec<f64> = each.map(store).collect();
         let idle = (tiers[0].load_ns / overlap, tiers[0].store_ns / overlap);
         let step = (self.now - before).max(1) as f64;
-        let Some(service) = self.workloads[i].service.as_mut() else { return };
+        let Some(service) = self.workloads[i].service_mut() else { return };
         service.watcher.sample_period = self.signals.sample_period;
         service.watcher.sample_ns = self.costs.sample_ns;
         service.watcher.hint_fault_ns = self.costs.hint_fault_ns;
@@ -42,63 +42,47 @@ impl Host {
         self.take_faults_of_service(i);
     }
 
-    /// Bytes a nanosecond that the service asked of each tier in the last step.
-    pub(super) fn add_service_demand(&self, i: usize, demand: &mut [(f64, f64)]) {
-        let Some(service) = &self.workloads[i].service else { return };
-        for ((read, write), (own_read, own_write)) in demand.iter_mut().zip(&service.rates) {
-            *read += own_read;
-            *write += own_write;
-        }
-    }
-
     fn take_faults_of_service(&mut self, i: usize) {
-        let workload = &mut self.workloads[i];
-        let Some(service) = workload.service.as_mut() else { return };
-        let faults = std::mem::take(&mut service.watcher.faults);
-        for fault in &faults {
-            let Some(page) = workload.page(fault.local) else { continue };
+        let Workload { kind: Kind::Service(service), locals, .. } = &mut self.workloads[i] else {
+            return;
+        };
+        self.faulted |= self.signals.hint_faults && !service.watcher.faults.is_empty();
+        for fault in service.watcher.faults.drain(..) {
+            let Some(page) = page_of(locals, fault.local) else { continue };
             self.memory.set_poisoned(page, false);
-            let poisoned_at =
-                workload.service.as_ref().map_or(0, |s| s.poisoned_at[fault.local as usize]);
             self.observation.hint_faults.push(HintFault {
                 page,
-                poisoned_at: Timestamp(poisoned_at),
+                poisoned_at: Timestamp(service.poisoned_at[fault.local as usize]),
                 at: Timestamp(fault.at_ns),
                 write: fault.write,
             });
         }
-        self.faulted |= self.signals.hint_faults && !faults.is_empty();
-        if let Some(service) = self.workloads[i].service.as_mut() {
-            service.watcher.faults = faults;
-            service.watcher.faults.clear();
-        }
     }
 
-    /// Reports what was seen of a service's touches since the last report.
+    /// Reports the touches of a service since the last report.
     pub(super) fn report_service(&mut self, i: usize) {
-        let workload = &mut self.workloads[i];
-        let Some(mut service) = workload.service.take() else { return };
-        let page = |local: u32, workload: &Workload| workload.page(local);
+        let Workload { kind: Kind::Service(service), locals, .. } = &mut self.workloads[i] else {
+            return;
+        };
         let observation = &mut self.observation;
         let (bits, dirty) = (self.signals.reference_bits, self.signals.dirty_bits);
         service.watcher.referenced.drain(|local: PageId| {
-            if let Some(page) = page(local.0, workload).filter(|_| bits) {
+            if let Some(page) = page_of(locals, local.0).filter(|_| bits) {
                 observation.referenced.set(page);
             }
         });
         service.watcher.written.drain(|local: PageId| {
-            if let Some(page) = page(local.0, workload).filter(|_| dirty) {
+            if let Some(page) = page_of(locals, local.0).filter(|_| dirty) {
                 observation.written.set(page);
             }
         });
         let samples = service.watcher.samples.len() as f64;
         for sample in service.watcher.samples.drain(..) {
-            if let Some(page) = page(sample.local, workload) {
+            if let Some(page) = page_of(locals, sample.local) {
                 let tier = TierId(sample.tier);
                 observation.samples.push(Sample { page, tier, write: sample.write });
             }
         }
-        workload.service = Some(service);
         self.stats.background(samples * self.costs.sample_read_ns);
     }
 }

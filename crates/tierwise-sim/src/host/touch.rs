@@ -67,7 +67,7 @@ impl Host {
             self.memory.allocate(i as u16, allocation.page, kind, allocation.order, placement)?;
         self.enter_tier(i as u16, page, attributes.tier);
         self.workloads[i].locals[allocation.page as usize].page = page.0;
-        if let Some(service) = &mut self.workloads[i].service {
+        if let Some(service) = self.workloads[i].service_mut() {
             service.relocated(allocation.page, attributes.tier);
         }
         self.report_allocated(page, attributes);

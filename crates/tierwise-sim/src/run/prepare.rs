@@ -26,7 +26,7 @@ use crate::requests::tier::TierCosts;
 use crate::scenario::{Scenario, Source, TierSize, WorkloadSpec};
 use crate::service::RunningService;
 use crate::windows::{Loaded, Part, Shape, Windows};
-use crate::workload::Workload;
+use crate::workload::{Kind, Workload};
 
 /// A scenario with its traces loaded, ready to be run any number of times, also at once.
 pub struct Prepared {
@@ -220,7 +220,7 @@ impl Prepared {
                 let service = Service { seed: phase_seed, ..service.clone() };
                 let running = RunningService::new(&service, schedule.start, tiers, pages);
                 let running = running.map_err(|e| impossible(w, e))?;
-                workload.service = Some(Box::new(running));
+                workload.kind = Kind::Service(Box::new(running));
             }
             workloads.push((workload, schedule));
         }

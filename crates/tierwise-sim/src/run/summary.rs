@@ -113,7 +113,7 @@ pub(super) fn summarise(
     let measured: Vec<Measured> = {
         let programs = host.workloads().iter();
         let each = stats.accounts.iter().zip(programs);
-        each.map(|(a, p)| Measured::of(a, p.service.is_some(), now)).collect()
+        each.map(|(a, p)| Measured::of(a, p.service().is_some(), now)).collect()
     };
     let tenants = (0..measured.len()).map(|i| tenant(prepared, host, i, &measured[i])).collect();
     let mut result = policy_result(recipe.name(), &measured, tenants);
@@ -157,7 +157,7 @@ fn tenant(prepared: &Prepared, host: &Host, i: usize, measured: &Measured) -> Te
         overhead_seconds: account.overhead_ns * 1e-9,
         operations_per_second: (operations > 0.0)
             .then(|| share(operations, measured.wall_ns * 1e-9)),
-        latency: host.workloads()[i].service.as_deref().map(latency),
+        latency: host.workloads()[i].service().map(latency),
         failure: failure(prepared, host, i),
     }
 }

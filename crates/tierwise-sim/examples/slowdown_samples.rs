@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tierwise_sim::hardware::{Colouring, setting};
+use tierwise_sim::hardware::Colouring;
 use tierwise_sim::run::{Prepared, RunOptions, Sample, samples};
-use tierwise_sim::scenario::Scenario;
+use tierwise_sim::scenario::{Scenario, managed};
 
 /// Shares of dedicated memory: from everything managed to two thirds, at which Memstrata's figure
 /// 12 ends.
@@ -30,10 +30,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             file.parent().unwrap_or(Path::new(".")),
         )?;
         // Loaded once: the traces are most of the time.
-        let scenario = setting::overlapped(scenario);
-        let prepared = Prepared::load(setting::flat(&scenario, 0.0, Colouring::Isolated))?;
+        let scenario = managed::overlapped(scenario);
+        let prepared = Prepared::load(managed::flat(&scenario, 0.0, Colouring::Isolated))?;
         for dedicated in DEDICATED {
-            let prepared = prepared.resized(setting::sizes(dedicated))?;
+            let prepared = prepared.resized(managed::sizes(dedicated))?;
             for sample in samples(&prepared, &RunOptions { seed: 1, ..RunOptions::default() })? {
                 print(&scenario.name, dedicated, &sample);
             }

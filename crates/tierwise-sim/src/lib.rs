@@ -9,6 +9,8 @@
 //! [`costs`] (the kernel's work), [`monitor`] (what software sees), [`bound`] (what no policy can
 //! beat).
 
+#![warn(unreachable_pub)]
+
 pub mod bound;
 pub mod conform;
 pub mod costs;

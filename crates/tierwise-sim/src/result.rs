@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::record::RunRecord;
+use crate::stats::HeatMap;
 
 /// Several policies on one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -147,19 +148,6 @@ pub struct TenantPoint {
     /// The 99th percentile of response times in the worst second of the interval, for services.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub p99_ms: Option<f64>,
-}
-
-/// Where the misses went: pages (in groups, in order of birth) by time.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct HeatMap {
-    /// Pages in one row.
-    pub pages_per_row: u32,
-    /// Virtual seconds in one column.
-    pub seconds_per_column: f64,
-    /// Misses: one list a column (time), one number a row (pages).
-    pub misses: Vec<Vec<f64>>,
-    /// Share of each cell's misses that the fastest tier served.
-    pub fast_share: Vec<Vec<f32>>,
 }
 
 /// Everything one run yields.

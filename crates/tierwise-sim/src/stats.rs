@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tierwise_core::units::{Pages, TierId};
 
 use crate::memory::Memory;
 use crate::requests::tenant::Served;
-use crate::result::HeatMap;
 use crate::workload::{Work, Workload};
 
 /// One workload's account.
@@ -313,6 +313,19 @@ impl Timeline {
 
 /// Rows of the finished heat map: as many as a reader can tell apart on a screen.
 const ROWS: u32 = 96;
+
+/// The misses by page (in groups, in the order of allocation) and by time. JSON keys stay.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HeatMap {
+    /// Pages in one row.
+    pub pages_per_row: u32,
+    /// Virtual seconds in one column.
+    pub seconds_per_column: f64,
+    /// Misses: one list per column (time), one number per row (pages).
+    pub misses: Vec<Vec<f64>>,
+    /// Share of each cell's misses that the fastest tier served.
+    pub fast_share: Vec<Vec<f32>>,
+}
 
 /// A heat map in the making.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use std::time::Duration;
 use common::{machine, scenario, workload};
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Bytes;
-use tierwise_sim::hardware::{Colouring, setting};
+use tierwise_sim::hardware::Colouring;
 use tierwise_sim::host::Injection;
 use tierwise_sim::result::{PolicyResult, TenantResult};
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, WorkloadSpec};
+use tierwise_sim::scenario::{Scenario, WorkloadSpec, managed};
 use tierwise_trace::generate::GeneratorSpec;
 
 const RECIPES: [&str; 4] = ["flat", "flat-memstrata", "flat-memstrata-hotness", "flat-karma"];
@@ -73,8 +73,8 @@ fn checked() -> RunOptions {
 #[test]
 fn uniform_workload_misses_half_in_both_modes() {
     let uniform = programs(vec![uniform(1000)]);
-    let flat = setting::flat(&uniform, 0.0, Colouring::Isolated);
-    let two_level = setting::two_level(&uniform);
+    let flat = managed::flat(&uniform, 0.0, Colouring::Isolated);
+    let two_level = managed::two_level(&uniform);
     for (scenario, recipe) in [(flat, "flat"), (two_level, "2lm")] {
         let fast = result(scenario, recipe, &checked()).fast_access_ratio;
         assert!((fast - 0.5).abs() < 0.02, "{recipe}: {fast}");
@@ -85,7 +85,7 @@ fn uniform_workload_misses_half_in_both_modes() {
 #[test]
 fn mixed_mode_serves_two_thirds() {
     let uniform = programs(vec![uniform(3000)]);
-    let mixed = setting::flat(&uniform, 1.0 / 3.0, Colouring::Isolated);
+    let mixed = managed::flat(&uniform, 1.0 / 3.0, Colouring::Isolated);
     let fast = result(mixed, "flat", &checked()).fast_access_ratio;
     assert!((fast - 2.0 / 3.0).abs() < 0.02, "{fast}");
 }
@@ -97,9 +97,9 @@ fn lasting(seconds: u64, workloads: Vec<WorkloadSpec>) -> Scenario {
 #[test]
 fn noisy_neighbour_hurts_only_shared_places() {
     let victim = || program("victim", "zipf", 1000);
-    let noise = || setting::noisy_neighbour(Bytes(1000 * common::PAGE));
+    let noise = || managed::noisy_neighbour(Bytes(1000 * common::PAGE));
     let fast_ratio = |workloads, colouring| {
-        let scenario = setting::flat(&lasting(5, workloads), 0.0, colouring);
+        let scenario = managed::flat(&lasting(5, workloads), 0.0, colouring);
         result(scenario, "flat", &checked()).tenants[0].fast_access_ratio
     };
     let alone = fast_ratio(vec![victim()], Colouring::Isolated);
@@ -114,7 +114,7 @@ fn noisy_neighbour_hurts_only_shared_places() {
 fn one_outlier() -> Scenario {
     let outlier = program("outlier", "uniform", 600);
     let all = vec![calm("a", 600), calm("b", 600), calm("c", 600), outlier];
-    setting::flat(&lasting(95, all), 1.0 / 3.0, Colouring::Isolated)
+    managed::flat(&lasting(95, all), 1.0 / 3.0, Colouring::Isolated)
 }
 
 /// Base pages of the fourth program in dedicated and managed memory, at the end of each interval of
@@ -163,7 +163,7 @@ fn coming_and_going() -> Scenario {
     let late = WorkloadSpec { start: seconds(22), ..calm("late", 400) };
     let early = WorkloadSpec { stop: Some(seconds(31)), ..calm("early", 500) };
     let all = vec![calm("stays", 600), early, late, program("outlier", "uniform", 600)];
-    setting::flat(&lasting(45, all), 1.0 / 3.0, Colouring::Isolated)
+    managed::flat(&lasting(45, all), 1.0 / 3.0, Colouring::Isolated)
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn recipes_keep_invariants_under_failing_moves() {
 fn hardware_recipes_need_their_hardware() {
     let one = || lasting(1, vec![program("p", "zipf", 500)]);
     let ordinary = Prepared::load(Scenario { machine: machine(300, 3000), ..one() }).unwrap();
-    let flat = Prepared::load(setting::flat(&one(), 0.0, Colouring::Isolated)).unwrap();
+    let flat = Prepared::load(managed::flat(&one(), 0.0, Colouring::Isolated)).unwrap();
     let refusal = |prepared: &Prepared, recipe: &str| {
         let recipe = Recipe::named(recipe).unwrap();
         assert!(!prepared.can_run(&recipe));
@@ -212,7 +212,7 @@ fn hardware_recipes_need_their_hardware() {
 #[test]
 fn unmodelled_workloads_are_refused() {
     let huge = WorkloadSpec { huge_pages: true, ..uniform(1024) };
-    let scenario = setting::flat(&lasting(1, vec![huge]), 0.0, Colouring::Isolated);
+    let scenario = managed::flat(&lasting(1, vec![huge]), 0.0, Colouring::Isolated);
     let prepared = Prepared::load(scenario).unwrap();
     let recipe = Recipe::named("flat").unwrap();
     let error = run(&prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap_err();
@@ -225,7 +225,7 @@ fn unmodelled_workloads_are_refused() {
 #[test]
 fn insufficient_colours_are_refused_before_running() {
     let mut scenario =
-        setting::flat(&lasting(1, vec![program("p", "zipf", 500)]), 0.0, Colouring::Isolated);
+        managed::flat(&lasting(1, vec![program("p", "zipf", 500)]), 0.0, Colouring::Isolated);
     // Enough pages in all, and too few of them with colours.
     scenario.sizes = vec![
         tierwise_sim::scenario::TierSize::ShareOfResident(0.001),

@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use tierwise_sim::result::HeatMap;
+use tierwise_sim::stats::HeatMap;
 
 use crate::failure::Failure;
 

@@ -7,9 +7,9 @@ use clap::Args;
 use rayon::prelude::*;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Pages;
-use tierwise_sim::hardware::{Colouring, setting};
+use tierwise_sim::hardware::Colouring;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSpec};
+use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSpec, managed};
 
 use super::sheet::{Sheet, publish};
 use crate::failure::{Failure, Outcome};
@@ -81,7 +81,7 @@ impl Memstrata {
             .filter(|path| path.extension().is_some_and(|e| e == "toml"))
             .collect();
         files.sort();
-        files.iter().map(|file| Ok(setting::overlapped(input::scenario(file)?))).collect()
+        files.iter().map(|file| Ok(managed::overlapped(input::scenario(file)?))).collect()
     }
 
     /// Slowdowns in percent of each program by each system, which makes a scenario of the
@@ -89,7 +89,7 @@ impl Memstrata {
     fn slowdowns(&self, programs: &[Scenario], systems: &[System]) -> Result<Vec<Row>, Failure> {
         let progress = Progress::new(programs.len() * systems.len());
         let one = |scenario: &Scenario| {
-            let base = Prepared::load(setting::flat(scenario, 0.0, Colouring::Isolated))?;
+            let base = Prepared::load(managed::flat(scenario, 0.0, Colouring::Isolated))?;
             let of = |system: &System| {
                 let job = progress.job(&scenario.name, system.name);
                 let prepared = (system.prepare)(scenario, &base)?;
@@ -180,7 +180,7 @@ impl Memstrata {
     /// The tenants of a mix.
     fn mix(&self, mix: &str) -> Result<Vec<Row>, Failure> {
         let scenario = input::scenario(&self.mixes.join(format!("{mix}.toml")))?;
-        let scenario = setting::overlapped(scenario);
+        let scenario = managed::overlapped(scenario);
         let mixed = Prepared::load(scenario.clone())?;
         let mut columns = vec![self.tpp(&scenario)?];
         for recipe in ["flat", "flat-memstrata", "flat-karma"] {
@@ -293,12 +293,12 @@ fn ordinary(scenario: &Scenario, fast: f64) -> Result<Prepared, Failure> {
 
 /// The program in Flat Memory Mode with another share of dedicated memory.
 fn managed(base: &Prepared, dedicated: f64) -> Result<Prepared, Failure> {
-    Ok(base.resized(setting::sizes(dedicated))?)
+    Ok(base.resized(managed::sizes(dedicated))?)
 }
 
 /// The program behind a cache as large as Flat Memory Mode's fast memory.
 fn cached(scenario: &Scenario) -> Result<Prepared, Failure> {
-    Ok(Prepared::load(setting::two_level(scenario))?)
+    Ok(Prepared::load(managed::two_level(scenario))?)
 }
 
 /// How long the neighbour makes noise, which never ends by itself.
@@ -311,8 +311,8 @@ fn neighbour(
     colouring: Colouring,
 ) -> Result<Prepared, Failure> {
     let resident = Pages(base.resident_pages()).in_bytes(base.machine().page_size);
-    let mut both = setting::flat(scenario, 0.0, colouring);
-    both.workloads.push(setting::noisy_neighbour(resident));
+    let mut both = managed::flat(scenario, 0.0, colouring);
+    both.workloads.push(managed::noisy_neighbour(resident));
     both.duration = Some(NOISE);
     Ok(Prepared::load(both)?)
 }

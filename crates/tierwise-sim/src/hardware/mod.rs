@@ -24,15 +24,14 @@
 pub mod counters;
 pub mod error;
 mod flat;
-pub mod node;
 mod page_model;
 mod ratio;
-pub mod setting;
 pub mod spread;
 mod traffic;
 mod two_level;
 
 pub use flat::{FlatMemory, Location};
+pub(crate) use page_model::LINES_PER_PAGE;
 pub use page_model::{Expected, PageModel, expect};
 pub use ratio::Ratio;
 pub use traffic::{Channels, Traffic};

@@ -58,7 +58,7 @@ pub fn expect(rates: &[f64], residents: &[f64], way: usize) -> Expected {
 }
 
 /// Lines of a page.
-pub(super) const LINES_PER_PAGE: f64 = 64.0;
+pub(crate) const LINES_PER_PAGE: f64 = 64.0;
 
 /// A whole memory by pages. Page frames are numbered by physical address: frames that are alike
 /// modulo the number of places (colours) share one.

@@ -13,7 +13,7 @@ use crate::workload::{Kind, State};
 
 /// Copies under way: how much of each tier's bandwidth they use, and until when.
 #[derive(Debug)]
-pub struct InFlightCopies {
+pub(crate) struct InFlightCopies {
     threads: Vec<MigrationThread>,
 }
 
@@ -31,13 +31,13 @@ struct MigrationThread {
 
 impl InFlightCopies {
     /// Nothing under way.
-    pub fn new(tiers: usize) -> Self {
+    pub(crate) fn new(tiers: usize) -> Self {
         let thread = MigrationThread { left: vec![(0.0, 0.0); tiers], until: 0, busy_until: 0 };
         Self { threads: vec![thread; tiers] }
     }
 
     /// Until when background threads are busy.
-    pub fn busy_until(&self) -> u64 {
+    pub(crate) fn busy_until(&self) -> u64 {
         self.threads.iter().map(|thread| thread.busy_until).max().unwrap_or(0)
     }
 
@@ -66,7 +66,7 @@ impl InFlightCopies {
     }
 
     /// Bytes a nanosecond read from and written to each tier.
-    pub fn rates(&self, now: u64) -> Vec<(f64, f64)> {
+    pub(crate) fn rates(&self, now: u64) -> Vec<(f64, f64)> {
         let mut rates = vec![(0.0, 0.0); self.threads.len()];
         for thread in self.threads.iter().filter(|thread| thread.until > now) {
             let time = (thread.until - now) as f64;
@@ -79,7 +79,7 @@ impl InFlightCopies {
     }
 
     /// Time passes.
-    pub fn drain(&mut self, before: u64, now: u64) {
+    pub(crate) fn drain(&mut self, before: u64, now: u64) {
         for thread in &mut self.threads {
             let left = thread.until.saturating_sub(before) as f64;
             let kept = if left > 0.0 { (1.0 - (now - before) as f64 / left).max(0.0) } else { 0.0 };

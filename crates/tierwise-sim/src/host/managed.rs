@@ -4,8 +4,8 @@
 use tierwise_core::units::{PageId, TierId};
 
 use super::Host;
+use super::node::Node;
 use crate::hardware::counters::{Demand, Tally};
-use crate::hardware::node::Node;
 use crate::workload::State;
 
 /// The managed tier of a host, and what its CPU counted.
@@ -20,7 +20,7 @@ pub(super) struct Managed {
 
 impl Host {
     /// Hands the last tier to the CPU. Before the first step.
-    pub fn manage(&mut self, node: Node) {
+    pub(crate) fn manage(&mut self, node: Node) {
         let workloads = self.workloads.len();
         self.managed = Some(Managed {
             node,

@@ -9,6 +9,7 @@ mod advance;
 mod check;
 mod execute;
 mod managed;
+pub(crate) mod node;
 mod serve;
 mod touch;
 

@@ -110,11 +110,11 @@ pub(super) mod outcome {
 
     type Outcome = Result<(), FailReason>;
 
-    pub fn serialize<S: Serializer>(outcome: &Outcome, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(outcome: &Outcome, to: S) -> Result<S::Ok, S::Error> {
         super::outcome_name(*outcome).serialize(to)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Outcome, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Outcome, D::Error> {
         let name = String::deserialize(from)?;
         if name == super::DONE {
             return Ok(Ok(()));
@@ -130,11 +130,16 @@ pub(super) mod cause {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use tierwise_core::migrate::Cause;
 
-    pub fn serialize<S: Serializer>(cause: &Option<Cause>, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        cause: &Option<Cause>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         cause.map(super::cause_name).serialize(to)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cause>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Cause>, D::Error> {
         let Some(name) = Option::<String>::deserialize(from)? else { return Ok(None) };
         let known = super::CAUSES.iter().find(|(_, known)| *known == name);
         let known = known.map(|(cause, _)| Some(*cause));

@@ -37,7 +37,12 @@ pub(super) struct Ahead {
 impl Ahead {
     /// Requests that arrived in a step that ends at `to_ns` and in which `started` requests
     /// started. `next` is the stream at the next request to start.
-    pub fn arrived(ahead: &mut Option<Self>, next: &Stream, started: u64, to_ns: u64) -> u64 {
+    pub(super) fn arrived(
+        ahead: &mut Option<Self>,
+        next: &Stream,
+        started: u64,
+        to_ns: u64,
+    ) -> u64 {
         let before = ahead.as_ref().map_or(0, |a| a.waiting);
         let queued = next.peek().is_some_and(|at| at < to_ns);
         if !queued {

@@ -16,7 +16,7 @@ use super::profile::read_profile;
 use crate::bound::Bounds;
 use crate::error::SimError;
 use crate::granule::median_touch;
-use crate::hardware::node::Node;
+use crate::host::node::Node;
 use crate::host::{Host, Schedule};
 use crate::machine::Machine;
 use crate::requests::mix::Mix;

@@ -18,21 +18,21 @@ use crate::workload::State;
 
 /// What one tenant's measured part came to.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Measured {
+pub(super) struct Measured {
     /// Nanoseconds it took: of a service, its servers' time.
-    pub took_ns: f64,
+    pub(super) took_ns: f64,
     /// Nanoseconds that passed.
-    pub wall_ns: f64,
+    pub(super) wall_ns: f64,
     /// Nanoseconds for the same work with everything fast.
-    pub all_fast_ns: f64,
+    pub(super) all_fast_ns: f64,
     /// Nanoseconds for the same work under the oracle.
-    pub oracle_ns: f64,
+    pub(super) oracle_ns: f64,
     /// Instructions.
-    pub instructions: f64,
+    pub(super) instructions: f64,
     /// Misses served by the fastest tier.
-    pub fast: f64,
+    pub(super) fast: f64,
     /// All misses.
-    pub misses: f64,
+    pub(super) misses: f64,
 }
 
 /// A ratio that is 1 when nothing was done.
@@ -62,23 +62,23 @@ impl Measured {
     }
 
     /// Instructions a second.
-    pub fn throughput(&self) -> f64 {
+    pub(super) fn throughput(&self) -> f64 {
         share(self.instructions, self.wall_ns * 1e-9)
     }
 
     /// Times slower than with everything fast.
-    pub fn slowdown(&self) -> f64 {
+    pub(super) fn slowdown(&self) -> f64 {
         ratio(self.took_ns, self.all_fast_ns)
     }
 
     /// Share of misses served fast.
-    pub fn fast_access_ratio(&self) -> f64 {
+    pub(super) fn fast_access_ratio(&self) -> f64 {
         share(self.fast, self.misses)
     }
 }
 
 /// The policy's line from its tenants' measures. Moves and overhead are left at zero.
-pub fn policy_result(
+pub(super) fn policy_result(
     name: &str,
     measured: &[Measured],
     tenants: Vec<TenantResult>,

@@ -48,6 +48,6 @@ impl Managed {
 
     /// Sizes of the dedicated and the managed tier.
     pub(super) fn sizes(&self) -> Vec<TierSize> {
-        crate::hardware::setting::sizes(self.dedicated)
+        crate::scenario::managed::sizes(self.dedicated)
     }
 }

@@ -2,9 +2,10 @@
 //! and 6.1).
 
 use tierwise_core::units::Bytes;
+use tierwise_trace::generate::GeneratorSpec;
 
-use super::{Colouring, Hardware, Mode, Ratio};
-use crate::scenario::{Scenario, TierSize, WorkloadSpec};
+use super::{Scenario, Source, TierSize, WorkloadSpec};
+use crate::hardware::{Colouring, Hardware, Mode, Ratio};
 
 /// How much larger than what the programs need the managed tier is: virtual machines' sizes are
 /// rounded up, and the kernel keeps its watermarks.
@@ -38,8 +39,8 @@ pub fn sizes(dedicated: f64) -> Vec<TierSize> {
 ///
 /// ```
 /// use tierwise_core::units::Bytes;
-/// use tierwise_sim::hardware::{Colouring, setting::flat};
-/// use tierwise_sim::scenario::Scenario;
+/// use tierwise_sim::hardware::Colouring;
+/// use tierwise_sim::scenario::{Scenario, managed::flat};
 ///
 /// let text = "name = \"z\"\nsummary = \"z\"\nduration_s = 1\n[machine]\npreset = \"dram-cxl\"\nfast_share = 0.5\n\
 ///             [[workload]]\nname = \"z\"\n[workload.generator]\npattern = \"zipf\"\nfootprint = \"30MiB\"\n";
@@ -76,9 +77,6 @@ const INSTRUCTIONS_A_LINE: u64 = 4;
 /// A neighbour that goes over memory as large as the program's as fast as it can, as a memory
 /// latency checker does: without end, with six threads (section 3.3).
 pub fn noisy_neighbour(resident: Bytes) -> WorkloadSpec {
-    use crate::scenario::Source;
-    use tierwise_trace::generate::GeneratorSpec;
-
     let pages = resident.in_pages(Bytes(4096)).0.max(4);
     let spec = GeneratorSpec {
         footprint_pages: pages,

@@ -12,9 +12,8 @@ use tierwise_core::observe::Coloured;
 use tierwise_core::topology::WatermarkLevel;
 use tierwise_core::units::{PageId, TenantId};
 
-use super::page_model::LINES_PER_PAGE;
-use super::{Colouring, Hardware, Mode, PageModel, expect};
 use crate::error::SimError;
+use crate::hardware::{Colouring, Hardware, LINES_PER_PAGE, Mode, PageModel, expect};
 use crate::hash::mix;
 use crate::machine::Machine;
 use crate::memory::Memory;
@@ -32,7 +31,7 @@ enum Frames {
 
 /// The managed tier.
 #[derive(Debug)]
-pub struct Node {
+pub(crate) struct Node {
     model: PageModel,
     frames: Frames,
     /// By page: its frame.
@@ -58,7 +57,7 @@ impl Node {
     /// # Errors
     /// The machine does not have two tiers, simulates granules, or has fewer colours than the
     /// workloads need.
-    pub fn new(
+    pub(crate) fn new(
         machine: &Machine,
         hardware: Hardware,
         resident: &[u64],
@@ -99,7 +98,7 @@ impl Node {
     /// Where a workload's new page is to be born: in dedicated memory with the probability that is
     /// its share of it, as the hypervisor assigns dedicated pages (Memstrata, section 3.2), else in
     /// the managed tier.
-    pub fn placement(&self, workload: usize, local: u32, usage: u64) -> Placement {
+    pub(crate) fn placement(&self, workload: usize, local: u32, usage: u64) -> Placement {
         let (quota, share) = self.dedicated[workload];
         let draw = mix(self.seed ^ (workload as u64) << 40 ^ u64::from(local)) >> 11;
         let drawn = (draw as f64) < share * (1u64 << 53) as f64;
@@ -107,7 +106,7 @@ impl Node {
     }
 
     /// Whether a page of a workload would find a frame.
-    pub fn has_room(&self, workload: u16) -> bool {
+    pub(crate) fn has_room(&self, workload: u16) -> bool {
         match &self.frames {
             Frames::Isolated(colours) => colours.has_room(TenantId(workload)),
             Frames::Conflicting(free) => free.iter().any(|free| !free.is_empty()),
@@ -116,7 +115,7 @@ impl Node {
 
     /// Puts a page into a frame, and says of which colour it is; `None` if there is none for it.
     /// All its lines are written, so they are in fast memory then.
-    pub fn place(&mut self, workload: u16, page: PageId) -> Option<Coloured> {
+    pub(crate) fn place(&mut self, workload: u16, page: PageId) -> Option<Coloured> {
         let draw = mix(self.seed ^ u64::from(page.0) << 20 ^ u64::from(workload));
         let frame = match &mut self.frames {
             Frames::Isolated(colours) => colours.allocate(TenantId(workload), draw).ok()?,
@@ -142,7 +141,7 @@ impl Node {
 
     /// Takes a page out of its frame, because its workload freed it, or because it moved to
     /// dedicated memory: then the frame is no longer the workload's, if its colour is empty.
-    pub fn remove(&mut self, workload: u16, page: PageId, moved: bool) {
+    pub(crate) fn remove(&mut self, workload: u16, page: PageId, moved: bool) {
         let Some(frame) = self.frame(page) else { return };
         self.frame_of[page.index()] = NONE;
         self.page_of[frame as usize] = NONE;
@@ -158,7 +157,7 @@ impl Node {
     }
 
     /// A workload has ended: its colours are anybody's.
-    pub fn end(&mut self, workload: u16) {
+    pub(crate) fn end(&mut self, workload: u16) {
         if let Frames::Isolated(colours) = &mut self.frames {
             // Zero colours are always available.
             let _ = colours.reserve(TenantId(workload), 0);
@@ -166,12 +165,12 @@ impl Node {
     }
 
     /// The frame of a page.
-    pub fn frame(&self, page: PageId) -> Option<u32> {
+    pub(crate) fn frame(&self, page: PageId) -> Option<u32> {
         self.frame_of.get(page.index()).copied().filter(|&frame| frame != NONE)
     }
 
     /// Every colour belongs to one workload, if they are isolated; what is wrong, if anything is.
-    pub fn check(&self, memory: &Memory) -> Option<String> {
+    pub(crate) fn check(&self, memory: &Memory) -> Option<String> {
         let Frames::Isolated(colours) = &self.frames else { return None };
         self.page_of.iter().enumerate().filter(|&(_, &page)| page != NONE).find_map(
             |(frame, &page)| {
@@ -220,7 +219,7 @@ impl Node {
 
     /// What slow memory serves of one pass over workload `i`'s window. `window_ns` is how long each
     /// workload's window takes, zero if that is not known yet.
-    pub fn slow(
+    pub(crate) fn slow(
         &self,
         i: usize,
         memory: &Memory,
@@ -249,7 +248,7 @@ impl Node {
     }
 
     /// Workload `i` has gone through its window: what its places hold now.
-    pub fn settle(
+    pub(crate) fn settle(
         &mut self,
         i: usize,
         memory: &Memory,

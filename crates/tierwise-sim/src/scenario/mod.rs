@@ -1,6 +1,8 @@
 //! What is simulated: a machine, and programs that run on it for a time. Types only; the TOML form
 //! is read by [`crate::scenario_file`].
 
+pub mod managed;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

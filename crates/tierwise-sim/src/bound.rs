@@ -1,7 +1,7 @@
 //! Bounds on the time that a window can take: everything fast, and the oracle.
 //!
 //! The oracle keeps, in each window, the pages fast whose misses gain most from it, moves them for
-//! free and shares nothing with anybody: each workload has the whole fast tier and idle latencies.
+//! free and shares nothing: each workload has the whole fast tier and idle latencies.
 //! For tiers 0, 1, ... n with cumulative capacities C_k the time saved against everything in the
 //! slowest tier is at most the sum over k of what the best C_k base pages gain by lying in tier k
 //! or faster rather than in k+1: each placement puts at most C_k base pages there. With two tiers
@@ -28,7 +28,7 @@ use tierwise_trace::{PageAccess, Window};
 
 use crate::machine::{Machine, TierModel};
 
-/// What the bounds of a workload depend on.
+/// The figures that the bounds of a workload depend on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bounds {
     /// Idle load and store latency of each tier in nanoseconds, fastest first.

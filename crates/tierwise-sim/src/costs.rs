@@ -1,4 +1,4 @@
-//! What the kernel's work costs, in nanoseconds of CPU time, and who pays.
+//! Costs of the kernel's work, in nanoseconds of CPU time, and the payer of each.
 //!
 //! Where a figure was measured, it was with `docs/calibration/kernel_costs.c` on Linux 6.18 on a
 //! Xeon (Sapphire Rapids) at 2.1 GHz, as a KVM guest: best of nine rounds over 64 MiB. A migration
@@ -35,7 +35,7 @@ pub struct Costs {
     /// Kernel work for each migrated page beside the copy. Measured: 1,614 ns to allocate and map a
     /// page, 140 ns to unmap and free one.
     pub migrate_page_ns: f64,
-    /// Copy speed of one core in bytes a nanosecond. Measured: 4,096 bytes of cold memory in 500
+    /// Copy speed of one core in bytes per nanosecond. Measured: 4,096 bytes of cold memory in 500
     /// ns.
     pub copy_bytes_per_ns: f64,
 }

@@ -1,12 +1,12 @@
-//! What can go wrong in a simulation.
+//! Errors of a simulation.
 
-/// Why a scenario cannot be run.
+/// The reason why a scenario cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// The recipe or the scenario's parameters do not fit.
     #[error(transparent)]
     Engine(#[from] tierwise_core::engine::EngineError),
-    /// What is said of the tenants does not fit the machine.
+    /// The tenant configuration does not fit the machine.
     #[error(transparent)]
     Tenants(#[from] tierwise_core::tenant::TenantError),
     /// A trace cannot be read.
@@ -26,8 +26,8 @@ pub enum SimError {
 pub struct Violation {
     /// Virtual time.
     pub now_ns: u64,
-    /// The seed to run again with.
+    /// The seed that reproduces it.
     pub seed: u64,
-    /// What should hold and does not.
+    /// The invariant that does not hold.
     pub what: String,
 }

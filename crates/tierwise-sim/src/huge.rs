@@ -1,4 +1,4 @@
-//! Huge pages: maps a program's address space in 2 MiB pages where it is populated densely.
+//! Huge pages: maps a workload's address space in 2 MiB pages where it is populated densely.
 //!
 //! The rule is that of the kernel's khugepaged at its default of `max_ptes_none` = 511 turned to
 //! the safe side: a 2 MiB range of one kind becomes one page if at least half of its base pages are
@@ -21,8 +21,8 @@ struct Range {
     unmapped: bool,
 }
 
-/// Rewrites the windows so that dense ranges are one page each, born when the first of their base
-/// pages was. Pages are numbered again.
+/// Rewrites the windows so that dense ranges are one page each, allocated when the first of their
+/// base pages was. Pages are numbered again.
 pub fn coalesce(windows: &mut [Window]) {
     let (allocations, ranges) = survey(windows);
     let is_huge = |vpn: u64| {

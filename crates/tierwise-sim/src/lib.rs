@@ -1,13 +1,12 @@
 //! A simulated host with tiered memory: the world in which a policy is tried before the hardware
 //! exists.
 //!
-//! A [`scenario::Scenario`] names a machine and programs; [`run::Prepared`] opens them;
-//! [`run::run`] drives one recipe over them in virtual time and returns what came of it. The same
+//! A [`scenario::Scenario`] names a machine and workloads; [`run::Prepared`] opens them;
+//! [`run::run`] drives one recipe over them in virtual time and returns the result. The same
 //! scenario, recipe and seed give the same result, bit for bit.
 //!
-//! Every figure of the model has its source beside it: [`machine`] (tiers and load),
-//! [`costs`] (the kernel's work), [`monitor`] (what software sees), [`bound`] (what no policy can
-//! beat).
+//! Every figure of the model has its source beside it: [`machine`] (tiers and load), [`costs`] (the
+//! kernel's work), [`monitor`] (what software samples), [`bound`] (what no policy can beat).
 
 #![warn(unreachable_pub)]
 

@@ -40,7 +40,7 @@ pub fn loaded_ns(idle_ns: f64, service_ns: f64, utilisation: f64) -> f64 {
 /// One memory tier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TierModel {
-    /// For people.
+    /// Its name in messages.
     pub name: String,
     /// Size.
     pub capacity: Bytes,
@@ -48,9 +48,9 @@ pub struct TierModel {
     pub load_ns: f64,
     /// Idle store latency in nanoseconds.
     pub store_ns: f64,
-    /// Peak bandwidth of reads in bytes a nanosecond (GB/s).
+    /// Peak bandwidth of reads in bytes per nanosecond (GB/s).
     pub read_gbps: f64,
-    /// Peak bandwidth of writes in bytes a nanosecond (GB/s).
+    /// Peak bandwidth of writes in bytes per nanosecond (GB/s).
     pub write_gbps: f64,
     /// Memory channels, which share the bandwidth: one line takes `64 * channels / bandwidth`.
     pub channels: u32,
@@ -67,7 +67,7 @@ pub struct Machine {
     pub instruction_ns: f64,
     /// `vm.watermark_scale_factor`, in ten-thousandths of a tier.
     pub watermark_scale_factor: u64,
-    /// log2 of the base pages that one simulated page stands for: memory is looked at and moved in
+    /// log2 of the base pages that one simulated page stands for: memory is monitored and moved in
     /// granules of so many, each with the kernel's costs of all its pages.
     pub granule_order: u8,
     /// Set if the CPU manages the last tier itself ([`crate::hardware`]): then there are two
@@ -242,7 +242,7 @@ impl Machine {
         })
     }
 
-    /// What it can report.
+    /// The observations that it can report.
     pub fn capabilities(&self) -> Capabilities {
         let mode = self.hardware.map(|hardware| hardware.mode);
         Capabilities {

@@ -5,7 +5,7 @@ use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::topology::{Topology, WatermarkLevel};
 use tierwise_core::units::{PageId, Pages, TenantId, TierId};
 
-/// What the host itself knows of a page, eight bytes.
+/// The host's own state of a page, eight bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
     /// The page's index in its workload.
@@ -33,7 +33,7 @@ impl Frame {
         1 << (self.bits & ORDER)
     }
 
-    /// Whether the next access is a hint fault.
+    /// Returns true if the next access is a hint fault.
     pub fn is_poisoned(&self) -> bool {
         self.bits & POISONED != 0
     }
@@ -55,7 +55,7 @@ pub struct Memory {
     marks: Vec<[Pages; 5]>,
     /// By workload, then by tier.
     usage: Vec<Vec<Pages>>,
-    /// The most that a workload may hold; empty when nobody is limited.
+    /// The caps of the workloads; empty when no workload has one.
     caps: Vec<Cap>,
 }
 
@@ -89,7 +89,7 @@ impl Memory {
         self.capacity[tier.index()] - self.used[tier.index()]
     }
 
-    /// Whether a tier is below a watermark.
+    /// Returns true if a tier is below a watermark.
     pub fn is_below(&self, tier: TierId, level: WatermarkLevel) -> bool {
         self.free(tier) < self.marks[tier.index()][level as usize]
     }
@@ -165,7 +165,7 @@ impl Memory {
         (0..tiers).map(nth).find(|&tier| self.has_room(tier, frames, level) && !capped(tier))
     }
 
-    /// What workloads may hold at most from now on.
+    /// Sets the caps of the workloads from now on.
     pub fn set_caps(&mut self, caps: &[Cap]) {
         self.caps.clear();
         self.caps.extend_from_slice(caps);
@@ -182,7 +182,7 @@ impl Memory {
         self.caps.iter().find(its).is_some_and(|cap| held + Pages(frames) > cap.pages)
     }
 
-    /// Whether a workload lies within a 128th of a cap, where demotion starts (Equilibria, section
+    /// Returns true within a 128th of a workload's cap, where demotion starts (Equilibria, section
     /// IV-D).
     pub fn is_near_cap(&self, workload: usize) -> bool {
         let near = |cap: &Cap| {
@@ -212,8 +212,8 @@ impl Memory {
         self.reusable.append(&mut self.freed);
     }
 
-    /// Whether a page can be moved to a tier: the kernel allocates migration targets above the min
-    /// watermark.
+    /// Returns true if a page can be moved to a tier: the kernel allocates migration targets above
+    /// the min watermark.
     pub fn can_receive(&self, tier: TierId, frames: u64) -> bool {
         self.has_room(tier, frames, WatermarkLevel::Min)
     }

@@ -2,7 +2,7 @@
 //! mapped onto a number of units, page `i` of `n` onto unit `i * units / n`.
 //!
 //! Neighbours that fall together share a unit: it has the accesses of all of them, lives from the
-//! first birth to the last unmapping, and is of the kind of its first page. With a machine of
+//! first allocation to the last unmapping, and is of the kind of its first page. With a machine of
 //! granules, and a dilation of as much as the memory grew by, a recording of a few hundred
 //! megabytes stands for a program of tens of gigabytes whose every page is accessed as often as the
 //! recorded ones.

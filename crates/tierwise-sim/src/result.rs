@@ -1,4 +1,4 @@
-//! What came of a run, in the form in which `--json` prints it. Keys stay.
+//! The result of a run, in the form in which `--json` prints it. Keys stay.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::stats::HeatMap;
 pub struct Comparison {
     /// The scenario's name.
     pub scenario: String,
-    /// The seed of everything that is decided by chance.
+    /// Random seed.
     pub seed: u64,
-    /// One result a policy, in the order asked for.
+    /// One result per policy, in the requested order.
     pub results: Vec<PolicyResult>,
 }
 
@@ -23,7 +23,7 @@ pub struct Comparison {
 pub struct PolicyResult {
     /// The recipe's name.
     pub policy: String,
-    /// Instructions a second of all tenants together, in their measured parts.
+    /// Instructions per second of all tenants together, in their measured parts.
     pub throughput: f64,
     /// Geometric mean of the tenants' slowdowns.
     pub slowdown: f64,
@@ -35,7 +35,7 @@ pub struct PolicyResult {
     pub demotions: u64,
     /// Bytes moved either way.
     pub migrated_bytes: u64,
-    /// CPU seconds spent on looking and moving, the application's own and a background
+    /// CPU seconds of monitoring and migration, the application's own and a background
     /// core's.
     pub overhead_seconds: f64,
     /// Time taken over the oracle's time for the same work, less one: 0 is as good as the oracle.
@@ -51,9 +51,9 @@ pub struct TenantResult {
     pub name: String,
     /// "best-effort" or "latency-critical".
     pub class: String,
-    /// Instructions a second in the measured part.
+    /// Instructions per second in the measured part.
     pub throughput: f64,
-    /// Time taken over the time for the same work with everything fast and nobody else there.
+    /// Time taken over the time for the same work with everything fast and no other tenant.
     pub slowdown: f64,
     /// Share of its last-level misses served by the fastest tier.
     pub fast_access_ratio: f64,
@@ -66,16 +66,16 @@ pub struct TenantResult {
     /// Seconds of its measured part.
     #[serde(default)]
     pub seconds: f64,
-    /// CPU seconds of its own, over its whole run, that looking and moving took.
+    /// CPU seconds of its own that monitoring and migration took over its whole run.
     #[serde(default)]
     pub overhead_seconds: f64,
-    /// Operations a second, for programs that count them.
+    /// Operations per second, for workloads that count them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub operations_per_second: Option<f64>,
     /// Response times, for services that answer requests.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub latency: Option<LatencyResult>,
-    /// How it ended if not well: "out of memory at 12.3 s: ...".
+    /// Its failure, if it did not end well: "out of memory at 12.3 s: ...".
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<String>,
 }
@@ -136,13 +136,13 @@ pub struct TimelinePoint {
 pub struct TenantPoint {
     /// The workload's name.
     pub name: String,
-    /// Instructions a second.
+    /// Instructions per second.
     pub throughput: f64,
     /// Share of its misses served by the fastest tier.
     pub fast_access_ratio: f64,
     /// Resident bytes, fastest tier first.
     pub usage_bytes: Vec<u64>,
-    /// Requests answered a second, for services.
+    /// Requests answered per second, for services.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub requests_per_second: Option<f64>,
     /// The 99th percentile of response times in the worst second of the interval, for services.
@@ -155,10 +155,10 @@ pub struct TenantPoint {
 pub struct RunOutput {
     /// The summary.
     pub result: PolicyResult,
-    /// The course of it, if asked for.
+    /// The course of it, if requested.
     pub timeline: Vec<TimelinePoint>,
-    /// The heat map, if asked for.
+    /// The heat map, if requested.
     pub heat_map: Option<HeatMap>,
-    /// What was decided and why, if asked for.
+    /// The decisions and their reasons, if requested.
     pub record: Option<RunRecord>,
 }

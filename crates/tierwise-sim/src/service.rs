@@ -1,4 +1,4 @@
-//! A service as it runs on the host: its requests, where its units lie, who watches.
+//! A service as it runs on the host: its requests, the tiers of its units, and its monitor.
 
 use tierwise_core::units::TierId;
 
@@ -7,7 +7,7 @@ use crate::requests::latency::Summary;
 use crate::requests::tenant::{RequestTenant, Service};
 use crate::requests::watcher::Watcher;
 
-/// How long an interval of response times is: what is reported as the 99th percentile is that of
+/// Length of an interval of response times: the reported 99th percentile is that of
 /// the last whole one. A second holds ten thousand requests of the slowest service that was
 /// published, and a hundred of them above its 99th percentile.
 pub const INTERVAL_NS: u64 = 1_000_000_000;
@@ -17,13 +17,13 @@ pub const INTERVAL_NS: u64 = 1_000_000_000;
 pub struct RunningService {
     /// Its requests.
     pub tenant: RequestTenant,
-    /// What software sees of their touches.
+    /// What software samples of their touches.
     pub watcher: Watcher,
     /// The tier of each unit.
     pub tiers: Vec<u8>,
     /// When each unit was poisoned.
     pub poisoned_at: Vec<u64>,
-    /// Bytes a nanosecond that it read from and wrote to each tier in the last step.
+    /// Bytes per nanosecond that it read from and wrote to each tier in the last step.
     pub rates: Vec<(f64, f64)>,
     interval_ends: u64,
     last: Option<Summary>,

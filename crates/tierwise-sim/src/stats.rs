@@ -32,9 +32,9 @@ pub struct Account {
     pub demotions: u64,
     /// Servers' time of a service, in its measured part, in nanoseconds.
     pub busy_ns: f64,
-    /// Time spent on its own path by looking and moving, in nanoseconds.
+    /// Time of monitoring and migration on its own path, in nanoseconds.
     pub overhead_ns: f64,
-    /// How long its current window takes, judged by the last step.
+    /// Length of its current window, by the last step.
     window_ns: f64,
 }
 
@@ -125,12 +125,12 @@ impl Stats {
         account.busy_ns += served.busy_ns;
     }
 
-    /// How long a workload's current window takes in all, in nanoseconds.
+    /// Length of a workload's whole current window, in nanoseconds.
     pub fn recent_window_ns(&self, workload: usize) -> f64 {
         self.accounts[workload].window_ns
     }
 
-    /// Notes how long a workload's current window takes in all.
+    /// Sets the length of a workload's whole current window.
     pub fn set_window_ns(&mut self, workload: usize, ns: f64) {
         self.accounts[workload].window_ns = ns;
     }
@@ -140,14 +140,14 @@ impl Stats {
         self.accounts[workload].measured_from.get_or_insert(now);
     }
 
-    /// A workload came to its end.
+    /// A workload ended.
     pub fn end(&mut self, workload: usize, now: u64, usage: &[Pages]) {
         let account = &mut self.accounts[workload];
         account.ended = Some(now);
         account.last_usage.copy_from_slice(usage);
     }
 
-    /// A workload was killed for want of memory.
+    /// A workload was killed because no tier had free memory.
     pub fn out_of_memory(&mut self, workload: usize, now: u64) {
         self.accounts[workload].out_of_memory = Some(now);
     }
@@ -170,14 +170,14 @@ impl Stats {
         self.accounts[workload].overhead_ns += ns;
     }
 
-    /// CPU seconds spent on looking and moving.
+    /// CPU seconds of monitoring and migration.
     pub fn overhead_seconds(&self) -> f64 {
         let application: f64 = self.accounts.iter().map(|a| a.overhead_ns).sum();
         (application + self.background_ns) * 1e-9
     }
 
     /// Time went on to `now`; `usage` gives a workload's base pages by tier, `p99` the 99th
-    /// percentile of a service's worst second since it was last asked.
+    /// percentile of a service's worst second since the last call.
     pub fn time<'a>(
         &mut self,
         now: u64,
@@ -192,7 +192,7 @@ impl Stats {
         self.last_time = now;
     }
 
-    /// What is wrong with the time, if anything is.
+    /// The error in the time, if there is one.
     pub fn check_time(&self, now: u64) -> Option<String> {
         if self.went_back || now < self.last_time {
             return Some(format!("time went back to {now} ns"));
@@ -202,7 +202,7 @@ impl Stats {
     }
 }
 
-/// What a workload had done by the last point.
+/// The sums of a workload at the last point.
 #[derive(Debug, Clone)]
 struct Before {
     instructions: f64,
@@ -275,7 +275,7 @@ impl Timeline {
         Self { every, next: every, last: 0, before, points: Vec::new() }
     }
 
-    /// Whether the next point's time has come.
+    /// Returns true when the next point's time has come.
     pub fn is_due(&self, now: u64) -> bool {
         now >= self.next
     }

@@ -1,4 +1,4 @@
-//! The windows of a program in the order in which they run: read once, scaled, mapped to huge
+//! The windows of a workload in the order in which they run: read once, scaled, mapped to huge
 //! pages, looped over the measured part.
 
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use tierwise_trace::{Allocation, Header, PageAccess, PageKind, TraceError, Windo
 
 use crate::bound::{Bounds, WindowBound};
 
-/// How the pages of a program are made larger, fewer or more when it is read.
+/// Changes to the pages of a recorded program when it is read: larger, fewer or more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Units that all its pages are mapped onto ([`crate::rescale`]).
     pub units: Option<u32>,
     /// Pages that each then stands for.
     pub scale: u32,
-    /// Whether its address space is in huge pages.
+    /// True if its address space is in huge pages.
     pub huge_pages: bool,
     /// log2 of the base pages of each page, beside what it had.
     pub granule_order: u8,
@@ -30,13 +30,13 @@ impl Default for Shape {
 /// A whole program in memory, shared by all runs of it.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What the source says of itself.
+    /// The source's header.
     pub header: Header,
     /// Every window.
     pub windows: Vec<Window>,
     /// Greatest number of base pages mapped at one time.
     pub peak_resident: u64,
-    /// Whether it was read up to a mark rather than to its end.
+    /// True if it was read up to a mark rather than to its end.
     pub ends_at_mark: bool,
     /// log2 of the base pages of each page.
     orders: Vec<u8>,
@@ -151,7 +151,7 @@ pub struct Part {
     pub program: Arc<Loaded>,
     /// First window of the measured part.
     pub measure_from: usize,
-    /// How often the measured part runs; at least 1.
+    /// Runs of the measured part; at least 1.
     pub loops: u32,
     /// The bounds of every window on the scenario's machine.
     pub bounds: Vec<WindowBound>,
@@ -172,7 +172,7 @@ impl Part {
     }
 }
 
-/// Where a program's windows come from, one at a time.
+/// The origin of a workload's windows, one at a time.
 enum Origin {
     /// All in memory.
     Loaded { part: Arc<Part>, next: usize, loops_left: u32 },
@@ -184,11 +184,11 @@ enum Origin {
         bounds: Bounds,
         orders: u8,
     },
-    /// A service: its units come to be, and nothing else happens by windows.
+    /// A service: its units are allocated, and nothing else happens by windows.
     Service { units: u32, order: u8 },
 }
 
-/// The windows of one run of a program.
+/// The windows of one run of a workload.
 pub struct Windows {
     origin: Origin,
     dilation: u32,
@@ -231,17 +231,17 @@ impl Windows {
         )
     }
 
-    /// The only window of a service, in which its units come to be.
+    /// The only window of a service, in which its units are allocated.
     pub fn service(units: u32, order: u8) -> Self {
         Self::new(Origin::Service { units, order }, 1)
     }
 
-    /// How many alike windows each stands for.
+    /// Number of identical windows that each stands for.
     pub fn dilation(&self) -> u32 {
         self.dilation
     }
 
-    /// Whether the window taken last belongs to the measured part.
+    /// Returns true if the window taken last belongs to the measured part.
     pub fn is_measured(&self) -> bool {
         self.measured
     }

@@ -66,7 +66,7 @@ pub struct Slow {
     pub stores: f64,
 }
 
-/// What a workload has done since it was last asked, or ever.
+/// Work of a workload since the last reading, or over the whole run.
 #[derive(Debug, Clone, Default)]
 pub struct Work {
     /// Instructions.
@@ -135,7 +135,7 @@ impl Work {
     }
 }
 
-/// How a workload stands.
+/// State of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Its start time has not come.
@@ -144,7 +144,7 @@ pub enum State {
     Running,
     /// It came to its end, or was stopped.
     Ended,
-    /// The kernel killed it because no tier had room.
+    /// The kernel killed it because no tier had free memory.
     OutOfMemory,
 }
 
@@ -173,7 +173,7 @@ pub struct Workload {
     pub done: f64,
     /// Share of the current window whose accesses were reported.
     pub reported: f64,
-    /// How it stands.
+    /// Its state.
     pub state: State,
     /// Its pages.
     pub locals: Vec<Local>,
@@ -269,7 +269,7 @@ impl Workload {
             * f64::from(self.windows.dilation())
     }
 
-    /// Where software would next see a row's page accessed after the share `after` of the window is
+    /// The share at which software would next see a row's page accessed after the share `after` is
     /// done.
     pub fn next_access(&self, row: &PageAccess, after: f64) -> Option<f64> {
         let n = self.accesses(row) / self.reporting_touches;
@@ -282,7 +282,8 @@ impl Workload {
         (at < 1.0).then_some(at)
     }
 
-    /// Whether software would see a row's page accessed after `from` and not after `to`.
+    /// Returns true if software would see an access to a row's page after `from` and not after
+    /// `to`.
     pub fn is_accessed(&self, row: &PageAccess, from: f64, to: f64) -> bool {
         let n = self.accesses(row) / self.reporting_touches;
         if n * (to - from) >= 1.0 {

@@ -103,7 +103,7 @@ fn bursts() -> Setting {
 /// The start of the late starter: after the grace, with more than half of the run left.
 const LATE_START: Duration = Duration::from_secs(25);
 
-/// A hot program arrives when all placements have settled.
+/// A hot workload arrives when all placements have settled.
 fn late_starter() -> Setting {
     // Twice the victims' accesses per instruction.
     let spec = GeneratorSpec { instructions_per_access: 10, ..GeneratorSpec::default() };

@@ -31,7 +31,7 @@ impl Alone {
         self.0.iter().find(|(known, _)| known == victim).map(|(_, throughput)| *throughput)
     }
 
-    /// A victim's instructions a second.
+    /// A victim's instructions per second.
     pub(super) fn throughput(&self, victim: &WorkloadSpec) -> f64 {
         self.find(victim).unwrap_or(f64::NAN)
     }

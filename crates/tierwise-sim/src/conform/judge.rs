@@ -1,4 +1,4 @@
-//! Runs a setting and looks whether the floors were held.
+//! Runs a setting and checks whether the floors were held.
 
 use serde::{Deserialize, Serialize};
 use tierwise_core::recipe::Recipe;
@@ -12,7 +12,7 @@ use crate::result::{RunOutput, TimelinePoint};
 use crate::run::{Prepared, RunOptions, run};
 use crate::scenario::WorkloadSpec;
 
-/// What became of one victim. Keys stay.
+/// The result of one victim. JSON keys stay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The adversary's name.
@@ -27,16 +27,16 @@ pub struct Verdict {
     pub longest_breach_seconds: f64,
     /// All time that it was below, in seconds.
     pub breached_seconds: f64,
-    /// The most that it lacked at one time.
+    /// The maximum that it lacked at one time.
     pub deepest_breach_bytes: u64,
     /// Time taken over the time alone on the same machine under the same recipe, for the same work.
     pub slowdown: f64,
-    /// How it ended, if not well.
+    /// Its failure, if it did not end well.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<String>,
 }
 
-/// Lets a recipe face an adversary: one verdict a victim. `alone` has the victims' throughput by
+/// Lets a recipe face an adversary: one verdict per victim. `alone` has the victims' throughput by
 /// themselves.
 ///
 /// # Errors
@@ -74,7 +74,7 @@ pub(super) fn outcome(
     run(&prepared, recipe, &options, progress)
 }
 
-/// Looks at every point of a run from the end of the grace on. A shortfall lasts from the point
+/// Checks every point of a run from the end of the grace on. A shortfall lasts from the point
 /// where it was first seen to the next point where it is not.
 fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &WorkloadSpec) -> Verdict {
     let floor = match victim.floors.get(TierId::FASTEST.index()) {
@@ -99,7 +99,7 @@ fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &WorkloadSpec) -> Ve
         }
     }
     if let Some(since) = since {
-        // A shortfall in the last point alone lasted a look.
+        // A shortfall in the last point alone lasted one interval.
         let lasted = (end - since).max(LOOK.as_secs_f64());
         longest = longest.max(lasted);
         all += lasted;

@@ -3,12 +3,13 @@
 //! Each [`Adversary`] runs beside one or two well-behaved tenants (*victims*), whose floors in fast
 //! memory are given in bytes, on one small machine. A floor is *held* if a victim never has less in
 //! fast memory than its floor, or than all that it has resident if that is less, from [`GRACE`]
-//! after its start. Who runs beside it starts at another time in some cases, and then has no grace:
+//! after its start. An adversary starts at another time in some cases, and then has no grace:
 //! memory that is protected is not to be taken away for a moment.
 //!
-//! A victim keeps all of its pages warm: it comes back to each about once a second or oftener, so
-//! that a policy which gives it less than its floor cannot say that it needed no more. An
-//! adversary's pages are warmer: a policy that goes by warmth alone gives them the victim's memory.
+//! A victim keeps all of its pages warm: it comes back to each at least about once per second, so
+//! that a policy which gives it less than its floor cannot claim that it needed no more. An
+//! adversary's pages are warmer: a policy that ranks pages by warmth alone gives them the victim's
+//! memory.
 //!
 //! ```no_run
 //! use tierwise_core::recipe::Recipe;
@@ -33,16 +34,16 @@ pub use alone::Alone;
 pub use judge::{Verdict, conform};
 pub use setting::{Setting, machine};
 
-/// How long after a victim's start its floor may be out of reach: a policy that learns by reference
-/// bits looks once a second and promotes at the fourth look (MULTI-CLOCK, figure 4), one by hint
+/// Time after a victim's start in which its floor may be out of reach: a policy with reference
+/// bits scans once per second and promotes at the fourth scan (MULTI-CLOCK, figure 4), one by hint
 /// faults at the second, and what stands in the way has to be found cold before it goes. Ten
 /// seconds are twice the slowest of these.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// How often usage is looked at: the simulator's longest step, so that nothing between two looks is
-/// missed.
+/// Interval of the usage checks: the simulator's longest step, so that nothing between two checks
+/// is missed.
 pub const LOOK: Duration = Duration::from_millis(100);
 
-/// How long a setting runs: as long as it takes for five passes of the slowest adversary beyond the
+/// Length of a setting: the time of five passes of the slowest adversary beyond the
 /// grace.
 pub const LENGTH: Duration = Duration::from_secs(60);

@@ -20,17 +20,17 @@ const PAGE: u64 = 4096;
 /// Fast memory: 24 MiB. The victims' floors, 16 MiB together, leave a third of it to quarrel about.
 const FAST: Bytes = Bytes(24 * MIB * PAGE);
 
-/// Slow memory: 96 MiB, enough for every tenant, so that nobody is killed for want of memory.
+/// Slow memory: 96 MiB, enough for every tenant, so that no tenant is killed for want of memory.
 const SLOW: Bytes = Bytes(96 * MIB * PAGE);
 
-/// Accesses of a window: with the dilation below a window of a memory-bound program takes a quarter
-/// of a second.
+/// Accesses of a window: with the dilation below a window of a memory-bound workload takes a
+/// quarter of a second.
 const WINDOW: u32 = 20_000;
 
-/// Each generated window stands for so many alike.
+/// Identical windows that each generated window stands for.
 const DILATION: u32 = 50;
 
-/// Who runs, victims first.
+/// The workloads of a test, victims first.
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// With floors.
@@ -41,7 +41,7 @@ pub struct Setting {
 
 /// DRAM and CXL memory (MTAT, section 5.1).
 pub fn machine() -> Machine {
-    // The preset exists; a machine without tiers is refused by whoever runs it.
+    // The preset exists; a run refuses a machine without tiers.
     Machine::preset("dram-cxl", FAST, SLOW).unwrap_or(Machine {
         page_size: Bytes(PAGE),
         tiers: Vec::new(),
@@ -66,9 +66,9 @@ pub(super) fn scenario(name: &str, workloads: Vec<WorkloadSpec>) -> Scenario {
     }
 }
 
-/// A generated program that never ends.
+/// A generated workload that never ends.
 pub(super) fn program(name: &str, pattern: &str, pages: u64, spec: GeneratorSpec) -> WorkloadSpec {
-    // A small program draws fewer accesses for a window as long.
+    // A small workload draws fewer accesses for a window as long.
     let small = if pages < MIB { 10 } else { 1 };
     let spec = GeneratorSpec {
         footprint_pages: pages,
@@ -84,7 +84,7 @@ pub(super) fn program(name: &str, pattern: &str, pages: u64, spec: GeneratorSpec
 }
 
 /// The well-behaved tenant: of its 16 MiB half are hot, and of the other half each page is accessed
-/// about once a second, which is colder than all that an adversary uses. Its floor, 12 MiB,
+/// about once per second, which is colder than all that an adversary uses. Its floor, 12 MiB,
 /// protects half of those, too.
 pub(super) fn victim() -> WorkloadSpec {
     let spec = GeneratorSpec {
@@ -111,7 +111,7 @@ pub(super) fn neighbour() -> WorkloadSpec {
     }
 }
 
-/// The same program from another time on.
+/// The same workload from another start on.
 pub(super) fn from(start: Duration, workload: WorkloadSpec) -> WorkloadSpec {
     WorkloadSpec { start, ..workload }
 }

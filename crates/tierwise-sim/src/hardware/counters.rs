@@ -1,4 +1,4 @@
-//! What the CPU counts of a tenant, where the hardware manages a tier: all that software sees
+//! The CPU's counters of a tenant, where the hardware manages a tier: all that software sees
 //! of it.
 //!
 //! The local misses of one tenant cannot be counted, because the memory controller does not know
@@ -30,7 +30,7 @@ pub const WALK_NS: f64 = 30.0;
 /// A line of 64 bytes holds eight page table entries.
 const ENTRIES_A_LINE: f64 = 8.0;
 
-/// What one pass over a window asks of the caches, whatever memory answers.
+/// The demand of one pass over a window on the caches, with any memory behind them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Demand {
     /// Loads that miss the last-level cache.
@@ -82,7 +82,7 @@ impl Tally {
         self.walk_ns += (demand.l2_loads * WALK_NS + l3_ns / ENTRIES_A_LINE) * passes;
     }
 
-    /// What was counted; a latency of nothing is zero.
+    /// The counts; a latency of nothing is zero.
     pub fn counters(&self) -> Counters {
         let mean = |sum: f64, count: f64| if count > 0.0 { sum / count } else { 0.0 };
         let Demand { loads, stores, l2_loads, instructions } = self.demand;

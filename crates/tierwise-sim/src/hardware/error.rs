@@ -1,4 +1,4 @@
-//! How far the page-level approximation is from the line model, on accesses that are known line by
+//! Error of the page-level approximation against the line model, on accesses that are known line by
 //! line.
 //!
 //! The line model sees every access. The page model sees what a trace would tell: how often each

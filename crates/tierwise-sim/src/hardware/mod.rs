@@ -48,7 +48,7 @@ pub enum Served {
     Slow,
 }
 
-/// How the CPU manages the last tier of a machine.
+/// The CPU's management of the last tier of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Flat Memory Mode, with so much slow memory to each byte of fast memory.
@@ -57,7 +57,7 @@ pub enum Mode {
     TwoLevel(Ratio),
 }
 
-/// Who gets the pages that share a place in fast memory.
+/// Distribution of the pages that share a place in fast memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Colouring {
     /// One tenant, always (Memstrata, section 4.1).
@@ -67,13 +67,13 @@ pub enum Colouring {
     Conflicting,
 }
 
-/// What is said of a hardware-managed machine. Its last tier is the managed one; the tiers before
+/// Description of a hardware-managed machine. Its last tier is the managed one; the tiers before
 /// it are dedicated (mixed mode, section 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hardware {
-    /// How lines are placed.
+    /// Placement of lines.
     pub mode: Mode,
-    /// How pages are.
+    /// Placement of pages.
     pub colouring: Colouring,
 }
 
@@ -87,13 +87,13 @@ pub enum HardwareError {
         limit = u32::MAX
     )]
     Lines {
-        /// What was asked for.
+        /// The value found.
         found: u64,
     },
     /// Not a memory with channels.
     #[error("found {found} memory channels; allowed: 1 to 1024")]
     Channels {
-        /// What was asked for.
+        /// The value found.
         found: u32,
     },
     /// The slow memory is too small to be cached, or too large for the tags.
@@ -110,7 +110,7 @@ pub enum HardwareError {
     /// A ratio that no tag bits were built for.
     #[error("found a ratio of 1:{found}; allowed: 1 (1:1), 2 (1:2), 4 (1:4)")]
     Ratio {
-        /// What was asked for.
+        /// The value found.
         found: u64,
     },
 }

@@ -16,21 +16,21 @@
 //! ```
 //! use tierwise_sim::hardware::expect;
 //!
-//! // Two pages, accessed alike, four times a line: one half misses, whatever was there before.
+//! // Two pages, accessed alike, four times a line: one half misses, with any former content.
 //! let mut before = [1.0, 0.0];
 //! let [a, b] = [0, 1].map(|way| expect(&[4.0, 4.0], &before, way).misses);
 //! assert!((a + b - 4.0).abs() < 1e-12);
-//! // Nobody else: only the first access can miss, and only if the place held something else.
+//! // No other page: only the first access can miss, and only if the place held something else.
 //! assert_eq!(expect(&[4.0, 0.0], &before, 0).misses, 0.0);
 //! before = [0.0, 1.0];
 //! assert!((expect(&[4.0, 0.0], &before, 0).misses - (1.0 - (-4.0f64).exp())).abs() < 1e-12);
 //! ```
 //!
-//! What it leaves out: that workloads come back to a page in bursts (which the real machines serve
+//! It leaves out that workloads come back to a page in bursts (which the real machines serve
 //! from fast memory), and that they may go over two pages in step (which they serve from slow
 //! memory). [`super::error`] shows both.
 
-/// What comes of one page's accesses to one place in a window.
+/// The outcome of one page's accesses to one place in a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
     /// Accesses that slow memory serves.

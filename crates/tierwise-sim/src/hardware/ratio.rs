@@ -1,4 +1,4 @@
-//! How much slow memory stands behind the fast memory of Flat Memory Mode.
+//! The slow memory behind the fast memory of Flat Memory Mode, as a ratio.
 
 use super::HardwareError;
 

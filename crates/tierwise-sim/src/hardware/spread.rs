@@ -14,7 +14,7 @@ use crate::hash::mix;
 pub struct LineAccess {
     /// Which line.
     pub line: u64,
-    /// Whether the miss was a store's.
+    /// True if the miss was a store's.
     pub is_store: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What reaches the memory channels: lines read and written, by medium and channel.
+//! Traffic of the memory channels: lines read and written, by medium and channel.
 //!
 //! Lines are interleaved over the channels of their medium one by one (Memstrata, section 3.1), so
 //! that any run of neighbours uses all of them alike.

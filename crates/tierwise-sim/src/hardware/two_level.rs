@@ -50,12 +50,12 @@ impl TwoLevel {
         self.slow_lines
     }
 
-    /// What the channels moved so far.
+    /// Traffic of the channels so far.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// Whether fast memory holds a copy of a line.
+    /// Returns true if fast memory holds a copy of a line.
     pub fn holds(&self, line: u64) -> bool {
         let places = self.words.len() as u64;
         let word = self.words[(line % places) as usize] & !DIRTY;

@@ -13,8 +13,8 @@ use crate::workload::{Kind, State};
 const ROUNDS: usize = 6;
 
 impl Host {
-    /// Advances to `wake`, or to whatever comes first: the end of a workload's window, a start or
-    /// stop, the quantum.
+    /// Advances to `wake`, or to the earliest of the following: the end of a workload's window, a
+    /// start or stop, the quantum.
     pub(super) fn advance(&mut self, wake: Option<u64>, quantum: Duration) -> Result<(), SimError> {
         self.start_and_stop()?;
         let window_ns = self.window_times();
@@ -56,8 +56,8 @@ impl Host {
             .fold(self.now + quantum.as_nanos() as u64, u64::min)
     }
 
-    /// Time that each workload's current window takes as a whole, at the latencies that all workloads
-    /// together bring about. Leaves the utilisation that goes with it.
+    /// Time that each workload's current window takes as a whole, at the latencies that all
+    /// workloads together bring about. Leaves the utilisation that goes with it.
     fn window_times(&mut self) -> Vec<f64> {
         let tiers = self.topology.tiers.len();
         let mut times = vec![0.0; self.workloads.len()];
@@ -125,8 +125,8 @@ impl Host {
         }
     }
 
-    /// Nobody gets more than the peak bandwidth: workloads that use a saturated tier are slowed down
-    /// to it.
+    /// No workload gets more than the peak bandwidth: workloads that use a saturated tier are
+    /// slowed down to it.
     fn throttle(&self, times: &mut [f64]) {
         for (workload, time) in self.workloads.iter().zip(times) {
             let uses = |t: usize| workload.served(t) != (0.0, 0.0);

@@ -1,4 +1,4 @@
-//! Checkers: what must hold after every step, whatever the policy does.
+//! Checkers: what must hold after every step, under any policy.
 
 use tierwise_core::units::Pages;
 
@@ -23,7 +23,7 @@ impl Host {
         }
     }
 
-    /// What the frames say, what is kept by tier and what is kept by workload are the same, and fit.
+    /// The pages by frames, by tier and by workload are the same, and fit.
     fn check_usage(&self) -> Option<String> {
         let recounted = self.memory.recount();
         for tier in self.topology.ids() {

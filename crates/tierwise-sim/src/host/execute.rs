@@ -1,4 +1,4 @@
-//! Carries out plans: poisons pages, moves pages, charges for both and for the looking.
+//! Executes plans: poisons pages, moves pages, and charges for both and for the scans.
 //!
 //! A migration takes a fixed time of the kernel's for each page and for each batch (which shares
 //! one TLB shootdown), and the copy, which uses bandwidth of both tiers. A thread that touches the
@@ -65,7 +65,7 @@ impl InFlightCopies {
         *busy = (*busy).max(now) + ns as u64;
     }
 
-    /// Bytes a nanosecond read from and written to each tier.
+    /// Bytes per nanosecond read from and written to each tier.
     pub(crate) fn rates(&self, now: u64) -> Vec<(f64, f64)> {
         let mut rates = vec![(0.0, 0.0); self.threads.len()];
         for thread in self.threads.iter().filter(|thread| thread.until > now) {
@@ -162,14 +162,14 @@ impl Host {
         self.workloads[workload].join_tier(frame.local, m.to);
     }
 
-    /// Bytes a nanosecond: the core's own speed, or the slower of the two tiers.
+    /// Bytes per nanosecond: the core's own speed, or the slower of the two tiers.
     fn copy_speed(&self, from: TierId, to: TierId) -> f64 {
         let read = self.machine.tiers[from.index()].read_gbps;
         let write = self.machine.tiers[to.index()].write_gbps;
         self.costs.copy_bytes_per_ns.min(read).min(write)
     }
 
-    /// What the application waits, in expectation, because it may touch the page while it is
+    /// Charges the application's expected wait, because it may touch the page while it is
     /// unmapped: with accesses every T and the page away for t, one falls into that time with
     /// probability min(1, t / T), and then waits t / 2.
     fn stall(&mut self, workload: usize, local: u32, away_ns: f64) {
@@ -194,13 +194,14 @@ impl Host {
         let background =
             scan.scanned as f64 * self.costs.scan_pte_ns + shootdowns * self.costs.shootdown_ns;
         self.stats.background(background);
-        // Nor whose pages it looked at: every tier's thread scans an equal part.
+        // Nor does it report the tier of each page: every tier's thread scans an equal part.
         let each = background / self.topology.tiers.len() as f64;
         self.topology.ids().for_each(|tier| self.copies.work(self.now, tier, each));
         let running: Vec<usize> = (0..self.workloads.len())
             .filter(|&i| self.workloads[i].state == State::Running)
             .collect();
-        // The scan does not say whose pages it cleared: every running workload bears an equal part.
+        // The scan does not report whose pages it cleared: every running workload bears an equal
+        // part.
         let each = (scan.cleared as f64 * self.costs.clear_bit_ns
             + shootdowns * self.costs.shootdown_ns)
             / running.len().max(1) as f64;

@@ -42,7 +42,7 @@ impl Host {
         }
     }
 
-    /// Whether a page of a workload finds a frame in a tier, beside the room that there must be.
+    /// Returns true if a page of a workload finds a frame in a tier, beside free memory.
     pub(super) fn has_frame(&self, workload: u16, to: TierId) -> bool {
         let managed = self.managed.as_ref().filter(|_| to == self.managed_tier());
         managed.is_none_or(|managed| managed.node.has_room(workload))
@@ -64,7 +64,7 @@ impl Host {
         }
     }
 
-    /// Works out what slow memory serves of a workload's window.
+    /// Computes the part of a workload's window that slow memory serves.
     pub(super) fn split(&mut self, i: usize) {
         let Some(managed) = &mut self.managed else { return };
         let window_ns = |workload: usize| self.stats.recent_window_ns(workload);
@@ -73,7 +73,7 @@ impl Host {
         self.workloads[i].slow = Some(slow);
     }
 
-    /// Works it out again for every tenant, after pages moved.
+    /// Computes it again for every tenant, after pages moved.
     pub(super) fn split_all(&mut self) {
         if self.managed.is_none() {
             return;
@@ -111,7 +111,7 @@ impl Host {
         managed.tally[i].add(&managed.demand[i], load_ns, passes);
     }
 
-    /// What was counted of a workload since it was last asked.
+    /// The counters of a workload since the last call.
     pub(super) fn take_counters(&mut self, i: usize) -> Option<tierwise_core::observe::Counters> {
         let tally = &mut self.managed.as_mut()?.tally[i];
         Some(std::mem::take(tally).counters())

@@ -1,9 +1,9 @@
 //! The simulated host: a [`World`] in virtual time.
 //!
-//! Time advances in steps. In a step every running workload makes the progress that the latencies of
-//! its misses allow, given where its pages lie and how busy the tiers are; a step ends at the
-//! latest when a workload's window ends. What software sees of the accesses ([`crate::monitor`]) is
-//! worked out when it asks.
+//! Time advances in steps. In a step every running workload makes the progress that the latencies
+//! of its misses allow, given where its pages lie and how busy the tiers are; a step ends at the
+//! latest when a workload's window ends. What software samples of the accesses ([`crate::monitor`])
+//! is computed when it asks.
 
 mod advance;
 mod check;
@@ -50,13 +50,13 @@ pub struct Injection {
     pub stale_reports: f64,
 }
 
-/// How finely time is cut when nothing else happens: the time within which a hint fault is handled
-/// and the bandwidths are looked at again. Two scheduler ticks of a server kernel (HZ = 250 is 4
+/// Longest step of time when nothing else happens: the time within which a hint fault is handled
+/// and the bandwidths are computed again. Two scheduler ticks of a server kernel (HZ = 250 is 4
 /// ms, 100 is 10).
 const QUANTUM: Duration = Duration::from_millis(10);
 
-/// The same when nobody waits for hint faults: long enough not to cost more than the workloads' own
-/// windows, short enough for the kernel threads' shortest interval (a tenth of a second).
+/// The same when no policy waits for hint faults: long enough not to cost more than the workloads'
+/// own windows, short enough for the kernel threads' shortest interval (a tenth of a second).
 const CALM_QUANTUM: Duration = Duration::from_millis(100);
 
 /// A simulated machine with workloads on it.
@@ -74,7 +74,7 @@ pub struct Host {
     monitors: Monitors,
     /// Work since the last observation, by workload.
     fresh: Vec<Work>,
-    /// Seen by nobody yet: births, ends and looks.
+    /// Not reported yet: allocations, frees and accesses.
     observation: Observation,
     utilisation: Vec<f64>,
     copies: execute::InFlightCopies,
@@ -144,7 +144,7 @@ impl Host {
         self.injection = injection;
     }
 
-    /// What has happened so far.
+    /// The statistics so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -190,7 +190,7 @@ impl Host {
             reading.usage.clear();
             reading.usage.extend_from_slice(self.memory.usage(i));
             reading.misses.clear();
-            // Of a managed tier nobody can say whose misses went where.
+            // The misses of each tenant in a managed tier are not known.
             let known = |m: f64| if self.managed.is_some() { 0 } else { m as u64 };
             reading.misses.extend(work.misses.iter().map(|&m| known(m)));
             reading.operations = work.operations as u64;
@@ -206,7 +206,7 @@ impl Host {
         }
     }
 
-    /// Whether a tier lies below its low watermark and has a slower one to demote to.
+    /// Returns true if a tier is below its low watermark and has a slower one to demote to.
     fn is_under_pressure(&self, tier: TierId) -> bool {
         self.topology.slower(tier).is_some()
             && self.memory.is_below(tier, tierwise_core::topology::WatermarkLevel::Low)
@@ -229,7 +229,7 @@ impl World for Host {
     }
 
     fn observe(&mut self, out: &mut Observation) -> Result<(), SimError> {
-        // Hint faults alone are told at once; bits and samples wait for whoever comes to read them.
+        // Hint faults alone are reported at once; bits and samples wait for the next reading.
         if !self.faulted {
             for i in 0..self.workloads.len() {
                 self.report(i);

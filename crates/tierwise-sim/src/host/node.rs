@@ -19,7 +19,7 @@ use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::workload::{NONE, Slow, Workload};
 
-/// How a workload's pages come to their frames.
+/// The frames of the workloads' pages.
 #[derive(Debug)]
 enum Frames {
     /// By colours: those that share one are one tenant's.
@@ -38,8 +38,8 @@ pub(crate) struct Node {
     frame_of: Vec<u32>,
     /// By frame: its page.
     page_of: Vec<u32>,
-    /// By workload: pages that may be born in dedicated memory, and the share of its pages that this
-    /// is.
+    /// By workload: pages that may be allocated in dedicated memory, and the share of its pages
+    /// that this is.
     dedicated: Vec<(u64, f64)>,
     seed: u64,
 }
@@ -95,7 +95,7 @@ impl Node {
         Ok(Self { model, frames, frame_of: Vec::new(), page_of, dedicated, seed })
     }
 
-    /// Where a workload's new page is to be born: in dedicated memory with the probability that is
+    /// The placement of a workload's new page: in dedicated memory with the probability that is
     /// its share of it, as the hypervisor assigns dedicated pages (Memstrata, section 3.2), else in
     /// the managed tier.
     pub(crate) fn placement(&self, workload: usize, local: u32, usage: u64) -> Placement {
@@ -105,7 +105,7 @@ impl Node {
         Placement { fastest_first: drawn && usage < quota, leave_free: WatermarkLevel::Low }
     }
 
-    /// Whether a page of a workload would find a frame.
+    /// Returns true if a page of a workload would find a frame.
     pub(crate) fn has_room(&self, workload: u16) -> bool {
         match &self.frames {
             Frames::Isolated(colours) => colours.has_room(TenantId(workload)),
@@ -156,7 +156,7 @@ impl Node {
         }
     }
 
-    /// A workload has ended: its colours are anybody's.
+    /// A workload has ended: any workload can take its colours.
     pub(crate) fn end(&mut self, workload: u16) {
         if let Frames::Isolated(colours) = &mut self.frames {
             // Zero colours are always available.
@@ -217,8 +217,8 @@ impl Node {
         }
     }
 
-    /// What slow memory serves of one pass over workload `i`'s window. `window_ns` is how long each
-    /// workload's window takes, zero if that is not known yet.
+    /// The part of one pass over workload `i`'s window that slow memory serves. `window_ns` is how
+    /// long each workload's window takes, zero if that is not known yet.
     pub(crate) fn slow(
         &self,
         i: usize,
@@ -247,7 +247,7 @@ impl Node {
         slow
     }
 
-    /// Workload `i` has gone through its window: what its places hold now.
+    /// Workload `i` has gone through its window: updates the content of its places.
     pub(crate) fn settle(
         &mut self,
         i: usize,
@@ -303,7 +303,8 @@ fn runs(model: &PageModel, managed: &[u64]) -> Result<Vec<Vec<u32>>, SimError> {
         let first = way as u64 * u64::from(model.colours());
         free.push((from..from + pages).map(|frame| (first + frame) as u32).collect());
     }
-    // Frames beyond the runs are the last workload's, from which whoever has none left takes them.
+    // Frames beyond the runs are the last workload's; a workload that has none left takes them from
+    // it.
     for (way, &from) in next.iter().enumerate() {
         let first = way as u64 * u64::from(model.colours());
         let spare = (from..u64::from(model.colours())).map(|frame| (first + frame) as u32);

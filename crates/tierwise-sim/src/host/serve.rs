@@ -1,4 +1,4 @@
-//! A step of a service: the requests that start in it, and what is seen of them.
+//! A step of a service: the requests that start in it, and what software samples of them.
 
 use tierwise_core::observe::{HintFault, Sample};
 use tierwise_core::units::{PageId, TierId, Timestamp};
@@ -13,7 +13,7 @@ impl Host {
     /// Lets a service's requests start up to now.
     pub(super) fn serve(&mut self, i: usize, before: u64) {
         let overlap = self.schedules[i].memory_level_parallelism;
-        // Nobody gets more than the peak bandwidth: on a saturated tier every miss takes longer.
+        // No tenant gets more than the peak bandwidth: on a saturated tier every miss takes longer.
         let throttled = |t: usize| (self.utilisation[t] / SATURATION).max(1.0) / overlap;
         let tiers = &self.machine.tiers;
         let each = 0..tiers.len();

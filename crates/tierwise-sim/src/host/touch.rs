@@ -1,4 +1,4 @@
-//! Windows start and end: pages are born, accessed and unmapped.
+//! Windows start and end: pages are allocated, accessed and unmapped.
 
 use tierwise_core::observe::Allocated;
 use tierwise_core::page::{Attributes, PageKind};
@@ -55,7 +55,7 @@ impl Host {
 
     fn map(&mut self, i: usize, allocation: &Allocation) -> Result<(), crate::memory::OutOfMemory> {
         if self.workloads[i].locals[allocation.page as usize].page != NONE {
-            // A loop came round to the window where the page was born.
+            // A loop came round to the window where the page was allocated.
             return Ok(());
         }
         let kind = match allocation.kind {
@@ -74,7 +74,8 @@ impl Host {
         Ok(())
     }
 
-    /// Adds a birth to the news, in one run with the one before if they are alike and adjacent.
+    /// Adds an allocation to the observation, in one run with the one before if they are alike and
+    /// adjacent.
     fn report_allocated(&mut self, page: PageId, attributes: Attributes) {
         match self.observation.allocated.last_mut() {
             Some(run) if run.first.0 + run.count == page.0 && run.attributes == attributes => {
@@ -102,7 +103,7 @@ impl Host {
         Ok(())
     }
 
-    /// Ends a window: what was seen of it becomes news, and its unmaps take place.
+    /// Ends a window: reports its accesses, and unmaps its pages.
     pub(super) fn close_window(&mut self, i: usize) {
         self.report(i);
         self.settle(i);

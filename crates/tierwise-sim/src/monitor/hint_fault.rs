@@ -1,8 +1,8 @@
 //! Hint faults: the kernel poisons a page (`PROT_NONE`), and its next access traps.
 //!
-//! When that access comes follows from the workload's windows. Faults wait in a heap by the share of
-//! the window at which they will happen; a page that is not accessed in this window stays poisoned
-//! and is looked at again when the next one opens.
+//! When that access comes follows from the workload's windows. Faults wait in a heap by the share
+//! of the window at which they will happen; a page that is not accessed in this window stays
+//! poisoned and is checked again when the next one opens.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

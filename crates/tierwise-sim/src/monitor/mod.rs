@@ -1,7 +1,7 @@
-//! What software can see of a workload's accesses, worked out from the windows when it is asked for.
+//! Access monitoring: what software samples of a workload, computed from the windows on request.
 //!
-//! One file for each way of looking: [`reference`] bits, [`hint_fault`]s, the hardware [`sampler`],
-//! DAMON-like [`regions`]. What looking costs is in [`crate::costs`] and charged by the host.
+//! One file per access monitoring source: [`reference`] bits, [`hint_fault`]s, the hardware
+//! [`sampler`], DAMON-like [`regions`]. The costs are in [`crate::costs`]; the host charges them.
 
 pub mod hint_fault;
 pub mod reference;
@@ -20,7 +20,7 @@ use hint_fault::HintFaults;
 use regions::Regions;
 use sampler::Sampler;
 
-/// The state of all ways of looking.
+/// The state of all access monitoring sources.
 #[derive(Debug)]
 pub struct Monitors {
     faults: Vec<HintFaults>,
@@ -33,7 +33,7 @@ pub struct Monitors {
 }
 
 impl Monitors {
-    /// Nothing seen yet.
+    /// No accesses yet.
     pub fn new(workloads: usize, seed: u64) -> Self {
         Self {
             faults: (0..workloads).map(|_| HintFaults::default()).collect(),
@@ -49,14 +49,14 @@ impl Monitors {
         (mix(self.seed ^ mix(what)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Keeps what a page was born as, for when it is mapped again.
+    /// Keeps the kind and the order of an allocated page, for when it is mapped again.
     pub fn remember(&mut self, workload: usize, allocation: Allocation) {
         let allocated = &mut self.allocated[workload];
         allocated.resize(allocated.len().max(allocation.page as usize + 1), (PageKind::Anon, 0));
         allocated[allocation.page as usize] = (allocation.kind, allocation.order);
     }
 
-    /// The page as it was born. Threads and addresses do not matter to a page that comes back.
+    /// The page as it was allocated. Threads and addresses do not matter to a page that comes back.
     pub fn recall(&self, workload: usize, local: u32) -> Allocation {
         let known = self.allocated[workload].get(local as usize).copied();
         let (kind, order) = known.unwrap_or((PageKind::Anon, 0));
@@ -96,7 +96,7 @@ impl Monitors {
         self.faults[i].take(workload, memory, observation, at);
     }
 
-    /// Adds what the watch shows of the accesses since the last report.
+    /// Adds what the requested signals show of the accesses since the last report.
     pub fn report(
         &mut self,
         i: usize,
@@ -128,7 +128,7 @@ impl Monitors {
         }
     }
 
-    /// Reports some pages as referenced that may long be gone.
+    /// Reports some pages as referenced that may have been freed long ago.
     fn forge(&self, stale: f64, memory: &Memory, observation: &mut Observation) {
         for page in 0..memory.page_numbers() as u32 + 8 {
             if self.lot(u64::from(page) << 20 ^ observation.freed.len() as u64) < stale {

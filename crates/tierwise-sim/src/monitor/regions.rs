@@ -80,8 +80,8 @@ impl Regions {
         self.split(attrs);
     }
 
-    /// Whether a page of the region, picked again for each check, was accessed in one sampling
-    /// interval.
+    /// Returns true if a page of the region, picked again for each check, was accessed in one
+    /// sampling interval.
     fn check(&self, region: usize, check: u32, samplings: f64) -> bool {
         let r = self.regions[region];
         let lot = mix(self.seed ^ self.rounds << 32 ^ u64::from(check) << 20 ^ region as u64);

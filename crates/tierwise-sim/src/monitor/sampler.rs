@@ -3,7 +3,7 @@
 //!
 //! The misses of a window form one stream in which all pages are interleaved. Sample j lies at the
 //! share `frac(offset + j * 0.618...)` of it: the golden-ratio sequence, which covers the stream
-//! evenly whatever the number of samples, so that a page's expected number of samples is its misses
+//! evenly for any number of samples, so that a page's expected number of samples is its misses
 //! over N, and which depends on nothing but the seed.
 
 use tierwise_core::observe::{Observation, Sample};

@@ -143,7 +143,7 @@ impl Recorder {
         self.record.moves.push(m);
     }
 
-    /// Adds a birth or an end, in one run with the one before if they are alike and adjacent.
+    /// Adds an allocation or a free, in one run with the one before if they are alike and adjacent.
     fn lived(&mut self, host: &Host, page: PageId, tier: Option<u8>) {
         let frame = host.memory().frame(page);
         let (tenant, first) = (frame.workload, frame.local);

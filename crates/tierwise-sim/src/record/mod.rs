@@ -21,16 +21,16 @@ pub use names::{cause_name, numbers, outcome_name, rule_name};
 /// The form that is written; a reader refuses others.
 pub const VERSION: u32 = 1;
 
-/// The most moves of one page that are kept, the earliest: whoever moves a page more often
-/// thrashes, and the first hundred rounds show how.
+/// Limit of the moves of one page that are kept, the earliest: a policy that moves a page more
+/// often thrashes, and the first hundred rounds show how.
 pub const MOVES_OF_A_PAGE: u32 = 100;
 
 /// The most moves kept in all, the earliest: about 100 bytes each in JSON, a file of 100 MB at most
 /// (a tenth of it compressed).
 pub const MOVES_IN_ALL: usize = 1_000_000;
 
-/// The most births and ends kept: runs of pages, so that only a workload that maps and unmaps single
-/// pages comes near.
+/// Limit of allocations and frees kept: runs of pages, so that only a workload that maps and unmaps
+/// single pages comes near.
 pub const LIVES_IN_ALL: usize = 1_000_000;
 
 /// One run.
@@ -64,7 +64,7 @@ pub struct RunRecord {
     pub lives_left_out: u64,
     /// Pages mapped and unmapped, in the order of time.
     pub lives: Vec<LifeRecord>,
-    /// What the tenants held, about once a second.
+    /// The tenants' usage, about once per second.
     pub usage: Vec<UsageRecord>,
 }
 
@@ -95,7 +95,7 @@ pub struct TenantRecord {
 pub struct DecisionRecord {
     /// Virtual seconds.
     pub at_seconds: f64,
-    /// Whose.
+    /// The tenant.
     pub tenant: usize,
     /// Of which tier.
     pub tier: usize,
@@ -118,11 +118,11 @@ pub struct DecisionRecord {
 pub struct MoveRecord {
     /// Virtual seconds.
     pub at_seconds: f64,
-    /// Whose page.
+    /// The page's tenant.
     pub tenant: u16,
     /// Which of its pages.
     pub page: u32,
-    /// The tier it lay in; `None` if it was gone.
+    /// The tier it lay in; `None` if it was freed.
     pub from: Option<u8>,
     /// The tier it was to go to.
     pub to: u8,
@@ -137,9 +137,9 @@ pub struct MoveRecord {
 /// Moves of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MoveCount {
-    /// Whose pages.
+    /// The pages' tenant.
     pub tenant: u16,
-    /// The tier they lay in; `None` if they were gone.
+    /// The tier they lay in; `None` if they were freed.
     pub from: Option<u8>,
     /// The tier they were to go to.
     pub to: u8,
@@ -149,7 +149,7 @@ pub struct MoveCount {
     /// Why; `None` for moves that the budget cut.
     #[serde(with = "names::cause")]
     pub cause: Option<Cause>,
-    /// How many.
+    /// Number of pages.
     pub moves: u64,
 }
 
@@ -158,24 +158,24 @@ pub struct MoveCount {
 pub struct LifeRecord {
     /// Virtual seconds: when the policy heard of it.
     pub at_seconds: f64,
-    /// Whose.
+    /// The tenant.
     pub tenant: u16,
     /// The first page.
     pub first: u32,
-    /// How many.
+    /// Number of pages.
     pub pages: u32,
-    /// The tier they were born in; `None` if they were unmapped.
+    /// The tier they were allocated in; `None` if they were unmapped.
     pub tier: Option<u8>,
 }
 
 impl LifeRecord {
-    /// Whether a page is in the run.
+    /// Returns true if a page is in the run.
     pub fn is_of(&self, tenant: usize, page: u32) -> bool {
         usize::from(self.tenant) == tenant && (self.first..self.first + self.pages).contains(&page)
     }
 }
 
-/// What the tenants held.
+/// The tenants' usage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UsageRecord {
     /// Virtual seconds.

@@ -51,16 +51,16 @@ impl AliasTable {
                 small.push(l);
             }
         }
-        // What rounding has left over fills its slot alone: it is its own alias.
+        // A slot that rounding leaves over is full alone: it is its own alias.
         Self { entries }
     }
 
-    /// How many there are to choose from.
+    /// Number of choices.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is nothing to choose from.
+    /// Returns true if there is no choice.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

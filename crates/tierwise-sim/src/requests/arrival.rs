@@ -3,7 +3,7 @@
 //! Clients of a service are many and independent, so arrivals are Poisson at a rate that changes
 //! with time. Every kind is a sequence of segments of constant rate; an exponential gap that
 //! reaches beyond its segment is continued in the next one at that one's rate, so the process is
-//! exact whatever the segments' lengths.
+//! exact for segments of any length.
 //!
 //! ```
 //! use tierwise_sim::requests::arrival::Arrivals;
@@ -25,15 +25,15 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::error::{RequestError, within};
 
-/// A billion requests a second is beyond any machine.
+/// A billion requests per second is beyond any machine.
 const FASTEST: f64 = 1e9;
 
 /// A stretch of constant load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// How long.
+    /// Its length.
     pub length: Duration,
-    /// Requests a second.
+    /// Requests per second.
     pub per_second: f64,
 }
 
@@ -42,13 +42,13 @@ pub struct Step {
 pub enum Arrivals {
     /// Independent clients at a constant rate.
     Poisson {
-        /// Requests a second.
+        /// Requests per second.
         per_second: f64,
     },
     /// On/off modulated Poisson: the rate switches between two values after exponentially
     /// distributed times.
     Bursty {
-        /// Requests a second on average over all time.
+        /// Requests per second on average over all time.
         per_second: f64,
         /// The rate in a burst, in averages. The rate between bursts follows.
         peak: f64,
@@ -61,7 +61,7 @@ pub enum Arrivals {
     Curve {
         /// One after another.
         steps: Vec<Step>,
-        /// Whether it starts again at its end; otherwise no request comes after it.
+        /// True if it starts again at its end; otherwise no request comes after it.
         repeat: bool,
     },
 }
@@ -120,7 +120,7 @@ impl Arrivals {
         scaled
     }
 
-    /// Requests a second over the whole curve, or in the long run.
+    /// Requests per second over the whole curve, or in the long run.
     pub fn mean_per_second(&self) -> f64 {
         match self {
             Self::Poisson { per_second } | Self::Bursty { per_second, .. } => *per_second,

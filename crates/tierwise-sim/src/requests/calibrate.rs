@@ -17,10 +17,10 @@ use super::error::{RequestError, within};
 use super::mix::Mix;
 use super::tier::TierCosts;
 
-/// What is known of a service.
+/// Published figures of a service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Knee {
-    /// Load, in requests a second, at which the 99th percentile reaches the objective.
+    /// Load, in requests per second, at which the 99th percentile reaches the objective.
     pub per_second: f64,
     /// Objective.
     pub slo: Duration,

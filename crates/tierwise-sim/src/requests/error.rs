@@ -1,4 +1,4 @@
-//! What can be wrong with a service of requests.
+//! Errors in the description of a service.
 
 /// Why a service of requests cannot be simulated as described.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum RequestError {
          operations"
     )]
     Recording {
-        /// What it lacks.
+        /// The missing part.
         what: &'static str,
         /// The mark that its measured phase starts with.
         mark: String,

@@ -18,21 +18,21 @@ pub struct Placed<'a> {
     pub preset: &'a Preset,
     /// Its requests.
     pub mix: &'a Mix,
-    /// What misses cost.
+    /// Costs of misses.
     pub costs: TierCosts<'a>,
     /// Tier of each unit.
     pub tier_of: &'a [u8],
-    /// How long each load is tried, in virtual time.
+    /// Length of each load's trial, in virtual time.
     pub time: Duration,
     /// Chooses arrivals and touches.
     pub seed: u64,
 }
 
-/// Difference, as a share of the load, below which two loads are not told apart.
+/// Difference, as a share of the load, below which two loads count as equal.
 const FINE: f64 = 0.002;
 
 impl Placed<'_> {
-    /// Requests a second at which all servers are busy all the time: `k / E[S]`.
+    /// Requests per second at which all servers are busy all the time: `k / E[S]`.
     pub fn capacity(&self) -> f64 {
         self.preset.servers as f64 * 1e9 / self.mix.mean_ns(&self.costs, self.tier_of)
     }

@@ -1,12 +1,12 @@
-//! How long requests took: percentiles of an interval and of the whole measured time, and
+//! Response times: percentiles of an interval and of the whole measured time, and
 //! violations.
 
 use std::time::Duration;
 
 use hdrhistogram::{CreationError, Histogram};
 
-/// Longest response time told apart; longer ones count as this. An hour is past every client's
-/// patience.
+/// Max response time that is distinguished; longer ones count as this. An hour is past every
+/// client's patience.
 const MAX_NS: u64 = 3_600_000_000_000;
 
 /// Three digits, a thousandth: finer than any difference between policies that is worth telling.

@@ -1,5 +1,5 @@
-//! What a request touches: kinds of requests, each with groups of units, and a closed form for each
-//! figure that a simulation of them comes to.
+//! The memory that a request touches: kinds of requests, each with groups of units, and a closed
+//! form for each figure that a simulation of them comes to.
 //!
 //! Memory is in units of equal size, numbered from 0 by the service itself. A touch of a unit is a
 //! number of last-level misses that come together, because they are neighbours: a record of 1,000
@@ -88,11 +88,11 @@ pub struct Kind {
     pub share: f64,
     /// CPU time in nanoseconds.
     pub cpu_ns: f64,
-    /// What it touches.
+    /// The units that it touches.
     pub groups: Vec<Group>,
 }
 
-/// What the requests of a service touch.
+/// The units that the requests of a service touch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mix {
     /// Units of the service: all its resident memory, whether requests touch it or not.
@@ -104,7 +104,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Whether every unit that a request can touch exists.
+    /// Returns true if every unit that a request can touch exists.
     pub fn is_sound(&self) -> bool {
         let groups = self.kinds.iter().flat_map(|k| &k.groups);
         let shares: f64 = self.kinds.iter().map(|k| k.share).sum();
@@ -164,7 +164,7 @@ impl Mix {
     }
 
     /// A placement in two tiers that keeps the units with most misses fast, so many of them: what a
-    /// policy that counts misses comes to when nobody competes.
+    /// policy that counts misses comes to when no tenant competes.
     pub fn hottest_fast(&self, fast: u32) -> Vec<u8> {
         let misses = self.misses_by_unit();
         let mut units: Vec<u32> = (0..self.units).collect();

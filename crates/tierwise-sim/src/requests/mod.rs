@@ -1,8 +1,8 @@
 //! A latency-critical service that answers requests one by one.
 //!
-//! A program of windows ([`crate::workload`]) goes as fast as its misses let it. A service does not:
-//! its requests come when they come, wait for a server, and are judged by how long they took, at
-//! the 99th percentile. Near its maximum load a few nanoseconds more a miss make its queue grow
+//! A workload of windows ([`crate::workload`]) goes as fast as its misses let it. A service does
+//! not: its requests come when they come, wait for a server, and are judged by how long they took,
+//! at the 99th percentile. Near its maximum load a few nanoseconds more a miss make its queue grow
 //! without limit, which is why the placement of its pages matters.
 //!
 //! | file | what it holds |

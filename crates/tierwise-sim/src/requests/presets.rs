@@ -29,10 +29,10 @@ pub const FAST_NS: f64 = 73.0;
 /// Its emulated CXL memory.
 pub const SLOW_NS: f64 = 202.0;
 
-/// What a service's requests touch.
+/// The memory that a service's requests touch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Touched {
-    /// What was recorded.
+    /// The recording.
     Recorded {
         /// The trace's name, without directory and ending.
         trace: &'static str,
@@ -54,11 +54,11 @@ pub struct Preset {
     pub resident: Bytes,
     /// Objective for the 99th percentile.
     pub slo: Duration,
-    /// Maximum load in requests a second, everything in fast memory.
+    /// Maximum load in requests per second, everything in fast memory.
     pub max_per_second: f64,
     /// Server threads.
     pub servers: usize,
-    /// What requests touch.
+    /// The memory that requests touch.
     pub touched: Touched,
 }
 
@@ -121,7 +121,7 @@ impl Preset {
         self.resident.0.div_ceil(unit.0.max(1)) as u32
     }
 
-    /// What its requests touch, over so many units, with the CPU time that its knee asks for.
+    /// The mix of its requests over a number of units, with the CPU time that its knee requires.
     /// `windows` are those of its trace, if it needs one.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
-//! What a request touches, from a recording: the units are the pages of the trace, each as popular
-//! as it had misses in the measured phase, and a request has as many misses as the phase had for
-//! each of its operations.
+//! The memory that a request touches, from a recording: the units are the pages of the trace, each
+//! as popular as it had misses in the measured phase, and a request has as many misses as the phase
+//! had for each of its operations.
 
 use tierwise_trace::Window;
 
@@ -27,7 +27,7 @@ pub struct Recording<'a> {
     pub units: u32,
 }
 
-/// What a page of the recording did in the measured phase.
+/// Accesses of a recorded page in the measured phase.
 #[derive(Debug, Clone, Copy, Default)]
 struct AccessReport {
     resident: bool,

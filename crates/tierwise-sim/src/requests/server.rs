@@ -38,7 +38,7 @@ impl Servers {
         Ok(Self { free_ns: vec![now_ns; servers] })
     }
 
-    /// How many.
+    /// Number of servers.
     pub fn count(&self) -> usize {
         self.free_ns.len()
     }

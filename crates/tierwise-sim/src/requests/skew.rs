@@ -1,4 +1,5 @@
-//! How requests choose among records, as weights of the units that hold them. Exact, not sampled.
+//! The popularity of records among requests, as weights of the units that hold them. Exact, not
+//! sampled.
 
 use super::alias::AliasTable;
 use super::mix::Popularity;
@@ -11,7 +12,7 @@ const PLACED_RANKS: u64 = 1 << 20;
 /// YCSB's default exponent (Cooper et al., SoCC 2010, section 4.2.1, and its `zipfianconstant`).
 pub const YCSB_THETA: f64 = 0.99;
 
-/// How requests choose among records.
+/// The popularity of records among requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Skew {
     /// All alike.

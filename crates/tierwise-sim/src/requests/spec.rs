@@ -19,10 +19,10 @@ use super::tier::TierCosts;
 /// YCSB's default skew.
 const YCSB_ZIPFIAN: f64 = 0.99;
 
-/// What a request touches.
+/// The memory that a request touches.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Touched {
-    /// What was recorded of a program that counts its operations.
+    /// A recording of a program that counts its operations.
     Recorded {
         /// The trace.
         trace: PathBuf,
@@ -45,7 +45,7 @@ pub enum Touched {
 /// A service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceSpec {
-    /// What its requests touch.
+    /// The memory that its requests touch.
     pub touched: Touched,
     /// Its resident memory.
     pub resident: Bytes,
@@ -77,7 +77,7 @@ impl ServiceSpec {
         }
     }
 
-    /// What its requests touch, over so many units, with the CPU time that its knee asks for.
+    /// The mix of its requests over a number of units, with the CPU time that its knee requires.
     /// `windows` are those of its trace; `fast_ns` is the latency of the machine's fast memory.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ use crate::hash::mix as scramble;
 pub struct Service {
     /// When requests arrive.
     pub arrivals: Arrivals,
-    /// What they touch.
+    /// The memory that they touch.
     pub mix: Mix,
     /// Server threads.
     pub servers: usize,
@@ -67,7 +67,7 @@ pub struct TierMisses {
     pub stores: f64,
 }
 
-/// What a step did.
+/// The work of a step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Served {
     /// Requests that arrived. Counted when they start, or when the step ends before that.
@@ -225,7 +225,7 @@ impl RequestTenant {
         })
     }
 
-    /// How many servers it has.
+    /// Number of its servers.
     pub fn servers(&self) -> usize {
         self.servers.count()
     }

@@ -1,8 +1,8 @@
-//! The edge to the host: what misses cost now, and who watches the touches.
+//! The edge to the host: current costs of misses, and the monitor of the touches.
 
 use tierwise_core::topology::Topology;
 
-/// What a request waits for one miss in each tier, in nanoseconds, fastest first: the loaded
+/// A request's wait for one miss in each tier, in nanoseconds, fastest first: the loaded
 /// latency over the misses that a thread keeps in flight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TierCosts<'a> {
@@ -31,20 +31,20 @@ pub struct Touch {
 }
 
 impl Touch {
-    /// Whether it writes.
+    /// Returns true if it writes.
     pub fn writes(&self) -> bool {
         self.stores > 0.0
     }
 }
 
-/// Who watches the touches: reference bits, hint faults, samples.
+/// The monitor of the touches: reference bits, hint faults, samples.
 pub trait Touches {
     /// A request touches a unit. Returns the nanoseconds that its being watched costs the request.
-    /// A unit that every request accesses in the caches is touched once a step, without a miss.
+    /// A unit that every request accesses in the caches is touched once per step, without a miss.
     fn touch(&mut self, touch: &Touch) -> f64;
 }
 
-/// Nobody watches.
+/// No monitoring.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
 

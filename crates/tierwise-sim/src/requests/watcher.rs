@@ -1,4 +1,4 @@
-//! What software sees of a service's touches: reference and dirty bits, hint faults, samples of
+//! What software samples of a service's touches: reference and dirty bits, hint faults, samples of
 //! misses.
 //!
 //! It differs from [`crate::monitor`] in that nothing is worked out later: a request touches, and
@@ -17,7 +17,7 @@ pub struct Fault {
     pub local: u32,
     /// When, in nanoseconds.
     pub at_ns: u64,
-    /// Whether it wrote.
+    /// True if it wrote.
     pub write: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct SampledMiss {
     pub local: u32,
     /// The tier that served it.
     pub tier: u8,
-    /// Whether it was a store.
+    /// True if it was a store.
     pub write: bool,
 }
 
@@ -45,9 +45,9 @@ pub struct Watcher {
     pub samples: Vec<SampledMiss>,
     /// One miss in so many is sampled; 0 samples none.
     pub sample_period: u32,
-    /// What a sample costs the request.
+    /// Cost of a sample to the request.
     pub sample_ns: f64,
-    /// What a hint fault costs the request.
+    /// Cost of a hint fault to the request.
     pub hint_fault_ns: f64,
     /// Pages that a unit stands for, each of which traps by itself; at least 1.
     pages: f64,

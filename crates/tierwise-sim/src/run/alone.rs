@@ -1,4 +1,4 @@
-//! One program of a scenario by itself: what it does when nobody takes its memory away.
+//! One workload of a scenario alone: its run when no other tenant takes its memory.
 
 use tierwise_core::units::{Bytes, Pages};
 

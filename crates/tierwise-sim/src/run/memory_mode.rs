@@ -20,8 +20,8 @@ use crate::machine::TierModel;
 use crate::result::PolicyResult;
 use crate::workload::{Work, Workload};
 
-/// Runs the scenario's workloads, one after the other and each alone, with the first tier as a cache
-/// of the second.
+/// Runs the scenario's workloads, one after the other and each alone, with the first tier as a
+/// cache of the second.
 ///
 /// # Errors
 /// A source is damaged, or the machine has one tier only.

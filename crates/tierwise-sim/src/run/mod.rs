@@ -29,10 +29,10 @@ use crate::machine::Machine;
 use crate::record::Recorder;
 use crate::result::RunOutput;
 
-/// How to run.
+/// Options of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RunOptions {
-    /// Seed of whatever is decided by chance.
+    /// Random seed.
     pub seed: u64,
     /// Run the checkers after every step.
     pub check: bool,
@@ -40,7 +40,7 @@ pub struct RunOptions {
     pub timeline: Option<Duration>,
     /// Collect the heat map, with columns as long as the timeline's interval (or a second).
     pub heat_map: bool,
-    /// Write down what was decided and why.
+    /// Record the decisions and their reasons.
     pub record: bool,
     /// Faults to put into the run.
     pub injection: Injection,

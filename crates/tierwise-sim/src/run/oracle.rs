@@ -1,4 +1,4 @@
-//! The oracle's run: every window takes its bound. Nothing is simulated, so nothing can go wrong.
+//! The oracle's run: every window takes its bound. Nothing is simulated, so nothing can fail.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

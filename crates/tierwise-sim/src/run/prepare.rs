@@ -77,8 +77,8 @@ const BASE_PAGE: u64 = 4096;
 /// again: a row is 24 bytes, so this is at most half a gigabyte.
 const MAX_ROWS_KEPT: u64 = 20_000_000;
 
-/// Nanoseconds that a workload may run without an end that the scenario gives: a day, as for a trace
-/// that is replayed without a scenario. Recordings are of minutes.
+/// Nanoseconds that a workload may run without an end that the scenario gives: a day, as for a
+/// trace that is replayed without a scenario. Recordings are of minutes.
 const MAX_UNENDED_NS: f64 = 86_400e9;
 
 impl Prepared {
@@ -134,23 +134,23 @@ impl Prepared {
         &self.scenario
     }
 
-    /// Who learns in recipes that do, from now on; `tierwise-learn` unless this says otherwise.
+    /// Sets the learner of recipes that learn, from now on; the default is `tierwise-learn`.
     #[must_use]
     pub fn with_learning(self, learning: Arc<dyn Learning>) -> Self {
         Self { learning: Some(learning), ..self }
     }
 
-    /// Who learns in recipes that do.
+    /// The learner of recipes that learn.
     pub fn learning(&self) -> Option<&Arc<dyn Learning>> {
         self.learning.as_ref()
     }
 
-    /// What the engine is told of the tenants.
+    /// The tenant specs for the engine.
     pub fn tenants(&self) -> &[TenantSpec] {
         &self.tenants
     }
 
-    /// Whether its machine shows what a recipe needs to see.
+    /// Returns true if its machine has the signals that a recipe requires.
     pub fn can_run(&self, recipe: &Recipe) -> bool {
         recipe.runs_on(&self.machine.topology(), &self.machine.capabilities())
     }
@@ -260,7 +260,7 @@ impl Prepared {
         Node::new(machine, hardware, &resident, seed).map(Some)
     }
 
-    /// How much of a run is over, 0 to 1.
+    /// The share of a run that is over, 0 to 1.
     pub(super) fn share_done(&self, host: &Host) -> f64 {
         use tierwise_core::world::World;
         let by_time = self.scenario.duration.map(|d| host.now().as_secs_f64() / d.as_secs_f64());
@@ -403,8 +403,8 @@ impl Opened {
     }
 }
 
-/// A trace of a few bytes can say that a program runs for years. Without an end of the scenario's or
-/// the workload's, a day is the most that is replayed.
+/// A trace of a few bytes can say that a program runs for years. Without an end of the scenario's
+/// or the workload's, a day is the most that is replayed.
 fn check_lengths(scenario: &Scenario, ready: &[Ready]) -> Result<(), SimError> {
     for (workload, ready) in scenario.workloads.iter().zip(ready) {
         let Ready::Loaded(part) = ready else { continue };

@@ -26,7 +26,7 @@ pub struct ProfileFile {
 pub struct ProfilePoint {
     /// Fast memory it could hold.
     pub fast_bytes: u64,
-    /// Instructions a second.
+    /// Instructions per second.
     pub throughput: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What the CPU counted of a program in each interval, beside how much it was slowed down in
+//! The CPU's counters of a workload in each interval, beside its slowdown in
 //! it: what a slowdown classifier learns from (Memstrata, section 4.2).
 
 use tierwise_core::engine::{Engine, EngineConfig};
@@ -11,10 +11,10 @@ use super::{Prepared, RunOptions};
 use crate::error::SimError;
 use crate::host::Host;
 
-/// One interval of one program.
+/// One interval of one workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// What the CPU counted.
+    /// The CPU's counters.
     pub counters: Counters,
     /// The share of its misses that slow memory served, which no counter shows.
     pub miss_ratio: f64,
@@ -61,13 +61,13 @@ impl Observer<Host> for Collector {
     }
 }
 
-/// Runs a scenario's first program on its hardware-managed machine, with nothing moved, and gives
+/// Runs a scenario's first workload on its hardware-managed machine, with nothing moved, and gives
 /// each interval of its measured part.
 ///
 /// # Errors
 /// As [`super::run`]; the machine has no managed tier.
 pub fn samples(prepared: &Prepared, options: &RunOptions) -> Result<Vec<Sample>, SimError> {
-    // With one tenant nobody lends: the recipe only asks for the counters, every ten seconds.
+    // With one tenant no other lends: the recipe only requests the counters, every ten seconds.
     let recipe =
         Recipe::named("flat-memstrata").map_err(tierwise_core::engine::EngineError::from)?;
     let mut config = EngineConfig::new(recipe);

@@ -16,7 +16,7 @@ use crate::service::RunningService;
 use crate::stats::{Account, Heat, Point, WorkloadPoint};
 use crate::workload::State;
 
-/// What one tenant's measured part came to.
+/// Totals of one tenant's measured part.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measured {
     /// Nanoseconds it took: of a service, its servers' time.
@@ -50,7 +50,7 @@ impl Measured {
         let end = account.ended.unwrap_or(now);
         let wall = account.measured_from.map_or(0, |from| end.saturating_sub(from));
         Self {
-            // A service is as slow as its servers were, whatever time passed between requests.
+            // A service is as slow as its servers were; the time between requests does not count.
             took_ns: if service { account.busy_ns } else { wall as f64 },
             wall_ns: wall as f64,
             all_fast_ns: work.all_fast_ns,
@@ -61,7 +61,7 @@ impl Measured {
         }
     }
 
-    /// Instructions a second.
+    /// Instructions per second.
     pub(super) fn throughput(&self) -> f64 {
         share(self.instructions, self.wall_ns * 1e-9)
     }

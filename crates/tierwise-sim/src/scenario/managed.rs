@@ -7,16 +7,16 @@ use tierwise_trace::generate::GeneratorSpec;
 use super::{Scenario, Source, TierSize, WorkloadSpec};
 use crate::hardware::{Colouring, Hardware, Mode, Ratio};
 
-/// How much larger than what the programs need the managed tier is: virtual machines' sizes are
+/// The managed tier's size over the workloads' need: virtual machines' sizes are
 /// rounded up, and the kernel keeps its watermarks.
 pub const ROOM: f64 = 1.1;
 
-/// Misses that a thread of the recorded programs keeps in flight here. A recording does not say;
-/// ten to sixteen line fill buffers are what a core of today has, and a program that follows
+/// Misses that a thread of the recorded programs keeps in flight here. A recording does not show
+/// it; ten to sixteen line fill buffers are what a core of today has, and a workload that follows
 /// pointers uses one. Four is an assumption, the same for all of them.
 pub const OVERLAP: f64 = 4.0;
 
-/// The same programs with that overlap.
+/// The same workloads with that overlap.
 #[must_use]
 pub fn overlapped(mut scenario: Scenario) -> Scenario {
     scenario.workloads.iter_mut().for_each(|w| w.memory_level_parallelism = OVERLAP);
@@ -34,7 +34,7 @@ pub fn sizes(dedicated: f64) -> Vec<TierSize> {
     vec![first, TierSize::ShareOfResident((1.0 - dedicated) * ROOM)]
 }
 
-/// The same programs in Flat Memory Mode at 1:1, with this share of the resident set dedicated (0:
+/// The same workloads in Flat Memory Mode at 1:1, with this share of the resident set dedicated (0:
 /// none; a third is the paper's mixed mode).
 ///
 /// ```
@@ -57,7 +57,7 @@ pub fn flat(scenario: &Scenario, dedicated: f64, colouring: Colouring) -> Scenar
     scenario
 }
 
-/// The same programs in 2LM, with as much fast memory for a cache as in Flat Memory Mode, and slow
+/// The same workloads in 2LM, with as much fast memory for a cache as in Flat Memory Mode, and slow
 /// memory for all of them: two bytes behind each byte of the cache.
 pub fn two_level(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
@@ -74,7 +74,7 @@ const LINES_PER_WINDOW: u64 = 1 << 28;
 /// Instructions for each line that the neighbour reads: load, add, compare and branch.
 const INSTRUCTIONS_A_LINE: u64 = 4;
 
-/// A neighbour that goes over memory as large as the program's as fast as it can, as a memory
+/// A neighbour that goes over memory as large as the workload's as fast as it can, as a memory
 /// latency checker does: without end, with six threads (section 3.3).
 pub fn noisy_neighbour(resident: Bytes) -> WorkloadSpec {
     let pages = resident.in_pages(Bytes(4096)).0.max(4);

@@ -1,5 +1,5 @@
-//! What is simulated: a machine, and programs that run on it for a time. Types only; the TOML form
-//! is read by [`crate::scenario_file`].
+//! The subject of a simulation: a machine, and workloads that run on it for a time. Types only; the
+//! TOML form is read by [`crate::scenario_file`].
 
 pub mod managed;
 
@@ -16,7 +16,7 @@ use crate::costs::Costs;
 use crate::machine::Machine;
 use crate::requests::spec::ServiceSpec;
 
-/// Where a program's windows come from.
+/// The source of a workload's windows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// A recorded trace.
@@ -27,12 +27,12 @@ pub enum Source {
     Service(ServiceSpec),
 }
 
-/// One program. Each is a tenant of its own.
+/// One workload. Each is a tenant of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadSpec {
     /// The tenant's name; unique in the scenario.
     pub name: String,
-    /// How its success is judged.
+    /// Its class, which decides the measure of its success.
     pub class: Class,
     /// The 99th percentile of its requests' latency that it must not exceed.
     pub slo: Option<Duration>,
@@ -44,7 +44,7 @@ pub struct WorkloadSpec {
     pub caps: Vec<Option<Limit>>,
     /// The file of its profile.
     pub profile: Option<PathBuf>,
-    /// What runs.
+    /// The source of its accesses.
     pub source: Source,
     /// So many recorded windows are put together into one, whose accesses are then taken as evenly
     /// spread: finer windows than a policy can react to only cost time. At least 1.
@@ -57,20 +57,21 @@ pub struct WorkloadSpec {
     /// The size that the whole recorded program is mapped onto ([`crate::rescale`]); `None`: as
     /// recorded.
     pub footprint: Option<Bytes>,
-    /// Threads that share the program's work evenly, beside those it was recorded with. At least 1.
+    /// Threads that share the workload's work evenly, beside those it was recorded with. At least
+    /// 1.
     pub threads: u32,
-    /// How often the measured part runs. At least 1.
+    /// Runs of the measured part. At least 1.
     pub loops: u32,
     /// The mark at which the measured part starts and to which loops return; `None`: the start.
     pub measure_from: Option<String>,
-    /// The mark at which the program is taken to end (a server's shutdown, say); `None`: the last
+    /// The mark at which the workload ends (a server's shutdown, say); `None`: the last
     /// window.
     pub measure_to: Option<String>,
     /// When it starts.
     pub start: Duration,
     /// When it is stopped, if it has not ended by then.
     pub stop: Option<Duration>,
-    /// Whether its address space is mapped with huge pages where 2 MiB of it are populated
+    /// True if its address space is mapped with huge pages where 2 MiB of it are populated
     /// together.
     pub huge_pages: bool,
     /// Cache misses that a thread keeps in flight: a miss costs latency / this. 1 is a pointer
@@ -79,7 +80,7 @@ pub struct WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// A best-effort program that runs once from start to end, alone in what it is entitled to.
+    /// A best-effort workload that runs once from start to end, alone in what it is entitled to.
     pub fn new(name: impl Into<String>, source: Source) -> Self {
         Self {
             name: name.into(),
@@ -105,7 +106,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// What the engine is told of it, without its profile.
+    /// Its tenant spec for the engine, without its profile.
     pub fn tenant(&self) -> TenantSpec {
         TenantSpec {
             name: self.name.clone(),
@@ -119,10 +120,10 @@ impl WorkloadSpec {
     }
 }
 
-/// How large a tier is.
+/// Size of a tier.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TierSize {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(Bytes),
     /// This share of the sum of all workloads' peak resident sets. The tier gets whole pages, at
     /// least one.
@@ -132,21 +133,21 @@ pub enum TierSize {
 /// Everything that a run depends on, besides the policy and the seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// For people.
+    /// Its name in output.
     pub name: String,
-    /// What it shows, in a sentence.
+    /// One sentence on what the scenario shows.
     pub summary: String,
     /// The machine, whose tiers have the capacities of `sizes`: ask [`Scenario::resolve`].
     pub machine: Machine,
     /// The sizes of the machine's tiers, fastest first. Empty: as `machine` says.
     pub sizes: Vec<TierSize>,
-    /// What kernel work costs.
+    /// Costs of the kernel's work.
     pub costs: Costs,
     /// Limits on moving.
     pub budget: Budget,
-    /// The programs.
+    /// The workloads.
     pub workloads: Vec<WorkloadSpec>,
-    /// The end, if not all programs have ended by then.
+    /// The end, if not all workloads have ended by then.
     pub duration: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! Keys that only some programs read. Elsewhere they would be ignored, which a reader of the file
+//! Keys that only some workloads read. Elsewhere they would be ignored, which a reader of the file
 //! cannot see: they are refused.
 
 use tierwise_core::config::{ConfigError, Section};

@@ -1,4 +1,4 @@
-//! `[workload.generator]`: a program made of arithmetic.
+//! `[workload.generator]`: a workload made of arithmetic.
 
 use tierwise_core::config::{ConfigError, Section};
 use tierwise_core::units::Bytes;
@@ -22,7 +22,7 @@ pub(super) fn generator(section: &Section<'_>) -> Result<Source, ConfigError> {
     let spec = spec(section)?;
     section.finish()?;
     combination::generator(section, pattern)?;
-    // The ground truth is made of the same pattern, without the tables of a whole program.
+    // The ground truth is made of the same pattern, without the tables of a whole workload.
     match generate::ground_truth(pattern, &spec) {
         Ok(_) => Ok(Source::Generator(pattern.to_owned(), spec)),
         Err(GenerateError::Parameter { key, found, allowed }) => {

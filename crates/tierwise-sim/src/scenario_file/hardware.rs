@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [machine]
-//! preset = "dram-cxl"        # its latencies; the sizes follow from what is said here
+//! preset = "dram-cxl"        # its latencies; the sizes follow from this table
 //! [machine.hardware]
 //! mode = "flat"              # or "2lm"
 //! ratio = 1                  # bytes of slow memory to each of fast memory: 1, 2 or 4
@@ -19,7 +19,7 @@ use crate::scenario::TierSize;
 /// machine.
 const MIN_MANAGED: f64 = 0.05;
 
-/// What the table says.
+/// The table's values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Managed {
     pub(super) hardware: Hardware,

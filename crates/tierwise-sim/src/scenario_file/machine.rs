@@ -30,7 +30,7 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
     let tables = section.sections("tier")?;
     let managed = Managed::read(&section.section("hardware")?)?;
     let preset = PresetKeys::read(section)?;
-    // Before anything is said to be missing: a misspelt key is what the user wants to hear of.
+    // Before a missing key is reported: a misspelt key is the error that the user made.
     section.finish()?;
     let (tiers, sizes) = match managed {
         Some(managed) => preset.managed(section, &managed, &tables)?,
@@ -54,7 +54,7 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
 
 fn page_size(section: &Section<'_>) -> Result<Bytes, ConfigError> {
     let page_size = section.bytes_or("page_size", Bytes(4096))?;
-    // What Linux offers as base pages: 4 KiB on x86-64; 4, 16 and 64 KiB on AArch64.
+    // The base pages of Linux: 4 KiB on x86-64; 4, 16 and 64 KiB on AArch64.
     if ![4096, 16_384, 65_536].contains(&page_size.0) {
         let problem = format!("found {page_size}; allowed: \"4KiB\", \"16KiB\", \"64KiB\"");
         return Err(section.error("page_size", problem));
@@ -310,7 +310,7 @@ fn check_sum(
     Ok(())
 }
 
-/// The bytes, as far as they are known before the programs are.
+/// The bytes, as far as they are known before the workloads are.
 fn known(size: TierSize) -> Bytes {
     match size {
         TierSize::Bytes(bytes) => bytes,

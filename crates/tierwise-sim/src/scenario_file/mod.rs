@@ -1,7 +1,7 @@
 //! The TOML form of a [`Scenario`].
 //!
-//! A scenario file says on which machine which programs run, and for how long. Sizes may be given
-//! as shares of what the programs need, so that a file suits traces of any size:
+//! A scenario file names a machine, the workloads that run on it, and a duration. Sizes may be
+//! given as shares of what the workloads need, so that a file suits traces of any size:
 //!
 //! ```
 //! use std::path::Path;
@@ -10,7 +10,7 @@
 //!
 //! let text = r#"
 //! name = "zipf"
-//! summary = "A skewed program whose fast tier holds a quarter of it"
+//! summary = "A skewed workload whose fast tier holds a quarter of it"
 //! duration_s = 60
 //!
 //! [machine]
@@ -67,7 +67,7 @@ const SECONDS: RangeInclusive<f64> = 0.001..=1e7;
 const NAME_LETTERS: usize = 64;
 
 impl Scenario {
-    /// Reads a scenario. `file` names it in messages; traces are looked for from `base`, the
+    /// Reads a scenario. `file` names it in messages; the paths of traces start at `base`, the
     /// directory that the file lies in. No file is opened here.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Scenario {
 }
 
 fn budget(section: &Section<'_>) -> Result<Budget, ConfigError> {
-    // Beyond ten terabytes a second no memory is limited.
+    // Beyond ten terabytes per second no memory is limited.
     let megabytes = section.number("bandwidth_mbps", 0.001..=1e7)?;
     section.finish()?;
     Ok(Budget { bandwidth: megabytes.map(|mb| Bandwidth((mb * 1e6) as u64)) })

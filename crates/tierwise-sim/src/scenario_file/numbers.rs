@@ -97,7 +97,7 @@ const SOURCES: &[(&str, &[&str])] = &[
     (include_str!("../costs.rs"), &["costs"]),
 ];
 
-/// How numbers are read: what follows the first quotation mark after one of these is a key.
+/// Functions that read numbers: what follows the first quotation mark after one of these is a key.
 const READERS: &[&str] = &[
     ".whole(",
     ".whole_or(",

@@ -10,7 +10,7 @@ use crate::requests::arrival::{Arrivals, Step};
 use crate::requests::presets::{FAST_NS, PRESETS, Preset, Touched as PresetTouched};
 use crate::requests::spec::{ServiceSpec, Touched};
 
-/// Beyond a billion requests a second no machine serves.
+/// No machine serves more than a billion requests per second.
 const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
 /// Loads relative to the knee; ten times is an overload that no queue comes back from in a

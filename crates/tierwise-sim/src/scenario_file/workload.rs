@@ -1,4 +1,4 @@
-//! `[[workload]]`: one program, which is a tenant.
+//! `[[workload]]`: one workload, which is a tenant.
 
 use std::path::Path;
 use std::time::Duration;

@@ -45,7 +45,7 @@ const RECORD_LEAF_MISSES: f64 = 6.0;
 /// hottest ones are cached.
 const DOCUMENT_MISS_SHARE: f64 = 0.78;
 
-/// Reads of single documents by `_id`. YCSB's requests are zipfian unless told otherwise.
+/// Reads of single documents by `_id`. YCSB's requests are zipfian by default.
 /// At least eight units.
 pub fn document(units: u32) -> Mix {
     let units = units.max(8);

@@ -15,7 +15,7 @@ pub struct KeyValue {
     pub items: u64,
     /// Bytes of an item: header, key and value.
     pub item_bytes: f64,
-    /// How requests choose among them.
+    /// Their popularity among requests.
     pub skew: Skew,
 }
 

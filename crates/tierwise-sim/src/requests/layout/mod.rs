@@ -1,4 +1,4 @@
-//! What a request touches, from the data structures of programs that were not recorded.
+//! The memory that a request touches, from the data structures of programs that were not recorded.
 //!
 //! Each layout divides the units among the program's structures in proportion to their bytes, and
 //! says for each step of a request how many lines it misses and why. CPU time is added by
@@ -13,8 +13,8 @@ pub use key_value::{KeyValue, key_value};
 pub use transaction::transaction;
 
 /// Divides units among structures in proportion to their bytes, each at least one; what is left
-/// after the last one is nobody's. There must be more units than structures. Returns the first unit
-/// and the number of units of each.
+/// after the last one belongs to no structure. There must be more units than structures. Returns
+/// the first unit and the number of units of each.
 fn divide<const N: usize>(units: u32, all_bytes: f64, bytes: [f64; N]) -> [(u32, u32); N] {
     let (mut first, mut to_come) = (0, N as u32);
     bytes.map(|bytes| {

@@ -1,4 +1,4 @@
-//! How many line accesses a second the line models take on one core, and how far the page-level
+//! Line accesses per second of the line models on one core, and how far the page-level
 //! approximation is from them: `line_rate` prints one JSON object a line.
 
 use std::path::Path;

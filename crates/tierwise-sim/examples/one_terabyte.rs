@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy = std::env::args().nth(1).unwrap_or_else(|| "multi-clock".to_owned());
     let footprint: u64 = 1 << 40;
     let machine = Machine::preset("dram-cxl", Bytes(footprint / 4), Bytes(footprint))
-        .ok_or("the preset dram-cxl is gone")?;
+        .ok_or("the preset dram-cxl is missing")?;
     let spec = GeneratorSpec {
         footprint_pages: footprint / 4096,
         accesses_per_window: 4_000_000,

@@ -67,7 +67,7 @@ fn sequence(trace: &str, wanted: usize) -> Result<Vec<u32>, Box<dyn std::error::
 
 fn replay(pages: &[u32], fast: u64, slow: u64) -> Result<(u64, f64), Box<dyn std::error::Error>> {
     let machine = Machine::preset("dram-cxl", Bytes(fast * 4096), Bytes(slow * 4096))
-        .ok_or("the preset dram-cxl is gone")?;
+        .ok_or("the preset dram-cxl is missing")?;
     // The source must own its pages: a host outlives no borrow.
     let source: &'static [u32] = Box::leak(pages.to_vec().into_boxed_slice());
     let source = Box::new(Sequence::new(source, WINDOW, 10));

@@ -1,4 +1,4 @@
-//! How fast services of requests are simulated: nanoseconds a request on one core, for each of
+//! Simulation speed of services: nanoseconds per request on one core, for each of
 //! MTAT's four.
 //!
 //! `request_rate TRACES [SECONDS]`: TRACES is the directory of the recordings; SECONDS of virtual

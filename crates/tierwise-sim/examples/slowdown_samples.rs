@@ -1,4 +1,4 @@
-//! What a slowdown classifier learns from: `slowdown_samples SCENARIOS > samples.csv` runs every
+//! Training samples of a slowdown classifier: `slowdown_samples SCENARIOS > samples.csv` runs every
 //! scenario of a directory with several shares of dedicated memory in Flat Memory Mode and prints a
 //! line for each ten seconds of each run.
 

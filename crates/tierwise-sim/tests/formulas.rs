@@ -1,4 +1,4 @@
-//! What can be worked out on paper must come out of the simulator.
+//! Results of the simulator against results worked out on paper.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -58,7 +58,7 @@ fn stationary_zipf_hits_by_harmonic_numbers() {
     assert!(r.distance_to_oracle >= 0.0 && r.distance_to_oracle < 0.01, "{}", r.distance_to_oracle);
 }
 
-/// Two pages, room for one, each hot in turn: whatever moves, moves back and forth, and every
+/// Two pages, room for one, each hot in turn: each move is undone by the next, and every
 /// window's misses are served either all fast or all slow. Static serves exactly half of them fast.
 #[test]
 fn alternating_pages_are_half_fast_unmoved() {
@@ -73,7 +73,7 @@ fn alternating_pages_are_half_fast_unmoved() {
     assert!((r.fast_access_ratio - 0.5).abs() < 1e-9, "{}", r.fast_access_ratio);
 }
 
-/// With everything fast and nobody else there, a program runs as fast as with everything fast.
+/// With everything fast and no other tenant, a workload runs as fast as with everything fast.
 #[test]
 fn enough_fast_memory_is_all_fast() {
     let mut s = scenario(machine(4000, 4000), vec![workload("u", "uniform", spec(1000))]);
@@ -110,7 +110,7 @@ fn three_tiers_fill_from_the_fastest() {
     assert!((r.slowdown - expected).abs() < 0.02, "{} against {expected}", r.slowdown);
 }
 
-/// A program that outgrows the machine is killed, and the result says so; the other goes on.
+/// A workload that outgrows the machine is killed, and the result reports it; the other goes on.
 #[test]
 fn running_out_of_memory_is_an_outcome() {
     let two = vec![

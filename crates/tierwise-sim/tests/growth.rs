@@ -1,6 +1,6 @@
-//! With fast memory enough for everything no recipe makes a program slower than `static` does, but
-//! by what its own looking costs: nothing is demoted from memory that is free, and nothing that a
-//! program allocates is kept out of it. A share that a partitioner computed is no limit; an
+//! With fast memory enough for everything no recipe makes a workload slower than `static` does, but
+//! by the cost of its own monitoring: nothing is demoted from memory that is free, and nothing that
+//! a program allocates is kept out of it. A share that a partitioner computed is no limit; an
 //! operator's cap is.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -28,11 +28,11 @@ use tierwise_trace::generate::GeneratorSpec;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{WriterOptions, write_trace};
 
-/// What a policy may keep free of the fastest tier beside the kernel's watermarks: memtis' 3 %, the
-/// most of all.
+/// Memory that a policy may keep free of the fastest tier beside the kernel's watermarks: memtis' 3
+/// %, the most of all.
 const HEADROOM: f64 = 0.03;
 
-/// Tenants that wait for their own looking overlap in other ways: each other's bandwidth is then
+/// Tenants that wait for their own monitoring overlap in other ways: each other's bandwidth is then
 /// not quite the same.
 const OVERLAP: f64 = 1e-3;
 
@@ -59,7 +59,7 @@ fn outcome(prepared: &Prepared, recipe: &Recipe, seed: u64) -> PolicyResult {
     run(prepared, recipe, &options, &mut |_| ()).unwrap().result
 }
 
-/// What a recipe did that it had no reason for, if it did anything.
+/// The moves of a recipe without a reason, if there are any.
 fn harm(result: &PolicyResult, untouched: &PolicyResult) -> Option<String> {
     let name = &result.policy;
     if (result.promotions, result.demotions) != (0, 0) {

@@ -18,8 +18,8 @@ use tierwise_trace::generate::GeneratorSpec;
 
 const RECIPES: [&str; 4] = ["flat", "flat-memstrata", "flat-memstrata-hotness", "flat-karma"];
 
-/// A program of so many pages that never ends. A window of it takes half a second.
-fn program(name: &str, pattern: &str, pages: u64) -> WorkloadSpec {
+/// A workload of a number of pages that never ends. A window of it takes half a second.
+fn generated(name: &str, pattern: &str, pages: u64) -> WorkloadSpec {
     let spec = GeneratorSpec {
         footprint_pages: pages,
         accesses_per_window: 3_000,
@@ -41,7 +41,7 @@ fn calm(name: &str, pages: u64) -> WorkloadSpec {
     WorkloadSpec { dilation: 100, ..workload(name, "zipf", spec) }
 }
 
-/// A program that accesses its pages independently, so often in a window that all are accessed
+/// A workload that accesses its pages independently, so often in a window that all are accessed
 /// nearly alike.
 fn uniform(pages: u64) -> WorkloadSpec {
     let spec = GeneratorSpec {
@@ -54,8 +54,8 @@ fn uniform(pages: u64) -> WorkloadSpec {
     WorkloadSpec { dilation: 300, ..workload("uniform", "uniform", spec) }
 }
 
-/// Programs on DRAM and CXL memory of any size: what makes it hardware-managed says the sizes.
-fn programs(workloads: Vec<WorkloadSpec>) -> Scenario {
+/// Workloads on DRAM and CXL memory; the hardware-managed setting gives the sizes.
+fn unmanaged(workloads: Vec<WorkloadSpec>) -> Scenario {
     scenario(machine(1, 1), workloads)
 }
 
@@ -68,11 +68,11 @@ fn checked() -> RunOptions {
     RunOptions { seed: 3, check: true, ..RunOptions::default() }
 }
 
-/// Formula: all pages of a uniform program share their places with another one: one half of the
+/// Formula: all pages of a uniform workload share their places with another one: one half of the
 /// misses.
 #[test]
 fn uniform_workload_misses_half_in_both_modes() {
-    let uniform = programs(vec![uniform(1000)]);
+    let uniform = unmanaged(vec![uniform(1000)]);
     let flat = managed::flat(&uniform, 0.0, Colouring::Isolated);
     let two_level = managed::two_level(&uniform);
     for (scenario, recipe) in [(flat, "flat"), (two_level, "2lm")] {
@@ -84,19 +84,19 @@ fn uniform_workload_misses_half_in_both_modes() {
 /// Formula: with a third dedicated, the other two thirds miss one half.
 #[test]
 fn mixed_mode_serves_two_thirds() {
-    let uniform = programs(vec![uniform(3000)]);
+    let uniform = unmanaged(vec![uniform(3000)]);
     let mixed = managed::flat(&uniform, 1.0 / 3.0, Colouring::Isolated);
     let fast = result(mixed, "flat", &checked()).fast_access_ratio;
     assert!((fast - 2.0 / 3.0).abs() < 0.02, "{fast}");
 }
 
 fn lasting(seconds: u64, workloads: Vec<WorkloadSpec>) -> Scenario {
-    Scenario { duration: Some(Duration::from_secs(seconds)), ..programs(workloads) }
+    Scenario { duration: Some(Duration::from_secs(seconds)), ..unmanaged(workloads) }
 }
 
 #[test]
 fn noisy_neighbour_hurts_only_shared_places() {
-    let victim = || program("victim", "zipf", 1000);
+    let victim = || generated("victim", "zipf", 1000);
     let noise = || managed::noisy_neighbour(Bytes(1000 * common::PAGE));
     let fast_ratio = |workloads, colouring| {
         let scenario = managed::flat(&lasting(5, workloads), 0.0, colouring);
@@ -110,15 +110,15 @@ fn noisy_neighbour_hurts_only_shared_places() {
     assert!(conflicting < isolated - 0.2, "{conflicting} {isolated}");
 }
 
-/// Mixed mode with a third dedicated: three calm programs and one that misses all the time.
+/// Mixed mode with a third dedicated: three calm workloads and one that misses all the time.
 fn one_outlier() -> Scenario {
-    let outlier = program("outlier", "uniform", 600);
+    let outlier = generated("outlier", "uniform", 600);
     let all = vec![calm("a", 600), calm("b", 600), calm("c", 600), outlier];
     managed::flat(&lasting(95, all), 1.0 / 3.0, Colouring::Isolated)
 }
 
-/// Base pages of the fourth program in dedicated and managed memory, at the end of each interval of
-/// ten seconds.
+/// Base pages of the fourth workload in dedicated and managed memory, at the end of each interval
+/// of ten seconds.
 fn held(recipe: &str) -> Vec<[u64; 2]> {
     let prepared = Prepared::load(one_outlier()).unwrap();
     let timeline = Some(Duration::from_secs(10));
@@ -157,12 +157,12 @@ fn lending_helps_outlier_at_little_cost() {
     }
 }
 
-/// Programs that come and go beside an outlier.
+/// Workloads that come and go beside an outlier.
 fn coming_and_going() -> Scenario {
     let seconds = Duration::from_secs;
     let late = WorkloadSpec { start: seconds(22), ..calm("late", 400) };
     let early = WorkloadSpec { stop: Some(seconds(31)), ..calm("early", 500) };
-    let all = vec![calm("stays", 600), early, late, program("outlier", "uniform", 600)];
+    let all = vec![calm("stays", 600), early, late, generated("outlier", "uniform", 600)];
     managed::flat(&lasting(45, all), 1.0 / 3.0, Colouring::Isolated)
 }
 
@@ -185,7 +185,7 @@ fn recipes_keep_invariants_under_failing_moves() {
 
 #[test]
 fn hardware_recipes_need_their_hardware() {
-    let one = || lasting(1, vec![program("p", "zipf", 500)]);
+    let one = || lasting(1, vec![generated("p", "zipf", 500)]);
     let ordinary = Prepared::load(Scenario { machine: machine(300, 3000), ..one() }).unwrap();
     let flat = Prepared::load(managed::flat(&one(), 0.0, Colouring::Isolated)).unwrap();
     let refusal = |prepared: &Prepared, recipe: &str| {
@@ -217,7 +217,7 @@ fn unmodelled_workloads_are_refused() {
     let recipe = Recipe::named("flat").unwrap();
     let error = run(&prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap_err();
     assert!(
-        error.to_string().contains("simulated for programs in base pages; remove huge_pages"),
+        error.to_string().contains("simulated for workloads in base pages; remove huge_pages"),
         "{error}"
     );
 }
@@ -225,13 +225,13 @@ fn unmodelled_workloads_are_refused() {
 #[test]
 fn insufficient_colours_are_refused_before_running() {
     let mut scenario =
-        managed::flat(&lasting(1, vec![program("p", "zipf", 500)]), 0.0, Colouring::Isolated);
+        managed::flat(&lasting(1, vec![generated("p", "zipf", 500)]), 0.0, Colouring::Isolated);
     // Enough pages in all, and too few of them with colours.
     scenario.sizes = vec![
         tierwise_sim::scenario::TierSize::ShareOfResident(0.001),
         tierwise_sim::scenario::TierSize::ShareOfResident(0.999),
     ];
-    scenario.workloads.push(program("q", "zipf", 501));
+    scenario.workloads.push(generated("q", "zipf", 501));
     let prepared = Prepared::load(scenario).unwrap();
     let recipe = Recipe::named("flat").unwrap();
     let error =

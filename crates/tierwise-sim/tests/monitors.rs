@@ -1,4 +1,4 @@
-//! What software sees of a program whose hot pages are known: each way of looking against the
+//! Samples of a workload whose hot pages are known: each access monitoring source against the
 //! truth.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -148,7 +148,7 @@ fn damon_regions_find_the_hot_range() {
         r.nr_accesses >= 10
     };
     let found = (0..PAGES).filter(|&p| hot(p) == HOT.contains(&p)).count();
-    assert!(found >= 950, "{found} of {PAGES} pages told right: {last:?}");
+    assert!(found >= 950, "{found} of {PAGES} pages classified right: {last:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What holds for every policy on every scenario: nothing beats the oracle, nothing is lost, the
+//! Properties of every policy on every scenario: nothing beats the oracle, nothing is lost, the
 //! same inputs give the same result, plans stay within the budget.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -26,7 +26,7 @@ const PATTERNS: [&str; 8] = [
     "ycsb-d",
 ];
 
-fn program(name: &str, pattern: &str, pages: u64, seed: u64, huge: bool) -> WorkloadSpec {
+fn generated(name: &str, pattern: &str, pages: u64, seed: u64, huge: bool) -> WorkloadSpec {
     let spec = GeneratorSpec {
         footprint_pages: if huge { pages.div_ceil(512) * 512 * 4 } else { pages },
         order: if huge { 9 } else { 0 },
@@ -47,10 +47,10 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
     let preset = prop::sample::select(vec!["dram-cxl", "dram-optane"]);
     (pattern.clone(), pattern, 200u64..1500, 0.05f64..0.9, any::<u64>(), any::<bool>(), preset)
         .prop_map(|(first, second, pages, share, seed, huge, preset)| {
-            let one = program("one", PATTERNS[first], pages, seed, huge);
+            let one = generated("one", PATTERNS[first], pages, seed, huge);
             let two = WorkloadSpec {
                 start: std::time::Duration::from_secs(3),
-                ..program("two", PATTERNS[second], pages / 2 + 1, seed ^ 1, false)
+                ..generated("two", PATTERNS[second], pages / 2 + 1, seed ^ 1, false)
             };
             let footprint = |w: &WorkloadSpec| match &w.source {
                 tierwise_sim::scenario::Source::Generator(_, spec) => spec.footprint_pages,

@@ -46,7 +46,7 @@ fn knees_lie_at_the_published_loads() {
         let (below, beyond) = (p99(0.99), p99(1.03));
         assert!(below <= preset.slo, "{}: {below:?} at 99 % of its load", preset.name);
         assert!(beyond > preset.slo, "{}: {beyond:?} at 103 % of its load", preset.name);
-        // The objective is far from the service time: below the knee nobody waits long.
+        // The objective is far from the service time: below the knee no request waits long.
         let calm = p99(0.8);
         assert!(calm < preset.slo / 5, "{}: {calm:?} at 80 % of its load", preset.name);
     }

@@ -280,7 +280,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// FCFS against a queue that picks the first free server by looking at all.
+    /// FCFS against a queue that picks the first free server by a scan of all.
     #[test]
     fn servers_are_first_come_first_served(
         k in 1usize..9,

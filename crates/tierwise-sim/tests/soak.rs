@@ -1,5 +1,5 @@
 //! Long runs with faults put in on purpose: moves that fail because pages are locked, news of pages
-//! that are gone. The checkers look after every step; a failure prints its seed.
+//! that are freed. The checkers run after every step; a failure prints its seed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! What the recipe `tierwise` promises, on shipped scenarios.
+//! Promises of the recipe `tierwise`, on shipped scenarios.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its scenario has failed")]
 

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::conform::{
-    ADVERSARIES, Adversary, Alone, GRACE, LOOK, Verdict, conform, machine,
+    ADVERSARIES, Adversary, Alone, CHECK_INTERVAL, GRACE, Verdict, conform, machine,
 };
 
 use crate::failure::{Failure, Outcome};
@@ -152,7 +152,7 @@ impl Conform {
         Ok(Report {
             seed: self.seed,
             grace_seconds: GRACE.as_secs_f64(),
-            look_seconds: LOOK.as_secs_f64(),
+            look_seconds: CHECK_INTERVAL.as_secs_f64(),
             policies,
             left_out,
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tierwise_core::tenant::{Limit, MAX_WEIGHT};
 use tierwise_trace::generate::{GeneratorSpec, Motion};
 
-use super::setting::{MIB, Setting, from, neighbour, program, victim};
+use super::setting::{MIB, Setting, from, generated, neighbour, victim};
 use crate::scenario::WorkloadSpec;
 
 /// A kind of bad neighbour.
@@ -62,7 +62,7 @@ pub const ADVERSARIES: &[Adversary] = &[
 
 /// Every page is hot while the scanner reads it, and none is worth keeping.
 fn scanner() -> Setting {
-    let scanner = program("scanner", "sequential", 48 * MIB, GeneratorSpec::default());
+    let scanner = generated("scanner", "sequential", 48 * MIB, GeneratorSpec::default());
     Setting { victims: vec![victim()], adversaries: vec![scanner] }
 }
 
@@ -76,7 +76,7 @@ fn thrasher() -> Setting {
         dwell_windows: 12,
         ..GeneratorSpec::default()
     };
-    let thrasher = program("thrasher", "moving-hot-set", 48 * MIB, spec);
+    let thrasher = generated("thrasher", "moving-hot-set", 48 * MIB, spec);
     Setting { victims: vec![victim(), neighbour()], adversaries: vec![thrasher] }
 }
 
@@ -92,7 +92,7 @@ fn bursts() -> Setting {
     let burst = |i: u32| {
         let spec = GeneratorSpec { seed: i.into(), ..GeneratorSpec::default() };
         let start = BURST_INTERVAL * (i + 1);
-        let mut burst = program(&format!("burst-{}", i + 1), "uniform", 48 * MIB, spec);
+        let mut burst = generated(&format!("burst-{}", i + 1), "uniform", 48 * MIB, spec);
         burst.stop = Some(start + BURST_LENGTH);
         from(start, burst)
     };
@@ -107,7 +107,7 @@ const LATE_START: Duration = Duration::from_secs(25);
 fn late_starter() -> Setting {
     // Twice the victims' accesses per instruction.
     let spec = GeneratorSpec { instructions_per_access: 10, ..GeneratorSpec::default() };
-    let late = from(LATE_START, program("late", "uniform", 48 * MIB, spec));
+    let late = from(LATE_START, generated("late", "uniform", 48 * MIB, spec));
     Setting { victims: vec![victim(), neighbour()], adversaries: vec![late] }
 }
 
@@ -122,7 +122,7 @@ fn hoarder() -> Setting {
         hot_access_share: 1.0,
         ..GeneratorSpec::default()
     };
-    let hoarder = program("hoarder", "phase-change", 48 * MIB, spec);
+    let hoarder = generated("hoarder", "phase-change", 48 * MIB, spec);
     Setting { victims: vec![from(HOARDED, victim())], adversaries: vec![hoarder] }
 }
 
@@ -138,7 +138,7 @@ fn fork_bomb() -> Setting {
     let child = |i: u32| {
         let spec = GeneratorSpec { seed: i.into(), ..GeneratorSpec::default() };
         let name = format!("child-{}", i + 1);
-        from(FIRST_CHILD + CHILD_INTERVAL * i, program(&name, "uniform", MIB * 4 / 5, spec))
+        from(FIRST_CHILD + CHILD_INTERVAL * i, generated(&name, "uniform", MIB * 4 / 5, spec))
     };
     let adversaries = (0..CHILDREN).map(child).collect();
     Setting { victims: vec![victim(), neighbour()], adversaries }
@@ -152,7 +152,7 @@ fn liar() -> Setting {
     let liar = WorkloadSpec {
         weight: MAX_WEIGHT,
         floors: vec![Some(Limit::Auto)],
-        ..program("liar", "phase-change", 72 * MIB, spec)
+        ..generated("liar", "phase-change", 72 * MIB, spec)
     };
     Setting { victims: vec![victim(), neighbour()], adversaries: vec![liar] }
 }

@@ -6,7 +6,7 @@ use tierwise_core::tenant::Limit;
 use tierwise_core::units::TierId;
 
 use super::setting::scenario;
-use super::{Adversary, Alone, GRACE, LOOK};
+use super::{Adversary, Alone, CHECK_INTERVAL, GRACE};
 use crate::error::SimError;
 use crate::result::{RunOutput, TimelinePoint};
 use crate::run::{Prepared, RunOptions, run};
@@ -70,7 +70,7 @@ pub(super) fn outcome(
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunOutput, SimError> {
     let prepared = Prepared::load(scenario("conform", workloads))?;
-    let options = RunOptions { seed, timeline: Some(LOOK), ..RunOptions::default() };
+    let options = RunOptions { seed, timeline: Some(CHECK_INTERVAL), ..RunOptions::default() };
     run(&prepared, recipe, &options, progress)
 }
 
@@ -100,7 +100,7 @@ fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &WorkloadSpec) -> Ve
     }
     if let Some(since) = since {
         // A shortfall in the last point alone lasted one interval.
-        let lasted = (end - since).max(LOOK.as_secs_f64());
+        let lasted = (end - since).max(CHECK_INTERVAL.as_secs_f64());
         longest = longest.max(lasted);
         all += lasted;
     }

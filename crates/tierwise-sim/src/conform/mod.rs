@@ -42,7 +42,7 @@ pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Interval of the usage checks: the simulator's longest step, so that nothing between two checks
 /// is missed.
-pub const LOOK: Duration = Duration::from_millis(100);
+pub const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Length of a setting: the time of five passes of the slowest adversary beyond the
 /// grace.

@@ -67,7 +67,12 @@ pub(super) fn scenario(name: &str, workloads: Vec<WorkloadSpec>) -> Scenario {
 }
 
 /// A generated workload that never ends.
-pub(super) fn program(name: &str, pattern: &str, pages: u64, spec: GeneratorSpec) -> WorkloadSpec {
+pub(super) fn generated(
+    name: &str,
+    pattern: &str,
+    pages: u64,
+    spec: GeneratorSpec,
+) -> WorkloadSpec {
     // A small workload draws fewer accesses for a window as long.
     let small = if pages < MIB { 10 } else { 1 };
     let spec = GeneratorSpec {
@@ -98,7 +103,7 @@ pub(super) fn victim() -> WorkloadSpec {
         // take shorter windows.
         dilation: DILATION / 2,
         floors: vec![Some(Limit::Bytes(Bytes(12 * MIB * PAGE)))],
-        ..program("keeper", "phase-change", 16 * MIB, spec)
+        ..generated("keeper", "phase-change", 16 * MIB, spec)
     }
 }
 
@@ -107,7 +112,7 @@ pub(super) fn neighbour() -> WorkloadSpec {
     let spec = GeneratorSpec { seed: 2, ..GeneratorSpec::default() };
     WorkloadSpec {
         floors: vec![Some(Limit::Bytes(Bytes(4 * MIB * PAGE)))],
-        ..program("neighbour", "uniform", 8 * MIB, spec)
+        ..generated("neighbour", "uniform", 8 * MIB, spec)
     }
 }
 

@@ -8,7 +8,7 @@
 //! - A *read* looks in fast memory first. If the tag does not match, the line is fetched from slow
 //!   memory and changes places with the line that was there: one slow read, one slow write, one
 //!   fast write.
-//! - A *write* is posted: it comes when the CPU's caches evict the line, no instruction waits for it,
+//! - A *write* is posted: it comes when the CPU's caches evict the line, no load waits for it,
 //!   and it ends in fast memory. The whole line is written, so if its place holds another line in
 //!   the meantime, that one goes to slow memory and nothing has to be fetched.
 //!

@@ -250,8 +250,8 @@ impl Prepared {
         let Some(hardware) = machine.hardware else { return Ok(None) };
         for (workload, ready) in self.scenario.workloads.iter().zip(&self.ready) {
             if workload.huge_pages || !matches!(ready, Ready::Loaded(_) | Ready::Stream { .. }) {
-                let why = "a hardware-managed tier is simulated for programs in base pages; \
-                           remove huge_pages, or describe the program as a trace or generator \
+                let why = "a hardware-managed tier is simulated for workloads in base pages; \
+                           remove huge_pages, or describe the workload as a trace or generator \
                            instead of a service";
                 return Err(impossible(workload, why));
             }
@@ -361,7 +361,7 @@ impl Opened {
             return Err(impossible(
                 workload,
                 format!(
-                    "granule, footprint, scale, loops, merge and huge_pages need a program that \
+                    "granule, footprint, scale, loops, merge and huge_pages need a workload that \
                      fits into memory (at most {MAX_ROWS_KEPT} rows); give the generator the \
                      footprint, windows and order instead"
                 ),

@@ -138,7 +138,7 @@ fn check_times(
         Source::Trace(_) => Ok(()),
         Source::Generator(_, spec) if spec.windows.is_some() => Ok(()),
         Source::Generator(..) => {
-            let problem = "this program never ends; give generator.windows, stop_s, or the \
+            let problem = "this workload never ends; give generator.windows, stop_s, or the \
                            scenario's duration_s";
             Err(section.error("generator", problem))
         }

@@ -1,5 +1,5 @@
 //! Every number of a scenario file, with the slip that its writer most likely makes: the slip is
-//! refused, and what was meant is said.
+//! refused, and the meant value is suggested.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -201,11 +201,11 @@ fn likely_slips_name_the_intended_value() {
         if ["servers", "item_bytes", "lines_together"].contains(key) {
             text = text.replace("name = \"w\"\n", "name = \"w\"\nslo_ms = 20\n");
         }
-        let said = Scenario::parse("s.toml", &text, Path::new(".")).map(drop);
-        let said = said.map_or_else(|error| error.to_string(), |()| "accepted".to_owned());
-        let suggests = said.ends_with(&format!("; did you mean {meant}?"));
-        if !(said.contains(&format!("{key}: found ")) && suggests) {
-            wrong.push(format!("[{table}] {key} = {found}: {said}"));
+        let message = Scenario::parse("s.toml", &text, Path::new(".")).map(drop);
+        let message = message.map_or_else(|error| error.to_string(), |()| "accepted".to_owned());
+        let suggests = message.ends_with(&format!("; did you mean {meant}?"));
+        if !(message.contains(&format!("{key}: found ")) && suggests) {
+            wrong.push(format!("[{table}] {key} = {found}: {message}"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -100,9 +100,9 @@ fn touched(section: &Section<'_>, base: &Path) -> Result<Touched, ConfigError> {
             lines_together: section.number_or("lines_together", 8.0, 1.0..=64.0)?,
         });
     }
-    let said = section.number("item_bytes", 16.0..=65_536.0)?;
+    let given = section.number("item_bytes", 16.0..=65_536.0)?;
     // YCSB's record of ten fields of 100 bytes, with its key and header.
-    let key_value = Touched::KeyValue { item_bytes: said.unwrap_or(1_100.0) };
+    let key_value = Touched::KeyValue { item_bytes: given.unwrap_or(1_100.0) };
     let touched = section.choice_or(
         "layout",
         key_value.clone(),
@@ -112,7 +112,7 @@ fn touched(section: &Section<'_>, base: &Path) -> Result<Touched, ConfigError> {
             ("transaction", Touched::Transaction),
         ],
     )?;
-    if said.is_some() && !matches!(touched, Touched::KeyValue { .. }) {
+    if given.is_some() && !matches!(touched, Touched::KeyValue { .. }) {
         let problem = "only the layout \"key-value\" reads it; remove it, or take that layout";
         return Err(section.error("item_bytes", problem));
     }

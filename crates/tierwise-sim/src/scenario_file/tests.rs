@@ -336,11 +336,11 @@ fn wrong_generators_are_refused() {
 }
 
 #[test]
-fn a_program_without_end_needs_one() {
+fn endless_workload_needs_an_end() {
     let refused = workload_refusal("[workload.generator]\npattern = \"zipf\"\n");
     assert_eq!(
         refused,
-        "s.toml:8: workload[0].generator: this program never ends; give generator.windows, \
+        "s.toml:8: workload[0].generator: this workload never ends; give generator.windows, \
          stop_s, or the scenario's duration_s"
     );
     let service = workload_refusal("[workload.service]\npreset = \"redis\"\n");

@@ -1,4 +1,4 @@
-//! Small machines and programs for the simulator's tests.
+//! Small machines and workloads for the simulator's tests.
 
 use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bytes;
@@ -9,7 +9,7 @@ use tierwise_trace::generate::GeneratorSpec;
 
 pub const PAGE: u64 = 4096;
 
-/// A generated program with the defaults of a scenario.
+/// A generated workload with the defaults of a scenario.
 pub fn workload(name: &str, generator: &str, spec: GeneratorSpec) -> WorkloadSpec {
     WorkloadSpec {
         measure_from: Some("run".to_owned()),

@@ -65,7 +65,7 @@ fn window(
     }
     *next += allocations;
     for &page in living.iter() {
-        // What was just mapped is touched, of the rest a third.
+        // Pages just mapped are touched, of the rest a third.
         if page + allocations >= *next || draw(state, 3) == 0 {
             let misses = 1 + draw(state, 40) as u32;
             window.accesses.push(PageAccess {

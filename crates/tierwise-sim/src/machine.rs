@@ -73,7 +73,7 @@ pub struct Machine {
     /// Set if the CPU manages the last tier itself ([`crate::hardware`]): then there are two
     /// tiers, whose latencies and bandwidths are those of the fast and the slow memory, and whose
     /// capacities those of the dedicated and the managed node. Half of the managed node, or as the
-    /// ratio says, is fast memory too.
+    /// ratio gives, is fast memory too.
     pub hardware: Option<Hardware>,
 }
 

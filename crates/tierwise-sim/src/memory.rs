@@ -206,8 +206,8 @@ impl Memory {
         self.freed.push(page.0);
     }
 
-    /// Makes the numbers of released pages available again: every tenant has heard that they are
-    /// gone.
+    /// Makes the numbers of released pages available again: they were reported as
+    /// freed.
     pub fn recycle(&mut self) {
         self.reusable.append(&mut self.freed);
     }

@@ -1,4 +1,4 @@
-//! A recorded program made another size: its pages, in the order in which they came to be, are
+//! A recorded program made another size: its pages, in the order of their allocation, are
 //! mapped onto a number of units, page `i` of `n` onto unit `i * units / n`.
 //!
 //! Neighbours that fall together share a unit: it has the accesses of all of them, lives from the

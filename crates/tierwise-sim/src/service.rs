@@ -17,7 +17,7 @@ pub const INTERVAL_NS: u64 = 1_000_000_000;
 pub struct RunningService {
     /// Its requests.
     pub tenant: RequestTenant,
-    /// What software samples of their touches.
+    /// The monitor of their touches.
     pub watcher: Watcher,
     /// The tier of each unit.
     pub tiers: Vec<u8>,

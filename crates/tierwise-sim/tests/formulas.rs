@@ -124,7 +124,7 @@ fn running_out_of_memory_is_an_outcome() {
     assert!(killed.starts_with("out of memory at"), "{killed}");
 }
 
-/// The heat map holds every miss, and a steady program looks steady whether or not its policy ever
+/// The heat map holds every miss, and a steady workload looks steady whether or not its policy ever
 /// looks.
 #[test]
 fn steady_workload_has_steady_heat_map() {

@@ -25,14 +25,14 @@ fn measure() -> String {
         "# policy, fast share: promotions, demotions, bytes moved, share of misses served fast\n",
     );
     for share in SIZES {
-        let program = WorkloadSpec {
+        let workload = WorkloadSpec {
             source: Source::Trace(root.join("traces/redis-ycsb-d.twt")),
             measure_to: Some("end".to_owned()),
             merge: 8,
             dilation: 20,
             ..workload("redis", "uniform", GeneratorSpec::default())
         };
-        let mut scenario = common::scenario(machine(1, 1), vec![program]);
+        let mut scenario = common::scenario(machine(1, 1), vec![workload]);
         scenario.sizes = vec![TierSize::ShareOfResident(share), TierSize::ShareOfResident(2.0)];
         let prepared = Prepared::load(scenario).unwrap();
         for recipe in Recipe::shipped().filter(|recipe| prepared.can_run(recipe)) {

@@ -92,9 +92,9 @@ fn host(signals: Signals) -> Host {
     let bounds = program.bounds(&Bounds::of(&machine, 1.0));
     let part = Part { program: Arc::new(program), measure_from: 0, loops: 1, bounds };
     let windows = Windows::of(Arc::new(part), 1);
-    let program = Workload::new(windows, machine.tiers.len(), 9);
+    let workload = Workload::new(windows, machine.tiers.len(), 9);
     let schedule = Schedule { start: 0, stop: None, memory_level_parallelism: 1.0 };
-    let mut host = Host::new(machine, Costs::default(), vec![(program, schedule)], None, 9);
+    let mut host = Host::new(machine, Costs::default(), vec![(workload, schedule)], None, 9);
     host.set_check(true);
     let orders = MigrationPlan { signals, ..MigrationPlan::default() };
     host.migrate(&orders, &mut Vec::new()).unwrap();
@@ -106,7 +106,7 @@ fn observe(host: &mut Host, seconds: f64, mut each: impl FnMut(&Observation, Tim
     let mut obs = Observation::default();
     while host.now().as_secs_f64() < seconds {
         let next = Timestamp(host.now().0 + 100_000_000);
-        assert!(host.wait_until(Some(next)).unwrap(), "the program ended before the test did");
+        assert!(host.wait_until(Some(next)).unwrap(), "the workload ended before the test did");
         host.observe(&mut obs).unwrap();
         each(&obs, host.now());
     }
@@ -198,9 +198,9 @@ fn dense_ranges_become_huge_pages() {
         windows: Some(4),
         ..Default::default()
     };
-    let mut program = workload("huge", "uniform", spec);
-    program.huge_pages = true;
-    let prepared = Prepared::load(scenario(machine(2048, 4096), vec![program])).unwrap();
+    let mut spec = workload("huge", "uniform", spec);
+    spec.huge_pages = true;
+    let prepared = Prepared::load(scenario(machine(2048, 4096), vec![spec])).unwrap();
     let part = prepared.parts().next().unwrap().unwrap();
     let allocations: Vec<_> = part.program.windows.iter().flat_map(|w| &w.allocations).collect();
     assert_eq!(allocations.iter().map(|b| (b.page, b.order)).collect::<Vec<_>>(), [(0, 9), (1, 9)]);

@@ -24,7 +24,7 @@ fn coming_and_going(seed: u64) -> Scenario {
     };
     let at = std::time::Duration::from_secs;
     let slow = |w: WorkloadSpec| WorkloadSpec { dilation: 3_000, ..w };
-    let programs = vec![
+    let workloads = vec![
         slow(workload("zipf", "zipf", spec(900))),
         slow(WorkloadSpec { start: at(4), ..workload("stairs", "moving-hot-set", spec(700)) }),
         slow(WorkloadSpec {
@@ -33,7 +33,7 @@ fn coming_and_going(seed: u64) -> Scenario {
             ..workload("ycsb", "ycsb-d", spec(500))
         }),
     ];
-    scenario(machine(600, 4000), programs)
+    scenario(machine(600, 4000), workloads)
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub(super) fn outcome(
 }
 
 /// Checks every point of a run from the end of the grace on. A shortfall lasts from the point
-/// where it was first seen to the next point where it is not.
+/// where it was first observed to the next point where it is not.
 fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &WorkloadSpec) -> Verdict {
     let floor = match victim.floors.get(TierId::FASTEST.index()) {
         Some(Some(Limit::Bytes(bytes))) => bytes.0,

@@ -44,6 +44,5 @@ pub const GRACE: Duration = Duration::from_secs(10);
 /// is missed.
 pub const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Length of a setting: the time of five passes of the slowest adversary beyond the
-/// grace.
+/// Length of a setting: the time of five passes of the slowest adversary beyond the grace.
 pub const LENGTH: Duration = Duration::from_secs(60);

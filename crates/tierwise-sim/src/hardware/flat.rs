@@ -4,18 +4,18 @@
 //!   both.
 //! - *Direct-mapped*: line `l` can lie in fast memory at place `l mod F` only, where `F` is the
 //!   number of fast lines. With a ratio of 1:1 two lines share each place.
-//! - The *tag* of a place says which of them it holds; one bit at 1:1.
-//! - A *read* looks in fast memory first. If the tag does not match, the line is fetched from slow
+//! - The *tag* of a place names the one that it holds; one bit at 1:1.
+//! - A *read* checks fast memory first. If the tag does not match, the line is fetched from slow
 //!   memory and changes places with the line that was there: one slow read, one slow write, one
 //!   fast write.
 //! - A *write* is posted: it comes when the CPU's caches evict the line, no load waits for it,
 //!   and it ends in fast memory. The whole line is written, so if its place holds another line in
 //!   the meantime, that one goes to slow memory and nothing has to be fetched.
 //!
-//! With more than two lines a place, the tag alone still says where every line lies: the first line
-//! of a place belongs in fast memory and each other one in a slot of its own in slow memory; when
-//! one of those is in fast memory, the first line lies in its slot. That costs one more slow read
-//! and write when one of the others takes the place of another.
+//! With more than two lines a place, the tag alone still shows where every line lies: the first
+//! line of a place belongs in fast memory and each other one in a slot of its own in slow memory;
+//! when one of those is in fast memory, the first line lies in its slot. That costs one more slow
+//! read and write when one of the others takes the place of another.
 
 use super::{HardwareError, Ratio, Served, Traffic, check_lines};
 

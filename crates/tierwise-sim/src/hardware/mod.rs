@@ -7,8 +7,8 @@
 //! direct-mapped cache of the slow memory and adds no capacity.
 //!
 //! Both are exact, line by line. [`PageModel`] is their page-level approximation for long runs, and
-//! [`error`] measures what it costs in accuracy. [`node`] is the approximation inside the simulated
-//! host: it says which part of a tenant's misses the slow memory serves.
+//! [`error`] measures what it costs in accuracy. The simulated host runs the
+//! approximation to find the part of a tenant's misses that slow memory serves.
 //!
 //! ```
 //! use tierwise_sim::hardware::{FlatMemory, Ratio, Served};

@@ -1,6 +1,6 @@
 //! The page-level approximation of both machines, for runs of minutes.
 //!
-//! A window says how often each page missed the last-level cache, not in which order. Taken as
+//! A window records how often each page missed the last-level cache, not in which order. Taken as
 //! independent of each other (Poisson), with `a_i` accesses to each line of the `i`-th page that
 //! shares a place and `s = sum of a_i`, a place is accessed at all with probability `1 - e^-s`, and
 //! of the `s - (1 - e^-s)` accesses that follow another in the same window the page's share is
@@ -9,8 +9,8 @@
 //! in the end is what was accessed last:
 //!
 //! ```text
-//! misses_i = (s - f) * (a_i / s) * (1 - a_i / s)  +  f * (a_i / s) * (1 - r_i)      with f = 1 - e^-s
-//! r_i'     = (1 - f) * r_i + f * a_i / s
+//! misses_i = (s - f) * (a_i / s) * (1 - a_i / s)  +  f * (a_i / s) * (1 - r_i)      with f = 1 -
+//! e^-s r_i'     = (1 - f) * r_i + f * a_i / s
 //! ```
 //!
 //! ```
@@ -128,7 +128,7 @@ impl PageModel {
     }
 
     /// Goes through a window in which frames were accessed so often (a frame may be named more than
-    /// once), and says how many of the accesses slow memory served.
+    /// once), and returns the number of accesses that slow memory served.
     pub fn window(&mut self, accesses: &[(u32, f64)]) -> f64 {
         for &(frame, count) in accesses {
             let slot = self.slot(frame);

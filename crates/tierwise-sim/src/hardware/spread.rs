@@ -1,9 +1,9 @@
 //! Lines out of pages: the rule by which a trace's window becomes line accesses.
 //!
-//! A trace says how many of a page's accesses missed in a window, not which of its lines they went
-//! to nor when. The rule: the `k`-th miss of a page goes to the line and comes at the time that a
-//! hash of page, window and `k` says, each line and each time being as likely as any other. It is
-//! the same rule on every machine and in every run.
+//! A trace records how many of a page's accesses missed in a window, not which of its lines they
+//! went to nor when. The rule: the `k`-th miss of a page goes to the line and comes at the time
+//! that a hash of page, window and `k` gives, each line and each time being as likely as any other.
+//! It is the same rule on every machine and in every run.
 
 use tierwise_trace::Window;
 

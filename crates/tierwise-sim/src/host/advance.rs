@@ -103,7 +103,7 @@ impl Host {
         (dilation * (cpu + memory / overlap) / workload.parallelism).max(1.0)
     }
 
-    /// Adds bytes a nanosecond. A store that misses fetches its line and later writes it back.
+    /// Adds bytes per nanosecond. A store that misses fetches its line and later writes it back.
     fn add_demand(&self, i: usize, window_ns: f64, demand: &mut [(f64, f64)]) {
         let workload = &self.workloads[i];
         let lines = LINE * f64::from(workload.windows.dilation()) / window_ns;

@@ -194,7 +194,7 @@ impl Host {
         let background =
             scan.scanned as f64 * self.costs.scan_pte_ns + shootdowns * self.costs.shootdown_ns;
         self.stats.background(background);
-        // Nor does it report the tier of each page: every tier's thread scans an equal part.
+        // The scan does not report the tiers that it read: every tier's thread scans an equal part.
         let each = background / self.topology.tiers.len() as f64;
         self.topology.ids().for_each(|tier| self.copies.work(self.now, tier, each));
         let running: Vec<usize> = (0..self.workloads.len())

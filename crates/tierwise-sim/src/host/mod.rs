@@ -190,7 +190,7 @@ impl Host {
             reading.usage.clear();
             reading.usage.extend_from_slice(self.memory.usage(i));
             reading.misses.clear();
-            // The misses of each tenant in a managed tier are not known.
+            // In a managed tier it is not known which memory served whose misses.
             let known = |m: f64| if self.managed.is_some() { 0 } else { m as u64 };
             reading.misses.extend(work.misses.iter().map(|&m| known(m)));
             reading.operations = work.operations as u64;

@@ -1,7 +1,7 @@
 //! The managed tier inside the simulated host: which page lies in which frame, and which part of
 //! each workload's misses slow memory serves.
 //!
-//! Virtual memory says nothing of physical addresses: a tenant's pages lie in its frames in random
+//! Virtual memory does not show physical addresses: a tenant's pages lie in its frames in random
 //! order, as in a guest that has run for a while (Memstrata, figure 1), so which two of its pages
 //! conflict is drawn by a seeded hash. The colours of each workload are reserved at its start, as
 //! for a virtual machine (section 4.1).
@@ -113,7 +113,7 @@ impl Node {
         }
     }
 
-    /// Puts a page into a frame, and says of which colour it is; `None` if there is none for it.
+    /// Puts a page into a frame and returns its colour; `None` if there is none for it.
     /// All its lines are written, so they are in fast memory then.
     pub(crate) fn place(&mut self, workload: u16, page: PageId) -> Option<Coloured> {
         let draw = mix(self.seed ^ u64::from(page.0) << 20 ^ u64::from(workload));

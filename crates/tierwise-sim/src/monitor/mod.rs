@@ -1,7 +1,8 @@
 //! Access monitoring: what software samples of a workload, computed from the windows on request.
 //!
-//! One file per access monitoring source: [`reference`] bits, [`hint_fault`]s, the hardware
-//! [`sampler`], DAMON-like [`regions`]. The costs are in [`crate::costs`]; the host charges them.
+//! One file per access monitoring source: [reference](mod@reference) bits, [`hint_fault`]s, the
+//! hardware [`sampler`], DAMON-like [`regions`]. The costs are in [`crate::costs`]; the host
+//! charges them.
 
 pub mod hint_fault;
 pub mod reference;

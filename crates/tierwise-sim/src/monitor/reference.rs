@@ -1,5 +1,5 @@
 //! Reference and dirty bits, as the CPU sets them in page table entries, and the accesses
-//! that go through system calls, which set none but are seen by the kernel as they happen
+//! that go through system calls, which set none but that the kernel observes as they happen
 //! (`mark_page_accessed`).
 //!
 //! Not modelled: an entry that stays in the TLB does not set its bit again until it is evicted, so

@@ -1,10 +1,10 @@
-//! What a run decided, and why, in the form in which it is written to a file: `tierwise simulate
-//! --record-run` makes one, `tierwise explain` reads it. Keys stay.
+//! The decisions of a run and their reasons, in the form in which it is written to a file:
+//! `tierwise simulate --record-run` makes one, `tierwise explain` reads it. Keys stay.
 //!
 //! A page is named by its tenant and its number in the tenant's workload, as `tierwise trace stat`
 //! names it: pages of one number in different loops of a workload are one page here.
 //!
-//! What was *accessed* is not in a record: it would be the trace again, and the policy saw only
+//! The *accesses* are not in a record: they would be the trace again, and the policy saw only
 //! samples of it.
 
 mod collect;
@@ -25,7 +25,7 @@ pub const VERSION: u32 = 1;
 /// often thrashes, and the first hundred rounds show how.
 pub const MOVES_OF_A_PAGE: u32 = 100;
 
-/// The most moves kept in all, the earliest: about 100 bytes each in JSON, a file of 100 MB at most
+/// Limit of all moves kept, the earliest: about 100 bytes each in JSON, a file of 100 MB at most
 /// (a tenth of it compressed).
 pub const MOVES_IN_ALL: usize = 1_000_000;
 

@@ -1,7 +1,7 @@
 //! CPU time of a request, such that the service's maximum load is what was published.
 //!
 //! MTAT, section 5, defines a service's objective by the load that it just bears with everything in
-//! fast memory: the knee of its curve of latency over load. So the load says how long a request
+//! fast memory: the knee of its curve of latency over load. So the load shows how long a request
 //! takes. Near saturation the wait in an M/G/k queue is exponentially distributed with mean
 //! `E[S] (1 + c²) / (2 k (1 - ρ))` (Kingman 1962; Köllerström 1974 for k servers), c the
 //! coefficient of variation of the service time. Its 99th percentile, ln 100 means, plus the

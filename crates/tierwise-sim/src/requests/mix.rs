@@ -99,7 +99,7 @@ pub struct Mix {
     pub units: u32,
     /// Kinds; their shares sum up to one.
     pub kinds: Vec<Kind>,
-    /// Units that every request accesses in the caches: seen by reference bits, never missed.
+    /// Units that every request accesses in the caches: set in reference bits, never missed.
     pub cached: Vec<u32>,
 }
 

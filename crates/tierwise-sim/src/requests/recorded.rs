@@ -29,7 +29,7 @@ pub struct Recording<'a> {
 
 /// Accesses of a recorded page in the measured phase.
 #[derive(Debug, Clone, Copy, Default)]
-struct AccessReport {
+struct RecordedPage {
     resident: bool,
     accesses: u64,
     loads: u64,
@@ -45,15 +45,15 @@ impl Mix {
         let lines = recording.lines_together;
         within("lines_together", lines, 1.0..=64.0, "1 to 64, the lines of a page")?;
         let none = |what| RequestError::Recording { what, mark: recording.mark.to_owned() };
-        let (seen, operations) = survey(recording);
-        let misses: u64 = seen.iter().map(|s| s.loads + s.stores).sum();
+        let (recorded, operations) = survey(recording);
+        let misses: u64 = recorded.iter().map(|s| s.loads + s.stores).sum();
         if operations == 0 {
             return Err(none("no operations"));
         }
         if misses == 0 {
             return Err(none("no misses"));
         }
-        let pages: Vec<AccessReport> = seen.into_iter().filter(|s| s.resident).collect();
+        let pages: Vec<RecordedPage> = recorded.into_iter().filter(|s| s.resident).collect();
         let units = if recording.units == 0 { pages.len() as u32 } else { recording.units };
         let unit = |page: usize| (page as u64 * u64::from(units) / pages.len() as u64) as u32;
         let mut weights = vec![0.0; units as usize];
@@ -81,29 +81,29 @@ impl Mix {
 }
 
 /// Every page of the recording, and the operations of the measured phase.
-fn survey(recording: &Recording<'_>) -> (Vec<AccessReport>, u64) {
-    let mut seen: Vec<AccessReport> = Vec::new();
+fn survey(recording: &Recording<'_>) -> (Vec<RecordedPage>, u64) {
+    let mut recorded: Vec<RecordedPage> = Vec::new();
     let (mut serving, mut operations) = (false, 0);
     for window in recording.windows {
         serving |= window.marks.iter().any(|mark| mark == recording.mark);
         for allocation in &window.allocations {
             let index = allocation.page as usize;
-            seen.resize(seen.len().max(index + 1), AccessReport::default());
-            seen[index].resident = true;
+            recorded.resize(recorded.len().max(index + 1), RecordedPage::default());
+            recorded[index].resident = true;
         }
         if !serving {
             for &page in &window.unmaps {
-                seen[page as usize].resident = false;
+                recorded[page as usize].resident = false;
             }
             continue;
         }
         operations += window.operations;
         for access in &window.accesses {
-            let page = &mut seen[access.page as usize];
+            let page = &mut recorded[access.page as usize];
             page.accesses += u64::from(access.loads) + u64::from(access.stores);
             page.loads += u64::from(access.load_misses);
             page.stores += u64::from(access.store_misses);
         }
     }
-    (seen, operations)
+    (recorded, operations)
 }

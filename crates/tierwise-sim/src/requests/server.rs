@@ -48,7 +48,7 @@ impl Servers {
         self.free_ns[0].max(arrival_ns)
     }
 
-    /// Serves the next request; says when it is done.
+    /// Serves the next request and returns the time of its end.
     pub fn serve(&mut self, arrival_ns: u64, service_ns: u64) -> u64 {
         let done = self.start(arrival_ns) + service_ns;
         // Takes the first out and puts `done` in, in order and without branches: each place gets

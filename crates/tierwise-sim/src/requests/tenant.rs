@@ -256,9 +256,9 @@ impl RequestTenant {
         self.servers.backlog_ns(self.now_ns)
     }
 
-    /// Lets all requests start that can before `to_ns`, with units in the tiers that `tier_of` says
-    /// and misses at `costs`. `tier_of` must have an entry for every unit of the mix, each a tier
-    /// of `costs`.
+    /// Lets all requests start that can before `to_ns`, with units in the tiers that `tier_of`
+    /// gives and misses at `costs`. `tier_of` must have an entry for every unit of the mix, each a
+    /// tier of `costs`.
     pub fn advance<T: Touches>(
         &mut self,
         to_ns: u64,

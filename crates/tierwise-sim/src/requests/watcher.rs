@@ -1,4 +1,4 @@
-//! What software samples of a service's touches: reference and dirty bits, hint faults, samples of
+//! Monitoring of a service's touches: reference and dirty bits, hint faults, samples of
 //! misses.
 //!
 //! It differs from [`crate::monitor`] in that nothing is worked out later: a request touches, and
@@ -32,7 +32,7 @@ pub struct SampledMiss {
     pub write: bool,
 }
 
-/// A watcher of one service. What it has seen is taken by the host, by draining the lists.
+/// A monitor of one service. The host takes its reports by draining the lists.
 #[derive(Debug, Clone, Default)]
 pub struct Watcher {
     /// Units touched.
@@ -51,7 +51,7 @@ pub struct Watcher {
     pub hint_fault_ns: f64,
     /// Pages that a unit stands for, each of which traps by itself; at least 1.
     pages: f64,
-    /// Touches after which a unit is seen as touched.
+    /// Touches after which a unit is reported as touched.
     reporting_touches: f32,
     /// Touches of each unit since its bit was last set.
     touched: Vec<f32>,
@@ -117,11 +117,11 @@ impl Watcher {
         }
         let Some(touched) = self.touched.get_mut(local as usize) else { return true };
         *touched += 1.0;
-        let seen = *touched >= self.reporting_touches;
-        if seen {
+        let reported = *touched >= self.reporting_touches;
+        if reported {
             *touched -= self.reporting_touches;
         }
-        seen
+        reported
     }
 
     fn sample(&mut self, touch: &Touch) -> f64 {

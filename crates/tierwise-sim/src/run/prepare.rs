@@ -73,7 +73,7 @@ impl Ready {
 /// Bytes of a base page of the generators, recordings and services that a machine of granules runs.
 const BASE_PAGE: u64 = 4096;
 
-/// Rows of a generated program that are kept in memory, so that several runs need not make them
+/// Rows of a generated workload that are kept in memory, so that several runs need not make them
 /// again: a row is 24 bytes, so this is at most half a gigabyte.
 const MAX_ROWS_KEPT: u64 = 20_000_000;
 
@@ -436,7 +436,7 @@ fn check_slo(
     }
     let why = format!(
         "its SLO is {:.3} ms and a request takes {:.3} ms with everything in fast memory and \
-         nobody else there; no placement can meet it",
+         no other tenant; no placement can meet it",
         slo * 1e-6,
         alone * 1e-6
     );

@@ -1,5 +1,5 @@
-//! The CPU's counters of a workload in each interval, beside its slowdown in
-//! it: what a slowdown classifier learns from (Memstrata, section 4.2).
+//! The CPU's counters of a workload in each interval, beside its slowdown in it:
+//! the training samples of a slowdown classifier (Memstrata, section 4.2).
 
 use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::observe::{Counters, Observation};

@@ -111,8 +111,8 @@ pub(super) fn summarise(
     let stats = host.stats();
     let now = host.now().0;
     let measured: Vec<Measured> = {
-        let programs = host.workloads().iter();
-        let each = stats.accounts.iter().zip(programs);
+        let workloads = host.workloads().iter();
+        let each = stats.accounts.iter().zip(workloads);
         each.map(|(a, p)| Measured::of(a, p.service().is_some(), now)).collect()
     };
     let tenants = (0..measured.len()).map(|i| tenant(prepared, host, i, &measured[i])).collect();

@@ -139,7 +139,7 @@ pub struct Scenario {
     pub summary: String,
     /// The machine, whose tiers have the capacities of `sizes`: ask [`Scenario::resolve`].
     pub machine: Machine,
-    /// The sizes of the machine's tiers, fastest first. Empty: as `machine` says.
+    /// The sizes of the machine's tiers, fastest first. Empty: as in `machine`.
     pub sizes: Vec<TierSize>,
     /// Costs of the kernel's work.
     pub costs: Costs,

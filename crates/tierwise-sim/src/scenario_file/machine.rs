@@ -11,7 +11,7 @@ use crate::scenario::TierSize;
 /// Pages that a machine may have: a page's number has 32 bits.
 const MAX_PAGES: u64 = u32::MAX as u64;
 
-/// Sizes as shares of the resident set: with twice of it everything fits whatever the watermarks
+/// Sizes as shares of the resident set: with twice of it everything fits with any watermarks
 /// are, and a larger number is meant in per cent.
 const SHARES: std::ops::RangeInclusive<f64> = 0.0..=2.0;
 
@@ -120,7 +120,7 @@ impl<'a> PresetKeys<'a> {
     }
 
     /// The preset's memories, of which the CPU manages the second: it has the sizes that
-    /// `[machine.hardware]` says.
+    /// `[machine.hardware]` gives.
     fn managed(
         &self,
         section: &Section<'_>,
@@ -134,7 +134,7 @@ impl<'a> PresetKeys<'a> {
             ("tier", !tables.is_empty()),
         ];
         if let Some((key, _)) = sized.into_iter().find(|&(_, present)| present) {
-            let problem = "[machine.hardware] says the sizes; remove one of them";
+            let problem = "[machine.hardware] sets the sizes; remove one of them";
             return Err(section.error(key, problem));
         }
         self.models(section, managed.sizes())
@@ -269,7 +269,7 @@ impl SizeKeys {
                 Err(section.error(share_key, problem))
             }
             (Some(_), Some(_)) => {
-                Err(section.error(share_key, format!("{bytes_key} says the size too; keep one")))
+                Err(section.error(share_key, format!("{bytes_key} sets the size too; keep one")))
             }
             (None, None) => {
                 let problem = format!("missing; write a size (\"64MiB\"), or {share_key} = 0.333");

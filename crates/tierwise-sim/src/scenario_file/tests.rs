@@ -151,7 +151,7 @@ fn sizes_that_make_no_machine_are_refused() {
     assert!(with("fast = \"9TiB\"\nslow = \"9TiB\"\n").contains("pages in all tiers together"));
     assert_eq!(
         with("fast = \"1MiB\"\nfast_share = 0.5\n"),
-        "s.toml:6: machine.fast_share: fast says the size too; keep one"
+        "s.toml:6: machine.fast_share: fast sets the size too; keep one"
     );
     assert_eq!(
         with("fast_share = 0\n"),
@@ -226,7 +226,7 @@ fn a_workload_needs_one_source() {
     );
     assert_eq!(
         workload_refusal("trace = \"a.twt\"\n[workload.generator]\npattern = \"zipf\"\n"),
-        "s.toml:8: workload[0].trace: another key says what runs, too; keep one of trace, \
+        "s.toml:8: workload[0].trace: another key names the source, too; keep one of trace, \
          generator, service"
     );
     assert_eq!(

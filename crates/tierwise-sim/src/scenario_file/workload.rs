@@ -9,8 +9,8 @@ use super::{SECONDS, combination, generator, name, seconds, service};
 use crate::scenario::{Class, Source, WorkloadSpec};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 
-/// Windows, pages or rounds that one may stand for: a million-fold stretch says nothing of a
-/// program.
+/// Windows, pages or rounds that one may stand for: a million-fold stretch shows nothing of a
+/// workload.
 const MAX: u64 = 1_000_000;
 
 /// A latency that an operator may promise: from 50 microseconds, below which a smaller number is
@@ -90,7 +90,7 @@ fn source(
     let given = [trace.is_some(), generator.is_present(), service.is_present()];
     if given.into_iter().filter(|&given| given).count() > 1 {
         let key = if trace.is_some() { "trace" } else { "generator" };
-        let problem = "another key says what runs, too; keep one of trace, generator, service";
+        let problem = "another key names the source, too; keep one of trace, generator, service";
         return Err(section.error(key, problem));
     }
     match trace {

@@ -1,7 +1,7 @@
 //! The memory that a request touches, from the data structures of programs that were not recorded.
 //!
 //! Each layout divides the units among the program's structures in proportion to their bytes, and
-//! says for each step of a request how many lines it misses and why. CPU time is added by
+//! gives the missed lines of each step of a request, with the reason. CPU time is added by
 //! [`super::calibrate`].
 
 mod document;

@@ -2,7 +2,7 @@
 //! warehouse, and a Masstree over each table.
 //!
 //! New-order and payment, nine tenths of the transactions (clause 5.2.3), stand for all. Rows are
-//! chosen by NURand as the standard says; the rows of one transaction are drawn independently,
+//! chosen by NURand as the standard demands; the rows of one transaction are drawn independently,
 //! though they belong to one warehouse. Inserts go to new memory, which is here the part of the
 //! order lines that a minute of them fills.
 
@@ -38,8 +38,8 @@ const HISTORY_BYTES: f64 = 46.0;
 /// All items, once.
 const ITEM_BYTES: f64 = ITEMS as f64 * (82.0 + HEADER + INDEX);
 
-/// Share of all memory that a minute of inserts fills: 5,600 new orders a second with ten lines of
-/// 99 bytes.
+/// Share of all memory that a minute of inserts fills: 5,600 new orders per second with ten lines
+/// of 99 bytes.
 const FRONTIER: f64 = 0.011;
 
 /// Misses of a look-up: the lowest inner node and the leaf. A node's four lines are fetched at once

@@ -68,7 +68,7 @@ pub struct Machine {
     /// `vm.watermark_scale_factor`, in ten-thousandths of a tier.
     pub watermark_scale_factor: u64,
     /// log2 of the base pages that one simulated page stands for: memory is monitored and moved in
-    /// granules of so many, each with the kernel's costs of all its pages.
+    /// granules of that many pages, each with the kernel's costs of all its pages.
     pub granule_order: u8,
     /// Set if the CPU manages the last tier itself ([`crate::hardware`]): then there are two
     /// tiers, whose latencies and bandwidths are those of the fast and the slow memory, and whose

@@ -1,4 +1,4 @@
-//! Physical memory of the simulated host: which page lies where, and how many pages are free.
+//! Physical memory of the simulated host: the tier of each page, and the free pages of each tier.
 
 use tierwise_core::migrate::{Cap, Placement};
 use tierwise_core::page::{Attributes, PageKind};
@@ -23,7 +23,7 @@ const POISONED: u8 = 0b0010_0000;
 impl Frame {
     const NONE: Self = Self { local: 0, workload: 0, tier: ABSENT, bits: 0 };
 
-    /// Where it lies; `None` if there is no such page.
+    /// The tier it lies in; `None` if there is no such page.
     pub fn tier(&self) -> Option<TierId> {
         (self.tier != ABSENT).then_some(TierId(self.tier))
     }
@@ -39,7 +39,7 @@ impl Frame {
     }
 }
 
-/// No tier has room: the out-of-memory outcome.
+/// No tier has free memory: the out-of-memory outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -218,7 +218,7 @@ impl Memory {
         self.has_room(tier, frames, WatermarkLevel::Min)
     }
 
-    /// Moves a page whose target has room.
+    /// Moves a page whose target has free memory.
     pub fn relocate(&mut self, page: PageId, to: TierId) {
         let frame = &mut self.frames[page.index()];
         let (from, frames) = (usize::from(frame.tier), Pages(frame.frames()));

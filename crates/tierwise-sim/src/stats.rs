@@ -82,7 +82,7 @@ impl Stats {
         }
     }
 
-    /// Keeps a heat map from now on, for a machine of so many pages.
+    /// Keeps a heat map from now on, for a machine of `pages` pages.
     pub fn keep_heat_map(&mut self, pages: u32, every: Duration) {
         self.heat = Some(Heat::new(pages, every.as_secs_f64()));
     }
@@ -339,7 +339,7 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// For so many pages.
+    /// An empty heat map for `pages` pages.
     pub fn new(pages: u32, seconds_per_column: f64) -> Self {
         Self {
             pages_per_row: pages.div_ceil(ROWS).max(1),

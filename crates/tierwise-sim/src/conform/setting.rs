@@ -52,7 +52,7 @@ pub fn machine() -> Machine {
     })
 }
 
-/// The scenario in which so many workloads run.
+/// The scenario in which the workloads run.
 pub(super) fn scenario(name: &str, workloads: Vec<WorkloadSpec>) -> Scenario {
     Scenario {
         name: name.to_owned(),

@@ -70,7 +70,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds so many passes over a window whose load misses took `load_ns` on average.
+    /// Adds a number of passes over a window whose load misses took `load_ns` on average.
     pub fn add(&mut self, demand: &Demand, load_ns: f64, passes: f64) {
         let l3_ns = demand.loads * load_ns;
         self.demand.loads += demand.loads * passes;

@@ -26,8 +26,8 @@ impl Error {
     }
 }
 
-/// Runs one sequence of lines through both models of a 1:1 memory with so many fast pages, in
-/// windows of so many accesses.
+/// Runs one sequence of lines through both models of a 1:1 memory with a number of fast pages, in
+/// windows of a number of accesses.
 ///
 /// # Errors
 /// A memory without pages.
@@ -69,7 +69,7 @@ pub enum Pattern {
     Scan,
     /// One page after the other, each eight times before the next: a program with phases.
     Bursts,
-    /// The lower and the upper half in step, each pair of lines twice in turn, as a kernel that
+    /// The lower and the upper half in step, each pair of lines twice by turns, as a kernel that
     /// goes over two arrays does.
     InStep,
 }

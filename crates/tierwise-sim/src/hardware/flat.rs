@@ -12,7 +12,7 @@
 //!   and it ends in fast memory. The whole line is written, so if its place holds another line in
 //!   the meantime, that one goes to slow memory and nothing has to be fetched.
 //!
-//! With more than two lines a place, the tag alone still shows where every line lies: the first
+//! With more than two lines per place, the tag alone still shows where every line lies: the first
 //! line of a place belongs in fast memory and each other one in a slot of its own in slow memory;
 //! when one of those is in fast memory, the first line lies in its slot. That costs one more slow
 //! read and write when one of the others takes the place of another.
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(counts(&memory), [3, 2, 0, 1]);
     }
 
-    /// Three lines a place, worked by hand: lines 0, 1 and 2 share the only place.
+    /// Three lines per place, worked by hand: lines 0, 1 and 2 share the only place.
     #[test]
     fn one_to_two_ratio_places_first_line() {
         let mut memory = FlatMemory::new(1, Ratio::new(2).unwrap(), 1, 1).unwrap();

@@ -100,7 +100,7 @@ impl Host {
         }
     }
 
-    /// Counts so many passes over a workload's window.
+    /// Counts a number of passes over a workload's window.
     pub(super) fn count(&mut self, i: usize, passes: f64) {
         let Some(managed) = &mut self.managed else { return };
         let workload = &self.workloads[i];

@@ -52,7 +52,7 @@ struct Neighbours<'a> {
 }
 
 impl Node {
-    /// The managed tier of a machine for workloads with so many resident pages each.
+    /// The managed tier of a machine for workloads with given resident pages.
     ///
     /// # Errors
     /// The machine does not have two tiers, simulates granules, or has fewer colours than the
@@ -269,7 +269,7 @@ impl Node {
     }
 }
 
-/// Colours for so many pages of each workload.
+/// Colours for the managed pages of each workload.
 fn reserved(model: &PageModel, managed: &[u64]) -> Result<Colours, SimError> {
     let mut colours = Colours::new(model.colours(), model.ways());
     for (workload, &pages) in managed.iter().enumerate() {
@@ -284,8 +284,8 @@ fn reserved(model: &PageModel, managed: &[u64]) -> Result<Colours, SimError> {
     Ok(colours)
 }
 
-/// A run of frames for each workload. Workloads take the ways of the memory in turn, so that the
-/// first pages of one share their places with the first pages of the next.
+/// A run of frames for each workload. Workloads take the ways of the memory round-robin, so that
+/// the first pages of one share their places with the first pages of the next.
 fn runs(model: &PageModel, managed: &[u64]) -> Result<Vec<Vec<u32>>, SimError> {
     let mut free: Vec<Vec<u32>> = Vec::with_capacity(managed.len());
     let mut next = vec![0u64; model.ways() as usize];

@@ -101,7 +101,7 @@ pub struct DecisionRecord {
     pub tier: usize,
     /// Protected base pages from now on.
     pub floor_pages: u64,
-    /// The most base pages from now on; `None` for no limit.
+    /// The cap in base pages from now on; `None` for no limit.
     pub cap_pages: Option<u64>,
     /// At which part of its rate promotion into the tier goes on.
     pub promotion: f64,

@@ -107,7 +107,7 @@ impl Arrivals {
         }
     }
 
-    /// The same with so many times the load.
+    /// The same with a multiple of the load.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let mut scaled = self.clone();

@@ -1,4 +1,4 @@
-//! Latency over load, and the most load that a placement bears: MTAT's figures 1 and 8 for one
+//! Latency over load, and the max load that a placement bears: MTAT's figures 1 and 8 for one
 //! service.
 
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl Placed<'_> {
         Ok(summary)
     }
 
-    /// The most load whose 99th percentile meets the objective. An overload shows once its queue
+    /// The max load whose 99th percentile meets the objective. An overload shows once its queue
     /// has grown to the objective: the result is too high by about the objective over the time, as
     /// a share.
     ///

@@ -62,7 +62,7 @@ impl Popularity {
 pub struct Group {
     /// For people.
     pub name: &'static str,
-    /// Touches a request. A fraction is made up for by every so many requests making one more.
+    /// Touches per request. A fraction is made up for by every so many requests making one more.
     pub touches: f64,
     /// Load misses a touch.
     pub loads: f64,

@@ -8,13 +8,14 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`arrival`] | when requests arrive: Poisson, bursts, load curves |
-//! | [`mix`] | what a request touches; [`recorded`] from a trace, [`layout`] from a program's data structures |
+//! | [`mix`] | what a request touches; [`recorded`] from a trace, [`layout`] from a program's data
+//! structures |
 //! | [`server`], [`queue`] | first come, first served |
 //! | [`latency`] | percentiles and violations |
 //! | [`tenant`] | the service that runs |
 //! | [`tier`], [`watcher`] | the edge to the host: what a miss costs, who watches |
 //! | [`calibrate`], [`presets`] | the four services of MTAT, with its figures |
-//! | [`knee`] | latency over load of a placement, and the most load that it bears |
+//! | [`knee`] | latency over load of a placement, and the max load that it bears |
 
 pub mod alias;
 pub mod arrival;

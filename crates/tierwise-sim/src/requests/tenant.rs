@@ -106,7 +106,7 @@ impl Served {
 /// Shares of a touch or of the draws are counted in 2^-32.
 const ONE: f64 = 4_294_967_296.0;
 
-/// Units drawn at a time: so many look-ups in an alias table overlap in the CPU, where one by
+/// Units drawn at a time: that many lookups in an alias table overlap in the CPU, where one by
 /// one each would wait for its cache line. 64 take a kilobyte or two with all groups.
 const BATCH: usize = 64;
 

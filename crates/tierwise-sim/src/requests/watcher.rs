@@ -43,7 +43,7 @@ pub struct Watcher {
     pub faults: Vec<Fault>,
     /// Sampled misses.
     pub samples: Vec<SampledMiss>,
-    /// One miss in so many is sampled; 0 samples none.
+    /// Misses per sample; 0 samples none.
     pub sample_period: u32,
     /// Cost of a sample to the request.
     pub sample_ns: f64,

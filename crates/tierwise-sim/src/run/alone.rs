@@ -28,7 +28,7 @@ pub fn alone(prepared: &Prepared, workload: usize) -> Scenario {
     }
 }
 
-/// The sizes of a machine with this much in its fastest tier, whose slowest has room for
+/// The sizes of a machine with this much in its fastest tier, whose slowest has space for
 /// everything.
 pub fn enough_slow(prepared: &Prepared, fast: Bytes) -> Vec<TierSize> {
     let machine = prepared.machine();

@@ -403,8 +403,8 @@ impl Opened {
     }
 }
 
-/// A trace of a few bytes can say that a program runs for years. Without an end of the scenario's
-/// or the workload's, a day is the most that is replayed.
+/// A trace of a few bytes can describe a run of years. Without an end of the scenario's
+/// or the workload's, at most a day is replayed.
 fn check_lengths(scenario: &Scenario, ready: &[Ready]) -> Result<(), SimError> {
     for (workload, ready) in scenario.workloads.iter().zip(ready) {
         let Ready::Loaded(part) = ready else { continue };

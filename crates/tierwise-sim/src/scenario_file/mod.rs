@@ -26,10 +26,10 @@
 //! let scenario = Scenario::parse("zipf.toml", text, Path::new(".")).unwrap();
 //! let machine = scenario.resolve(Bytes(256 << 20));
 //! assert_eq!(machine.tiers[0].capacity, Bytes(64 << 20));
-//! assert_eq!(machine.tiers[1].capacity, Bytes(512 << 20)); // room for everything, twice
+//! assert_eq!(machine.tiers[1].capacity, Bytes(512 << 20)); // twice the need
 //!
-//! let error = Scenario::parse("zipf.toml", &text.replace("fast_share", "fastshare"), Path::new("."));
-//! assert_eq!(
+//! let error = Scenario::parse("zipf.toml", &text.replace("fast_share", "fastshare"),
+//! Path::new(".")); assert_eq!(
 //!     error.unwrap_err().to_string(),
 //!     "zipf.toml:8: machine.fastshare: unknown key; did you mean \"fast_share\"?"
 //! );

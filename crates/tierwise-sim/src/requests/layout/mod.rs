@@ -27,8 +27,8 @@ fn divide<const N: usize>(units: u32, all_bytes: f64, bytes: [f64; N]) -> [(u32,
     })
 }
 
-/// Cache lines that hold so many bytes which start anywhere in a line, as allocators place them at
-/// multiples of 8 or 16: half a line more than they fill.
+/// Cache lines that hold a number of bytes which start anywhere in a line, as allocators place them
+/// at multiples of 8 or 16: half a line more than they fill.
 fn lines(bytes: f64) -> f64 {
     (bytes / crate::units::LINE + 0.5).ceil()
 }

@@ -152,7 +152,14 @@ pub enum TraceError {
     },
 }
 
-/// Why a file cannot be opened or read, where the system's own words leave the remedy open.
+impl TraceError {
+    pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+}
+
+/// The reason why a file cannot be opened or read, with the remedy where the system's own words
+/// leave it open.
 pub fn unreadable(path: &Path, error: &std::io::Error) -> String {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     match (error.kind(), parent) {

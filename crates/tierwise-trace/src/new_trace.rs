@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use crate::TraceError;
 use crate::unnamed::UnnamedFile;
-use crate::writer::io_error;
 
 /// Names under which a part is kept beside a file that was not replaced: the first that is free.
 const MAX_PARTS: u32 = 100;
@@ -39,7 +38,7 @@ impl NewTrace {
             return Self::replacing(path, &there, overwrite);
         }
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let place = Place::New(file.map_err(|source| io_error(path, source))?);
+        let place = Place::New(file.map_err(|source| TraceError::io(path, source))?);
         Ok(Self { path: path.to_owned(), place })
     }
 
@@ -54,12 +53,12 @@ impl NewTrace {
         let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
         // What any new file gets: the umask takes its part.
         let file = UnnamedFile::create(directory.unwrap_or(Path::new(".")), 0o666);
-        let file = file.map_err(|source| io_error(path, source))?;
+        let file = file.map_err(|source| TraceError::io(path, source))?;
         Ok(Self { path: path.to_owned(), place: Place::Beside { file, replaces: false } })
     }
 
     fn replacing(path: &Path, there: &fs::Metadata, overwrite: bool) -> Result<Self, TraceError> {
-        let failed = |source| io_error(path, source);
+        let failed = |source| TraceError::io(path, source);
         if !there.is_file() {
             let kind = kind(there);
             let problem = format!("it is a {kind}; a trace is written to a regular file only");
@@ -87,7 +86,7 @@ impl NewTrace {
             Place::New(file) => file,
             Place::Beside { file, .. } => file.file(),
         };
-        file.try_clone().map_err(|source| io_error(&self.path, source))
+        file.try_clone().map_err(|source| TraceError::io(&self.path, source))
     }
 
     /// Puts the whole trace in its place. It is on the disk when this returns.
@@ -95,7 +94,7 @@ impl NewTrace {
     /// # Errors
     /// The disk is full or the directory cannot be written; a file that was there stays.
     pub fn finish(self) -> Result<(), TraceError> {
-        let failed = |source| io_error(&self.path, source);
+        let failed = |source| TraceError::io(&self.path, source);
         match self.place {
             Place::New(file) => file.sync_all().map_err(failed),
             Place::Beside { mut file, replaces } => {
@@ -111,7 +110,7 @@ impl NewTrace {
     /// # Errors
     /// No name is left for it, or the directory cannot be written.
     pub fn keep(self) -> Result<PathBuf, TraceError> {
-        let failed = |source| io_error(&self.path, source);
+        let failed = |source| TraceError::io(&self.path, source);
         let mut file = match self.place {
             Place::New(_) => return Ok(self.path),
             Place::Beside { file, .. } => file,
@@ -151,11 +150,11 @@ fn what_is_at(path: &Path) -> Result<Option<fs::Metadata>, TraceError> {
                     "it is a symbolic link to {target}, which is not there; remove the link, or \
                      name {target} itself"
                 );
-                Err(io_error(path, io::Error::new(io::ErrorKind::NotFound, problem)))
+                Err(TraceError::io(path, io::Error::new(io::ErrorKind::NotFound, problem)))
             }
             Err(_) => Ok(None),
         },
-        other => other.map(Some).map_err(|source| io_error(path, source)),
+        other => other.map(Some).map_err(|source| TraceError::io(path, source)),
     }
 }
 

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use crate::format::frame::{ALLOWANCE_BYTES, HEAD_BYTES, Head, Kind, MAX_RATIO, most_unpacked};
 use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
-use crate::writer::io_error;
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
 
 /// Reads a trace. Its frames may unpack to [`most_unpacked`] of the bytes read so far and no more,
@@ -39,7 +38,7 @@ impl TraceReader<BufReader<File>> {
     /// # Errors
     /// The file cannot be read, or is not a trace of a version this reader knows.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(|source| io_error(path, source))?;
+        let file = File::open(path).map_err(|source| TraceError::io(path, source))?;
         Self::new(path, BufReader::new(file))
     }
 }
@@ -52,7 +51,7 @@ impl<R: Read + Seek> TraceReader<R> {
     pub fn new(name: impl Into<PathBuf>, input: R) -> Result<Self, TraceError> {
         let path = name.into();
         let decompressor =
-            zstd::bulk::Decompressor::new().map_err(|source| io_error(&path, source))?;
+            zstd::bulk::Decompressor::new().map_err(|source| TraceError::io(&path, source))?;
         let mut reader = Self {
             path,
             input,
@@ -90,7 +89,7 @@ impl<R: Read + Seek> TraceReader<R> {
         (&mut self.input)
             .take(PREAMBLE_BYTES)
             .read_to_end(&mut bytes)
-            .map_err(|source| io_error(&self.path, source))?;
+            .map_err(|source| TraceError::io(&self.path, source))?;
         let (magic, version) = bytes.split_at(bytes.len().min(MAGIC.len()));
         if !MAGIC.starts_with(magic) {
             return Err(TraceError::NotATrace {
@@ -134,7 +133,7 @@ impl<R: Read + Seek> TraceReader<R> {
         let read = (&mut self.input)
             .take(u64::from(head.compressed))
             .read_to_end(&mut self.compressed)
-            .map_err(|source| io_error(&self.path, source))?;
+            .map_err(|source| TraceError::io(&self.path, source))?;
         if read != head.compressed as usize {
             return Err(self.incomplete(&format!("{read} of {} bytes of data", head.compressed)));
         }
@@ -186,7 +185,8 @@ impl<R: Read + Seek> TraceReader<R> {
             )));
         }
         let mut more = [0];
-        let read = self.input.read(&mut more).map_err(|source| io_error(&self.path, source))?;
+        let read =
+            self.input.read(&mut more).map_err(|source| TraceError::io(&self.path, source))?;
         self.accept(length);
         if read != 0 {
             return Err(self.corrupt("bytes after the end of the trace"));
@@ -198,7 +198,7 @@ impl<R: Read + Seek> TraceReader<R> {
     fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), TraceError> {
         self.input.read_exact(bytes).map_err(|source| match source.kind() {
             io::ErrorKind::UnexpectedEof => self.incomplete("no whole frame"),
-            _ => io_error(&self.path, source),
+            _ => TraceError::io(&self.path, source),
         })
     }
 
@@ -283,7 +283,7 @@ impl<R: Read + Seek + Send> WindowSource for TraceReader<R> {
         if result.is_err() {
             window.clear();
             self.offset = start;
-            self.input.seek(SeekFrom::Start(start)).map_err(|e| io_error(&self.path, e))?;
+            self.input.seek(SeekFrom::Start(start)).map_err(|e| TraceError::io(&self.path, e))?;
         }
         result
     }
@@ -294,7 +294,7 @@ impl<R: Read + Seek + Send> WindowSource for TraceReader<R> {
         self.totals = Totals::default();
         self.lifetimes = Lifetimes::default();
         self.ended = false;
-        self.input.seek(SeekFrom::Start(self.offset)).map_err(|e| io_error(&self.path, e))?;
+        self.input.seek(SeekFrom::Start(self.offset)).map_err(|e| TraceError::io(&self.path, e))?;
         Ok(())
     }
 }

@@ -87,7 +87,7 @@ impl TraceWriter<BufWriter<File>> {
     /// # Errors
     /// Not even the end frame can be written; what is before it is usable all the same.
     pub fn close(self) -> Result<(Totals, u64), TraceError> {
-        let failed = |source| io_error(&self.path, source);
+        let failed = |source| TraceError::io(&self.path, source);
         // What is left in the buffer belongs to the broken window.
         let (mut file, _) = self.out.into_parts();
         file.set_len(self.whole).map_err(failed)?;
@@ -128,7 +128,7 @@ impl<W: Write> TraceWriter<W> {
     ) -> Result<Self, TraceError> {
         let path = name.into();
         let compressor = zstd::bulk::Compressor::new(options.level.clamp(1, 19))
-            .map_err(|source| io_error(&path, source))?;
+            .map_err(|source| TraceError::io(&path, source))?;
         let mut writer = Self {
             path,
             out,
@@ -196,18 +196,18 @@ impl<W: Write> TraceWriter<W> {
         self.write(&head.to_bytes())?;
         self.write(&data)?;
         self.unpacked = unpacked;
-        self.out.flush().map_err(|source| io_error(&self.path, source))?;
+        self.out.flush().map_err(|source| TraceError::io(&self.path, source))?;
         self.whole = self.bytes;
         Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
         self.bytes += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(|source| io_error(&self.path, source))
+        self.out.write_all(bytes).map_err(|source| TraceError::io(&self.path, source))
     }
 
     fn error(&self, source: io::Error) -> TraceError {
-        io_error(&self.path, source)
+        TraceError::io(&self.path, source)
     }
 
     fn invalid(&self, reason: &str) -> TraceError {
@@ -250,8 +250,4 @@ pub(crate) fn beside<T>(
             Err(error)
         }
     }
-}
-
-pub(crate) fn io_error(path: &Path, source: io::Error) -> TraceError {
-    TraceError::Io { path: path.to_owned(), source }
 }

@@ -8,7 +8,7 @@ mod table;
 use std::fs::File;
 use std::path::Path;
 
-use crate::writer::{beside, io_error};
+use crate::writer::beside;
 use crate::{TraceError, WindowSource};
 
 pub use table::Table;
@@ -48,7 +48,7 @@ pub fn export(
     overwrite: bool,
 ) -> Result<u64, TraceError> {
     beside(path, overwrite, |file| {
-        let failed = |error| io_error(path, error);
+        let failed = |error| TraceError::io(path, error);
         let mut sink = sink(format, file, table).map_err(failed)?;
         let rows = table::write(table, source, &mut |row| sink.row(row).map_err(failed))?;
         sink.finish().map_err(failed)?;

@@ -103,7 +103,7 @@ pub fn import(
         if let Err(error) = windows(input, name, options, &mut |window| writer.push(window)) {
             failure = Some(error);
             // Any error keeps the file from taking its place; the caller gets the real one.
-            return Err(crate::writer::io_error(out, std::io::ErrorKind::InvalidData.into()));
+            return Err(TraceError::io(out, std::io::ErrorKind::InvalidData.into()));
         }
         writer.finish().map(|(_, totals)| totals)
     });

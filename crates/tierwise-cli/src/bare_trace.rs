@@ -12,7 +12,7 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::{PageAccess, Window, WindowSource};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::counted;
+use crate::number::counted;
 
 /// Recorded windows taken together, as in the scenarios of the shipped traces: policies look once a
 /// second and cannot see finer ones.

@@ -5,7 +5,7 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::result::{Comparison, PolicyResult, RunOutput};
 use tierwise_sim::scenario::Scenario;
 
-use crate::output::counted;
+use crate::number::counted;
 
 /// The results of one scenario under each policy.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Why a command stopped, and with which exit code.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// Says it on stderr, in one line.
+    /// Prints the message on stderr, in one line, and returns the exit code.
     pub fn report(&self) -> ExitCode {
         let (message, code) = match self {
             Self::User(message) => (message, 2),
@@ -60,7 +60,8 @@ impl Failure {
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         let line = message.split('\n').map(str::trim).filter(|part| !part.is_empty());
         let line = printable(&line.collect::<Vec<_>>().join("; "));
-        crate::output::tell(format_args!("{red}error:{red:#} {line}"));
+        // That stderr cannot be written changes no exit code.
+        let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {line}");
         ExitCode::from(code)
     }
 }
@@ -96,8 +97,8 @@ impl From<SimError> for Failure {
     }
 }
 
-/// Errors of writing to stdout are as the system has them. Those of files name the file: see
-/// [`crate::output`].
+/// The errors of writing to stdout are the system's own. Those of files name the file
+/// (`output.rs`).
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

@@ -9,17 +9,6 @@ use serde::Serialize;
 use tierwise_trace::unnamed::UnnamedFile;
 
 use crate::failure::{Failure, Outcome};
-use crate::table::grouped;
-
-/// A number with its noun: `1 window`, `12,000 windows`, `2 forked processes`.
-pub fn counted(number: u64, noun: &str) -> String {
-    let plural = match number {
-        1 => "",
-        _ if noun.ends_with('s') => "es",
-        _ => "s",
-    };
-    format!("{} {noun}{plural}", grouped(number))
-}
 
 /// A file in the making, beside the place where it will appear.
 #[derive(Debug)]
@@ -144,13 +133,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use super::*;
-
-    #[test]
-    fn nouns_agree_with_their_numbers() {
-        assert_eq!(counted(0, "window"), "0 windows");
-        assert_eq!(counted(1, "forked process"), "1 forked process");
-        assert_eq!(counted(12_000, "process"), "12,000 processes");
-    }
 
     #[test]
     fn kill_leaves_nothing_beside_the_file() {

@@ -12,7 +12,7 @@ use tierwise_trace::record::{
 };
 
 use crate::failure::{Failure, Outcome};
-use crate::output::counted;
+use crate::number::counted;
 use crate::trace::llc;
 
 /// Run a program and record which pages it touches, window by window.

@@ -14,8 +14,8 @@ use tierwise_sim::scenario::Scenario;
 use crate::bare_trace::TraceMachine;
 use crate::failure::{Failure, Outcome};
 use crate::input;
+use crate::number::counted;
 use crate::output::NewFile;
-use crate::output::counted;
 use crate::progress::Progress;
 use crate::run_file;
 
@@ -229,7 +229,7 @@ fn conclude(result: &PolicyResult) {
         result.slowdown,
         result.fast_access_ratio * 100.0,
         counted(result.promotions, "page"),
-        crate::table::grouped(result.demotions)
+        crate::number::grouped(result.demotions)
     ));
     for tenant in &result.tenants {
         if let Some(why) = &tenant.failure {

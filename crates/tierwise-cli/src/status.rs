@@ -8,9 +8,9 @@ use tierwised::view::{Failed, Mode, Snapshot};
 
 use crate::failure::Outcome;
 use crate::live::{Socket, rates, words};
+use crate::number::{counted, grouped};
 use crate::output;
-use crate::output::counted;
-use crate::table::{grouped, new_table, write_table};
+use crate::table::{new_table, write_table};
 
 /// Decisions and notices shown, the newest: as many as are read at a glance. `--json` has all.
 const LINES: usize = 8;

@@ -1,4 +1,4 @@
-//! Tables on the terminal, and the figures in their cells.
+//! Tables on the terminal.
 
 use std::io::Write;
 
@@ -115,49 +115,9 @@ fn write_lines(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Ou
     Ok(())
 }
 
-/// "1.23 G": a rate with a decimal prefix.
-pub fn rate(value: f64) -> String {
-    let prefixes = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
-    let found = prefixes.into_iter().find(|&(factor, _)| value >= factor);
-    let (factor, prefix) = found.unwrap_or((1.0, ""));
-    format!("{:.3}{prefix}", value / factor)
-}
-
-/// "+12.3 %" of a share; never "-0.0 %".
-pub fn signed_percent(share: f64) -> String {
-    let tenths = (share * 1000.0).round();
-    // Adding zero turns minus zero into zero.
-    format!("{:+.1} %", (tenths + 0.0) / 10.0)
-}
-
-/// "1,234,567".
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_read_well() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(rate(2.5e9), "2.500 G");
-        assert_eq!(signed_percent(-0.0001), "+0.0 %");
-        assert_eq!(signed_percent(-0.027), "-2.7 %");
-        assert_eq!(signed_percent(1.5), "+150.0 %");
-        assert_eq!(rate(12.0), "12.000");
-    }
 
     #[test]
     fn columns_line_up() {

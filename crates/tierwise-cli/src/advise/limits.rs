@@ -6,7 +6,7 @@ use tierwise_sim::result::TenantResult;
 use tierwise_sim::run::Prepared;
 use tierwise_sim::scenario::Source;
 
-use super::search::TenantPoint;
+use super::point::TenantPoint;
 use crate::failure::Failure;
 
 /// A twentieth more time: what an operator hardly finds in the noise of a day.

@@ -1,11 +1,11 @@
 //! `tierwise advise`: how small the fast memory can be.
 
 mod limits;
+mod point;
 mod print;
 mod search;
 mod source;
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -16,10 +16,12 @@ use tierwise_sim::run::Prepared;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::NewFile;
+use crate::run_args::RunArgs;
 use crate::{input, output};
 
 use limits::{Limit, LimitArgument};
-use search::{Point, Search};
+use point::{Alone, Answer, Knee, Point};
+use search::Search;
 use source::SearchedMachine;
 
 /// Say how little fast memory programs need, and under which policy.
@@ -33,6 +35,9 @@ use source::SearchedMachine;
 /// point of the sweep farthest below the line from its first to its last (Kneedle, Satopää et al.
 /// 2011).
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |json| {
+    json.help("Print JSON: one object with limits, policies, points, answer and knee")
+}))]
 #[command(after_help = "EXAMPLE\n  \
                         tierwise advise scenarios/zipf.toml\n  \
                         tierwise advise scenarios/two-tenants.toml --slowdown 1.3 --slowdown \
@@ -54,18 +59,8 @@ pub struct Advise {
     /// Sizes of the coarse sweep, none and all included.
     #[arg(long, default_value_t = 17, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(3..=257))]
     points: u32,
-    /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
-    seed: u64,
-    /// Print JSON: one object with limits, policies, points, answer and knee.
-    #[arg(long)]
-    json: bool,
-    /// Write a page with a plot, as one HTML file that needs nothing else.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Parallel runs [default: one per CPU].
-    #[arg(long, value_name = "NUMBER")]
-    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    run: RunArgs,
     #[command(flatten)]
     machine: SearchedMachine,
 }
@@ -90,32 +85,6 @@ pub struct Advice {
     pub sentence: String,
 }
 
-/// A policy by itself.
-#[derive(Debug, Clone, Serialize)]
-pub struct Alone {
-    pub policy: String,
-    /// The smallest of the sizes tried from which on it met all limits; `None` if there is none.
-    pub fast_bytes: Option<u64>,
-}
-
-/// How much is enough.
-#[derive(Debug, Clone, Serialize)]
-pub struct Answer {
-    pub fast_bytes: u64,
-    /// The policy that served this size best.
-    pub policy: String,
-    pub share_of_resident: f64,
-    /// The largest fast memory that was found too small, if any was.
-    pub too_small_bytes: Option<u64>,
-}
-
-/// A knee.
-#[derive(Debug, Clone, Serialize)]
-pub struct Knee {
-    pub fast_bytes: u64,
-    pub slowdown: f64,
-}
-
 impl Advise {
     pub fn execute(&self) -> Outcome {
         let recipes = self.considered()?;
@@ -123,20 +92,20 @@ impl Advise {
         let name = self.sources[0].to_string_lossy();
         let prepared = Prepared::load(scenario).map_err(|e| Failure::from(e).of(&name))?;
         let limits = limits::resolve(&self.slowdown, &prepared)?;
-        let html = self.html.as_deref().map(NewFile::create).transpose()?;
+        let html = self.run.html.as_deref().map(NewFile::create).transpose()?;
         let search = Search {
             prepared: &prepared,
             recipes: &recipes,
             limits: &limits,
-            seed: self.seed,
-            jobs: self.jobs.map_or(0, NonZeroUsize::get),
+            seed: self.run.seed,
+            pool: self.run.jobs.pool()?,
         };
         let points = search.points(self.points).map_err(|failure| failure.of(&name))?;
         let advice = self.advice(&prepared, &recipes, limits, points);
         if let Some(file) = html {
             print::html(&advice, file)?;
         }
-        if self.json { output::json(&advice) } else { print::print(&advice) }
+        if self.run.json { output::json(&advice) } else { print::print(&advice) }
     }
 
     /// `static` first, which is preferred where another is no better.
@@ -170,7 +139,7 @@ impl Advise {
                 .cloned()
                 .unwrap_or_default(),
             policies: search::alone(&points, recipes),
-            seed: self.seed,
+            seed: self.run.seed,
             resident_bytes: resident,
             sentence: sentence(resident, &limits, &points, answer.as_ref()),
             limits,

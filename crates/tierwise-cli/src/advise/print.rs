@@ -5,7 +5,7 @@ use std::io::Write;
 use tierwise_core::units::Bytes;
 
 use super::Advice;
-use super::search::{Point, TenantPoint};
+use super::point::{Point, TenantPoint};
 use crate::failure::Outcome;
 use crate::output::NewFile;
 use crate::report::{Axis, Curve, Plot, Sheet, Table, colour};

@@ -1,54 +1,20 @@
 //! Runs at sizes of fast memory, and what follows from them.
 
+use rayon::ThreadPool;
 use rayon::prelude::*;
-use serde::Serialize;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_sim::result::TenantResult;
 use tierwise_sim::run::{Prepared, RunOptions, enough_slow, run};
 
 use super::limits::{Limit, meets_limits};
-use super::{Alone, Answer, Knee};
+use super::point::{Alone, Answer, Knee, Point, PolicyPoint, TenantPoint};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// The search ends when the smallest size that suffices is known to this share of the resident
 /// memory.
 const PRECISION: f64 = 0.01;
-
-/// What came of one size.
-#[derive(Debug, Clone, Serialize)]
-pub struct Point {
-    pub fast_bytes: u64,
-    /// The policy that served this size best: the rest is what came of it.
-    pub policy: String,
-    /// Geometric mean of the tenants' slowdowns.
-    pub slowdown: f64,
-    /// All tenants are within their limits.
-    pub meets: bool,
-    pub tenants: Vec<TenantPoint>,
-    /// What came of it under each policy considered, in their order.
-    pub considered: Vec<PolicyPoint>,
-}
-
-/// One size under one policy.
-#[derive(Debug, Clone, Serialize)]
-pub struct PolicyPoint {
-    pub policy: String,
-    pub slowdown: f64,
-    pub meets: bool,
-}
-
-/// What came of it for one tenant.
-#[derive(Debug, Clone, Serialize)]
-pub struct TenantPoint {
-    pub tenant: String,
-    pub slowdown: f64,
-    pub p99_ms: Option<f64>,
-    pub meets: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure: Option<String>,
-}
 
 /// What is searched.
 pub struct Search<'a> {
@@ -57,8 +23,7 @@ pub struct Search<'a> {
     pub recipes: &'a [Recipe],
     pub limits: &'a [Limit],
     pub seed: u64,
-    /// Runs at once; zero for one per CPU.
-    pub jobs: usize,
+    pub pool: ThreadPool,
 }
 
 impl Search<'_> {
@@ -71,16 +36,12 @@ impl Search<'_> {
         let steps = u64::from(sweep - 1);
         let mut sizes: Vec<u64> = (0..=steps).map(|i| most * i / steps).collect();
         sizes.dedup();
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.jobs)
-            .build()
-            .map_err(|error| Failure::Internal(format!("threads cannot be started: {error}")))?;
         let precision = ((resident as f64 * PRECISION) as u64).max(1);
         let bisections = (most / steps).div_ceil(precision).next_power_of_two().ilog2();
         let progress = Progress::new(sizes.len() + bisections as usize);
         let at = |&pages: &u64| self.at(Pages(pages).in_bytes(page), &progress);
         let mut points: Vec<Point> =
-            pool.install(|| sizes.par_iter().map(at).collect::<Result<_, _>>())?;
+            self.pool.install(|| sizes.par_iter().map(at).collect::<Result<_, _>>())?;
         let Some(mut broken) = points.iter().rposition(|point| !point.meets) else {
             return Ok(points);
         };

@@ -1,8 +1,8 @@
 //! Runs every policy on every scenario, many at once. What comes out does not depend on how many.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
+use rayon::ThreadPool;
 use rayon::prelude::*;
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::run::{Prepared, RunOptions, run};
@@ -17,13 +17,8 @@ pub fn run_all(
     scenarios: &[(&Path, Scenario)],
     recipes: &[Recipe],
     options: &RunOptions,
-    jobs: Option<NonZeroUsize>,
+    pool: &ThreadPool,
 ) -> Result<Vec<Compared>, Failure> {
-    // Zero means one thread per CPU to rayon.
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(jobs.map_or(0, NonZeroUsize::get))
-        .build()
-        .map_err(|error| Failure::Internal(format!("threads cannot be started: {error}")))?;
     let progress = Progress::new(scenarios.len() * recipes.len());
     pool.install(|| {
         scenarios

@@ -4,7 +4,6 @@ mod jobs;
 mod summary;
 mod table;
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use crate::bare_trace::TraceMachine;
 use crate::comparison::Compared;
 use crate::failure::{Failure, Outcome};
 use crate::output::NewFile;
+use crate::run_args::RunArgs;
 use crate::{input, output, report};
 
 /// Run several policies on a scenario and say which served it best.
@@ -25,6 +25,12 @@ use crate::{input, output, report};
 /// in fast memory, everything in slow memory, and an oracle that knows the future. All results
 /// depend only on the scenario and the seed.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |json| {
+    json.help("Print JSON: one object for one scenario, a list of them for several")
+}))]
+#[command(mut_arg("html", |html| {
+    html.help("Write a report with plots, as one HTML file that needs nothing else")
+}))]
 #[command(after_help = "EXAMPLE\n  tierwise compare scenarios/zipf.toml\n  \
                         tierwise compare scenarios/*.toml --policies static,tpp,multi-clock \
                         --html report.html\n  \
@@ -43,18 +49,8 @@ pub struct Compare {
     /// Add a policy of your own from a recipe file; may be repeated.
     #[arg(long, value_name = "FILE")]
     recipe: Vec<PathBuf>,
-    /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
-    seed: u64,
-    /// Print JSON: one object for one scenario, a list of them for several.
-    #[arg(long)]
-    json: bool,
-    /// Write a report with plots, as one HTML file that needs nothing else.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Parallel runs [default: one per CPU].
-    #[arg(long, value_name = "NUMBER")]
-    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    run: RunArgs,
     /// Check the simulator's own rules after every step; several times slower.
     #[arg(long)]
     check: bool,
@@ -67,19 +63,19 @@ impl Compare {
     pub fn execute(&self) -> Outcome {
         let scenarios = self.scenarios()?;
         let recipes = self.recipes(&scenarios[0].1)?;
-        let html = self.html.as_deref().map(NewFile::create).transpose()?;
+        let html = self.run.html.as_deref().map(NewFile::create).transpose()?;
         let options = RunOptions {
-            seed: self.seed,
+            seed: self.run.seed,
             check: self.check,
             timeline: html.is_some().then_some(REPORT_INTERVAL),
             heat_map: html.is_some(),
             ..RunOptions::default()
         };
-        let compared = jobs::run_all(&scenarios, &recipes, &options, self.jobs)?;
+        let compared = jobs::run_all(&scenarios, &recipes, &options, &self.run.jobs.pool()?)?;
         if let Some(file) = html {
             report::write(&compared, file)?;
         }
-        if self.json { print_json(&compared) } else { self.print_tables(&compared) }
+        if self.run.json { print_json(&compared) } else { self.print_tables(&compared) }
     }
 
     fn scenarios(&self) -> Result<Vec<(&Path, Scenario)>, Failure> {
@@ -131,7 +127,7 @@ impl Compare {
         if compared.len() > 1 {
             summary::print(compared)?;
         }
-        if let Some(path) = &self.html {
+        if let Some(path) = &self.run.html {
             crate::output::tell(format_args!("report written to {}", path.display()));
         }
         Ok(())

@@ -8,7 +8,8 @@ use tierwise_core::units::Bytes;
 
 use crate::comparison::{Compared, best, failures, is_failed, summary};
 use crate::failure::Outcome;
-use crate::table::{grouped, new_table, rate, signed_percent, write_table};
+use crate::number::{grouped, rate, signed_percent};
+use crate::table::{new_table, write_table};
 
 const HEAD: Style = Style::new().bold();
 

@@ -2,7 +2,6 @@
 
 mod print;
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,6 +14,7 @@ use tierwise_sim::conform::{
 
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
+use crate::run_args::Jobs;
 use crate::{input, output};
 
 /// Put policies to the test of isolation: do they hold a tenant's floor against bad neighbours?
@@ -46,9 +46,8 @@ pub struct Conform {
     /// Random seed.
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
-    /// Parallel runs [default: one per CPU].
-    #[arg(long, value_name = "NUMBER")]
-    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    jobs: Jobs,
 }
 
 /// All results in the form of `--json`. Keys stay.
@@ -125,11 +124,7 @@ impl Conform {
     }
 
     fn run(&self, recipes: &[Recipe]) -> Result<Report, Failure> {
-        // Zero is rayon's word for one thread per CPU.
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.jobs.map_or(0, NonZeroUsize::get))
-            .build()
-            .map_err(|error| Failure::Internal(format!("threads cannot be started: {error}")))?;
+        let pool = self.jobs.pool()?;
         // One run for each adversary, and those of the victims alone.
         let progress = Progress::new(recipes.len() * (ADVERSARIES.len() + 1));
         let one = |recipe: &Recipe| {

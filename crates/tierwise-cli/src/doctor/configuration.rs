@@ -10,7 +10,7 @@ use tierwised::judgement;
 
 use super::check::{Check, Stops};
 use crate::live::words;
-use crate::output::counted;
+use crate::number::counted;
 
 const NAME: &str = "configuration";
 

@@ -4,6 +4,7 @@ mod live;
 mod page;
 mod print;
 mod print_live;
+mod record;
 mod story;
 
 use std::fmt::Display;

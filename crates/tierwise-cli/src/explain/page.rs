@@ -6,8 +6,8 @@ use tierwise_sim::record::{
     DecisionRecord, LifeRecord, MOVES_OF_A_PAGE, MoveRecord, RunRecord, cause_name, outcome_name,
 };
 
-use super::story::{ShareChange, change, direction, tier};
-use crate::output::counted;
+use super::record::{ShareChange, change, direction, tier};
+use crate::number::counted;
 
 /// What happened to a page.
 #[derive(Debug, Serialize)]

@@ -5,10 +5,11 @@ use std::io::Write;
 use tierwise_core::units::Bytes;
 
 use super::page::PageStory;
-use super::story::{Holding, ShareChange, Story};
+use super::record::ShareChange;
+use super::story::{Holding, Story};
 use crate::failure::Outcome;
-use crate::output::counted;
-use crate::table::{grouped, new_table, write_table};
+use crate::number::{counted, grouped};
+use crate::table::{new_table, write_table};
 
 /// Rows of a list that are printed: half from its beginning, half from its end. `--json` has all.
 const ROWS: usize = 40;

@@ -6,8 +6,8 @@ use super::live::LiveStory;
 use super::print::{against, size};
 use crate::failure::Outcome;
 use crate::live::words;
-use crate::output::counted;
-use crate::table::{grouped, new_table, write_table};
+use crate::number::{counted, grouped};
+use crate::table::{new_table, write_table};
 
 /// Prints it.
 pub fn print(out: &mut impl Write, story: &LiveStory) -> Outcome {

@@ -1,11 +1,10 @@
 //! What a record says of one tenant, in the form in which `--json` prints it. Keys stay.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use tierwise_sim::record::{DecisionRecord, RunRecord, cause_name, outcome_name};
 
 use super::page::{self, PageStory};
+use super::record::{ShareChange, change, direction, tier};
 
 /// One tenant's story.
 #[derive(Debug, Serialize)]
@@ -26,20 +25,6 @@ pub struct Story {
     /// Moves of all tenants that the record counts but does not tell one by one.
     pub moves_left_out: u64,
     pub page: Option<PageStory>,
-}
-
-/// A share changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ShareChange {
-    pub at_seconds: f64,
-    pub tier: String,
-    pub floor_bytes: u64,
-    pub cap_bytes: Option<u64>,
-    /// Of the promotion rate, 0 to 1.
-    pub promotion: f64,
-    pub rule: String,
-    pub numbers: BTreeMap<String, f64>,
-    pub words: String,
 }
 
 /// What it holds in a tier against its share.
@@ -67,35 +52,6 @@ pub struct Moves {
     pub outcome: &'static str,
     pub moves: u64,
     pub words: String,
-}
-
-/// A tier's name.
-pub fn tier(record: &RunRecord, tier: usize) -> String {
-    record.tiers.get(tier).map_or_else(|| format!("tier {tier}"), |t| t.name.clone())
-}
-
-/// Which way a move went.
-pub fn direction(from: Option<u8>, to: u8) -> &'static str {
-    match from {
-        Some(from) if to < from => "promotion",
-        Some(_) => "demotion",
-        None => "none",
-    }
-}
-
-/// A decision with its tier's name and in bytes.
-pub fn change(record: &RunRecord, decision: &DecisionRecord) -> ShareChange {
-    let bytes = |pages: u64| pages.saturating_mul(record.page_size);
-    ShareChange {
-        at_seconds: decision.at_seconds,
-        tier: tier(record, decision.tier),
-        floor_bytes: bytes(decision.floor_pages),
-        cap_bytes: decision.cap_pages.map(bytes),
-        promotion: decision.promotion,
-        rule: decision.rule.clone(),
-        numbers: decision.numbers.clone(),
-        words: decision.words.clone(),
-    }
 }
 
 /// Tells it.

@@ -1,7 +1,5 @@
 //! Runs a program at every size of fast memory.
 
-use std::num::NonZeroUsize;
-
 use rayon::prelude::*;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::{Bytes, Pages};
@@ -34,22 +32,18 @@ pub fn measure(
     recipe: &Recipe,
 ) -> Result<Vec<Profiled>, Failure> {
     let sizes = sizes(prepared, command.points);
-    // Zero is rayon's word for one thread per CPU.
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(command.jobs.map_or(0, NonZeroUsize::get))
-        .build()
-        .map_err(|error| Failure::Internal(format!("threads cannot be started: {error}")))?;
+    let pool = command.run.jobs.pool()?;
     let progress = Progress::new(chosen.len() * sizes.len());
     let one = |&workload: &usize| {
         let prepared = Prepared::load(alone(prepared, workload))?;
-        let at = |&fast: &Bytes| at(&prepared, fast, recipe, command.seed, &progress);
+        let at = |&fast: &Bytes| at(&prepared, fast, recipe, command.run.seed, &progress);
         let measured = sizes.par_iter().map(at).collect::<Result<Vec<_>, Failure>>()?;
         let name = prepared.scenario().workloads[0].name.clone();
         let source = format!(
             "{}, alone under {}, seed {}",
             command.scenario.display(),
             recipe.name(),
-            command.seed
+            command.run.seed
         );
         let points = sizes.iter().zip(&measured);
         let points =

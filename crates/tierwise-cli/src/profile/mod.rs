@@ -4,7 +4,6 @@ mod measure;
 mod sheet;
 
 use std::io::Write;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -14,8 +13,10 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::run::{Prepared, ProfileFile};
 
 use crate::failure::{Failure, Outcome};
+use crate::number::rate;
 use crate::output::NewFile;
-use crate::table::{new_table, rate, write_table};
+use crate::run_args::RunArgs;
+use crate::table::{new_table, write_table};
 use crate::{input, output};
 
 use measure::{Profiled, measure};
@@ -27,6 +28,9 @@ use measure::{Profiled, measure};
 /// from nothing to its full size, under a policy that keeps the hottest pages there. A scenario
 /// names the files with `profile = "FILE"` in its workloads.
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |json| {
+    json.help("Print JSON: a list with one profile a workload, as in the files")
+}))]
 #[command(after_help = "EXAMPLE\n  tierwise profile scenarios/zipf.toml --points 9\n  \
                         tierwise profile scenarios/two-tenants.toml --workload scan --out profiles \
                         --html scan.html")]
@@ -46,18 +50,8 @@ pub struct Profile {
     /// Write one file per workload into this directory: WORKLOAD.json.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
-    seed: u64,
-    /// Print JSON: a list with one profile a workload, as in the files.
-    #[arg(long)]
-    json: bool,
-    /// Write a page with a plot, as one HTML file that needs nothing else.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Parallel runs [default: one per CPU].
-    #[arg(long, value_name = "NUMBER")]
-    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 impl Profile {
@@ -68,7 +62,7 @@ impl Profile {
         let prepared = Prepared::load(scenario).map_err(|e| Failure::from(e).of(&name))?;
         let chosen = self.chosen(&prepared)?;
         let mut files = self.files(&prepared, &chosen)?;
-        let html = self.html.as_deref().map(NewFile::create).transpose()?;
+        let html = self.run.html.as_deref().map(NewFile::create).transpose()?;
         let profiled = measure(self, &prepared, &chosen, &recipe).map_err(|e| e.of(&name))?;
         for (one, file) in profiled.iter().zip(files.drain(..)) {
             write(&one.file, file)?;
@@ -76,7 +70,7 @@ impl Profile {
         if let Some(file) = html {
             sheet::write(&profiled, &self.policy, file)?;
         }
-        if self.json {
+        if self.run.json {
             let files: Vec<&ProfileFile> = profiled.iter().map(|one| &one.file).collect();
             return output::json(&files);
         }

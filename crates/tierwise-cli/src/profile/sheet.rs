@@ -4,9 +4,9 @@ use tierwise_core::units::Bytes;
 
 use super::measure::Profiled;
 use crate::failure::Outcome;
+use crate::number::rate;
 use crate::output::NewFile;
 use crate::report::{Axis, Curve, Plot, Sheet, Table, colour};
-use crate::table::rate;
 
 /// Writes it.
 pub fn write(profiled: &[Profiled], policy: &str, file: NewFile) -> Outcome {

@@ -10,7 +10,7 @@ use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{Header, TraceError, Window};
 
 use crate::failure::Failure;
-use crate::output::counted;
+use crate::number::counted;
 
 /// A trace that is being recorded.
 pub struct Recording {

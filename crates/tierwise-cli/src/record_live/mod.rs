@@ -18,7 +18,7 @@ use tierwise_trace::writer::WriterOptions;
 use tierwised::config::Config;
 
 use crate::failure::{Failure, Outcome};
-use crate::output::counted;
+use crate::number::counted;
 
 /// Record a trace of processes that run on this host, from DAMON, for `tierwise compare`.
 ///

@@ -6,7 +6,7 @@ use tierwise_sim::result::PolicyResult;
 
 use crate::comparison::{Compared, best, is_failed, mean_slowdown, ranking, summary};
 use crate::failure::Failure;
-use crate::table::{grouped, signed_percent};
+use crate::number::{grouped, signed_percent};
 
 use super::{curves, heat};
 

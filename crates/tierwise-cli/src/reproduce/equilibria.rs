@@ -10,6 +10,7 @@ use tierwise_sim::result::RunOutput;
 use super::runs::{self, fast_gb};
 use super::sheet::{Sheet, publish};
 use crate::failure::{Failure, Outcome};
+use crate::run_args::PaperArgs;
 
 /// Equilibria: the five validations (V-B) and the stacked caches, builds, web servers and
 /// benchmarks (V-C, V-D) against Linux, which is TPP.
@@ -19,12 +20,8 @@ pub struct Equilibria {
     /// Where the scenarios are.
     #[arg(long, default_value = "scenarios/equilibria", value_name = "FOLDER")]
     scenarios: PathBuf,
-    /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
-    seed: u64,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    paper: PaperArgs,
 }
 
 /// Scenario, and what the paper says of where the containers end.
@@ -41,7 +38,7 @@ const STACKED: [&str; 5] = ["cache", "cache-burst", "ci", "web", "tao-spark"];
 impl Equilibria {
     pub fn execute(&self) -> Outcome {
         let sheets = [self.validations()?, self.stacked()?];
-        publish("equilibria", self.seed, self.json, &sheets)
+        publish("equilibria", &self.paper, &sheets)
     }
 
     fn validations(&self) -> Result<Sheet, Failure> {
@@ -107,7 +104,7 @@ impl Equilibria {
             .iter()
             .map(|name| runs::scenario(&self.scenarios, name))
             .collect::<Result<Vec<_>, _>>()?;
-        runs::all(&scenarios, recipes, self.seed)
+        runs::all(&scenarios, recipes, self.paper.seed)
     }
 }
 

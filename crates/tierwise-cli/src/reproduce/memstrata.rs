@@ -15,6 +15,7 @@ use super::sheet::{Sheet, publish};
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::progress::Progress;
+use crate::run_args::PaperArgs;
 
 /// Memstrata (OSDI 2024): figure 5 (hardware tiering), 6 (noisy neighbour), 10 (outliers among
 /// tenants) and 14 (hotness).
@@ -32,12 +33,8 @@ pub struct Memstrata {
     /// Where the mixes of figure 10 are.
     #[arg(long, default_value = "scenarios/memstrata", value_name = "FOLDER")]
     mixes: PathBuf,
-    /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
-    seed: u64,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    paper: PaperArgs,
 }
 
 /// The paper's mixed mode: a third of each tenant's memory is dedicated (section 3.2).
@@ -70,7 +67,7 @@ impl Memstrata {
                 _ => self.hotness()?,
             });
         }
-        publish("memstrata", self.seed, self.json, &figures)
+        publish("memstrata", &self.paper, &figures)
     }
 
     /// Every recorded program's scenario, and its name.
@@ -106,7 +103,7 @@ impl Memstrata {
     /// Every tenant's slowdown in percent; there is one at least.
     fn all_slowdowns(&self, prepared: &Prepared, recipe: &str) -> Result<Vec<f64>, Failure> {
         let recipe = Recipe::named(recipe)?;
-        let options = RunOptions { seed: self.seed, ..RunOptions::default() };
+        let options = RunOptions { seed: self.paper.seed, ..RunOptions::default() };
         let output = run(prepared, &recipe, &options, &mut |_| ())?;
         Ok(output.result.tenants.iter().map(|t| (t.slowdown - 1.0) * 100.0).collect())
     }

@@ -21,6 +21,7 @@ use super::runs::{self, best_effort, fast_gb};
 use super::sheet::{Sheet, publish};
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
+use crate::run_args::PaperArgs;
 
 /// MTAT (Middleware 2025): figure 1 (load over fast memory), 2 (Redis under MEMTIS), 5 and 6 (the
 /// load of figure 7), 8 (maximum load) and 9 (steady loads).
@@ -41,12 +42,8 @@ pub struct Mtat {
         value_name = "NAMES"
     )]
     services: Vec<String>,
-    /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
-    seed: u64,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    paper: PaperArgs,
 }
 
 /// The paper's FMEM_ALL is the service with all of the fast tier to itself, the others in slow
@@ -84,7 +81,7 @@ impl Mtat {
         let recipes = runs::recipes(&POLICIES)?;
         let figure_1 = self.figure_1()?;
         let (scenarios, figure_8) = self.figure_8(&scenarios, &recipes)?;
-        let ramp = runs::all(&scenarios, &recipes, self.seed)?;
+        let ramp = runs::all(&scenarios, &recipes, self.paper.seed)?;
         let sheets = [
             figure_1,
             self.figure_2(&scenarios[0])?,
@@ -93,7 +90,7 @@ impl Mtat {
             figure_8,
             self.figure_9(&scenarios[0], &recipes)?,
         ];
-        publish("mtat", self.seed, self.json, &sheets)
+        publish("mtat", &self.paper, &sheets)
     }
 
     fn figure_1(&self) -> Result<Sheet, Failure> {
@@ -124,7 +121,7 @@ impl Mtat {
             let tier_of = mix.hottest_fast(mix.units * quarters / 4);
             // A second holds 11,000 requests of the slowest, a million of the fastest; ten show a
             // queue that grows.
-            let (time, seed) = (Duration::from_secs(10), self.seed);
+            let (time, seed) = (Duration::from_secs(10), self.paper.seed);
             let placed = Placed { preset, mix: &mix, costs, tier_of: &tier_of, time, seed };
             row.push(krps(placed.max_load().map_err(|e| wrong(&e))?));
         }
@@ -135,7 +132,7 @@ impl Mtat {
     fn figure_2(&self, scenario: &Scenario) -> Result<Sheet, Failure> {
         let mut pair = scenario.clone();
         pair.workloads.truncate(2);
-        let output = &runs::all(&[pair], &runs::recipes(&["memtis"])?, self.seed)?[0][0];
+        let output = &runs::all(&[pair], &runs::recipes(&["memtis"])?, self.paper.seed)?[0][0];
         let paper = "under MEMTIS, Redis keeps less than 10 % of its data in fast memory and \
                      violates its SLO at the load that 25 % would sustain";
         let head = ["until", "requests/s", "P99 ms", "fast share of Redis %"];
@@ -274,7 +271,7 @@ impl Mtat {
 
     fn holds(&self, scenario: &Scenario, recipe: &Recipe, load: f64) -> Result<bool, Failure> {
         let prepared = Prepared::load(runs::with_load(scenario, load))?;
-        let options = RunOptions { seed: self.seed, ..RunOptions::default() };
+        let options = RunOptions { seed: self.paper.seed, ..RunOptions::default() };
         let output = run(&prepared, recipe, &options, &mut |_| ())?;
         let latency = output.result.tenants.first().and_then(|t| t.latency);
         Ok(latency.is_some_and(|l| l.p99_ms <= l.slo_ms && l.violated() <= 0.01))
@@ -293,7 +290,7 @@ impl Mtat {
         ];
         let mut sheet = Sheet::new("Figure 9: steady loads of the first service", paper, &head);
         for load in [0.2, 0.5, 0.8] {
-            let outputs = &runs::all(&[steady(scenario, load)], recipes, self.seed)?[0];
+            let outputs = &runs::all(&[steady(scenario, load)], recipes, self.paper.seed)?[0];
             for (mut row, output) in
                 against_memtis(&percent(load), outputs).into_iter().zip(outputs)
             {

@@ -16,6 +16,7 @@ use super::figure::{Figure, Row};
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::progress::Progress;
+use crate::run_args::PaperArgs;
 
 /// MULTI-CLOCK (HPCA 2022): figure 5 (YCSB), figure 6 (graph kernels) and figure 7 (memory-mode).
 #[derive(Debug, Args)]
@@ -24,12 +25,8 @@ pub struct MultiClock {
     /// Where the scenarios of the recorded programs are.
     #[arg(long, default_value = "scenarios/recorded", value_name = "FOLDER")]
     scenarios: PathBuf,
-    /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
-    seed: u64,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    paper: PaperArgs,
 }
 
 /// The paper's order: D last, because it changes the number of records (section V-B).
@@ -76,8 +73,8 @@ const WHY_MEMORY_MODE: &str = "on the five YCSB workloads with a fixed set of re
 impl MultiClock {
     pub fn execute(&self) -> Outcome {
         let figures = vec![self.ycsb()?, self.graphs()?, self.memory_mode()?];
-        if self.json {
-            let object = serde_json::json!({ "paper": "multi-clock", "seed": self.seed, "figures": figures });
+        if self.paper.json {
+            let object = serde_json::json!({ "paper": "multi-clock", "seed": self.paper.seed, "figures": figures });
             return crate::output::json(&object);
         }
         figures.iter().try_for_each(Figure::print)
@@ -168,7 +165,7 @@ impl MultiClock {
                 .par_iter()
                 .map(|name| {
                     let mut job = progress.job(program, name);
-                    let options = RunOptions { seed: self.seed, ..RunOptions::default() };
+                    let options = RunOptions { seed: self.paper.seed, ..RunOptions::default() };
                     let recipe = Recipe::named(name).map_err(Failure::from)?;
                     let output =
                         run(&prepared, &recipe, &options, &mut |share| job.reached(share))?;

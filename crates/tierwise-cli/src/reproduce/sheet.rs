@@ -7,6 +7,7 @@ use anstyle::Style;
 use serde::Serialize;
 
 use crate::failure::Outcome;
+use crate::run_args::PaperArgs;
 use crate::table::new_table;
 
 const HEAD: Style = Style::new().bold();
@@ -44,8 +45,9 @@ impl Sheet {
 }
 
 /// Prints all of them, or one JSON object.
-pub fn publish(paper: &str, seed: u64, json: bool, sheets: &[Sheet]) -> Outcome {
-    if json {
+pub fn publish(paper: &str, arguments: &PaperArgs, sheets: &[Sheet]) -> Outcome {
+    if arguments.json {
+        let seed = arguments.seed;
         let object = serde_json::json!({ "paper": paper, "seed": seed, "tables": sheets });
         return crate::output::json(&object);
     }

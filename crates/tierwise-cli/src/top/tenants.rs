@@ -9,8 +9,7 @@ use tierwised::view::TenantView;
 
 use super::app::App;
 use crate::live::{rates, words};
-use crate::output::counted;
-use crate::table::grouped;
+use crate::number::{counted, grouped};
 
 /// Draws the table.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {

@@ -15,7 +15,7 @@ use tierwise_trace::writer::WriterOptions;
 
 use crate::failure::{Failure, Outcome};
 use crate::input::cannot_read;
-use crate::output::counted;
+use crate::number::counted;
 
 /// Write a table of a trace for other tools, as CSV or Parquet.
 #[derive(Debug, Args)]

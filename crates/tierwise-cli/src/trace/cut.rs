@@ -10,7 +10,7 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{WriterOptions, write_trace};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::counted;
+use crate::number::counted;
 
 /// Write a part of a trace as a trace: a phase, or windows by number; or merge windows.
 ///

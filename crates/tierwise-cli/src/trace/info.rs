@@ -12,9 +12,8 @@ use tierwise_trace::summary::{Summary, summarize};
 use tierwise_trace::{Header, WindowSource};
 
 use crate::failure::{Failure, Outcome};
+use crate::number::{counted, grouped};
 use crate::output;
-use crate::output::counted;
-use crate::table::grouped;
 
 /// Say what traces hold: command, host, windows, pages, misses and phases.
 #[derive(Debug, Args)]

@@ -10,8 +10,9 @@ use tierwise_trace::summary::Summary;
 
 use super::info::{self, Overview};
 use crate::failure::Outcome;
+use crate::number::grouped;
 use crate::output;
-use crate::table::{grouped, new_table, write_table};
+use crate::table::{new_table, write_table};
 
 /// Show a trace window by window, and the pages with the most misses.
 #[derive(Debug, Args)]

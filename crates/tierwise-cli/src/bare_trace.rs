@@ -75,10 +75,8 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 fn size(text: &str) -> Result<Bytes, String> {
-    match Bytes::parse(text)? {
-        Bytes(0) => Err("allowed: a size above zero, for instance 8GiB".to_owned()),
-        bytes => Ok(bytes),
-    }
+    let bytes = Bytes::parse(text).ok().filter(|bytes| bytes.0 > 0);
+    bytes.ok_or_else(|| "allowed: a size above zero, up to 4096TiB, for instance 8GiB".to_owned())
 }
 
 impl TraceMachine {

@@ -1,6 +1,6 @@
 //! The command line: one row per subcommand.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Outcome;
 use crate::{
@@ -27,6 +27,19 @@ pub struct Cli {
     pub color: colorchoice_clap::Color,
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Reads the command line. A negative number is the value of the option before it, so that the
+    /// refusal names that option.
+    pub fn read() -> Result<Self, clap::Error> {
+        let matches = with_negative_numbers(Self::command()).try_get_matches()?;
+        Self::from_arg_matches(&matches)
+    }
+}
+
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
 }
 
 #[derive(Debug, Subcommand)]

@@ -34,13 +34,12 @@ mod status;
 mod table;
 mod top;
 mod trace;
+mod value;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::Cli::read() {
         Ok(cli) => cli,
         Err(said) => return answer(&said),
     };

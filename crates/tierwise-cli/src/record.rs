@@ -14,6 +14,7 @@ use tierwise_trace::record::{
 use crate::failure::{Failure, Outcome};
 use crate::number::counted;
 use crate::trace::llc;
+use crate::value::{WINDOW, whole};
 
 /// Run a program and record which pages it touches, window by window.
 ///
@@ -36,7 +37,8 @@ pub struct Record {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Instructions of a window.
-    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_WINDOW_INSTRUCTIONS)]
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_WINDOW_INSTRUCTIONS,
+          value_parser = whole(WINDOW))]
     window: u64,
     /// The last-level cache to model: size and ways.
     #[arg(long, value_name = "SIZE/WAYS", default_value = "32MiB/16", value_parser = llc)]
@@ -46,7 +48,7 @@ pub struct Record {
     #[arg(long, value_name = "FIFO")]
     marks: Option<PathBuf>,
     /// Stop the program once it has executed so many instructions.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole(1..=u64::MAX))]
     max_instructions: Option<u64>,
     /// Replace an existing trace.
     #[arg(long)]

@@ -1,19 +1,19 @@
 //! The arguments that commands which run policies share.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::failure::Failure;
+use crate::value::whole;
 
 /// Seed, output and threads of a command that runs policies. A command replaces the help texts of
 /// `json` and `html` where it prints or writes something else.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = whole(0..=u64::MAX))]
     pub seed: u64,
     /// Print JSON.
     #[arg(long)]
@@ -29,7 +29,7 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 pub struct PaperArgs {
     /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = whole(0..=u64::MAX))]
     pub seed: u64,
     /// Print one JSON object.
     #[arg(long)]
@@ -40,8 +40,9 @@ pub struct PaperArgs {
 #[derive(Debug, Args)]
 pub struct Jobs {
     /// Parallel runs [default: one per CPU].
-    #[arg(long, value_name = "NUMBER")]
-    jobs: Option<NonZeroUsize>,
+    // A run is a thread: no machine has more CPUs than that, and each takes memory of its own.
+    #[arg(long, value_name = "NUMBER", value_parser = whole(1..=1024_usize))]
+    jobs: Option<usize>,
 }
 
 impl Jobs {
@@ -49,7 +50,7 @@ impl Jobs {
     pub fn pool(&self) -> Result<ThreadPool, Failure> {
         ThreadPoolBuilder::new()
             // rayon starts one thread per CPU for zero.
-            .num_threads(self.jobs.map_or(0, NonZeroUsize::get))
+            .num_threads(self.jobs.unwrap_or(0))
             .build()
             .map_err(|error| Failure::Internal(format!("threads cannot be started: {error}")))
     }

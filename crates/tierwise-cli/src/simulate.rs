@@ -1,6 +1,7 @@
 //! `tierwise simulate`: the course of one policy's run.
 
 use std::io::{self, BufWriter, Write};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::number::counted;
 use crate::output::NewFile;
 use crate::progress::Progress;
 use crate::run_file;
+use crate::value::{time, whole};
 
 /// Run one policy on a scenario and print its course, one point for each interval of virtual time.
 ///
@@ -44,10 +46,10 @@ pub struct Simulate {
     #[arg(long, value_name = "FILE", conflicts_with = "policy")]
     recipe: Option<PathBuf>,
     /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = whole(0..=u64::MAX))]
     seed: u64,
     /// Virtual time between two points, such as 1s or 250ms.
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = interval)]
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = time(INTERVAL))]
     interval: Duration,
     /// The form of the points.
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
@@ -74,14 +76,8 @@ enum Format {
 }
 
 /// A millisecond to a day: the simulator's steps are no shorter, and one point is no course.
-fn interval(text: &str) -> Result<Duration, String> {
-    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    let allowed = Duration::from_millis(1)..=Duration::from_secs(86_400);
-    if allowed.contains(&interval) {
-        return Ok(interval);
-    }
-    Err("allowed: from 1ms to 1day".to_owned())
-}
+const INTERVAL: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
 
 impl Simulate {
     pub fn execute(&self) -> Outcome {

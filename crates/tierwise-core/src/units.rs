@@ -31,6 +31,9 @@ pub struct TenantId(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Pages(pub u64);
 
+/// The largest size that is read, 4 PiB: the physical addresses of x86-64 have 52 bits.
+const MAX_BYTES: f64 = (1_u64 << 52) as f64;
+
 /// A count of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(pub u64);
@@ -127,7 +130,12 @@ impl Bytes {
             }
         };
         match number.parse::<f64>() {
-            Ok(value) if value.is_finite() => Ok(Self((value * factor as f64).round() as u64)),
+            Ok(value) if value * factor as f64 <= MAX_BYTES => {
+                Ok(Self((value * factor as f64).round() as u64))
+            }
+            Ok(value) if value.is_finite() => {
+                Err(format!("\"{text}\" is larger than any memory; allowed: up to 4096TiB"))
+            }
             _ => Err(format!(
                 "\"{text}\" is not a size; write for instance 4096, \"64KiB\" or \"1.5GiB\""
             )),

@@ -32,7 +32,7 @@ pub const DEFAULT: CacheModel =
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
     /// Not of the form SIZE/WAYS.
-    #[error("cache {text:?}: expected SIZE/WAYS, for instance 32MiB/16")]
+    #[error("cache {text:?}: allowed: SIZE/WAYS, for instance 32MiB/16")]
     Form {
         /// What was given.
         text: String,

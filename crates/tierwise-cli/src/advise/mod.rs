@@ -17,6 +17,7 @@ use tierwise_sim::run::Prepared;
 use crate::failure::{Failure, Outcome};
 use crate::output::NewFile;
 use crate::run_args::RunArgs;
+use crate::value::whole;
 use crate::{input, output};
 
 use limits::{Limit, LimitArgument};
@@ -57,7 +58,7 @@ pub struct Advise {
     #[arg(long, value_name = "LIMIT", value_parser = LimitArgument::parse)]
     slowdown: Vec<LimitArgument>,
     /// Sizes of the coarse sweep, none and all included.
-    #[arg(long, default_value_t = 17, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(3..=257))]
+    #[arg(long, default_value_t = 17, value_name = "NUMBER", value_parser = whole(3..=257_u32))]
     points: u32,
     #[command(flatten)]
     run: RunArgs,

@@ -15,6 +15,7 @@ use tierwise_sim::conform::{
 use crate::failure::{Failure, Outcome};
 use crate::progress::Progress;
 use crate::run_args::Jobs;
+use crate::value::whole;
 use crate::{input, output};
 
 /// Put policies to the test of isolation: do they hold a tenant's floor against bad neighbours?
@@ -44,7 +45,7 @@ pub struct Conform {
     #[arg(long)]
     markdown: bool,
     /// Random seed.
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = whole(0..=u64::MAX))]
     seed: u64,
     #[command(flatten)]
     jobs: Jobs,

@@ -1,5 +1,6 @@
 //! `tierwise daemon report`: a tenant's latency.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::Args;
@@ -7,6 +8,7 @@ use tierwised::control::Command;
 
 use crate::failure::Outcome;
 use crate::live::Socket;
+use crate::value::{time, whole};
 
 /// Report a tenant's latency, for policies that keep SLOs.
 ///
@@ -21,10 +23,10 @@ pub struct Report {
     #[arg(long, value_name = "NAME")]
     tenant: String,
     /// The 99th percentile of its requests' latency since the last report, such as 12ms or 850us.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = time(LATENCY))]
     p99: Duration,
     /// Requests since the last report.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = whole(0..=u64::MAX))]
     operations: u64,
     #[command(flatten)]
     socket: Socket,
@@ -41,12 +43,8 @@ impl Report {
     }
 }
 
-/// A time with its unit.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| {
-        format!("{error}; write a whole number with a unit, such as 12ms or 850us")
-    })
-}
+/// A microsecond to a day: no request is answered faster, and none is waited for longer.
+const LATENCY: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(24 * 3600);
 
 /// As the daemon counts.
 pub fn milliseconds(time: Duration) -> f64 {

@@ -1,5 +1,6 @@
 //! `tierwise daemon tenant`: tenants while the daemon runs.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
@@ -8,8 +9,9 @@ use tierwised::config::{ClassName, LimitText, TenantConfig};
 use tierwised::control::{Command, TenantChange};
 
 use super::Plain;
-use super::report::{duration, milliseconds};
+use super::report::milliseconds;
 use crate::failure::Outcome;
+use crate::value::{PIDS, time, whole};
 
 /// Add a tenant, change what one is entitled to, or let one go.
 #[derive(Debug, Args)]
@@ -55,7 +57,7 @@ struct Add {
     #[arg(long, value_name = "CGROUP")]
     cgroup: Option<String>,
     /// Processes by their numbers.
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = whole(PIDS))]
     pids: Vec<i32>,
     /// A QEMU guest by its name, the path of its pid file, or qmp: and the path of its QMP socket.
     #[arg(long, value_name = "GUEST")]
@@ -88,7 +90,7 @@ struct Set {
 #[derive(Debug, Args)]
 struct Entitled {
     /// Its weight among the tenants; 100 without one.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_WEIGHT)))]
+    #[arg(long, value_name = "NUMBER", value_parser = whole(1..=MAX_WEIGHT))]
     weight: Option<u32>,
     /// Memory of the fastest tier that others' needs do not take away: 80GB, 25% of what it has
     /// resident, or auto.
@@ -98,7 +100,7 @@ struct Entitled {
     #[arg(long, value_name = "LIMIT", value_parser = limit)]
     cap: Option<LimitText>,
     /// The 99th percentile of latency that it must not exceed, such as 5ms.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = time(SLO))]
     slo: Option<Duration>,
 }
 
@@ -109,6 +111,9 @@ enum Class {
     /// By the latency of its requests; needs --slo.
     LatencyCritical,
 }
+
+/// The SLOs that the daemon allows in its configuration.
+const SLO: RangeInclusive<Duration> = Duration::from_micros(50)..=Duration::from_secs(3600);
 
 fn limit(text: &str) -> Result<LimitText, String> {
     LimitText::try_from(text.to_owned())

@@ -16,6 +16,7 @@ use tierwise_sim::record::RunRecord;
 
 use crate::failure::{Failure, Outcome};
 use crate::live::Socket;
+use crate::value::whole;
 use crate::{output, run_file};
 
 /// Say why a tenant got what it got: in a recorded run, or from the running daemon.
@@ -41,7 +42,7 @@ pub struct Explain {
     #[arg(long, value_name = "NAME")]
     tenant: String,
     /// One of its pages, by its number as `tierwise trace stat` shows it.
-    #[arg(long, value_name = "NUMBER", requires = "run")]
+    #[arg(long, value_name = "NUMBER", requires = "run", value_parser = whole(0..=u32::MAX))]
     page: Option<u32>,
     /// Print JSON: one object with shares, holdings, moves and page; of the daemon, with holdings,
     /// decisions and moves.

@@ -17,6 +17,7 @@ use crate::number::rate;
 use crate::output::NewFile;
 use crate::run_args::RunArgs;
 use crate::table::{new_table, write_table};
+use crate::value::whole;
 use crate::{input, output};
 
 use measure::{Profiled, measure};
@@ -42,7 +43,7 @@ pub struct Profile {
     #[arg(long, value_name = "NAME")]
     workload: Vec<String>,
     /// Sizes of fast memory, none and all included.
-    #[arg(long, default_value_t = 33, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1025))]
+    #[arg(long, default_value_t = 33, value_name = "NUMBER", value_parser = whole(2..=1025_u32))]
     points: u32,
     /// The policy that decides what lies in fast memory (see `tierwise policies`).
     #[arg(long, default_value = "memtis", value_name = "NAME")]

@@ -7,6 +7,7 @@ mod project;
 #[cfg(test)]
 mod tests;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use tierwised::config::Config;
 
 use crate::failure::{Failure, Outcome};
 use crate::number::counted;
+use crate::value::{PIDS, time, whole};
 
 /// Record a trace of processes that run on this host, from DAMON, for `tierwise compare`.
 ///
@@ -41,20 +43,20 @@ pub struct RecordLive {
     #[arg(long, value_name = "CGROUP")]
     cgroup: Option<String>,
     /// Processes by their numbers.
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = whole(PIDS))]
     pid: Vec<i32>,
     /// How long; Ctrl-C ends it earlier, with a whole trace.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time(DURATION))]
     duration: Duration,
     /// Time that a window covers: DAMON's aggregation interval.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time(INTERVAL))]
     interval: Duration,
     /// How often DAMON checks a page of each region; a window has at most INTERVAL / SAMPLING
     /// accesses of a page.
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = sampling)]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = time(SAMPLING))]
     sampling: Duration,
     /// Most regions of a process.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = whole(10..=100_000_u32))]
     regions: u32,
     /// Switch the kernel's own use of DAMON (damon_stat) off meanwhile, and on again at the end.
     #[arg(long)]
@@ -67,6 +69,17 @@ pub struct RecordLive {
     #[arg(long)]
     force: bool,
 }
+
+/// A second to a week: a shorter recording has no window, and a longer one hardly fits a disk.
+const DURATION: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
+
+/// A tenth of a second to a minute, so that a window holds several of DAMON's checks and a recording
+/// several windows.
+const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
+
+/// A millisecond to a second: more checks cost the recorded processes time, fewer find nothing.
+const SAMPLING: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
 /// Where a recording notes what it changed: its settings, and the threads of DAMON that it took.
 /// Not the daemon's files: both may run at the same time.
@@ -111,21 +124,4 @@ impl RecordLive {
             None => vec!["live".into(), Selector::Pids(self.pid.clone()).to_string()],
         }
     }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    between(text, Duration::from_secs(1), Duration::from_secs(7 * 24 * 3600), "1s to 7days")
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    between(text, Duration::from_millis(100), Duration::from_secs(60), "100ms to 60s")
-}
-
-fn sampling(text: &str) -> Result<Duration, String> {
-    between(text, Duration::from_millis(1), Duration::from_secs(1), "1ms to 1s")
-}
-
-fn between(text: &str, least: Duration, most: Duration, allowed: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if (least..=most).contains(&time) { Ok(time) } else { Err(format!("allowed: {allowed}")) }
 }

@@ -25,7 +25,8 @@ use crate::run_args::PaperArgs;
                   tierwise reproduce memstrata --figures 5,6 --json")]
 pub struct Memstrata {
     /// Which figures.
-    #[arg(long, value_delimiter = ',', default_values_t = [5, 6, 10, 14], value_name = "NUMBERS")]
+    #[arg(long, value_delimiter = ',', default_values_t = FIGURES, value_name = "NUMBERS",
+          value_parser = figure)]
     figures: Vec<u32>,
     /// Where the scenarios of the recorded programs are.
     #[arg(long, default_value = "scenarios/recorded", value_name = "FOLDER")]
@@ -35,6 +36,14 @@ pub struct Memstrata {
     mixes: PathBuf,
     #[command(flatten)]
     paper: PaperArgs,
+}
+
+/// The figures that can be measured.
+const FIGURES: [u32; 4] = [5, 6, 10, 14];
+
+fn figure(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| FIGURES.contains(number));
+    number.ok_or_else(|| format!("allowed: {}", FIGURES.map(|n| n.to_string()).join(", ")))
 }
 
 /// The paper's mixed mode: a third of each tenant's memory is dedicated (section 3.2).
@@ -54,10 +63,6 @@ const ROOMY: TierSize = TierSize::ShareOfResident(2.0);
 
 impl Memstrata {
     pub fn execute(&self) -> Outcome {
-        if let Some(unknown) = self.figures.iter().find(|n| ![5, 6, 10, 14].contains(*n)) {
-            let problem = format!("--figures: found {unknown}; allowed: 5, 6, 10, 14");
-            return Err(Failure::User(problem));
-        }
         let mut figures = Vec::new();
         for number in &self.figures {
             figures.push(match number {

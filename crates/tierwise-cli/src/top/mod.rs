@@ -6,6 +6,7 @@ mod tenants;
 mod tiers;
 
 use std::io::{self, IsTerminal};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -16,6 +17,7 @@ use app::{Action, App};
 
 use crate::failure::{Failure, Outcome};
 use crate::live::Socket;
+use crate::value::time;
 
 /// Show what the running daemon does, and keep showing it.
 ///
@@ -26,20 +28,14 @@ use crate::live::Socket;
 #[command(after_help = "EXAMPLE\n  sudo tierwise top\n  sudo tierwise top --interval 5s")]
 pub struct Top {
     /// Time between two queries of the daemon, such as 1s or 500ms.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time(INTERVAL))]
     interval: Duration,
     #[command(flatten)]
     socket: Socket,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
-    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    // The daemon's view is made once a second; a minute is no watching any more.
-    if (Duration::from_millis(100)..=Duration::from_secs(60)).contains(&interval) {
-        return Ok(interval);
-    }
-    Err("allowed: 100ms to 60s".into())
-}
+/// The daemon updates its view once a second; beyond a minute `status` does as well.
+const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
 
 impl Top {
     pub fn execute(&self) -> Outcome {

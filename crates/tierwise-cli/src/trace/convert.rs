@@ -16,6 +16,7 @@ use tierwise_trace::writer::WriterOptions;
 use crate::failure::{Failure, Outcome};
 use crate::input::cannot_read;
 use crate::number::counted;
+use crate::value::{WINDOW, whole};
 
 /// Write a table of a trace for other tools, as CSV or Parquet.
 #[derive(Debug, Args)]
@@ -107,7 +108,7 @@ pub struct Import {
     command: String,
     /// Instructions of a window.
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_WINDOW_INSTRUCTIONS,
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = whole(WINDOW))]
     window: u64,
     /// The last-level cache to model: size and ways.
     #[arg(long, value_name = "SIZE/WAYS", default_value = "32MiB/16", value_parser = llc)]

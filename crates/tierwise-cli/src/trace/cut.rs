@@ -11,6 +11,7 @@ use tierwise_trace::writer::{WriterOptions, write_trace};
 
 use crate::failure::{Failure, Outcome};
 use crate::number::counted;
+use crate::value::whole;
 
 /// Write a part of a trace as a trace: a phase, or windows by number; or merge windows.
 ///
@@ -33,7 +34,7 @@ pub struct CutCommand {
     phase: Option<String>,
     /// Put so many windows together into one; phases stay apart.
     #[arg(long, value_name = "NUMBER", default_value_t = 1,
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+          value_parser = whole(1..=1_000_000_u64))]
     merge: u64,
     /// Replace an existing file.
     #[arg(long)]
@@ -41,11 +42,15 @@ pub struct CutCommand {
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
-    let form = || format!("expected FIRST..LAST, for instance 10..20, found {text:?}");
+    let form = || "allowed: FIRST..LAST with whole numbers, for instance 10..20".to_owned();
     let (first, last) = text.split_once("..").ok_or_else(form)?;
     let first: u64 = if first.is_empty() { 0 } else { first.parse().map_err(|_| form())? };
     let last = if last.is_empty() { u64::MAX } else { last.parse().map_err(|_| form())? };
-    if first < last { Ok(first..last) } else { Err("the first must be below the last".to_owned()) }
+    if first < last {
+        Ok(first..last)
+    } else {
+        Err("allowed: a first number below the last".to_owned())
+    }
 }
 
 impl CutCommand {

@@ -13,6 +13,7 @@ use crate::failure::Outcome;
 use crate::number::grouped;
 use crate::output;
 use crate::table::{new_table, write_table};
+use crate::value::whole;
 
 /// Show a trace window by window, and the pages with the most misses.
 #[derive(Debug, Args)]
@@ -22,7 +23,7 @@ pub struct Stat {
     #[arg(value_name = "TRACE.twt")]
     trace: PathBuf,
     /// How many pages to list.
-    #[arg(long, default_value_t = 10, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 10, value_name = "NUMBER", value_parser = whole(0..=usize::MAX))]
     top: usize,
     /// Print JSON: overview, windows and top_pages.
     #[arg(long)]

@@ -8,5 +8,6 @@ mod bounded;
 mod common;
 mod conform;
 mod explain;
+mod numbers;
 mod profile;
 mod streams;

@@ -78,8 +78,13 @@ impl TryFrom<String> for Amount {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let bytes = Bytes::parse(&text)?;
-        Ok(Self { text, bytes })
+        match Bytes::parse(&text) {
+            Ok(bytes) => Ok(Self { text, bytes }),
+            Err(_) => Err(format!(
+                "found {text:?}; allowed: an amount of up to 4096TiB, for instance \"64KiB\" or \
+                 \"1.5GiB\""
+            )),
+        }
     }
 }
 

@@ -118,6 +118,25 @@ fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
     if said.contains("expected newline") && !found.is_empty() {
         return format!("found {found:?} after the value; allowed: a new line or a comment");
     }
+    // A value that no alternative takes: the message names the alternatives alone.
+    if said.starts_with("allowed: ") {
+        return format!("found {found}; {said}");
+    }
+    if let Some((found, kind)) =
+        said.strip_prefix("invalid value: integer ").and_then(|rest| rest.split_once(", expected "))
+    {
+        let to = match kind {
+            "u32" => " to 4294967295",
+            "i32" => " to 2147483647",
+            _ => "",
+        };
+        // Process ids alone are signed, as system calls take them.
+        let from = u8::from(kind == "i32");
+        return format!(
+            "found {}; allowed: a whole number from {from}{to}",
+            found.replace('`', "")
+        );
+    }
     match said.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected ")) {
         Some((found, allowed)) => format!("found {}; allowed: {}", words(found), words(allowed)),
         None => said,
@@ -158,7 +177,10 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
         return at("block", format!("found {found}; allowed: a power of two from 4KiB to 128MiB"));
     }
     let (sampling, aggregation) = (config.monitor.sampling_ms, config.monitor.aggregation_ms);
-    if sampling == 0 || aggregation < sampling || aggregation > 60_000 {
+    if !(1..=60_000).contains(&aggregation) {
+        return at("aggregation_ms", format!("found {aggregation}; allowed: 1 to 60000"));
+    }
+    if sampling == 0 || aggregation < sampling {
         let problem = format!(
             "found {sampling} and aggregation_ms {aggregation}; allowed: from 1, with an \
              aggregation_ms from the same value to 60000"
@@ -176,7 +198,10 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
         return at("regions", format!("found {}; allowed: 10 to 100000", config.monitor.regions));
     }
     let (budget, cap) = (config.cpu.budget_percent, config.cpu.cap_percent);
-    if !(budget > 0.0 && budget <= cap && cap <= 10_000.0) {
+    if !(cap > 0.0 && cap <= 10_000.0) {
+        return at("cap_percent", format!("found {cap}; allowed: above 0, up to 10000"));
+    }
+    if !(budget > 0.0 && budget <= cap) {
         let problem = format!(
             "found {budget} with a cap_percent of {cap}; allowed: above 0 and at most the cap"
         );
@@ -190,8 +215,9 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
         return at(key, problem.into());
     }
     tiers(place, config)?;
-    if config.kernel.numa_balancing.is_some_and(|mode| mode > 3) {
-        return at("numa_balancing", "allowed: 0 off, 1 NUMA balancing, 2 tiering, 3 both".into());
+    if let Some(mode) = config.kernel.numa_balancing.filter(|&mode| mode > 3) {
+        let allowed = "0 off, 1 NUMA balancing, 2 tiering, 3 both";
+        return at("numa_balancing", format!("found {mode}; allowed: {allowed}"));
     }
     if config.control.queue().is_some_and(|name| !tierwise_linux::mqueue::is_name(name)) {
         let found = &config.control.queue;
@@ -207,7 +233,11 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
 fn moving(config: &Config) -> Option<(&'static str, String)> {
     let (rate, block) = (&config.moving.rate, &config.block);
     if rate.bytes().0 == 0 {
-        return Some(("rate", "found 0; to move nothing write dry_run = true".into()));
+        return Some((
+            "rate",
+            "found 0; allowed: at least one block a second; to move nothing write dry_run = true"
+                .into(),
+        ));
     }
     if rate.bytes() < block.bytes() {
         let problem = format!(

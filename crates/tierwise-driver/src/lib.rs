@@ -1,6 +1,8 @@
 //! The only loop: wait, observe, decide, migrate. It is the same for a simulated machine and a live
 //! host.
 
+#![warn(unreachable_pub)]
+
 use tierwise_core::engine::Engine;
 use tierwise_core::migrate::MoveOutcome;
 use tierwise_core::observe::Observation;

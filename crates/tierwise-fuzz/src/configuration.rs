@@ -9,7 +9,7 @@ use tierwise_sim::machine::{Machine, TierModel};
 use tierwise_sim::scenario::Scenario;
 
 /// A recipe of which a policy can be made, or a refusal that names a line.
-pub fn recipe(bytes: &[u8]) {
+pub(crate) fn recipe(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let size = Bytes(1 << 26);
     let machine = Machine::preset("dram-cxl", size, size).expect("the preset ships");
@@ -22,7 +22,7 @@ pub fn recipe(bytes: &[u8]) {
 }
 
 /// A scenario with a machine that can hold a page, or a refusal that names a line.
-pub fn scenario(bytes: &[u8]) {
+pub(crate) fn scenario(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Scenario::parse("s.toml", text, Path::new("base")) {
         Ok(scenario) => {
@@ -38,7 +38,7 @@ pub fn scenario(bytes: &[u8]) {
 }
 
 /// A configuration of the daemon, or a refusal.
-pub fn daemon(bytes: &[u8]) {
+pub(crate) fn daemon(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Err(error) = tierwised::config::Config::parse("tierwised.toml", text) {
         assert!(!error.to_string().is_empty());

@@ -11,6 +11,7 @@
 //! A parser is added to the table in the crate that owns it (`fuzzing.rs`), with a directory of
 //! seeds here.
 
+#![warn(unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod configuration;

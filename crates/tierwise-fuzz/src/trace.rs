@@ -56,7 +56,7 @@ fn read(file: &[u8]) {
 }
 
 /// Reads, summarises and cuts the bytes as a file and as the content of well-formed frames.
-pub fn reader(bytes: &[u8]) {
+pub(crate) fn reader(bytes: &[u8]) {
     read(bytes);
     read(&framed(bytes));
 }

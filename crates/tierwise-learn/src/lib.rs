@@ -13,6 +13,8 @@
 //! config.learning = Some(tierwise_learn::learning());
 //! ```
 
+#![warn(unreachable_pub)]
+
 use std::sync::Arc;
 
 use tierwise_core::estimate::slowdown::Classifier;

@@ -9,10 +9,10 @@ use tierwise_core::learn::{Agent, AgentState, Experience, Learning, Objective};
 use crate::stop;
 
 /// A state as Python sees it: usage ratio, access ratio, load.
-pub type State = (f64, f64, f64);
+pub(crate) type State = (f64, f64, f64);
 
 /// As a tuple.
-pub fn tuple(state: AgentState) -> State {
+pub(crate) fn tuple(state: AgentState) -> State {
     (state.usage_ratio, state.access_ratio, state.load)
 }
 
@@ -21,7 +21,7 @@ pub fn tuple(state: AgentState) -> State {
 ///
 /// # Errors
 /// It is no finite number.
-pub fn action(action: f64) -> PyResult<f64> {
+pub(crate) fn action(action: f64) -> PyResult<f64> {
     if action.is_finite() {
         return Ok(action.clamp(-1.0, 1.0));
     }
@@ -30,10 +30,10 @@ pub fn action(action: f64) -> PyResult<f64> {
 }
 
 /// Where a function's exception waits until the run that it ended is left.
-pub type Thrown = Arc<Mutex<Option<PyErr>>>;
+pub(crate) type Thrown = Arc<Mutex<Option<PyErr>>>;
 
 /// Makes the agent. Everything else is left to the learner that ships.
-pub struct Callable {
+pub(crate) struct Callable {
     function: Arc<Py<PyAny>>,
     thrown: Thrown,
     others: Arc<dyn Learning>,
@@ -41,7 +41,7 @@ pub struct Callable {
 
 impl Callable {
     /// Calls `function`, and leaves in `thrown` what it raises.
-    pub fn new(function: Py<PyAny>, thrown: Thrown) -> Self {
+    pub(crate) fn new(function: Py<PyAny>, thrown: Thrown) -> Self {
         Self { function: Arc::new(function), thrown, others: tierwise_learn::learning() }
     }
 }
@@ -85,7 +85,7 @@ impl Agent for CallableAgent {
 }
 
 /// Ends the run with an exception.
-pub fn leave(thrown: &Thrown, error: PyErr) -> ! {
+pub(crate) fn leave(thrown: &Thrown, error: PyErr) -> ! {
     *thrown.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     stop::now()
 }

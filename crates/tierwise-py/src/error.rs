@@ -15,12 +15,12 @@ pyo3::create_exception!(
 );
 
 /// An exception with the error's words.
-pub fn refuse(error: impl std::fmt::Display) -> PyErr {
+pub(crate) fn refuse(error: impl std::fmt::Display) -> PyErr {
     TierwiseError::new_err(error.to_string())
 }
 
 /// An exception for a file that cannot be read.
-pub fn unreadable(path: &Path, error: &io::Error) -> PyErr {
+pub(crate) fn unreadable(path: &Path, error: &io::Error) -> PyErr {
     let words = format!("{}: {error}", path.display());
     if error.kind() == io::ErrorKind::NotFound {
         return PyFileNotFoundError::new_err(words);

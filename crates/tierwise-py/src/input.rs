@@ -12,7 +12,7 @@ use crate::error::{refuse, unreadable};
 
 /// What is changed in a scenario file before it is read.
 #[derive(Debug, Default)]
-pub struct Changes<'a> {
+pub(crate) struct Changes<'a> {
     /// A JSON object: keys are paths such as `machine.fast` or `workload.redis.weight` (a workload
     /// by its name), values what stands there.
     pub overrides: Option<&'a str>,
@@ -24,7 +24,7 @@ pub struct Changes<'a> {
 ///
 /// # Errors
 /// `FileNotFoundError`, or what is wrong with the file or a change.
-pub fn scenario(path: &Path, changes: &Changes<'_>) -> PyResult<Scenario> {
+pub(crate) fn scenario(path: &Path, changes: &Changes<'_>) -> PyResult<Scenario> {
     let text = text(path)?;
     let base = path.parent().unwrap_or(Path::new("."));
     let file = path.to_string_lossy();
@@ -41,7 +41,7 @@ pub fn scenario(path: &Path, changes: &Changes<'_>) -> PyResult<Scenario> {
 ///
 /// # Errors
 /// `FileNotFoundError`, what is wrong with the file, or the name is unknown.
-pub fn recipe(name: &str) -> PyResult<Recipe> {
+pub(crate) fn recipe(name: &str) -> PyResult<Recipe> {
     if name.ends_with(".toml") {
         return Recipe::parse(name, &text(Path::new(name))?).map_err(refuse);
     }

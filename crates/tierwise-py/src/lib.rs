@@ -9,6 +9,8 @@
 //! Python's lock is released while a simulation runs. Text (JSON) crosses the border where
 //! structure does; the package turns it into dictionaries.
 
+#![warn(unreachable_pub)]
+
 mod callable;
 mod environment;
 mod error;

@@ -10,7 +10,7 @@ use crate::stop;
 
 /// What there is to decide.
 #[derive(Debug, Clone, Copy)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// What is seen.
     pub state: AgentState,
     /// What the action before was worth; none before the first.
@@ -18,7 +18,7 @@ pub struct Decision {
 }
 
 /// Gives the agent of a run its channels. Everything else is left to the learner that ships.
-pub struct Remote {
+pub(crate) struct Remote {
     decisions: Sender<Decision>,
     actions: Receiver<f64>,
     asked: AtomicBool,
@@ -27,7 +27,7 @@ pub struct Remote {
 
 impl Remote {
     /// The learner, where its decisions come out, and where actions go in.
-    pub fn new() -> (Self, Receiver<Decision>, Sender<f64>) {
+    pub(crate) fn new() -> (Self, Receiver<Decision>, Sender<f64>) {
         let (decisions, out) = unbounded();
         let (action, actions) = unbounded();
         let (asked, others) = (AtomicBool::new(false), tierwise_learn::learning());
@@ -35,7 +35,7 @@ impl Remote {
     }
 
     /// Whether anybody wanted an agent.
-    pub fn was_asked(&self) -> bool {
+    pub(crate) fn was_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 }

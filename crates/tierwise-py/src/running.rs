@@ -18,7 +18,7 @@ type Outcome = Option<Result<(), SimError>>;
 
 /// A run under way. Dropping it closes the channels, which ends the run, and then waits for its
 /// thread: fields are dropped in their order.
-pub struct Running {
+pub(crate) struct Running {
     /// What there is to decide. Closed when the run is over.
     pub decisions: Receiver<Decision>,
     /// Where the answers go.
@@ -28,7 +28,12 @@ pub struct Running {
 
 impl Running {
     /// Starts a run whose decisions come out here.
-    pub fn start(prepared: Arc<Prepared>, switch: &Arc<Switch>, recipe: Recipe, seed: u64) -> Self {
+    pub(crate) fn start(
+        prepared: Arc<Prepared>,
+        switch: &Arc<Switch>,
+        recipe: Recipe,
+        seed: u64,
+    ) -> Self {
         let (remote, decisions, actions) = Remote::new();
         let remote = Arc::new(remote);
         switch.set(Arc::clone(&remote) as _);
@@ -52,7 +57,7 @@ impl Running {
     }
 
     /// Whether its thread is in this process: a fork does not have its parent's.
-    pub fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         self.thread.process == process::id()
     }
 
@@ -60,7 +65,7 @@ impl Running {
     ///
     /// # Errors
     /// It had ended with an error.
-    pub fn end(self) -> Result<(), SimError> {
+    pub(crate) fn end(self) -> Result<(), SimError> {
         let Self { decisions, actions, mut thread } = self;
         drop((decisions, actions));
         match thread.join() {

@@ -10,12 +10,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 struct Stopped;
 
 /// Leaves the surrounding [`unless_stopped`]. Nothing is printed, as it is no panic.
-pub fn now() -> ! {
+pub(crate) fn now() -> ! {
     resume_unwind(Box::new(Stopped))
 }
 
 /// The value of `run`, or `None` if it was stopped.
-pub fn unless_stopped<T>(run: impl FnOnce() -> T) -> Option<T> {
+pub(crate) fn unless_stopped<T>(run: impl FnOnce() -> T) -> Option<T> {
     // What `run` holds is dropped by unwinding, and nothing of it is looked at afterwards.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => Some(value),

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tierwise_core::learn::{Agent, Learning, Objective};
 
 /// Whoever learns now.
-pub struct Switch(Mutex<Arc<dyn Learning>>);
+pub(crate) struct Switch(Mutex<Arc<dyn Learning>>);
 
 impl Switch {
     /// Starts with the learner that ships with Tierwise.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new(tierwise_learn::learning()))
     }
 
     /// From the next run on.
-    pub fn set(&self, learning: Arc<dyn Learning>) {
+    pub(crate) fn set(&self, learning: Arc<dyn Learning>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = learning;
     }
 

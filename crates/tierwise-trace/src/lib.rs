@@ -5,6 +5,8 @@
 //! it. A recorded program ([`reader`]) and a generated one ([`generate`]) look the same from here
 //! on.
 
+#![warn(unreachable_pub)]
+
 pub mod cache;
 pub mod cut;
 pub mod export;

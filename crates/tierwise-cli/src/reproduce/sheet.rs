@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::failure::Outcome;
 use crate::run_args::PaperArgs;
-use crate::table::new_table;
+use crate::table::{new_table, write_table};
 
 const HEAD: Style = Style::new().bold();
 
@@ -31,14 +31,13 @@ impl Sheet {
         Self { title: title.to_owned(), paper, head, rows: Vec::new() }
     }
 
-    pub fn print(&self) -> Outcome {
-        let mut out = anstream::stdout().lock();
+    fn print(&self, out: &mut impl Write) -> Outcome {
         writeln!(out, "{HEAD}{}{HEAD:#}", self.title)?;
         let mut table = new_table(self.head.clone());
         for row in &self.rows {
             table.add_row(row);
         }
-        writeln!(out, "{table}")?;
+        write_table(out, &table, None)?;
         writeln!(out, "paper: {}\n", self.paper)?;
         Ok(())
     }
@@ -51,5 +50,24 @@ pub fn publish(paper: &str, arguments: &PaperArgs, sheets: &[Sheet]) -> Outcome 
         let object = serde_json::json!({ "paper": paper, "seed": seed, "tables": sheets });
         return crate::output::json(&object);
     }
-    sheets.iter().try_for_each(Sheet::print)
+    let mut out = anstream::stdout().lock();
+    sheets.iter().try_for_each(|sheet| sheet.print(&mut out))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn wide_tables_keep_within_the_width() {
+        let mut sheet = Sheet::new("Figure 1", "more", &["COLUMN NAME"; 20]);
+        sheet.rows.push((0..20).map(|i| format!("{i}.000 GB/s")).collect());
+        let mut out = Vec::new();
+        sheet.print(&mut out).unwrap();
+        let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
+        let width = usize::from(crate::output::width());
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+    }
 }

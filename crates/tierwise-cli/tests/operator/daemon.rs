@@ -166,15 +166,17 @@ fn top_without_a_terminal_names_status() {
 }
 
 #[test]
-fn status_keeps_within_the_width() {
-    for width in [80, 100, 120] {
+fn status_and_explain_keep_within_the_width() {
+    let name = "a-tenant-with-a-rather-long-name.slice";
+    let commands: [&[&str]; 2] = [&["status"], &["explain", "--tenant", name]];
+    for (width, arguments) in [80, 100, 120].into_iter().flat_map(|w| commands.map(|c| (w, c))) {
         let directory = Folder::new();
         let mut reply = with_snapshot();
         let snapshot = reply.snapshot.as_mut().unwrap();
-        snapshot.tenants[0].name = "a-tenant-with-a-rather-long-name.slice".into();
+        snapshot.tenants[0].name = name.into();
         let (socket, thread) = answering(&directory, reply);
         let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("tierwise"));
-        command.env("COLUMNS", width.to_string()).args(["status", "--socket", &socket]);
+        command.env("COLUMNS", width.to_string()).args(arguments).args(["--socket", &socket]);
         let out = text(&command.output().unwrap().stdout);
         thread.join().unwrap();
         assert!(out.contains("a-tenant-with-a-rather-long-name"), "{out}");

@@ -15,7 +15,7 @@ impl Lifetimes {
     ///
     /// # Errors
     /// A page is touched or unmapped after its unmap.
-    pub fn admit(&mut self, window: &Window) -> Result<(), String> {
+    pub(crate) fn admit(&mut self, window: &Window) -> Result<(), String> {
         self.allocated += window.allocations.len() as u64;
         self.ended.resize(self.allocated.div_ceil(64) as usize, 0);
         if let Some(access) = window.accesses.iter().find(|access| self.has_ended(access.page)) {

@@ -11,13 +11,13 @@ const HEAD: u64 = 64;
 
 /// The first k terms' sums for one exponent.
 #[derive(Debug, Clone)]
-pub struct Harmonic {
+pub(super) struct Harmonic {
     exponent: f64,
     head: Vec<f64>,
 }
 
 impl Harmonic {
-    pub fn new(exponent: f64) -> Self {
+    pub(super) fn new(exponent: f64) -> Self {
         let mut head = Vec::with_capacity(HEAD as usize + 1);
         let mut sum = 0.0;
         head.push(sum);
@@ -29,7 +29,7 @@ impl Harmonic {
     }
 
     /// The sum of the first `terms` terms.
-    pub fn sum(&self, terms: u64) -> f64 {
+    pub(super) fn sum(&self, terms: u64) -> f64 {
         if terms <= HEAD {
             return self.head[terms as usize];
         }

@@ -15,7 +15,7 @@ const BUCKET_BYTES: u64 = 8;
 
 /// `ycsb-a` to `ycsb-w`.
 #[derive(Debug, Clone)]
-pub struct KeyValue {
+pub(super) struct KeyValue {
     operations: Operations,
     place_bytes: u64,
     buckets: u64,
@@ -25,7 +25,7 @@ pub struct KeyValue {
 }
 
 impl KeyValue {
-    pub fn new(spec: &GeneratorSpec, mix: OperationMix) -> Result<Self, GenerateError> {
+    pub(super) fn new(spec: &GeneratorSpec, mix: OperationMix) -> Result<Self, GenerateError> {
         let record_bytes = u64::from(spec.record_bytes);
         at_least_one("record_bytes", record_bytes)?;
         let place_bytes = spec.place_bytes();

@@ -14,7 +14,7 @@ use super::zipf::ZipfRanks;
 
 /// `latest`.
 #[derive(Debug, Clone)]
-pub struct Latest {
+pub(super) struct Latest {
     places: u64,
     distances: ZipfRanks,
     head_pages_per_window: u64,
@@ -22,7 +22,7 @@ pub struct Latest {
 }
 
 impl Latest {
-    pub fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
+    pub(super) fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
         Ok(Self {
             places: spec.places(),
             distances: ZipfRanks::new(spec.places(), spec.zipf_exponent)?,

@@ -15,7 +15,7 @@ use super::two_level::TwoLevel;
 
 /// `moving-hot-set`.
 #[derive(Debug, Clone)]
-pub struct MovingHotSet {
+pub(super) struct MovingHotSet {
     levels: TwoLevel,
     motion: Motion,
     dwell_windows: u64,
@@ -24,7 +24,7 @@ pub struct MovingHotSet {
 }
 
 impl MovingHotSet {
-    pub fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
+    pub(super) fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
         at_least_one("dwell_windows", spec.dwell_windows)?;
         Ok(Self {
             levels: TwoLevel::new(spec)?,

@@ -10,7 +10,7 @@
 const ROUNDS: u64 = 4;
 
 #[derive(Debug, Clone)]
-pub struct Permutation {
+pub(super) struct Permutation {
     len: u64,
     half_bits: u32,
     seed: u64,
@@ -18,13 +18,13 @@ pub struct Permutation {
 
 impl Permutation {
     /// A permutation of `0..len`, chosen by `seed`; `len` is at least 1 and at most 2^62.
-    pub fn new(len: u64, seed: u64) -> Self {
+    pub(super) fn new(len: u64, seed: u64) -> Self {
         let bits = (len.max(2) - 1).ilog2() + 1;
         Self { len, half_bits: bits.div_ceil(2), seed }
     }
 
     /// Where `from` goes.
-    pub fn apply(&self, from: u64) -> u64 {
+    pub(super) fn apply(&self, from: u64) -> u64 {
         let mut value = from;
         loop {
             value = self.network(value, 0..ROUNDS);
@@ -35,7 +35,7 @@ impl Permutation {
     }
 
     /// What goes to `to`.
-    pub fn invert(&self, to: u64) -> u64 {
+    pub(super) fn invert(&self, to: u64) -> u64 {
         let mut value = to;
         loop {
             let swapped = self.swap_halves(value);
@@ -64,7 +64,7 @@ impl Permutation {
 
 /// Spreads every bit of `value` over the result: the finaliser of SplitMix64 (Steele, Lea and
 /// Flood, "Fast splittable pseudorandom number generators", 2014).
-pub fn mix(value: u64) -> u64 {
+pub(super) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

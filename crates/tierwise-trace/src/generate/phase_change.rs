@@ -13,7 +13,7 @@ use super::two_level::TwoLevel;
 
 /// `phase-change`.
 #[derive(Debug, Clone)]
-pub struct PhaseChange {
+pub(super) struct PhaseChange {
     levels: TwoLevel,
     scatter: Permutation,
     change_windows: Vec<u64>,
@@ -21,7 +21,7 @@ pub struct PhaseChange {
 }
 
 impl PhaseChange {
-    pub fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
+    pub(super) fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
         if !spec.change_windows.is_sorted() {
             let found = format!("{:?}", spec.change_windows);
             return Err(GenerateError::parameter("change_windows", &found, &"ascending windows"));

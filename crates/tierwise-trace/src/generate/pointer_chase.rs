@@ -11,7 +11,7 @@ use super::tally::Tally;
 
 /// `pointer-chase`.
 #[derive(Debug, Clone)]
-pub struct PointerChase {
+pub(super) struct PointerChase {
     places: u64,
     order: Permutation,
     write_ratio: f64,
@@ -19,7 +19,7 @@ pub struct PointerChase {
 }
 
 impl PointerChase {
-    pub fn new(spec: &GeneratorSpec) -> Self {
+    pub(super) fn new(spec: &GeneratorSpec) -> Self {
         Self {
             places: spec.places(),
             order: Permutation::new(spec.places(), spec.seed),

@@ -9,7 +9,7 @@ use super::tally::Tally;
 
 /// `sequential`.
 #[derive(Debug, Clone)]
-pub struct Sequential {
+pub(super) struct Sequential {
     places: u64,
     accesses_per_page: u64,
     write_ratio: f64,
@@ -18,7 +18,7 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    pub fn new(spec: &GeneratorSpec) -> Self {
+    pub(super) fn new(spec: &GeneratorSpec) -> Self {
         let lines = spec.place_bytes() / LINE_BYTES;
         Self {
             places: spec.places(),

@@ -5,11 +5,11 @@ use std::fmt::Display;
 use super::GENERATORS;
 
 /// Bytes of a base page; every machine Tierwise knows has 4 KiB base pages.
-pub const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 /// Bytes of a cache line.
-pub const LINE_BYTES: u64 = 64;
+pub(super) const LINE_BYTES: u64 = 64;
 /// 16 TiB of base pages: a trace numbers its pages in 32 bits.
-pub const MAX_FOOTPRINT_PAGES: u64 = u32::MAX as u64 - 1;
+pub(super) const MAX_FOOTPRINT_PAGES: u64 = u32::MAX as u64 - 1;
 /// A page of order 9 is 2 MiB of 4 KiB base pages, the huge page of x86-64 and arm64.
 const HUGE_ORDER: u8 = 9;
 

@@ -10,14 +10,14 @@
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 /// The rounding offset of a window.
-pub fn offset(window: u64) -> f64 {
+pub(super) fn offset(window: u64) -> f64 {
     (window as f64 * GOLDEN).fract()
 }
 
 /// Calls `emit(rank, count)` for every rank below `ranks` that gets accesses, ascending.
 ///
 /// `cumulative(k)` is the probability of the first k ranks.
-pub fn allot(
+pub(super) fn allot(
     ranks: u64,
     accesses: u64,
     offset: f64,
@@ -61,19 +61,19 @@ fn first_beyond(from: u64, last: u64, done: u64, through: impl Fn(u64) -> u64) -
 
 /// Splits a stream of counts into loads and stores, stores being exactly `write_ratio` of the
 /// whole.
-pub struct WriteSplit {
+pub(super) struct WriteSplit {
     write_ratio: f64,
     accesses: u64,
     stores: u64,
 }
 
 impl WriteSplit {
-    pub fn new(write_ratio: f64) -> Self {
+    pub(super) fn new(write_ratio: f64) -> Self {
         Self { write_ratio, accesses: 0, stores: 0 }
     }
 
     /// The stores among the next `count` accesses.
-    pub fn stores(&mut self, count: u32) -> u32 {
+    pub(super) fn stores(&mut self, count: u32) -> u32 {
         self.accesses += u64::from(count);
         let total = (self.accesses as f64 * self.write_ratio).round() as u64;
         let stores = (total - self.stores).min(u64::from(count));

@@ -7,14 +7,14 @@ use super::spec::{GenerateError, GeneratorSpec, share};
 
 /// Draws an index: below `hot` a hot page, from `hot` up a cold one.
 #[derive(Debug, Clone)]
-pub struct TwoLevel {
+pub(super) struct TwoLevel {
     pub places: u64,
     pub hot: u64,
     share: f64,
 }
 
 impl TwoLevel {
-    pub fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
+    pub(super) fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
         share("hot_access_share", spec.hot_access_share)?;
         let hot = (spec.places() as f64 * spec.hot_fraction).round() as u64;
         if !(spec.hot_fraction > 0.0 && spec.hot_fraction <= 0.5) || hot == 0 {
@@ -28,7 +28,7 @@ impl TwoLevel {
         Ok(Self { places: spec.places(), hot, share: spec.hot_access_share })
     }
 
-    pub fn draw(&self, rng: &mut ChaCha8Rng) -> u64 {
+    pub(super) fn draw(&self, rng: &mut ChaCha8Rng) -> u64 {
         if rng.random_bool(self.share) {
             rng.random_range(0..self.hot)
         } else {
@@ -36,12 +36,12 @@ impl TwoLevel {
         }
     }
 
-    pub fn probability(&self, index: u64) -> f64 {
+    pub(super) fn probability(&self, index: u64) -> f64 {
         if index < self.hot { self.hot_density() } else { self.cold_density() }
     }
 
     /// The share of the `places` most likely pages, which are the cold ones if `share` is small.
-    pub fn hottest_share(&self, places: u64) -> f64 {
+    pub(super) fn hottest_share(&self, places: u64) -> f64 {
         let cold = self.places - self.hot;
         let (first, first_density, second, second_density) =
             if self.hot_density() >= self.cold_density() {

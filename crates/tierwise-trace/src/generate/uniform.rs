@@ -11,14 +11,14 @@ use super::tally::Tally;
 
 /// `uniform`.
 #[derive(Debug, Clone)]
-pub struct Uniform {
+pub(super) struct Uniform {
     places: u64,
     write_ratio: f64,
     exact: bool,
 }
 
 impl Uniform {
-    pub fn new(spec: &GeneratorSpec) -> Self {
+    pub(super) fn new(spec: &GeneratorSpec) -> Self {
         Self { places: spec.places(), write_ratio: spec.write_ratio, exact: spec.exact }
     }
 }

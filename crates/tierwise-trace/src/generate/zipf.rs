@@ -14,7 +14,7 @@ use super::tally::Tally;
 
 /// Draws ranks, and knows their probabilities. Ranks count from 0 here.
 #[derive(Debug, Clone)]
-pub struct ZipfRanks {
+pub(super) struct ZipfRanks {
     ranks: u64,
     exponent: f64,
     harmonic: Harmonic,
@@ -23,7 +23,7 @@ pub struct ZipfRanks {
 }
 
 impl ZipfRanks {
-    pub fn new(ranks: u64, exponent: f64) -> Result<Self, GenerateError> {
+    pub(super) fn new(ranks: u64, exponent: f64) -> Result<Self, GenerateError> {
         let draws = draws(ranks, exponent)?;
         let harmonic = Harmonic::new(exponent);
         let total = harmonic.sum(ranks);
@@ -31,18 +31,18 @@ impl ZipfRanks {
     }
 
     /// The same law over more ranks, or fewer.
-    pub fn resize(&mut self, ranks: u64) -> Result<(), GenerateError> {
+    pub(super) fn resize(&mut self, ranks: u64) -> Result<(), GenerateError> {
         self.draws = draws(ranks, self.exponent)?;
         self.total = self.harmonic.sum(ranks);
         self.ranks = ranks;
         Ok(())
     }
 
-    pub fn draw(&self, rng: &mut ChaCha8Rng) -> u64 {
+    pub(super) fn draw(&self, rng: &mut ChaCha8Rng) -> u64 {
         (self.draws.sample(rng) as u64).clamp(1, self.ranks) - 1
     }
 
-    pub fn probability(&self, rank: u64) -> f64 {
+    pub(super) fn probability(&self, rank: u64) -> f64 {
         if rank >= self.ranks {
             return 0.0;
         }
@@ -50,7 +50,7 @@ impl ZipfRanks {
     }
 
     /// The probability of the first `ranks` ranks.
-    pub fn cumulative(&self, ranks: u64) -> f64 {
+    pub(super) fn cumulative(&self, ranks: u64) -> f64 {
         self.harmonic.sum(ranks.min(self.ranks)) / self.total
     }
 }
@@ -62,7 +62,7 @@ fn draws(ranks: u64, exponent: f64) -> Result<rand_distr::Zipf<f64>, GenerateErr
 
 /// `zipf`.
 #[derive(Debug, Clone)]
-pub struct Zipf {
+pub(super) struct Zipf {
     ranks: ZipfRanks,
     scatter: Option<Permutation>,
     write_ratio: f64,
@@ -70,7 +70,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    pub fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
+    pub(super) fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
         Ok(Self {
             ranks: ZipfRanks::new(spec.places(), spec.zipf_exponent)?,
             scatter: spec.scrambled.then(|| Permutation::new(spec.places(), spec.seed)),

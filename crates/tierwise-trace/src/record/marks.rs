@@ -94,7 +94,7 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Creates the FIFO and starts to listen. A FIFO that is there already is used, and stays.
-    pub fn listen(path: &Path, requests: Arc<Requests>) -> Result<Self, RecordError> {
+    pub(super) fn listen(path: &Path, requests: Arc<Requests>) -> Result<Self, RecordError> {
         let failed = || RecordError::system(format!("marks FIFO {}", path.display()));
         let made = make_fifo(path).map_err(failed())?;
         let fifo = open_fifo(path).map_err(failed())?;
@@ -106,7 +106,7 @@ impl Marks {
     }
 
     /// Stops listening, removes the FIFO and returns the lines that could not be understood.
-    pub fn finish(mut self) -> Vec<String> {
+    pub(super) fn finish(mut self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         // The first end of line is that of a line that nobody finished; the empty line after it
         // wakes the reader. It has nothing to say if the FIFO is gone.

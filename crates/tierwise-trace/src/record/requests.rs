@@ -37,13 +37,13 @@ impl Requests {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn add_operations(&self, count: u64) {
+    pub(super) fn add_operations(&self, count: u64) {
         let mut state = self.lock();
         state.operations = state.operations.saturating_add(count);
     }
 
     /// The window under way ends here, and the next starts a phase.
-    pub fn mark(&self, name: String, operations: u64) {
+    pub(super) fn mark(&self, name: String, operations: u64) {
         self.add_operations(operations);
         self.cut(Some(name));
     }
@@ -61,7 +61,7 @@ impl Requests {
     }
 
     /// Cuts the window and waits until it has arrived, but no longer than the patience.
-    pub fn flush(&self) {
+    pub(super) fn flush(&self) {
         let number = self.cut(None);
         let state = self.lock();
         let waiting = |state: &mut RequestState| state.cuts_seen < number;
@@ -69,7 +69,7 @@ impl Requests {
     }
 
     /// A window arrived: what belongs to it, and the marks that start after it.
-    pub fn on_window(&self, reason: Reason) -> (u64, Option<String>) {
+    pub(super) fn on_window(&self, reason: Reason) -> (u64, Option<String>) {
         let mut state = self.lock();
         let operations = std::mem::take(&mut state.operations);
         if reason != Reason::Cut {
@@ -81,13 +81,13 @@ impl Requests {
     }
 
     /// The plugin is there; it is told of the cuts asked for before.
-    pub fn connect(&self, mut control: UnixStream) {
+    pub(super) fn connect(&self, mut control: UnixStream) {
         let mut state = self.lock();
         let _ = control.write_all(&b"C".repeat(state.cuts.len()));
         state.control = Some(control);
     }
 
-    pub fn disconnect(&self) {
+    pub(super) fn disconnect(&self) {
         self.lock().control = None;
     }
 }

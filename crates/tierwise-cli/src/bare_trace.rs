@@ -188,8 +188,8 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<WorkloadSpec, Fai
     })
 }
 
-/// What a window takes at least: its instructions, and its misses in fast memory one after the
-/// other.
+/// The shortest time that a window takes: its instructions, and its misses in fast memory one after
+/// the other.
 fn least_ns(window: &Window, fast_ns: f64) -> f64 {
     let missed =
         |access: &PageAccess| f64::from(access.load_misses) + f64::from(access.store_misses);

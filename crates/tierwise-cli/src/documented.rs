@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 
 use crate::cli::Cli;
 
-/// What clap says of a command line, if it does not understand it.
+/// Returns clap's message for a command line that it does not understand.
 fn misunderstood(line: &str, whole: bool) -> Option<String> {
     for call in blocks::calls(line) {
         let Err(error) = Cli::try_parse_from(&call) else { continue };

@@ -8,7 +8,7 @@ use tierwise_core::config::ConfigError;
 use tierwise_sim::error::SimError;
 use tierwise_trace::TraceError;
 
-/// What a command returns.
+/// The result of a command.
 pub type Outcome = Result<(), Failure>;
 
 /// Why a command stopped.
@@ -22,7 +22,7 @@ pub enum Failure {
     Program(String),
     /// The trace ends before its program did; exit code 4.
     Cut(String),
-    /// Nobody reads the output any more (`tierwise ... | head`): an end like any other.
+    /// The reader of the output is gone (`tierwise ... | head`): a regular end.
     ClosedPipe,
 }
 

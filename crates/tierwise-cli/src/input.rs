@@ -23,7 +23,7 @@ use crate::failure::Failure;
 /// that a larger file is something else.
 const MAX_TEXT: u64 = 4 << 20;
 
-/// What a file that may be a scenario or a trace turned out to be.
+/// The kind of a file that may be a scenario or a trace.
 enum Found {
     Trace,
     Text(String),
@@ -111,8 +111,8 @@ pub fn recipe_on(path: &Path, machine: &Machine) -> Result<Recipe, Failure> {
     Ok(recipe)
 }
 
-/// What a recipe's policy needs to see on a machine. Recipes that learn are made with a learner
-/// that does not: what they watch is the same.
+/// The signals that a recipe's policy requires on a machine. Recipes that learn are made with a
+/// learner that does not: what they watch is the same.
 pub fn signals(recipe: &Recipe, topology: &Topology) -> Result<Signals, Failure> {
     let learning: Arc<dyn Learning> = Arc::new(Null);
     let ctx = BuildContext { topology, seed: 0, learning: Some(&learning) };

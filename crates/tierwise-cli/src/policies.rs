@@ -62,7 +62,7 @@ impl Policies {
     }
 }
 
-/// What a policy needs to see does not depend on the sizes of the tiers.
+/// A policy's signals do not depend on the sizes of the tiers.
 fn any_machine() -> Topology {
     let size = Bytes(1 << 30);
     Machine::preset("dram-cxl", size, size).map_or_else(

@@ -112,7 +112,7 @@ impl Record {
     }
 }
 
-/// Whether the trace holds the whole program, and whether that succeeded.
+/// Fails unless the trace holds the whole program and the program succeeded.
 fn verdict(summary: &RecordSummary) -> Outcome {
     let status = summary.status;
     if summary.totals.windows == 0 {
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// How a wait status reports an exit code; a signal is its own number (`wait(2)`).
+    /// A wait status that reports an exit code; a signal is its own number (`wait(2)`).
     const fn code(code: i32) -> i32 {
         code << 8
     }

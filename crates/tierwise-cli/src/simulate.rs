@@ -206,7 +206,7 @@ fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> Outcome {
     Ok(table.finish()?)
 }
 
-/// What a record had no room for.
+/// Reports the events that the record had no space for.
 fn tell_left_out(record: &RunRecord) {
     if record.moves_left_out > 0 {
         crate::output::tell(format_args!(

@@ -7,12 +7,12 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Folder, TINY, keys, refused, succeeded, text, tierwise};
+use common::{Directory, TINY, keys, refused, succeeded, text, tierwise};
 use serde_json::Value;
 
 #[test]
 fn compare_prints_a_table_and_a_verdict() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let out = succeeded(&["compare", &scenario, "--policies", "fmem-all,oracle,static,tpp"]);
     assert!(!out.contains('\u{1b}'), "colours although stdout is no terminal: {out}");
@@ -27,7 +27,7 @@ fn compare_prints_a_table_and_a_verdict() {
 
 #[test]
 fn colour_comes_when_asked_for() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let arguments = ["compare", &scenario, "--policies", "static", "--color", "always"];
     assert!(succeeded(&arguments).contains("\u{1b}["));
@@ -35,7 +35,7 @@ fn colour_comes_when_asked_for() {
 
 #[test]
 fn json_has_the_documented_keys_and_repeats() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let arguments = ["compare", &scenario, "--policies", "static,multi-clock", "--json"];
     let out = succeeded(&arguments);
@@ -67,7 +67,7 @@ fn json_has_the_documented_keys_and_repeats() {
 
 #[test]
 fn several_scenarios_give_list_and_summary() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let a = directory.write("a.toml", TINY);
     let b = directory.write("b.toml", &TINY.replace("\"tiny\"", "\"other\""));
     let out = succeeded(&["compare", &a, &b, "--policies", "static,tpp", "--json"]);
@@ -84,7 +84,7 @@ fn several_scenarios_give_list_and_summary() {
 
 #[test]
 fn html_report_is_one_standalone_file() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", &TINY.replace("\"x\"", "\"<script>&\""));
     let html = directory.name("report.html");
     succeeded(&["compare", &scenario, "--policies", "static,tpp", "--html", &html]);
@@ -100,7 +100,7 @@ fn html_report_is_one_standalone_file() {
 
 #[test]
 fn nothing_is_written_when_a_comparison_fails() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let missing = TINY.replace("[workload.generator]", "trace = \"none.twt\"\n[workload.nothing]");
     let missing = missing.split("[workload.nothing]").next().unwrap().to_owned();
     let scenario = directory.write("tiny.toml", &missing);
@@ -112,7 +112,7 @@ fn nothing_is_written_when_a_comparison_fails() {
 
 #[test]
 fn wrong_commands_explain_the_remedy() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let message = refused(&["compare", &scenario, "--policies", "mutli-clock"]);
     assert!(message.contains("did you mean \"multi-clock\"?"), "{message}");
@@ -141,7 +141,7 @@ fn wrong_commands_explain_the_remedy() {
 
 #[test]
 fn a_recipe_of_ones_own_takes_part() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let shown = succeeded(&["policies", "show", "static"]);
     let own = directory.write("own.toml", &shown.replace("\"static\"", "\"my-own\""));
@@ -161,7 +161,7 @@ fn a_recipe_of_ones_own_takes_part() {
 
 #[test]
 fn simulate_writes_points_in_order() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let arguments = ["simulate", &scenario, "--policy", "tpp", "--interval", "100ms"];
     let out = succeeded(&arguments);
@@ -180,7 +180,7 @@ fn simulate_writes_points_in_order() {
 #[cfg(feature = "parquet")]
 #[test]
 fn simulate_writes_parquet() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let file = directory.name("points.parquet");
     let arguments = ["simulate", &scenario, "--policy", "tpp", "--format", "parquet", "-o", &file];
@@ -203,7 +203,7 @@ fn policies_are_listed_with_what_they_need() {
 
 #[test]
 fn a_scenario_is_checked_with_its_sizes() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let out = succeeded(&["scenario", "check", &scenario, "--json"]);
     let value: Value = serde_json::from_str(&out).unwrap();
@@ -234,7 +234,7 @@ fn every_shipped_scenario_is_listed_and_good() {
 
 #[test]
 fn traces_can_be_looked_into_and_cut() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let trace = project().join("traces/redis-ycsb-d.twt");
     let trace = trace.to_str().unwrap();
     let value: Value =
@@ -267,7 +267,7 @@ fn traces_can_be_looked_into_and_cut() {
 
 #[test]
 fn an_import_becomes_a_trace() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let lackey = directory.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n S 1ffefffe40,8\n");
     let trace = directory.name("a.twt");
     succeeded(&["trace", "import", &lackey, &trace, "--command", "ls -l"]);
@@ -282,7 +282,7 @@ fn an_import_becomes_a_trace() {
 
 #[test]
 fn a_recording_of_nothing_is_refused() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let out = directory.name("a.twt");
     let message = refused(&["record", "-o", &out, "--", "no-such-program-here"]);
     assert!(message.contains("no such program"), "{message}");
@@ -311,7 +311,7 @@ fn completions_and_manual_pages_are_made() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(succeeded(&["completions", shell]).contains("compare"), "{shell}");
     }
-    let directory = Folder::new();
+    let directory = Directory::new();
     succeeded(&["man", &directory.name("man1")]);
     assert!(directory.path("man1/tierwise.1").is_file());
     assert!(directory.path("man1/tierwise-compare.1").is_file());
@@ -322,7 +322,7 @@ fn completions_and_manual_pages_are_made() {
 fn the_reference_is_up_to_date() {
     let page = succeeded(&["reference"]);
     let file = fs::read_to_string(project().join("docs/cli.md")).unwrap();
-    assert!(page == file, "docs/cli.md is stale; write it anew: tierwise reference > docs/cli.md");
+    assert!(page == file, "docs/cli.md is stale; write it again: tierwise reference > docs/cli.md");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn every_command_has_an_example() {
 
 #[test]
 fn bare_trace_stands_in_for_a_scenario() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let lackey: String =
         (0..20_000u64).map(|i| format!(" L {:x},8\n", 0x10_0000 + i * 7919 % 64 * 4096)).collect();
     let lackey = directory.write("lackey.txt", &lackey);
@@ -378,7 +378,7 @@ fn bare_trace_stands_in_for_a_scenario() {
 
 #[test]
 fn trace_text_commands_no_terminal() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let lackey = directory.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
     let trace = directory.name("a.twt");
     succeeded(&["trace", "import", &lackey, &trace, "--command", "ls \u{1b}[2J\u{7}"]);
@@ -394,7 +394,7 @@ fn table_lines(out: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_table_keeps_within_the_width() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let long = "a-tenant-with-a-rather-long-name.slice";
     let second = TINY.split_once("[[workload]]").unwrap().1;
     let first = TINY.replace("\"w\"", &format!("\"{long}-0\""));

@@ -1,4 +1,4 @@
-//! What an operator writes: any text is accepted, or refused with a line of it.
+//! An operator's files: any text is accepted, or refused with a line of it.
 
 use std::path::Path;
 

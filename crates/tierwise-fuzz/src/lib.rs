@@ -1,7 +1,7 @@
 //! The fuzz targets: one table of functions that take any bytes.
 //!
-//! A target parses what a stranger can send or name, and panics when a promise is broken. Two
-//! harnesses run the same table:
+//! A target parses input that another user can send or name, and panics when a promise is broken.
+//! Two harnesses run the same table:
 //!
 //! - `tests/mutated_seeds.rs`, in `make test`: mutates the seeds of `seeds/TARGET/` for seconds,
 //!   with the stable toolchain.
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// A function that takes any bytes, under the name of its directory of seeds.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// What this crate fuzzes itself, because it takes parts of several crates.
+/// The targets of this crate itself, because they take parts of several crates.
 const OWN: &[Target] = &[
     ("recipe", configuration::recipe),
     ("scenario", configuration::scenario),

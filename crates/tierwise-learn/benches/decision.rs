@@ -1,5 +1,5 @@
-//! What a decision for a thousand tenants costs: the plan of a second, partition and selection, one
-//! core.
+//! The cost of a decision for a thousand tenants: the plan of a second, partition and selection,
+//! one core.
 //!
 //! Every tenth tenant is latency-critical, all have 256 pages, half of them in fast memory, and a
 //! hundredth of all pages is sampled between two decisions, others each time. Moves are answered as
@@ -94,7 +94,7 @@ impl Host {
         Self { engine, seen, usage, now: Timestamp::ZERO, turn: 0 }
     }
 
-    /// What is seen in a second, which costs nothing here.
+    /// The observation of a second, which costs nothing here.
     fn see(&mut self) {
         self.now = self.now + Duration::from_secs(1);
         self.turn += 1;

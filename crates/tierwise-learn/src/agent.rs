@@ -83,7 +83,8 @@ impl Agent for SacAgent {
     }
 
     /// The file of a trained model does not say how many experiences it was trained on. With one
-    /// this is the largest number, so that nobody waits for a trained agent to have learned enough.
+    /// this is the largest number, so that no caller waits for a trained agent to have learned
+    /// enough.
     fn experience(&self) -> u64 {
         if self.trained { u64::MAX } else { self.learned }
     }

@@ -22,11 +22,11 @@ use crate::remote::Decision;
 use crate::running::Running;
 use crate::switch::Switch;
 
-/// How soon Ctrl-C is noticed while a decision is awaited.
+/// Interval of checks for Ctrl-C while a decision is awaited.
 const SIGNALS: Duration = Duration::from_millis(100);
 
 /// A run may last this many times the episode, so that the last action of an episode has an
-/// outcome, and a service that nobody asks anything still ends.
+/// outcome, and a service without requests still ends.
 const RUNS_ON: u32 = 2;
 
 /// A scenario under a recipe whose learner is whoever calls [`Environment::step`].
@@ -127,7 +127,7 @@ impl Environment {
     }
 }
 
-/// How long an episode is.
+/// The length of an episode.
 fn episode(file: &Path, scenario: &Scenario, wanted: Option<Duration>) -> PyResult<Duration> {
     let file = file.display();
     let critical = scenario.workloads.iter().filter(|w| w.class == Class::LatencyCritical).count();

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use crate::error::{refuse, unreadable};
 
-/// What is changed in a scenario file before it is read.
+/// The changes to a scenario file before it is read.
 #[derive(Debug, Default)]
 pub(crate) struct Changes<'a> {
     /// A JSON object: keys are paths such as `machine.fast` or `workload.redis.weight` (a workload

@@ -8,12 +8,12 @@ use tierwise_core::learn::{Agent, AgentState, Experience, Learning, Objective};
 
 use crate::stop;
 
-/// What there is to decide.
+/// The decision to make.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decision {
-    /// What is seen.
+    /// The observation.
     pub state: AgentState,
-    /// What the action before was worth; none before the first.
+    /// The reward of the action before; none before the first.
     pub reward: Option<f64>,
 }
 
@@ -34,7 +34,7 @@ impl Remote {
         (Self { decisions, actions, asked, others }, out, action)
     }
 
-    /// Whether anybody wanted an agent.
+    /// True once a policy wanted an agent.
     pub(crate) fn was_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
@@ -63,7 +63,7 @@ impl Agent for RemoteAgent {
     fn act(&mut self, state: AgentState) -> f64 {
         let decision = Decision { state, reward: self.reward.take() };
         let asked = self.decisions.send(decision).is_ok();
-        // Nobody asks or answers any more: the environment was closed.
+        // The environment was closed: no question or answer follows.
         asked.then(|| self.actions.recv().ok()).flatten().unwrap_or_else(|| stop::now())
     }
 

@@ -13,13 +13,13 @@ use crate::remote::{Decision, Remote};
 use crate::stop;
 use crate::switch::Switch;
 
-/// What a run's thread leaves: nothing if it was stopped.
+/// The result of a run's thread: nothing if it was stopped.
 type Outcome = Option<Result<(), SimError>>;
 
 /// A run under way. Dropping it closes the channels, which ends the run, and then waits for its
 /// thread: fields are dropped in their order.
 pub(crate) struct Running {
-    /// What there is to decide. Closed when the run is over.
+    /// The decision to make. Closed when the run is over.
     pub decisions: Receiver<Decision>,
     /// Where the answers go.
     pub actions: Sender<f64>,
@@ -56,7 +56,7 @@ impl Running {
         Self { decisions, actions, thread: Thread { handle: Some(thread), process: process::id() } }
     }
 
-    /// Whether its thread is in this process: a fork does not have its parent's.
+    /// True if its thread is in this process: a fork does not have its parent's.
     pub(crate) fn is_here(&self) -> bool {
         self.thread.process == process::id()
     }
@@ -92,7 +92,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// What it left; `None` in a fork, where it would be waited for in vain.
+    /// Returns its result; `None` in a fork, where a wait would never end.
     fn join(&mut self) -> Option<thread::Result<Outcome>> {
         let here = self.process == process::id();
         self.handle.take().filter(|_| here).map(JoinHandle::join)

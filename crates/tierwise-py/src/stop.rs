@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// What unwinds.
+/// The payload of the unwinding.
 struct Stopped;
 
 /// Leaves the surrounding [`unless_stopped`]. Nothing is printed, as it is no panic.

@@ -1,4 +1,4 @@
-//! How fast a trace is read and written, in rows of page accesses.
+//! The speed of reading and writing a trace, in rows of page accesses.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 use std::hint::black_box;

@@ -34,7 +34,7 @@ pub enum GeometryError {
     /// Not of the form SIZE/WAYS.
     #[error("cache {text:?}: allowed: SIZE/WAYS, for instance 32MiB/16")]
     Form {
-        /// What was given.
+        /// The text found.
         text: String,
     },
     /// The number of sets is no power of two.

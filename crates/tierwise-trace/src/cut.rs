@@ -20,7 +20,7 @@ pub enum Selection {
 
 /// The windows of a part of a trace.
 ///
-/// Pages that live when the part starts are born in its first window, in the order of their birth;
+/// Pages that live when the part starts are allocated in its first window, in their order;
 /// pages are numbered again.
 pub struct Cut<S> {
     source: S,
@@ -97,10 +97,10 @@ impl<S: WindowSource> WindowSource for Cut<S> {
     }
 }
 
-/// The pages of the source: those born before the part, and their numbers in it.
+/// The pages of the source: those allocated before the part, and their numbers in it.
 #[derive(Default)]
 struct Living {
-    /// Pages born before the part starts; `None` once unmapped.
+    /// Pages allocated before the part starts; `None` once unmapped.
     early: Vec<Option<Allocation>>,
     /// New number of each page of the source.
     numbers: Vec<u32>,

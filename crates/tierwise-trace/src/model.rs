@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What backs a page, which decides the LRU list that the kernel keeps it on.
+/// The backing of a page, which decides the LRU list that the kernel keeps it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PageKind {
@@ -25,7 +25,7 @@ pub struct CacheModel {
     pub line_bytes: u32,
 }
 
-/// What a trace says of itself, once, at its start.
+/// The description of a trace, once, at its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The program and its arguments; a generator names itself and its parameters.
@@ -44,12 +44,13 @@ pub struct Header {
 /// The first touch of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
-    /// Dense index within the trace, given in order of birth and never used again after an unmap.
+    /// Dense index within the trace, given in order of allocation and never used again after an
+    /// unmap.
     pub page: u32,
     /// Address divided by the base page size: the virtual page number of a mapped page; pages that
     /// are only reached through system calls get numbers from 2^52 up, one range a file.
     pub vpn: u64,
-    /// What backs the page.
+    /// The page's backing.
     pub kind: PageKind,
     /// log2 of the base pages it spans: 0, or 9 for a 2 MiB page of 4 KiB base pages.
     pub order: u8,
@@ -77,7 +78,7 @@ pub struct PageAccess {
     pub thread: u16,
 }
 
-/// How much one thread ran in a window.
+/// The instructions of one thread in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadShare {
     /// Dense index of the thread, in order of its first instruction.
@@ -95,7 +96,7 @@ pub struct Window {
     pub threads: Vec<ThreadShare>,
     /// Pages first touched in this window, in the order of their first touch.
     pub allocations: Vec<Allocation>,
-    /// Touched pages, ascending by page, each once. A page born here appears here too.
+    /// Touched pages, ascending by page, each once. A page allocated here appears here too.
     pub accesses: Vec<PageAccess>,
     /// Pages unmapped in this window, ascending. Their accesses come before the unmap.
     pub unmaps: Vec<u32>,
@@ -127,7 +128,7 @@ pub enum TraceError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The file is something else.
@@ -135,7 +136,7 @@ pub enum TraceError {
     NotATrace {
         /// The file.
         path: PathBuf,
-        /// What it seems to be.
+        /// Its apparent kind.
         found: &'static str,
     },
     /// The bytes are damaged, or end too early. Windows before `offset` were good.
@@ -145,9 +146,9 @@ pub enum TraceError {
         path: PathBuf,
         /// Where the unreadable frame starts.
         offset: u64,
-        /// What was found, and what was expected.
+        /// The value found and the value expected.
         reason: String,
-        /// How many windows before this offset were read without error.
+        /// Windows before this offset that were read without error.
         good_windows: u64,
     },
 }
@@ -171,7 +172,7 @@ pub fn unreadable(path: &Path, error: &std::io::Error) -> String {
     }
 }
 
-/// What can be done with the windows before a damage.
+/// The use of the windows before a damage.
 fn usable(path: &Path, windows: u64) -> String {
     if windows == 0 {
         return "no window before it is usable".to_owned();
@@ -186,7 +187,7 @@ fn usable(path: &Path, windows: u64) -> String {
 
 /// A program as the simulated host runs it: windows in order, again from the start on request.
 pub trait WindowSource: Send {
-    /// What the source says of itself.
+    /// Returns the source's description.
     fn header(&self) -> &Header;
 
     /// Fills `window` with the next one and returns true, or returns false at the end.

@@ -77,7 +77,7 @@ impl NewTrace {
         Ok(Self { path, place: Place::Beside { file, replaces: true } })
     }
 
-    /// What to write to.
+    /// Returns the file to write to.
     ///
     /// # Errors
     /// There is no descriptor left.

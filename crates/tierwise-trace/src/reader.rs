@@ -25,7 +25,7 @@ pub struct TraceReader<R> {
     totals: Totals,
     lifetimes: Lifetimes,
     ended: bool,
-    /// What the frames before the offset unpack to.
+    /// Unpacked bytes of the frames before the offset.
     unpacked: u64,
     header_unpacked: u64,
     compressed: Vec<u8>,
@@ -233,7 +233,7 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 }
 
-/// What a file is that is no trace, as far as its name and its first bytes tell.
+/// Guesses the kind of a file that is no trace, by its name and its first bytes.
 fn looks_like(path: &Path, start: &[u8]) -> &'static str {
     /// The first bytes of a zstd frame, and of a Parquet file.
     const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";

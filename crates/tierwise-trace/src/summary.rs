@@ -1,4 +1,4 @@
-//! What a trace holds, in numbers.
+//! The content of a trace, in numbers.
 //!
 //! ```
 //! use tierwise_trace::summary::{WindowSummary, summarize};
@@ -10,7 +10,8 @@
 //! #     fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
 //! #         window.clear();
 //! #         window.instructions = 1000;
-//! #         window.allocations.push(Allocation { page: 0, vpn: 7, kind: PageKind::Anon, order: 0, thread: 0 });
+//! #         window.allocations.push(Allocation { page: 0, vpn: 7, kind: PageKind::Anon, order: 0,
+//! thread: 0 });
 //! #         window.accesses.push(PageAccess { page: 0, loads: 3, stores: 1, load_misses: 1,
 //! #             store_misses: 0, supervised: 0, thread: 0 });
 //! #         Ok(!std::mem::replace(&mut self.1, true))
@@ -20,7 +21,7 @@
 //! # let header = Header { command: vec![], host: String::new(), page_size: 4096,
 //! #     window_instructions: 1000, cache };
 //! # let mut source = One(header, false);
-//! // A source of one window in which one page was born, read three times and written once:
+//! // A source of one window in which one page was allocated, read three times and written once:
 //! let summary = summarize(&mut source, 10)?;
 //! assert_eq!(summary.peak_resident_pages, 1);
 //! assert_eq!(summary.loads + summary.stores, 4);
@@ -36,15 +37,15 @@ use crate::{Header, PageKind, TraceError, Window, WindowSource};
 /// A trace in numbers. Pages are base pages: a page of order 9 counts as 512.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// What the trace says of itself.
+    /// The trace's description.
     pub header: Header,
     /// Windows, instructions, pages and rows.
     pub totals: Totals,
     /// Operations that the program reported.
     pub operations: u64,
-    /// Anonymous base pages born.
+    /// Anonymous base pages allocated.
     pub anon_pages: u64,
-    /// File base pages born.
+    /// File base pages allocated.
     pub file_pages: u64,
     /// The most base pages that were resident at the end of a window.
     pub peak_resident_pages: u64,
@@ -79,7 +80,7 @@ pub struct WindowSummary {
     pub touched_pages: u64,
     /// Base pages resident at its end.
     pub resident_pages: u64,
-    /// Pages born.
+    /// Pages allocated.
     pub allocations: u64,
     /// Pages unmapped.
     pub unmaps: u64,
@@ -96,9 +97,9 @@ pub struct WindowSummary {
 pub struct TopPage {
     /// Index in the trace.
     pub page: u32,
-    /// Virtual page number at its birth.
+    /// Virtual page number at its allocation.
     pub vpn: u64,
-    /// What backs it.
+    /// Its backing.
     pub kind: PageKind,
     /// Loads and stores.
     pub accesses: u64,

@@ -1,4 +1,4 @@
-//! A file that has no name until it is whole: whatever ends the process before leaves nothing.
+//! A file that has no name until it is whole: a process that ends before leaves nothing.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -43,7 +43,7 @@ impl UnnamedFile {
         Ok(whole(file, Some(name)))
     }
 
-    /// What to write to.
+    /// Returns the file to write to.
     pub fn file(&self) -> &File {
         &self.file
     }

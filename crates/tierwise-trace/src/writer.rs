@@ -36,7 +36,7 @@ use crate::format::{MAGIC, Totals, VERSION, window_codec};
 use crate::new_trace::NewTrace;
 use crate::{Header, TraceError, Window, WindowSource};
 
-/// How to write.
+/// Options of writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterOptions {
     /// zstd level, 1 to 19.
@@ -62,7 +62,7 @@ pub struct TraceWriter<W: Write> {
     bytes: u64,
     /// Bytes up to the end of the last whole frame.
     whole: u64,
-    /// What all frames so far unpack to.
+    /// Unpacked bytes of all frames so far.
     unpacked: u64,
     raw: Vec<u8>,
 }
@@ -150,8 +150,8 @@ impl<W: Write> TraceWriter<W> {
     /// Appends a window.
     ///
     /// # Errors
-    /// It breaks a rule of the data model (pages out of order, never born, or gone), or writing
-    /// failed.
+    /// It breaks a rule of the data model (pages out of order, never allocated, or unmapped), or
+    /// writing failed.
     pub fn push(&mut self, window: &Window) -> Result<(), TraceError> {
         self.raw.clear();
         window_codec::encode(window, self.totals.pages, &mut self.raw)

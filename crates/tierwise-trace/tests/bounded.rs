@@ -1,4 +1,4 @@
-//! What a file can make its readers allocate is bounded by its size.
+//! A file's size bounds the memory that its readers allocate.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "an allocator that counts can be written in no other way")]
 
@@ -18,8 +18,8 @@ use tierwise_trace::summary::summarize;
 use tierwise_trace::{Allocation, PageKind, TraceError, Window, WindowSource};
 
 /// Bytes that a reader may allocate for each byte that a file may unpack to: the costliest entry is
-/// a birth of 3 bytes, which takes 24 in a window and 56 in a summary, whose list doubles as it
-/// grows.
+/// an allocation of 3 bytes, which takes 24 in a window and 56 in a summary, whose list doubles as
+/// it grows.
 const FACTOR: u64 = 64;
 
 /// Buffers that every reader has: a file's, and the copies of a header.

@@ -58,7 +58,7 @@ fn a_wrong_line_is_named() {
     assert!(message.contains("--tool=lackey"), "{message}");
 }
 
-/// Counts by page in order of birth, without the pages of the stack (whose place differs) told
+/// Counts by page in order of allocation, without the pages of the stack (whose place differs) told
 /// apart.
 fn counts(windows: &[Window]) -> Vec<PageAccess> {
     assert_eq!(windows.len(), 1);
@@ -66,7 +66,7 @@ fn counts(windows: &[Window]) -> Vec<PageAccess> {
 }
 
 /// The stated tolerance is zero: without a C library, both emulators execute the same instructions,
-/// pages are numbered in order of birth, and the caches are indexed by those numbers.
+/// pages are numbered in order of allocation, and the caches are indexed by those numbers.
 #[test]
 fn recorder_and_lackey_agree() {
     let (directory, mut recording) = prepare("counts");

@@ -24,7 +24,7 @@ fn each_load_and_store_is_counted() {
     }
     let pages: Vec<_> =
         (trace.vpn("area")..).take(100).map(|vpn| trace.allocations_at(vpn)[0]).collect();
-    assert!(pages.is_sorted_by(|a, b| a.page + 1 == b.page), "born in order of first touch");
+    assert!(pages.is_sorted_by(|a, b| a.page + 1 == b.page), "allocated in order of first touch");
     assert!(pages.iter().all(|allocation| allocation.kind == PageKind::Anon));
     assert!(trace.summary.complete);
     assert_eq!(trace.windows.len(), 1);

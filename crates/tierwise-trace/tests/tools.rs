@@ -1,4 +1,4 @@
-//! What is made of traces: parts, coarser windows, summaries and tables.
+//! Products of traces: parts, coarser windows, summaries and tables.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -17,7 +17,7 @@ proptest! {
         let mut merged = Merge::new(open(&file).unwrap(), factor);
         let (merged, error) = read_all(&mut merged);
         prop_assert!(error.is_none(), "{:?}", error);
-        // A merged trace is a valid one again, with the same births.
+        // A merged trace is a valid one again, with the same allocations.
         let again = file_of(&merged);
         let allocations = |windows: &[Window]| -> Vec<Allocation> {
             windows.iter().flat_map(|window| window.allocations.clone()).collect()
@@ -61,7 +61,7 @@ fn phase_is_cut_by_name() {
     assert_eq!(phase("none"), []);
     let run = phase("run");
     assert_eq!(run.len(), 1);
-    // Pages 0 and 2 lived on from the load phase, page 1 did not; page 3 was born.
+    // Pages 0 and 2 lived on from the load phase, page 1 did not; page 3 was allocated.
     let allocations: Vec<(u32, u64)> = run[0].allocations.iter().map(|b| (b.page, b.vpn)).collect();
     assert_eq!(allocations, [(0, 16), (1, 1 << 52), (2, 17)]);
     assert_eq!(run[0].accesses.iter().map(|a| a.page).collect::<Vec<_>>(), [0, 2]);

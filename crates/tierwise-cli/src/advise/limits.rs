@@ -1,4 +1,4 @@
-//! What a tenant may suffer.
+//! The limits of tenants.
 
 use serde::Serialize;
 use tierwise_core::config::nearest;
@@ -74,7 +74,7 @@ pub fn resolve(arguments: &[LimitArgument], prepared: &Prepared) -> Result<Vec<L
         .collect())
 }
 
-/// Whether a tenant got to its end within its limits.
+/// Returns true if a tenant reached its end within its limits.
 pub fn meets_limits(result: &TenantResult, limit: &Limit) -> bool {
     let quick = limit.slowdown.is_none_or(|most| result.slowdown <= most);
     let prompt = match (limit.slo_ms, &result.latency) {
@@ -93,7 +93,7 @@ impl Limit {
         [slowdown, slo].into_iter().flatten().collect::<Vec<_>>().join(" and ")
     }
 
-    /// How a tenant breaks it.
+    /// Describes how a tenant breaks it.
     pub fn broken_by(&self, point: &TenantPoint) -> String {
         let name = &self.tenant;
         if let Some(why) = &point.failure {

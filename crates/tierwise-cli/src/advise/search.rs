@@ -16,7 +16,7 @@ use crate::progress::Progress;
 /// memory.
 const PRECISION: f64 = 0.01;
 
-/// What is searched.
+/// The parameters of a search.
 pub struct Search<'a> {
     pub prepared: &'a Prepared,
     /// The policies considered; of equals the first is preferred.
@@ -121,7 +121,7 @@ fn best(points: Vec<Point>) -> Option<Point> {
     Some(Point { considered, ..best })
 }
 
-/// What each policy considered comes to by itself, in their order.
+/// Returns the answer of each policy considered by itself, in their order.
 pub fn alone(points: &[Point], policies: &[Recipe]) -> Vec<Alone> {
     let under = |point: &Point, policy: &str| {
         point

@@ -1,4 +1,4 @@
-//! What runs: a scenario, or traces on a machine whose sizes the search sets.
+//! The sources of a run: a scenario, or traces on a machine whose sizes the search sets.
 
 use std::path::PathBuf;
 

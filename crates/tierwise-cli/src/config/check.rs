@@ -72,7 +72,7 @@ impl Check {
         Ok(out.flush()?)
     }
 
-    /// What was found, and why no more could be.
+    /// Returns the findings, and the reason why there are no more.
     fn on_this_machine(&self, config: &Config) -> Result<(Vec<String>, Option<String>), Failure> {
         const THERE: &str = "ask `tierwise doctor --config FILE` on the machine that it is for";
         let unchecked = |why: String| Ok((Vec::new(), Some(format!("{why}; {THERE}"))));

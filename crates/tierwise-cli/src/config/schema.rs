@@ -8,9 +8,9 @@ use tierwised::config::Config;
 pub struct Table {
     /// Its name; empty for the keys before the first table.
     pub name: String,
-    /// Whether it may stand several times: `[[name]]`.
+    /// True if it may stand several times: `[[name]]`.
     pub many: bool,
-    /// What it is for.
+    /// Its purpose.
     pub about: String,
     /// Its keys, in the order of the code.
     pub keys: Vec<Key>,
@@ -21,13 +21,13 @@ pub struct Table {
 pub struct Key {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub about: String,
-    /// What may stand there, in words.
+    /// The allowed values, in words.
     pub kind: String,
-    /// What holds without it, as TOML; `None` where nothing does.
+    /// The default, as TOML; `None` if there is none.
     pub default: Option<String>,
-    /// Whether it must be there.
+    /// True if it must be present.
     pub required: bool,
     /// Something that may stand there, as TOML.
     pub example: String,
@@ -58,7 +58,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// What a value refers to, or itself.
+    /// Returns the target of a reference, or the value itself.
     fn resolve(&self, value: &'a Value) -> &'a Value {
         let pointer = value["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
         pointer.and_then(|pointer| self.schema.pointer(pointer)).unwrap_or(value)

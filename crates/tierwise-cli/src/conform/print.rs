@@ -134,7 +134,8 @@ pub fn markdown(report: &Report, all: bool) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// How long and how deep the worst breach was: the longest, and of equally long ones the deepest.
+/// Returns duration and depth of the worst breach: the longest, and of equally long ones the
+/// deepest.
 fn worst(policy: &Conformed) -> String {
     let breached = policy.verdicts.iter().filter(|v| v.deepest_breach_bytes > 0);
     let worst = breached.max_by(|a, b| {

@@ -113,7 +113,7 @@ impl Policy {
     }
 }
 
-/// How the daemon tells a recipe file from a policy's name.
+/// Returns the name as the daemon tells recipe files from policies.
 fn is_file_name(recipe: &str) -> bool {
     recipe.contains('/') || recipe.ends_with(".toml")
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tierwise_linux::error::LinuxError;
 
-/// How it is.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -15,7 +15,7 @@ pub enum Status {
     Missing,
 }
 
-/// What cannot be done while something is missing.
+/// The abilities that a missing part takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stops {
@@ -33,7 +33,7 @@ pub struct Check {
     pub name: &'static str,
     pub status: Status,
     pub found: String,
-    /// How to get what is missing, or what to do about what is noted.
+    /// The remedy for a missing part or a note.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     pub stops: Stops,
@@ -57,7 +57,7 @@ impl Check {
         Self { status: Status::Missing, remedy: Some(remedy.into()), ..Self::ok(name, found) }
     }
 
-    /// What the kernel refused.
+    /// The kernel's refusal.
     pub fn failed(name: &'static str, error: &LinuxError) -> Self {
         match error {
             LinuxError::Missing { what, remedy } => Self::missing(name, what, remedy),
@@ -76,7 +76,7 @@ impl Check {
         }
     }
 
-    /// What a probe answered.
+    /// The answer of a probe.
     pub fn probed(name: &'static str, answer: Result<(), LinuxError>, found: &str) -> Self {
         match answer {
             Ok(()) => Self::ok(name, found),

@@ -40,7 +40,7 @@ pub fn read(file: Option<&Path>) -> (Vec<Check>, Option<Config>) {
     }
 }
 
-/// Whether an engine can be made of it for this machine: floors against capacity, and what the
+/// Checks that an engine can be made of it for this machine: floors against capacity, and what the
 /// policy needs to see. That nothing is seen here is another check's.
 pub fn fits(config: &Config, host: Option<&Host>) -> Option<Check> {
     const NAME: &str = "policy and floors";
@@ -53,7 +53,7 @@ pub fn fits(config: &Config, host: Option<&Host>) -> Option<Check> {
     })
 }
 
-/// Whether tierwised runs.
+/// Checks that tierwised runs.
 pub fn daemon(config: &Config) -> Check {
     const NAME: &str = "tierwised";
     match call(&config.control.socket, &Command::Snapshot) {

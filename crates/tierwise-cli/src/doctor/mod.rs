@@ -45,19 +45,19 @@ pub struct Doctor {
 /// Where to look.
 pub struct Ground {
     roots: Roots,
-    /// Whether it is this machine: otherwise system calls would tell of another one than the files.
+    /// True for this machine: for a tree of files, system calls would report another machine.
     live: bool,
 }
 
 /// All results in the form of `--json`. Keys stay.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// What tierwised could do here.
+    /// The abilities of tierwised here.
     pub can: Can,
     pub checks: Vec<Check>,
 }
 
-/// What tierwised could do.
+/// The abilities of tierwised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Can {

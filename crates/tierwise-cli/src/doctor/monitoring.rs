@@ -32,7 +32,7 @@ pub fn checks(ground: &Ground, config: &Config) -> Vec<Check> {
     checks
 }
 
-/// The kernel's own use of DAMON, which leaves room for nobody else.
+/// The kernel's own use of DAMON, which leaves no thread for another user.
 fn held(roots: &Roots, config: &Config) -> Option<Check> {
     const NAME: &str = "damon_stat";
     let switch = damon_stat(roots)?;
@@ -50,7 +50,7 @@ fn held(roots: &Roots, config: &Config) -> Option<Check> {
     })
 }
 
-/// Who uses DAMON's threads now.
+/// The current users of DAMON's threads.
 fn users(roots: &Roots) -> Option<Check> {
     const NAME: &str = "kdamonds";
     // Without DAMON the checks above have said so.

@@ -61,7 +61,7 @@ fn style(word: &str) -> Style {
     Style::new().bold().fg_color(Some(Color::Ansi(color)))
 }
 
-/// What follows, in a sentence.
+/// The conclusion, in a sentence.
 pub fn verdict(can: Can, checks: &[Check]) -> String {
     let why = |stops: Stops| {
         let names = checks.iter().filter(|check| check.stops == stops).map(|check| check.name);

@@ -1,4 +1,4 @@
-//! What the running daemon says of one tenant, in the form in which `--json` prints it. Keys stay.
+//! The daemon's view of one tenant, in the form in which `--json` prints it. Keys stay.
 
 use serde::Serialize;
 use tierwised::view::{DecisionView, Snapshot, TenantTierView, TenantView};
@@ -10,7 +10,7 @@ use super::story::Holding;
 pub struct LiveStory {
     pub tenant: String,
     pub policy: String,
-    /// What the daemon does: `manage`, `dry-run`, `observe` or `paused`.
+    /// The daemon's mode: `manage`, `dry-run`, `observe` or `paused`.
     pub mode: tierwised::view::Mode,
     /// Why it does no more than that; empty when it manages.
     pub mode_reason: String,
@@ -29,7 +29,7 @@ pub struct LiveStory {
     pub thrash_events: u64,
 }
 
-/// What it holds in a tier.
+/// Its memory in a tier.
 #[derive(Debug, Serialize)]
 pub struct LiveHolding {
     pub tier: String,

@@ -9,13 +9,13 @@ use tierwise_sim::record::{
 use super::record::{ShareChange, change, direction, tier};
 use crate::number::counted;
 
-/// What happened to a page.
+/// The history of a page.
 #[derive(Debug, Serialize)]
 pub struct PageStory {
     pub page: u32,
     /// In the order of time.
     pub events: Vec<Event>,
-    /// What follows, in sentences.
+    /// The conclusions, in sentences.
     pub verdict: Vec<String>,
 }
 
@@ -41,8 +41,8 @@ pub fn tell(record: &RunRecord, tenant: usize, page: u32) -> PageStory {
     let moves: Vec<&MoveRecord> = record.moves.iter().filter(is_its).collect();
     let mut events: Vec<Event> = lives.iter().map(|life| lived(record, life)).collect();
     events.extend(moves.iter().map(|m| moved(record, m)));
-    // Births are told before a plan is made, so that a stable sort keeps them first at the same
-    // time.
+    // Allocations are reported before a plan is made, so that a stable sort keeps them first at the
+    // same time.
     events.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
     let verdict = Case { record, tenant, lives: &lives, moves: &moves }.verdict();
     PageStory { page, events, verdict }
@@ -53,7 +53,8 @@ fn lived(record: &RunRecord, life: &LifeRecord) -> Event {
     Event {
         at_seconds: life.at_seconds,
         event: if to.is_some() { "mapped" } else { "unmapped" },
-        // A policy hears of births and ends when it looks next, and so does the record.
+        // A policy learns of allocations and ends with its next observation, and so does the
+        // record.
         words: to.as_ref().map_or_else(
             || "reported as unmapped".to_owned(),
             |tier| format!("reported as mapped in {tier}"),
@@ -113,7 +114,7 @@ fn share_at(record: &RunRecord, tenant: usize, tier: usize, at: f64) -> Option<&
     record.decisions.iter().rfind(its)
 }
 
-/// What is known of a page.
+/// The record of a page.
 struct Case<'a> {
     record: &'a RunRecord,
     tenant: usize,

@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 use crate::number::{counted, grouped};
 use crate::table::{new_table, write_table};
 
-/// Rows of a list that are printed: half from its beginning, half from its end. `--json` has all.
+/// Rows of a list that are printed: half from its start, half from its end. `--json` has all.
 const ROWS: usize = 40;
 
 /// Prints it.

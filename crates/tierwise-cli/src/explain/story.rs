@@ -1,4 +1,4 @@
-//! What a record says of one tenant, in the form in which `--json` prints it. Keys stay.
+//! One tenant's part of a record, in the form in which `--json` prints it. Keys stay.
 
 use serde::Serialize;
 use tierwise_sim::record::{DecisionRecord, RunRecord, cause_name, outcome_name};
@@ -27,7 +27,7 @@ pub struct Story {
     pub page: Option<PageStory>,
 }
 
-/// What it holds in a tier against its share.
+/// Its memory in a tier against its share.
 #[derive(Debug, Serialize)]
 pub struct Holding {
     pub tier: String,
@@ -35,7 +35,7 @@ pub struct Holding {
     pub bytes: u64,
     /// The most that it held at a point of the record.
     pub most_bytes: u64,
-    /// `None` if nobody partitions.
+    /// `None` if no policy partitions.
     pub floor_bytes: Option<u64>,
     pub cap_bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What the commands share that speak to a running `tierwised`.
+//! The connection that commands to a running `tierwised` share.
 
 pub mod rates;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What happened between two views, each second.
+//! Rates per second between two views.
 
 use tierwised::view::{Snapshot, TenantView};
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tierwise_core::units::Bytes;
 use tierwised::view::{Cost, DecisionView, Mode, Snapshot, TenantView, TierView};
 
-/// What stands where nothing is known or set.
+/// The cell of an unknown or unset value.
 pub const NOTHING: &str = "-";
 
-/// What the daemon does.
+/// The daemon's mode, in words.
 pub fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Manage => "manages",
@@ -66,12 +66,12 @@ pub fn latency(tier: &TierView) -> String {
     format!("{:.0} ns ({})", tier.load_latency_ns, tier.latency_source)
 }
 
-/// What of a tier is in use.
+/// The part of a tier that is in use.
 pub fn used(tier: &TierView) -> u64 {
     tier.capacity_bytes.saturating_sub(tier.free_bytes)
 }
 
-/// What a tenant holds in the tiers below the fastest.
+/// A tenant's memory in the tiers below the fastest.
 pub fn slow(tenant: &TenantView) -> u64 {
     tenant.tiers.iter().skip(1).map(|tier| tier.usage_bytes).sum()
 }
@@ -97,7 +97,7 @@ pub fn tenant(tenant: &TenantView) -> [String; 10] {
     ]
 }
 
-/// Whether it misses its SLO.
+/// Returns true if the tenant misses its SLO.
 pub fn misses_slo(tenant: &TenantView) -> bool {
     tenant.p99_ms.zip(tenant.slo_ms).is_some_and(|(p99, slo)| p99 > slo)
 }
@@ -116,7 +116,7 @@ pub fn decision(decision: &DecisionView) -> String {
     )
 }
 
-/// What it costs.
+/// The daemon's cost.
 pub fn cost(cost: &Cost) -> String {
     let throttled = if cost.throttle > 1.0 {
         format!(", intervals {:.1} times as long to stay within it", cost.throttle)

@@ -1,4 +1,4 @@
-//! What a live recording says of itself.
+//! The header of a live recording.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ use super::project::{Projection, Resident};
 use super::{RecordLive, header, state_files};
 use crate::failure::Failure;
 
-/// How often a wait looks whether it was interrupted: soon enough for who pressed Ctrl-C.
+/// Interval at which a wait checks for an interruption: short enough after Ctrl-C.
 const NAP: Duration = Duration::from_millis(100);
 
 impl From<LinuxError> for Failure {
@@ -44,7 +44,7 @@ impl From<LinuxError> for Failure {
     }
 }
 
-/// Records until the time is over, the processes have ended, or somebody interrupts.
+/// Records until the time is over, the processes have ended, or a signal interrupts.
 pub fn record(
     wish: &RecordLive,
     roots: &Roots,
@@ -76,7 +76,7 @@ fn observe(
     recorded.and(restored)
 }
 
-/// What is held of the machine while recording.
+/// The parts of the machine that a recording holds.
 struct Session<'a> {
     roots: &'a Roots,
     tracker: TenantTracker,

@@ -74,8 +74,8 @@ pub struct RecordLive {
 const DURATION: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
 
-/// A tenth of a second to a minute, so that a window holds several of DAMON's checks and a recording
-/// several windows.
+/// A tenth of a second to a minute, so that a window holds several of DAMON's checks and a
+/// recording several windows.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
 
 /// A millisecond to a second: more checks cost the recorded processes time, fewer find nothing.
@@ -117,7 +117,7 @@ impl RecordLive {
         }
     }
 
-    /// What the processes are called in the trace's header.
+    /// Returns the processes' names for the trace's header.
     fn command(&self) -> Vec<String> {
         match &self.cgroup {
             Some(cgroup) => vec!["live".into(), format!("cgroup:{cgroup}")],

@@ -105,7 +105,7 @@ struct Ascending<'a> {
 }
 
 impl Ascending<'_> {
-    /// How often the region at an address was found accessed; never, outside of all.
+    /// Returns how often the region at an address was found accessed; 0 outside all regions.
     fn accesses(&mut self, address: u64) -> u32 {
         while self.regions.get(self.at).is_some_and(|r| r.region.end <= address) {
             self.at += 1;

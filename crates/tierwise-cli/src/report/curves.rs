@@ -49,7 +49,7 @@ pub fn fast_ratio(compared: &Compared) -> Result<String, Failure> {
     })
 }
 
-/// Pages moved in a second over time, both ways together, as SVG; `None` if nobody moved any.
+/// Pages moved in a second over time, both ways together, as SVG; `None` if no policy moved any.
 pub fn migrations(compared: &Compared) -> Result<Option<String>, Failure> {
     let moved = |points: &[TimelinePoint], seconds: f64| {
         points.iter().map(|p| (p.promotions + p.demotions) as f64).sum::<f64>() / seconds

@@ -117,7 +117,7 @@ fn matrix_cell(one: &Compared, policy: usize) -> Markup {
     html! { td.cell style=(format!("--loss:{loss:.2}")) { (text) } }
 }
 
-/// How far a slowdown is from the best, 0 to 1, the slowest policy being 1.
+/// The distance of a slowdown from the best, 0 to 1; the slowest policy has 1.
 fn loss(one: &Compared, best: f64, slowdown: f64) -> f64 {
     let results = one.outputs.iter().zip(&one.bounds).filter(|(_, bound)| bound.is_none());
     let worst = results.map(|(output, _)| output.result.slowdown).fold(best, f64::max);

@@ -20,9 +20,9 @@ const TOP: u32 = 26;
 const LINE_HEIGHT: i32 = 13;
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
-/// What is drawn.
+/// The content of a plot.
 pub struct Plot {
-    /// What the vertical axis counts.
+    /// The quantity of the vertical axis.
     pub unit: &'static str,
     /// The foot of the vertical axis.
     pub minimum: f64,

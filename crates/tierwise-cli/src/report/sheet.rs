@@ -8,7 +8,7 @@ use super::plot::{self, Plot};
 use crate::failure::Outcome;
 use crate::output::NewFile;
 
-/// What is on the page.
+/// The content of the page.
 pub struct Sheet {
     /// Its heading.
     pub title: String,

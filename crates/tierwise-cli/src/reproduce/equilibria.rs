@@ -18,7 +18,7 @@ use crate::run_args::PaperArgs;
 #[command(after_help = "EXAMPLE\n  tierwise reproduce equilibria --json")]
 pub struct Equilibria {
     /// Where the scenarios are.
-    #[arg(long, default_value = "scenarios/equilibria", value_name = "FOLDER")]
+    #[arg(long, default_value = "scenarios/equilibria", value_name = "DIR")]
     scenarios: PathBuf,
     #[command(flatten)]
     paper: PaperArgs,

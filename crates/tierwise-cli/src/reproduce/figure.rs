@@ -40,13 +40,13 @@ pub struct Claim {
 pub struct Figure {
     /// Number and subject.
     pub title: String,
-    /// What a value is.
+    /// The meaning of a value.
     pub metric: &'static str,
     /// Names of the columns.
     pub systems: Vec<&'static str>,
     /// By program.
     pub rows: Vec<Row>,
-    /// What the paper says of it.
+    /// The paper's own statement.
     pub claims: Vec<Claim>,
     /// Why the figures here are not the paper's.
     pub why: &'static str,

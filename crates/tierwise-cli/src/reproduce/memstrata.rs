@@ -29,10 +29,10 @@ pub struct Memstrata {
           value_parser = figure)]
     figures: Vec<u32>,
     /// Where the scenarios of the recorded programs are.
-    #[arg(long, default_value = "scenarios/recorded", value_name = "FOLDER")]
+    #[arg(long, default_value = "scenarios/recorded", value_name = "DIR")]
     scenarios: PathBuf,
     /// Where the mixes of figure 10 are.
-    #[arg(long, default_value = "scenarios/memstrata", value_name = "FOLDER")]
+    #[arg(long, default_value = "scenarios/memstrata", value_name = "DIR")]
     mixes: PathBuf,
     #[command(flatten)]
     paper: PaperArgs,
@@ -53,7 +53,7 @@ const THIRD: f64 = 1.0 / 3.0;
 /// thirds with dedicated memory (figure 11; section 6).
 const HALF: f64 = 0.5;
 
-/// How many times as long the programs of figure 14 run as they were recorded to: some ten minutes.
+/// Factor by which the programs of figure 14 run longer than recorded: some ten minutes.
 /// Memstrata acts every ten seconds, and by hotness on 2 % of a tenant's memory, so that a run of a
 /// minute would end before it has done much.
 const LONGER: u32 = 8;
@@ -303,7 +303,7 @@ fn cached(scenario: &Scenario) -> Result<Prepared, Failure> {
     Ok(Prepared::load(managed::two_level(scenario))?)
 }
 
-/// How long the neighbour makes noise, which never ends by itself.
+/// Duration of the neighbour's noise, which never ends by itself.
 const NOISE: Duration = Duration::from_secs(60);
 
 /// The program beside a noisy neighbour of its size.

@@ -29,10 +29,10 @@ use crate::run_args::PaperArgs;
 #[command(after_help = "EXAMPLE\n  tierwise reproduce mtat --services redis")]
 pub struct Mtat {
     /// Where the scenarios are.
-    #[arg(long, default_value = "scenarios/mtat", value_name = "FOLDER")]
+    #[arg(long, default_value = "scenarios/mtat", value_name = "DIR")]
     scenarios: PathBuf,
     /// Where the recorded programs are.
-    #[arg(long, default_value = "traces", value_name = "FOLDER")]
+    #[arg(long, default_value = "traces", value_name = "DIR")]
     traces: PathBuf,
     /// The services, of redis, memcached, mongodb and silo.
     #[arg(
@@ -315,7 +315,7 @@ fn steady(scenario: &Scenario, load: f64) -> Scenario {
     scenario
 }
 
-/// Smallest NP (equation 3, with everything fast and nobody else there as the full performance) and
+/// Smallest NP (equation 3, with everything fast and no other tenant as the full performance) and
 /// the sum of throughputs, over MEMTIS's.
 fn against_memtis(first: &str, outputs: &[RunOutput]) -> Vec<Vec<String>> {
     let fairness = |o: &RunOutput| best_effort(o).map(|t| 1.0 / t.slowdown).fold(1.0, f64::min);

@@ -23,7 +23,7 @@ use crate::run_args::PaperArgs;
 #[command(after_help = "EXAMPLE\n  tierwise reproduce multi-clock")]
 pub struct MultiClock {
     /// Where the scenarios of the recorded programs are.
-    #[arg(long, default_value = "scenarios/recorded", value_name = "FOLDER")]
+    #[arg(long, default_value = "scenarios/recorded", value_name = "DIR")]
     scenarios: PathBuf,
     #[command(flatten)]
     paper: PaperArgs,

@@ -17,7 +17,7 @@ const HEAD: Style = Style::new().bold();
 pub struct Sheet {
     /// Number and subject of the figure.
     pub title: String,
-    /// What the paper says of it.
+    /// The paper's own statement.
     pub paper: &'static str,
     /// Names of the columns.
     pub head: Vec<String>,

@@ -1,10 +1,10 @@
-//! What is on the screen, and what keys do: no input or output here.
+//! The state of the screen and the effects of keys, without input or output.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use tierwised::control::Command;
 use tierwised::view::{Mode, Snapshot};
 
-/// What the screen is to show.
+/// The state that the screen shows.
 #[derive(Debug)]
 pub struct App {
     pub now: Snapshot,
@@ -12,17 +12,17 @@ pub struct App {
     pub before: Option<Snapshot>,
     /// The tenant picked, by its place.
     pub picked: usize,
-    /// Whether the picked tenant's reasons are shown.
+    /// Shows the reasons of the tenant picked.
     pub reasons: bool,
-    /// What is asked before it is done.
+    /// The command that waits for a confirmation.
     pub asking: Option<Command>,
-    /// What the daemon answered last, or why it did not.
+    /// The daemon's last answer, or the reason why there was none.
     pub message: Option<String>,
-    /// Whether the view is old because the daemon does not answer.
+    /// True while the daemon does not answer, so that the view is old.
     pub stale: bool,
 }
 
-/// What a key asks of the outside.
+/// The request that a key makes.
 #[derive(Debug, PartialEq)]
 pub enum Action {
     Quit,
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(app.picked, 0);
         app.take(Ok(Snapshot::default()));
         press(&mut app, KeyCode::Down);
-        assert_eq!(app.picked, 0, "there is nobody");
+        assert_eq!(app.picked, 0, "there is no tenant");
     }
 
     #[test]

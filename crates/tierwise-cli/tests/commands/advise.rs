@@ -2,7 +2,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::{Folder, TINY, keys, refused, succeeded};
+use crate::common::{Directory, TINY, keys, refused, succeeded};
 
 fn advice(arguments: &[&str]) -> Value {
     let arguments = [&["advise", "--json", "--points", "5"], arguments].concat();
@@ -11,7 +11,7 @@ fn advice(arguments: &[&str]) -> Value {
 
 #[test]
 fn answer_separates_enough_from_too_little() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let advice = advice(&[&scenario, "--slowdown", "1.3"]);
     assert_eq!(
@@ -57,7 +57,7 @@ fn policies(advice: &Value) -> Vec<&str> {
 /// fast.
 #[test]
 fn a_policys_own_harm_does_not_answer() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let found = advice(&[&scenario, "--policy", "autotiering-opm,tierwise"]);
     assert_eq!(policies(&found), ["static", "autotiering-opm", "tierwise"]);
@@ -70,7 +70,7 @@ fn a_policys_own_harm_does_not_answer() {
 
 #[test]
 fn advice_has_table_sentence_and_plot() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let html = directory.name("advice.html");
     let out =
@@ -90,7 +90,7 @@ fn advice_has_table_sentence_and_plot() {
 
 #[test]
 fn a_trace_needs_no_scenario() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let lackey: String = (0..200_000u64)
         .map(|i| format!(" L {:x},8\n", 0x10_0000 + (i * 7919 % 64) * 4096))
         .collect();
@@ -113,7 +113,7 @@ fn a_trace_needs_no_scenario() {
 
 #[test]
 fn a_machine_beside_a_scenario_is_refused() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let message = refused(&["advise", &scenario, "--machine", "dram-optane"]);
     assert!(message.contains("--machine describes the machine of a bare trace"), "{message}");
@@ -121,7 +121,7 @@ fn a_machine_beside_a_scenario_is_refused() {
 
 #[test]
 fn wrong_questions_are_refused() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let message = refused(&["advise", &scenario, "--slowdown", "v=1.1"]);
     assert!(message.contains("no tenant is called \"v\""), "{message}");

@@ -1,4 +1,4 @@
-//! What a trace can make a command take is bounded by the trace's size.
+//! The size of a trace bounds the memory and time that a command takes for it.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use tierwise_trace::format::frame::most_unpacked;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, Window};
 
-use crate::common::{Folder, refused, text};
+use crate::common::{Directory, refused, text};
 
 fn header() -> Header {
     Header {
@@ -81,7 +81,7 @@ fn write(path: &Path, windows: &[Window]) {
 /// (tests/bounded.rs of tierwise-trace).
 const FACTOR: u64 = 64;
 
-/// What the command takes for itself: its threads' stacks, the tables of a simulated machine.
+/// The command's own memory: its threads' stacks, the tables of a simulated machine.
 const FLOOR: u64 = 128 << 20;
 
 /// Points that `simulate` may write: the minute that a trace is stretched to, a second each, on
@@ -98,7 +98,7 @@ fn within(bytes: u64, arguments: &[&str]) -> Output {
 
 #[test]
 fn trace_bounds_memory_and_virtual_time() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let (html, csv, parquet) =
         (directory.name("x.html"), directory.name("x.csv"), directory.name("x.parquet"));
     for (name, windows) in hostile() {
@@ -135,7 +135,7 @@ fn trace_bounds_memory_and_virtual_time() {
 
 #[test]
 fn scenario_bounds_virtual_time_too() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     write(&directory.path("long.twt"), &[window(0..100, u64::MAX)]);
     let scenario = "name = \"long\"\nsummary = \"long\"\n[machine]\npreset = \"dram-cxl\"\n\
                     fast_share = 0.5\n[[workload]]\nname = \"long\"\ntrace = \"long.twt\"\n";
@@ -147,7 +147,7 @@ fn scenario_bounds_virtual_time_too() {
 
 #[test]
 fn trace_without_instructions_is_refused() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let path = directory.path("empty.twt");
     let name = path.to_str().unwrap();
     let idle = Window { marks: vec!["run".into()], ..Window::default() };
@@ -165,7 +165,7 @@ fn trace_without_instructions_is_refused() {
 
 #[test]
 fn trace_from_a_pipe_is_refused() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let (path, pipe) = (directory.path("a.twt"), directory.name("pipe"));
     write(&path, &[]);
     let trace = std::fs::read(&path).unwrap();
@@ -180,7 +180,7 @@ fn trace_from_a_pipe_is_refused() {
 
 #[test]
 fn every_input_refuses_a_directory_alike() {
-    let parent = Folder::new();
+    let parent = Directory::new();
     let (directory, out) = (parent.name(""), parent.name("out"));
     for command in [
         &["compare", &directory][..],

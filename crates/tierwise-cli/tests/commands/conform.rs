@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::common::{Folder, keys, refused, text, tierwise};
+use crate::common::{Directory, keys, refused, text, tierwise};
 
 /// First touch holds a floor against whoever comes later, and never gets one back from a hoarder:
 /// what the suite finds follows from what the policy does.
@@ -40,7 +40,7 @@ fn only_policies_are_put_to_the_test() {
     assert!(refused(&["conform", "equilibira"]).contains("did you mean \"equilibria\"?"));
     assert!(refused(&["conform", "oracle"]).contains("is a bound"));
     assert!(refused(&["conform", "static", "static"]).contains("named twice"));
-    let directory = Folder::new();
+    let directory = Directory::new();
     let broken = directory.write("broken.toml", "name = 5\n");
     assert_eq!(
         refused(&["conform", &broken]),

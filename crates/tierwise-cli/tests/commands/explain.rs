@@ -2,11 +2,11 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::{Folder, TINY, keys, refused, succeeded};
+use crate::common::{Directory, TINY, keys, refused, succeeded};
 
 /// Records a run of the tiny scenario, stretched to some seconds so that policies look at it, and
 /// returns where it is.
-fn recorded(directory: &Folder, policy: &str, name: &str) -> String {
+fn recorded(directory: &Directory, policy: &str, name: &str) -> String {
     let scenario = directory.write("tiny.toml", &TINY.replace("dilation = 50", "dilation = 2000"));
     let file = directory.name(name);
     succeeded(&["simulate", &scenario, "--policy", policy, "--record-run", &file]);
@@ -20,7 +20,7 @@ fn story(run: &str, more: &[&str]) -> Value {
 
 #[test]
 fn packed_and_plain_records_agree() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let plain = recorded(&directory, "multi-clock", "run.json");
     let packed = recorded(&directory, "multi-clock", "run.json.zst");
     assert_eq!(directory.files(), ["run.json", "run.json.zst", "tiny.toml"]);
@@ -32,7 +32,7 @@ fn packed_and_plain_records_agree() {
 
 #[test]
 fn every_move_is_counted_and_told() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let run = recorded(&directory, "multi-clock", "run.json");
     let scenario = directory.name("tiny.toml");
     let compared = succeeded(&["compare", &scenario, "--policies", "multi-clock", "--json"]);
@@ -55,7 +55,7 @@ fn every_move_is_counted_and_told() {
 
 #[test]
 fn the_keys_are_the_documented_ones() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let told = story(&recorded(&directory, "equilibria", "run.json"), &["--page", "7"]);
     assert_eq!(
         keys(&told),
@@ -84,7 +84,7 @@ fn the_keys_are_the_documented_ones() {
 
 #[test]
 fn page_history_ends_at_its_last_tier() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let run = recorded(&directory, "multi-clock", "run.json");
     let record: Value = serde_json::from_str(&fs::read_to_string(&run).unwrap()).unwrap();
     let page = record["moves"][0]["page"].as_u64().unwrap().to_string();
@@ -102,9 +102,9 @@ fn page_history_ends_at_its_last_tier() {
 
 #[test]
 fn unmoved_page_is_explained() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let run = recorded(&directory, "static", "run.json");
-    // The fast tier has a quarter of the 400 pages, in the order of birth.
+    // The fast tier has a quarter of the 400 pages, in the order of allocation.
     let fast = succeeded(&["explain", "--tenant", "w", "--page", "0", &run]);
     assert!(fast.contains("That is the fastest tier."), "{fast}");
     let slow = succeeded(&["explain", "--tenant", "w", "--page", "399", &run]);
@@ -114,7 +114,7 @@ fn unmoved_page_is_explained() {
 
 #[test]
 fn what_is_not_there_cannot_be_explained() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let run = recorded(&directory, "static", "run.json");
     let message = refused(&["explain", "--tenant", "ww", &run]);
     assert!(message.contains("did you mean \"w\"? (there are w)"), "{message}");

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Folder, succeeded, text, tierwise};
+use crate::common::{Directory, succeeded, text, tierwise};
 
 /// Names of values that are no numbers, in the help.
 const TEXTS: &[&str] = &[
-    "WHEN", "FILE", "DIR", "FOLDER", "FIFO", "PATH", "NAME", "NAMES", "TEXT", "PRESET", "FORMAT",
-    "TABLE", "CLASS", "CGROUP", "GUEST",
+    "WHEN", "FILE", "DIR", "FIFO", "PATH", "NAME", "NAMES", "TEXT", "PRESET", "FORMAT", "TABLE",
+    "CLASS", "CGROUP", "GUEST",
 ];
 
 const NONSENSE: &[&str] = &["-1", "nan", "inf", "1e400", "99999999999999999999", "text", ""];
@@ -142,7 +142,7 @@ fn every_numeric_option_has_a_row() {
 
 #[test]
 fn every_numeric_option_refuses_nonsense() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let within = |name: &&str| {
         if name.starts_with("out.") { directory.name(name) } else { (*name).to_owned() }
     };

@@ -2,11 +2,11 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::{Folder, TINY, keys, refused, succeeded};
+use crate::common::{Directory, TINY, keys, refused, succeeded};
 
 #[test]
 fn more_fast_memory_is_more_throughput() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let out = succeeded(&["profile", &scenario, "--points", "3", "--json"]);
     let profiles: Value = serde_json::from_str(&out).unwrap();
@@ -20,7 +20,7 @@ fn more_fast_memory_is_more_throughput() {
 
 #[test]
 fn scenario_can_name_profile_files() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let (out, html) = (directory.name("profiles"), directory.name("profile.html"));
     let arguments =
@@ -40,7 +40,7 @@ fn scenario_can_name_profile_files() {
 
 #[test]
 fn wrong_profiles_are_refused() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let message = refused(&["profile", &scenario, "--workload", "v"]);
     assert!(message.contains("no workload is called \"v\""), "{message}");

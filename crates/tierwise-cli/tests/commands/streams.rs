@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Folder, TINY, refused, succeeded, text};
+use crate::common::{Directory, TINY, refused, succeeded, text};
 
 /// Commands that write to stdout and need nothing.
 const PRINTING: [&[&str]; 9] = [
@@ -56,7 +56,7 @@ fn closed_stdout_is_no_error() {
 
 #[test]
 fn broken_stderr_changes_no_exit_code() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let lackey = directory.write("lackey.txt", "I  04001200,3\n L 1ffefffe48,8\n");
     let trace = directory.name("a.twt");
     let good: &[&str] = &["trace", "import", &lackey, &trace];
@@ -68,7 +68,7 @@ fn broken_stderr_changes_no_exit_code() {
 
 #[test]
 fn unwritable_file_is_named() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let simulate = ["simulate", &scenario, "--policy", "static", "--interval", "100ms"];
     for more in [&["-o", "/dev/full"][..], &["--record-run", "/dev/full"]] {
@@ -81,7 +81,7 @@ fn unwritable_file_is_named() {
 
 #[test]
 fn manual_pages_are_written_beside_and_renamed() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     fs::create_dir(directory.path("man1")).unwrap();
     let kept = directory.write("kept", "of another name");
     fs::hard_link(&kept, directory.path("man1/tierwise.1")).unwrap();
@@ -94,7 +94,7 @@ fn manual_pages_are_written_beside_and_renamed() {
 
 #[test]
 fn names_of_any_bytes_are_handled() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let path = directory.path("").join(std::ffi::OsStr::from_bytes(b"\xff\x1b[2J.toml"));
     fs::write(&path, TINY).unwrap();
     let run = |first: &[&str]| {

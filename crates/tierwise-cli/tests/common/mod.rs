@@ -53,9 +53,9 @@ pub fn succeeded(arguments: &[&str]) -> String {
 }
 
 /// A directory for one test.
-pub struct Folder(tempfile::TempDir);
+pub struct Directory(tempfile::TempDir);
 
-impl Folder {
+impl Directory {
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }

@@ -1,4 +1,4 @@
-//! What the documents show as code: fenced blocks, the commands in them, commands in running text,
+//! The code in the documents: fenced blocks, the commands in them, commands in running text,
 //! and the examples of the help.
 
 use std::fs;
@@ -16,7 +16,7 @@ pub struct Block {
     pub text: String,
 }
 
-/// One command line as somebody would type it.
+/// One command line as a user would type it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     pub place: String,

@@ -3,12 +3,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::{Folder, refused, succeeded, text, tierwise};
+use crate::common::{Directory, refused, succeeded, text, tierwise};
 use crate::machine::Machine;
 
 #[test]
 fn example_configuration_shows_the_defaults() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let file = directory.write("example.toml", &succeeded(&["config", "example"]));
     let out = succeeded(&["config", "check", "--file-only", &file]);
     let (good, unchecked) = out.split_once('\n').unwrap();
@@ -20,7 +20,7 @@ fn example_configuration_shows_the_defaults() {
     );
 }
 
-/// What `doctor` says of a check, and whether it is as it should be.
+/// Returns `doctor`'s finding of a check, and true if it is good.
 fn doctor(machine: &Machine, file: &str, name: &str) -> (bool, String) {
     let output = tierwise(&["doctor", "--root", machine.root(), "--config", file, "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -31,7 +31,7 @@ fn doctor(machine: &Machine, file: &str, name: &str) -> (bool, String) {
 
 #[test]
 fn check_and_doctor_agree() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let big = "[[tenant]]\nname = \"a\"\ncgroup = \"a.slice\"\nfloor = \"80GB\"\n";
     let paddr = "[monitor]\nsource = \"damon-paddr\"\n";
     let idle = "[monitor]\nsource = \"idle-bitmap\"\n";
@@ -54,7 +54,7 @@ fn check_and_doctor_agree() {
 
 #[test]
 fn check_and_doctor_agree_on_page_cache() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let content = "[move]\npage_cache = true\npromote_page_cache = true\n";
     let file = directory.write("t.toml", content);
     let machine = Machine::copy("hmat-two-tier");
@@ -69,7 +69,7 @@ fn check_and_doctor_agree_on_page_cache() {
 
 #[test]
 fn simulator_only_policy_is_refused_live() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let file = directory.write("t.toml", "dry_run = true\npolicy = \"tpp\"\n");
     let said = refused(&["config", "check", "--file-only", &file]);
     assert!(
@@ -80,7 +80,7 @@ fn simulator_only_policy_is_refused_live() {
 
 #[test]
 fn what_could_not_be_checked_is_said() {
-    let (machine, directory) = (Machine::able("one-node"), Folder::new());
+    let (machine, directory) = (Machine::able("one-node"), Directory::new());
     let file = directory.write("t.toml", "");
     let out = succeeded(&["config", "check", "--root", machine.root(), &file]);
     assert!(
@@ -93,7 +93,7 @@ fn what_could_not_be_checked_is_said() {
 
 #[test]
 fn non_toml_file_is_refused_in_words() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let parent = directory.name("");
     let said = refused(&["config", "check", &parent]);
     assert_eq!(said, format!("{parent}: it is a directory; name a file in it"));
@@ -104,7 +104,7 @@ fn non_toml_file_is_refused_in_words() {
 
 #[test]
 fn what_differs_from_the_defaults_is_told() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let file =
         directory.write("own.toml", "policy = \"multi-clock\"\n[cpu]\nbudget_percent = 2.0\n");
     let out = succeeded(&["config", "check", &file, "--json"]);
@@ -115,7 +115,7 @@ fn what_differs_from_the_defaults_is_told() {
 
 #[test]
 fn mistakes_name_file_line_and_key() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let file = directory.write("wrong.toml", "policy = \"tpp\"\nstat = \"/x\"\n");
     let said = refused(&["config", "check", &file]);
     assert!(
@@ -143,7 +143,7 @@ fn configuration_reference_is_up_to_date() {
     let known = fs::read_to_string(&file).unwrap();
     assert!(
         page == known,
-        "docs/config.md is stale; write it anew: tierwise config reference > docs/config.md"
+        "docs/config.md is stale; write it again: tierwise config reference > docs/config.md"
     );
 }
 

@@ -6,10 +6,10 @@ use serde_json::Value;
 use tierwised::control::{Command, Reply};
 use tierwised::view::{Snapshot, TenantTierView, TenantView, TierView};
 
-use crate::common::{Folder, keys, refused, succeeded, text, tierwise};
+use crate::common::{Directory, keys, refused, succeeded, text, tierwise};
 
 /// A daemon that answers once, and tells what it was asked.
-fn answering(directory: &Folder, reply: Reply) -> (String, JoinHandle<Command>) {
+fn answering(directory: &Directory, reply: Reply) -> (String, JoinHandle<Command>) {
     let listener = UnixListener::bind(directory.path("control.sock")).unwrap();
     let thread = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
@@ -25,7 +25,7 @@ fn answering(directory: &Folder, reply: Reply) -> (String, JoinHandle<Command>) 
 
 /// Runs a command against a daemon that answers so: what it printed, and what the daemon was asked.
 fn told(arguments: &[&str], reply: Reply) -> (String, Command) {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let (socket, thread) = answering(&directory, reply);
     let out = succeeded(&[arguments, &["--socket", &socket]].concat());
     (out, thread.join().unwrap())
@@ -95,7 +95,7 @@ fn tenants_are_told_as_in_the_configuration() {
 
 #[test]
 fn refusal_exits_two_and_silence_does_not() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let (socket, thread) = answering(&directory, Reply::refused("no tenant \"x\""));
     let said = refused(&["daemon", "tenant", "remove", "x", "--socket", &socket]);
     thread.join().unwrap();
@@ -152,7 +152,7 @@ fn a_tenant_of_the_daemon_is_explained() {
             "thrash_events"
         ]
     );
-    let directory = Folder::new();
+    let directory = Directory::new();
     let (socket, thread) = answering(&directory, with_snapshot());
     let said = refused(&["explain", "--tenant", "shpo", "--socket", &socket]);
     thread.join().unwrap();
@@ -170,7 +170,7 @@ fn status_and_explain_keep_within_the_width() {
     let name = "a-tenant-with-a-rather-long-name.slice";
     let commands: [&[&str]; 2] = [&["status"], &["explain", "--tenant", name]];
     for (width, arguments) in [80, 100, 120].into_iter().flat_map(|w| commands.map(|c| (w, c))) {
-        let directory = Folder::new();
+        let directory = Directory::new();
         let mut reply = with_snapshot();
         let snapshot = reply.snapshot.as_mut().unwrap();
         snapshot.tenants[0].name = name.into();

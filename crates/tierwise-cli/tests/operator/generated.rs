@@ -1,4 +1,4 @@
-use crate::common::{Folder, succeeded};
+use crate::common::{Directory, succeeded};
 
 const COMMANDS: [&str; 7] =
     ["config", "daemon", "doctor", "record-live", "restore", "status", "top"];
@@ -6,7 +6,7 @@ const COMMANDS: [&str; 7] =
 #[test]
 fn completions_and_manuals_cover_operator_commands() {
     let script = succeeded(&["completions", "bash"]);
-    let directory = Folder::new();
+    let directory = Directory::new();
     succeeded(&["man", &directory.name("man1")]);
     for command in COMMANDS {
         let mut words = script.split([' ', '"', '\n', ')']);

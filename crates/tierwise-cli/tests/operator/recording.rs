@@ -1,8 +1,8 @@
-use crate::common::{Folder, refused, tierwise};
+use crate::common::{Directory, refused, tierwise};
 
 #[test]
 fn recording_is_refused_before_changing_anything() {
-    let directory = Folder::new();
+    let directory = Directory::new();
     let trace = directory.write("a.twt", "x");
     let state = directory.name("state");
     let refused_with = |more: &[&str]| {

@@ -16,7 +16,7 @@ const MAX_NODES: usize = 1 << 24;
 pub struct ForestError {
     /// Which file.
     pub file: String,
-    /// What was found, what is allowed, and what to do.
+    /// The value found, the values allowed, and the remedy.
     pub problem: String,
 }
 

@@ -24,7 +24,7 @@ const LEAF: u32 = u32::MAX;
 struct Node {
     /// The feature that is looked at.
     feature: u8,
-    /// What it is compared with; of a leaf, the probability that it adds.
+    /// The threshold; of a leaf, the probability that it adds.
     value: f32,
     /// Where a row goes whose feature is not above the value, and where the others go; [`LEAF`] of
     /// a leaf.
@@ -87,7 +87,7 @@ impl Classifier for Forest {
     }
 }
 
-/// What the features are called, for messages.
+/// The features' names, for messages.
 fn feature_names() -> String {
     FEATURES.join(",")
 }

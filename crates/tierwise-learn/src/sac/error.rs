@@ -1,4 +1,4 @@
-//! What can go wrong in a learner.
+//! The errors of a learner.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub enum SacError {
         key: &'static str,
         /// Its value.
         found: String,
-        /// What it may be.
+        /// The values allowed.
         allowed: String,
     },
     /// A file could not be read or written.
@@ -32,7 +32,7 @@ pub enum SacError {
     Format {
         /// The file, or `bytes`.
         file: String,
-        /// What the reader stumbled on.
+        /// The reader's message.
         reason: String,
     },
     /// A tensor the learner needs is not there, or one is there that it does not know.

@@ -12,14 +12,14 @@ use super::mlp::column;
 /// stay far from f32's largest number.
 const LARGEST: f32 = 1000.0;
 
-/// What one decision led to.
+/// The result of one decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transition {
     /// The state the decision was taken in: usage ratio, access ratio, normalised load.
     pub state: [f32; STATE],
     /// The action taken, scaled into -1..=1.
     pub action: f32,
-    /// What it earned, about -1..=1.
+    /// Its reward, about -1..=1.
     pub reward: f32,
     /// The state it led to.
     pub next: [f32; STATE],

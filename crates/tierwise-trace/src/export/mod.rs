@@ -13,7 +13,7 @@ use crate::{TraceError, WindowSource};
 
 pub use table::Table;
 
-/// How to write a table.
+/// Options of writing a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Comma-separated values with a line of names.

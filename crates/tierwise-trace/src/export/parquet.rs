@@ -14,7 +14,7 @@ use parquet::schema::types::Type;
 /// Rows of a row group: what readers take as their unit of work, and what is held in memory here.
 const GROUP_ROWS: usize = 1 << 20;
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Whole numbers.

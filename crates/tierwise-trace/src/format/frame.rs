@@ -1,6 +1,6 @@
 //! A frame's head, and the limits that keep a damaged one from costing memory.
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The trace's header, as JSON; the first frame.
@@ -33,7 +33,8 @@ pub const MAX_RAW_BYTES: u32 = 1 << 28;
 /// so this bounds what a small file can make a reader allocate.
 pub const MAX_RATIO: u64 = 64;
 
-/// What any file may unpack to besides: short traces of regular programs compress better than that.
+/// Bytes that any file may unpack to besides: short traces of regular programs compress better than
+/// that.
 pub const ALLOWANCE_BYTES: u64 = 256 << 10;
 
 /// The most that all frames in the first `file_bytes` of a file may unpack to.
@@ -62,7 +63,7 @@ pub(crate) fn pad(data: &mut Vec<u8>, end: u64, unpacked: u64) {
 /// A frame's head, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// What the frame holds.
+    /// The frame's content.
     pub kind: Kind,
     /// Bytes of data that follow.
     pub compressed: u32,

@@ -1,5 +1,5 @@
-//! Checks that a trace keeps the rules of a page's life: born once, touched only then, unmapped
-//! once.
+//! Checks that a trace keeps the rules of a page's life: allocated once, touched only then,
+//! unmapped once.
 
 use crate::Window;
 
@@ -11,7 +11,7 @@ pub(crate) struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// Admits the next window, whose pages are known to be below the number of those born.
+    /// Admits the next window, whose pages are known to be below the number of those allocated.
     ///
     /// # Errors
     /// A page is touched or unmapped after its unmap.

@@ -41,7 +41,7 @@ pub struct Totals {
     pub windows: u64,
     /// Guest instructions of all windows.
     pub instructions: u64,
-    /// Pages born.
+    /// Pages allocated.
     pub pages: u64,
     /// Rows of page accesses.
     pub accesses: u64,

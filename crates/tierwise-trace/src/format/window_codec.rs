@@ -1,8 +1,8 @@
 //! One window as bytes: its counts, then its lists column by column.
 //!
-//! Pages ascend and are stored as distances. Births are consecutive numbers, so only the first is
-//! stored, to be checked. Every list is at least as long in bytes as it has entries, which bounds
-//! what a damaged length can make the reader allocate.
+//! Pages ascend and are stored as distances. Allocations are consecutive numbers, so only the first
+//! is stored, to be checked. Every list is at least as long in bytes as it has entries, which
+//! bounds what a damaged length can make the reader allocate.
 
 use super::varint::{Cursor, put, unzigzag, zigzag};
 use crate::{Allocation, PageAccess, PageKind, ThreadShare, Window};
@@ -10,7 +10,7 @@ use crate::{Allocation, PageAccess, PageKind, ThreadShare, Window};
 /// The largest page: 1 GiB of 4 KiB base pages.
 const MAX_ORDER: u8 = 18;
 
-/// Appends `window`; `pages` pages were born before it.
+/// Appends `window`; `pages` pages were allocated before it.
 ///
 /// # Errors
 /// The window breaks a rule of the data model; the message says which.
@@ -113,10 +113,10 @@ fn encode_counts(accesses: &[PageAccess], out: &mut Vec<u8>) {
     }
 }
 
-/// Fills `window` from `bytes`; `pages` pages were born before it.
+/// Fills `window` from `bytes`; `pages` pages were allocated before it.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The defect of the bytes.
 pub fn decode(bytes: &[u8], pages: u64, window: &mut Window) -> Result<(), String> {
     window.clear();
     let cursor = &mut Cursor::new(bytes);

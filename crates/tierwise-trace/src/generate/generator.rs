@@ -1,4 +1,4 @@
-//! What all generators share: the load phase, windows, and going back to the start.
+//! The parts that all generators share: the load phase, windows, and going back to the start.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

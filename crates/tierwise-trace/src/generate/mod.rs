@@ -1,6 +1,6 @@
 //! Generators: programs whose hot pages are known by construction.
 //!
-//! A recorded program shows what a policy does with real memory use, but nobody knows which pages
+//! A recorded program shows what a policy does with real memory use, but not which pages
 //! it *should* have kept in the fast tier. A generator is the opposite: a few lines of arithmetic,
 //! whose [`GroundTruth`] says how likely each page is to be accessed in each window, so that a test
 //! can compute the hit ratio that a perfect policy reaches.
@@ -81,7 +81,7 @@ use uniform::Uniform;
 use ycsb::OperationMix;
 use zipf::Zipf;
 
-/// How likely each place of a generator is to be accessed.
+/// The access probability of each place of a generator.
 pub trait GroundTruth: Send {
     /// The probability that one access of run window `window` (the first after the load phase is 0)
     /// goes to `place`. Sums to 1 over all places.
@@ -102,7 +102,7 @@ pub type TruthConstructor = fn(&GeneratorSpec) -> Result<Box<dyn GroundTruth>, G
 pub struct Entry {
     /// The name in a scenario file.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Its behaviour, in one line.
     pub summary: &'static str,
     /// Makes it.
     pub build: Constructor,

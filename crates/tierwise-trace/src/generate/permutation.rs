@@ -34,7 +34,7 @@ impl Permutation {
         }
     }
 
-    /// What goes to `to`.
+    /// Returns the number that is mapped to `to`.
     pub(super) fn invert(&self, to: u64) -> u64 {
         let mut value = to;
         loop {

@@ -13,7 +13,7 @@ pub(super) const MAX_FOOTPRINT_PAGES: u64 = u32::MAX as u64 - 1;
 /// A page of order 9 is 2 MiB of 4 KiB base pages, the huge page of x86-64 and arm64.
 const HUGE_ORDER: u8 = 9;
 
-/// How a [moving hot set](super) travels; the first two are masim's `stairs` and `zigzag`.
+/// The path of a [moving hot set](super); the first two are masim's `stairs` and `zigzag`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Motion {
     /// One range up at a time, and from the top back to the bottom.
@@ -42,7 +42,7 @@ pub struct GeneratorSpec {
     pub write_ratio: f64,
     /// Share of the pages that are page cache, 0 to 1, spread evenly over the footprint.
     pub file_fraction: f64,
-    /// Whether a load phase touches every page once, by address, before the pattern starts.
+    /// True if a load phase touches every page once, by address, before the pattern starts.
     pub touch_first: bool,
     /// `uniform` and `zipf`: window counts are expectations, rounded by error diffusion, not draws.
     pub exact: bool,
@@ -115,7 +115,7 @@ pub enum GenerateError {
         GENERATORS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
     )]
     UnknownGenerator {
-        /// What was asked for.
+        /// The value found.
         name: String,
     },
     /// A parameter is outside its range.
@@ -125,7 +125,7 @@ pub enum GenerateError {
         key: &'static str,
         /// Its value.
         found: String,
-        /// What it may be.
+        /// The values allowed.
         allowed: String,
     },
 }

@@ -21,9 +21,9 @@ pub fn place_of(allocation: &Allocation) -> u64 {
 
 /// Trace page by place.
 enum Numbers {
-    /// Pages are born by address, so a place is its own number; no table.
+    /// Pages are allocated by address, so a place is its own number; no table.
     InOrder,
-    /// Pages are born in any order: four bytes a place.
+    /// Pages are allocated in any order: four bytes per place.
     ByPlace(Vec<u32>),
 }
 
@@ -89,7 +89,7 @@ impl Tally {
         self.recorded
     }
 
-    /// Moves the window's accesses, births and operations into `window`.
+    /// Moves the window's accesses, allocations and operations into `window`.
     pub fn drain_into(&mut self, window: &mut Window) {
         self.draws.sort_unstable_by_key(|draw| draw.page);
         for draw in self.draws.drain(..) {

@@ -57,13 +57,13 @@ fn assert_well_formed(name: &str, spec: &GeneratorSpec) {
     let mut allocated = 0;
     for window in &windows {
         for allocation in &window.allocations {
-            assert_eq!(allocation.page, allocated, "{name}: births are numbered in order");
+            assert_eq!(allocation.page, allocated, "{name}: allocations are numbered in order");
             assert_eq!(allocation.order, spec.order);
             allocated += 1;
         }
         let pages: Vec<u32> = window.accesses.iter().map(|access| access.page).collect();
         assert!(pages.is_sorted_by(|a, b| a < b), "{name}: ascending, each once");
-        assert!(pages.last().is_none_or(|&last| last < allocated), "{name}: only born pages");
+        assert!(pages.last().is_none_or(|&last| last < allocated), "{name}: only allocated pages");
         let touched: HashSet<u32> = pages.into_iter().collect();
         assert!(window.allocations.iter().all(|allocation| touched.contains(&allocation.page)));
         for access in &window.accesses {

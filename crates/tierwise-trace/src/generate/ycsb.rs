@@ -26,7 +26,7 @@ const ZIPFIAN_CONSTANT: f64 = 0.99;
 /// rank onto the records: that way the popularity of a record does not hang on how many there are.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
-/// How requests choose their record.
+/// The distribution by which requests choose their record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requests {
     /// Popularity by Zipf's law, popular records scattered.
@@ -97,7 +97,7 @@ impl OperationMix {
     }
 }
 
-/// What an operation does to its record.
+/// The effect of an operation on its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperationKind {
     /// Returns it.
@@ -113,7 +113,7 @@ pub enum OperationKind {
 /// One request to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What to do.
+    /// The operation.
     pub kind: OperationKind,
     /// The record, numbered by insertion from 0.
     pub key: u64,

@@ -32,7 +32,7 @@ const PAGE_SHIFT: u32 = 12;
 /// (`PATH_MAX`); events have some 20.
 const MAX_LINE_BYTES: u64 = 4096;
 
-/// How to import.
+/// Options of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportOptions {
     /// The command that was traced, for the header.
@@ -41,7 +41,7 @@ pub struct ImportOptions {
     pub window_instructions: u64,
     /// The last-level cache to model; its lines must divide a page of 4096 bytes.
     pub llc: CacheModel,
-    /// How to write the trace.
+    /// Options of writing the trace.
     pub writer: WriterOptions,
 }
 
@@ -59,7 +59,7 @@ pub enum ImportError {
     Read {
         /// The input.
         input: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A line is not lackey's.
@@ -74,7 +74,7 @@ pub enum ImportError {
         line: u64,
         /// The line.
         text: String,
-        /// What is wrong with it.
+        /// Its defect.
         reason: &'static str,
     },
 }

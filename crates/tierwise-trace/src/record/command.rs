@@ -18,7 +18,7 @@ const HEAD_BYTES: usize = 256;
 pub(super) struct Resolved {
     /// The ELF file.
     pub program: PathBuf,
-    /// What the program sees as its own name.
+    /// The program's own name, as it reads it.
     pub argv0: String,
     /// The arguments after it.
     pub arguments: Vec<String>,

@@ -4,9 +4,9 @@
 //! line written to it is one of
 //!
 //! ```text
-//! NAME                  the phase NAME begins now: the window is cut here, the next carries the mark
-//! NAME operations=N     the same, and N operations were completed in the window that ends here
-//! ops N                 N operations were completed; they count in the window under way
+//! NAME                  the phase NAME starts now: the window is cut here, the next carries the
+//! mark NAME operations=N     the same, and N operations were completed in the window that ends
+//! here ops N                 N operations were completed; they count in the window under way
 //! ```
 //!
 //! For instance `echo "run operations=100000" > "$TIERWISE_MARKS"` when a load phase of 100000
@@ -52,7 +52,7 @@ impl Line {
     /// Reads a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Its defect.
     pub fn parse(line: &str) -> Result<Self, String> {
         let line = line.trim();
         let number = |text: &str| {
@@ -86,7 +86,7 @@ pub(super) struct Marks {
     path: PathBuf,
     /// Open for writing as well, so that the last writer's leaving is no end of file.
     fifo: File,
-    /// Whether this recording made the FIFO, and so removes it.
+    /// True if this recording made the FIFO, and so removes it.
     made: bool,
     stop: Arc<AtomicBool>,
     reader: Option<JoinHandle<Vec<String>>>,
@@ -108,14 +108,14 @@ impl Marks {
     /// Stops listening, removes the FIFO and returns the lines that could not be understood.
     pub(super) fn finish(mut self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
-        // The first end of line is that of a line that nobody finished; the empty line after it
+        // The first end of line is that of an unfinished line; the empty line after it
         // wakes the reader. It has nothing to say if the FIFO is gone.
         let woken = self.fifo.write_all(b"\n\n").is_ok();
         let refused = self.reader.take().filter(|_| woken).and_then(|thread| thread.join().ok());
         refused.unwrap_or_default()
     }
 
-    /// Whether what stands at the path is the FIFO that this recording made.
+    /// Returns true if the path holds the FIFO that this recording made.
     fn is_own(&self) -> bool {
         let identity = |file: &Metadata| (file.dev(), file.ino());
         let there = std::fs::symlink_metadata(&self.path);
@@ -174,14 +174,14 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<
     Ok(Some(if line.len() < MAX_LINE { Length::Fits } else { Length::TooLong }))
 }
 
-/// Whether a line was read whole.
+/// The completeness of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
     Fits,
     TooLong,
 }
 
-/// What the bytes of a line say.
+/// The meaning of a line's bytes.
 fn understand(line: &[u8], length: Length) -> Result<Line, String> {
     if length == Length::TooLong {
         let start = line[..SHOWN].escape_ascii();

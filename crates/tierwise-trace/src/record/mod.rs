@@ -30,7 +30,7 @@ pub use session::record;
 /// bytes.
 pub const DEFAULT_WINDOW_INSTRUCTIONS: u64 = 100_000_000;
 
-/// What to record, and how.
+/// The options of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOptions {
     /// The program and its arguments; a name without a slash is looked up in PATH.
@@ -77,20 +77,20 @@ impl RecordOptions {
 /// A recording under way, after each window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What has been written.
+    /// The data written so far.
     pub totals: Totals,
     /// Size of the trace in bytes.
     pub bytes: u64,
 }
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordSummary {
-    /// What was written.
+    /// The data written.
     pub totals: Totals,
     /// Size of the trace in bytes.
     pub bytes: u64,
-    /// How the program ended.
+    /// The program's end.
     pub status: ExitStatus,
     /// True when the program told of its end. When it was killed, what it did after its last full
     /// window is not in the trace.
@@ -120,7 +120,7 @@ pub enum RecordError {
     Command {
         /// The program named.
         command: String,
-        /// What is wrong with it.
+        /// Its defect.
         reason: String,
     },
     /// QEMU's user-mode emulation is missing.
@@ -146,7 +146,7 @@ pub enum RecordError {
     Option {
         /// The option.
         option: &'static str,
-        /// What was found and what is allowed.
+        /// The value found and the values allowed.
         reason: String,
     },
     /// The emulator ended before the plugin had spoken.
@@ -154,7 +154,7 @@ pub enum RecordError {
     NotStarted {
         /// The emulator.
         qemu: String,
-        /// How it ended.
+        /// Its end.
         status: ExitStatus,
     },
     /// The program executed another, and the recorder did not come up with it.
@@ -165,7 +165,7 @@ pub enum RecordError {
     NotFollowed {
         /// The program executed.
         program: String,
-        /// How it ended.
+        /// Its end.
         status: ExitStatus,
     },
     /// The recorder stopped the program, for a reason that it printed.
@@ -178,23 +178,23 @@ pub enum RecordError {
         error: Box<RecordError>,
         /// The trace.
         out: PathBuf,
-        /// How many windows it holds.
+        /// Its windows.
         windows: u64,
     },
     /// The plugin said something that this version does not understand.
     #[error("the recorder plugin sent {found}; expected {expected}. Rebuild it: make recorder")]
     Wire {
-        /// What came.
+        /// The value found.
         found: String,
-        /// What should have come.
+        /// The value expected.
         expected: &'static str,
     },
     /// The system refused something.
     #[error("{what}: {source}")]
     System {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What is asked of the plugin while it records, by the threads that hear of marks and signals.
+//! Requests to the plugin while it records, by the threads that hear of marks and signals.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::wire::Reason;
 
-/// How long a signal waits for the window under way to be handed over. Closing a window takes the
-/// guest milliseconds; a guest that takes seconds is stuck, and is then ended without it.
+/// The time that a signal waits for the window under way to be handed over. Closing a window takes
+/// the guest milliseconds; a guest that takes seconds is stuck, and is then ended without it.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is asked of the plugin: each request is one cut of the window under way.
+/// The requests to the plugin: each is one cut of the window under way.
 #[derive(Default)]
 struct RequestState {
     control: Option<UnixStream>,

@@ -22,10 +22,11 @@ use crate::new_trace::NewTrace;
 use crate::writer::{TraceWriter, WriterOptions};
 use crate::{Header, Window};
 
-/// How often to look whether the emulator has connected or ended, while it starts (in some 10 ms).
+/// Interval between checks that the emulator has connected or ended, while it starts (in some 10
+/// ms).
 const START_POLL: Duration = Duration::from_millis(5);
 
-/// How long a program may take to end itself after SIGTERM before SIGKILL: as long as Docker's
+/// The time that a program may take to end itself after SIGTERM before SIGKILL: as long as Docker's
 /// default.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 

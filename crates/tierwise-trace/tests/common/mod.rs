@@ -43,7 +43,7 @@ pub fn compile(source: &Path, flags: &[&str], directory: &Path) -> PathBuf {
 pub struct Recorded {
     pub summary: RecordSummary,
     pub windows: Vec<Window>,
-    /// What the program reported: the address of each region.
+    /// The program's report: the address of each region.
     pub regions: HashMap<String, u64>,
     _folder: TempDir,
 }
@@ -100,7 +100,7 @@ impl Recorded {
         self.regions[region] >> 12
     }
 
-    /// The births at a virtual page, in order.
+    /// The allocations at a virtual page, in order.
     pub fn allocations_at(&self, vpn: u64) -> Vec<Allocation> {
         let allocations = self.windows.iter().flat_map(|window| &window.allocations);
         allocations.filter(|allocation| allocation.vpn == vpn).copied().collect()
@@ -129,14 +129,14 @@ impl Recorded {
         sum
     }
 
-    /// The counts of the one page ever born at a virtual page.
+    /// The counts of the one page ever allocated at a virtual page.
     pub fn only(&self, vpn: u64) -> PageAccess {
         let allocations = self.allocations_at(vpn);
-        assert_eq!(allocations.len(), 1, "births at {vpn:#x}: {allocations:?}");
+        assert_eq!(allocations.len(), 1, "allocations at {vpn:#x}: {allocations:?}");
         self.counts(allocations[0].page)
     }
 
-    /// Whether a page was unmapped.
+    /// Returns true if a page was unmapped.
     pub fn is_unmapped(&self, page: u32) -> bool {
         self.windows.iter().any(|window| window.unmaps.contains(&page))
     }

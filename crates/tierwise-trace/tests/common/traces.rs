@@ -27,7 +27,7 @@ pub fn access(page: u32, counts: [u32; 4], supervised: u16, thread: u16) -> Page
     PageAccess { page, loads, stores, load_misses, store_misses, supervised, thread }
 }
 
-/// What one window may be made of; pages are chosen among the living when windows are put together.
+/// The parts of one window; pages are chosen among the living when windows are put together.
 #[derive(Debug, Clone)]
 struct Plan {
     allocations: Vec<(u64, bool, u8, u16)>,

@@ -1,4 +1,4 @@
-//! What the learner does not take.
+//! The learner's refusals.
 
 use candle_core::{Device, Tensor};
 

@@ -1,4 +1,4 @@
-//! A scenario for whoever has a trace and none: its program alone on a machine of a preset.
+//! A scenario for a bare trace: its program alone on a machine of a preset.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ const LASTS_NS: f64 = 60e9;
 /// claim years.
 const MAX_NS: f64 = 86_400e9;
 
-/// What is fast where nothing is said: a third of the memory, as in the scenarios of the shipped
+/// The default share of fast memory: a third of the memory, as in the scenarios of the shipped
 /// traces.
 const FAST_SHARE: f64 = 0.3333;
 
@@ -85,7 +85,7 @@ impl TraceMachine {
         Self { machine, ..Self::default() }
     }
 
-    /// Refuses what was said of the machine when a scenario describes one.
+    /// Refuses arguments of the machine when a scenario describes one.
     pub fn refuse_beside(&self, scenario: &Path) -> Outcome {
         let said = [
             ("--machine", self.machine.is_some()),

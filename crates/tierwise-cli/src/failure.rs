@@ -14,7 +14,7 @@ pub type Outcome = Result<(), Failure>;
 /// Why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
-    /// The user asked for something that is not there or cannot be; exit code 2.
+    /// A mistake of the user; exit code 2.
     User(String),
     /// The system or Tierwise itself failed; exit code 1.
     Internal(String),
@@ -22,7 +22,7 @@ pub enum Failure {
     Program(String),
     /// The trace ends before its program did; exit code 4.
     Cut(String),
-    /// The reader of the output is gone (`tierwise ... | head`): a regular end.
+    /// The reader of the output has closed it (`tierwise ... | head`): a regular end.
     ClosedPipe,
 }
 

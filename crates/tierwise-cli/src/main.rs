@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what clap has to say: help that was asked for, or what is wrong with the command.
+/// Prints clap's message: the help, or the mistake in the command.
 fn answer(said: &clap::Error) -> ExitCode {
     match said.print() {
         Err(error) if !said.use_stderr() => failure::Failure::from(error).report(),

@@ -1,4 +1,4 @@
-//! `tierwise scenario`: what scenario files say.
+//! `tierwise scenario`: checks and lists scenario files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

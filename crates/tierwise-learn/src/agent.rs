@@ -82,7 +82,7 @@ impl Agent for SacAgent {
         });
     }
 
-    /// The file of a trained model does not say how many experiences it was trained on. With one
+    /// The file of a trained model does not hold how many experiences it was trained on. With one
     /// this is the largest number, so that no caller waits for a trained agent to have learned
     /// enough.
     fn experience(&self) -> u64 {

@@ -29,7 +29,7 @@ const SIGNALS: Duration = Duration::from_millis(100);
 /// outcome, and a service without requests still ends.
 const RUNS_ON: u32 = 2;
 
-/// A scenario under a recipe whose learner is whoever calls [`Environment::step`].
+/// A scenario under a recipe whose learner is the caller of [`Environment::step`].
 #[pyclass(module = "tierwise._tierwise")]
 pub struct Environment {
     prepared: Arc<Prepared>,
@@ -87,7 +87,7 @@ impl Environment {
     }
 
     /// Acts, and goes to the next decision: what is seen, and what the action was worth, or `None`
-    /// if no request told. `None` instead of both if the run is over.
+    /// if no request reported. `None` instead of both if the run is over.
     fn step(&mut self, py: Python<'_>, act: f64) -> PyResult<Option<(State, Option<f64>)>> {
         let act = action(act)?;
         let running = self.running.as_ref().filter(|running| running.is_here());

@@ -1,4 +1,4 @@
-//! An agent whose decisions are made elsewhere: it sends what it sees, and waits for the action.
+//! An agent whose decisions are made elsewhere: it sends the observation, and waits for the action.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

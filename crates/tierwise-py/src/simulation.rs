@@ -13,7 +13,7 @@ use crate::input::{self, Changes};
 use crate::stop;
 use crate::switch::Switch;
 
-/// Rounds of the engine between two looks at whether the user pressed Ctrl-C: a round takes
+/// Rounds of the engine between two checks for Ctrl-C: a round takes
 /// microseconds to milliseconds, taking Python's lock about as long as the shortest. A recipe that
 /// is never woken has one round only, and cannot be interrupted.
 const ROUNDS_BETWEEN_SIGNALS: u32 = 64;

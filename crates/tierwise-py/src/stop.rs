@@ -1,8 +1,8 @@
 //! Ends a simulation from within.
 //!
-//! A run has no way out but its end: an agent answers with an action, and progress is only told.
-//! Unwinding leaves it anyway, and drops the engine and the host on the way as any other return
-//! would.
+//! A run has no way out but its end: an agent answers with an action, and progress is only
+//! reported. Unwinding leaves it anyway, and drops the engine and the host on the way as any other
+//! return would.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -16,7 +16,7 @@ pub(crate) fn now() -> ! {
 
 /// The value of `run`, or `None` if it was stopped.
 pub(crate) fn unless_stopped<T>(run: impl FnOnce() -> T) -> Option<T> {
-    // What `run` holds is dropped by unwinding, and nothing of it is looked at afterwards.
+    // What `run` holds is dropped by unwinding, and nothing of it is used afterwards.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => Some(value),
         Err(thrown) if thrown.is::<Stopped>() => None,

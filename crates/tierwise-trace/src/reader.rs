@@ -14,7 +14,7 @@ use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
 
 /// Reads a trace. Its frames may unpack to [`most_unpacked`] of the bytes read so far and no more,
-/// so that memory and time are bounded by the size of the file, whatever its bytes say.
+/// so that memory and time are bounded by the size of the file, not by its content.
 pub struct TraceReader<R> {
     path: PathBuf,
     input: R,

@@ -1,4 +1,4 @@
-//! The file format: what is written is read back, and damage is told from data wherever it strikes.
+//! The file format: written data are read back, and damage anywhere is detected.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

@@ -42,7 +42,7 @@ pub struct Doctor {
     root: Option<PathBuf>,
 }
 
-/// Where to look.
+/// The place to check.
 pub struct Ground {
     roots: Roots,
     /// True for this machine: for a tree of files, system calls would report another machine.

@@ -1,4 +1,4 @@
-//! Ways of looking at pages.
+//! Access monitoring sources.
 
 use tierwise_linux::bytes::shown;
 use tierwise_linux::damon::admin::Place;
@@ -53,7 +53,7 @@ fn held(roots: &Roots, config: &Config) -> Option<Check> {
 /// The current users of DAMON's threads.
 fn users(roots: &Roots) -> Option<Check> {
     const NAME: &str = "kdamonds";
-    // Without DAMON the checks above have said so.
+    // Without DAMON the checks above have reported so.
     let places = Admin::open(roots, None).ok()?.places();
     let places = match places {
         Ok(places) => places,

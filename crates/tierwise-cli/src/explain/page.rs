@@ -23,7 +23,7 @@ pub struct PageStory {
 #[derive(Debug, Serialize)]
 pub struct Event {
     pub at_seconds: f64,
-    /// "mapped", "unmapped", "promotion", "demotion", or "none" for a move of a page that was gone.
+    /// "mapped", "unmapped", "promotion", "demotion", or "none" for a move of an unmapped page.
     pub event: &'static str,
     pub from: Option<String>,
     pub to: Option<String>,

@@ -154,7 +154,7 @@ fn history(out: &mut impl Write, page: &PageStory) -> Outcome {
     for i in rows {
         let event = &page.events[i];
         writeln!(out, "  {:9.3} s  {}", event.at_seconds, event.words)?;
-        // A share that has been told of is not told again.
+        // A share that has been printed is not printed again.
         if let Some(share) = event.share.as_ref().filter(|&share| told != Some(share)) {
             writeln!(
                 out,

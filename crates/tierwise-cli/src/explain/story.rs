@@ -22,7 +22,7 @@ pub struct Story {
     pub holdings: Vec<Holding>,
     /// The most frequent first.
     pub moves: Vec<Moves>,
-    /// Moves of all tenants that the record counts but does not tell one by one.
+    /// Moves of all tenants that the record counts but does not list one by one.
     pub moves_left_out: u64,
     pub page: Option<PageStory>,
 }
@@ -43,10 +43,10 @@ pub struct Holding {
 /// Moves of one kind.
 #[derive(Debug, Serialize)]
 pub struct Moves {
-    /// `None` if the pages were gone.
+    /// `None` if the pages were unmapped.
     pub from: Option<String>,
     pub to: String,
-    /// "promotion", "demotion", or "none" if the pages were gone.
+    /// "promotion", "demotion", or "none" if the pages were unmapped.
     pub direction: &'static str,
     pub cause: Option<&'static str>,
     pub outcome: &'static str,

@@ -29,7 +29,7 @@ impl Socket {
         Ok(call(&self.path, command)?)
     }
 
-    /// Everything that the daemon says of itself now.
+    /// Returns the daemon's current view.
     pub fn snapshot(&self) -> Result<Snapshot, Failure> {
         let reply = self.call(&Command::Snapshot)?;
         reply.snapshot.map(|snapshot| *snapshot).ok_or_else(|| {

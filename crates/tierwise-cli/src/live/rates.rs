@@ -33,7 +33,7 @@ pub fn counts(tenant: &TenantView) -> (u64, u64) {
 
 fn between(before: &Snapshot, now: &Snapshot, was: (u64, u64), is: (u64, u64)) -> Option<Rates> {
     let seconds = now.uptime - before.uptime;
-    // A daemon that started again counts from zero; two views of the same moment say nothing.
+    // A daemon that started again counts from zero; two views of the same moment give no rate.
     if seconds <= 0.0 {
         return None;
     }

@@ -115,7 +115,7 @@ impl Profile {
         self.workload.iter().map(find).collect()
     }
 
-    /// One file a workload, if files were asked for.
+    /// Creates one file per workload, if `--out` names a directory.
     fn files(&self, prepared: &Prepared, chosen: &[usize]) -> Result<Vec<NewFile>, Failure> {
         let Some(directory) = &self.out else { return Ok(Vec::new()) };
         std::fs::create_dir_all(directory).map_err(|error| {

@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
         Ok(all)
     }
 
-    /// Gives everything back, and says the first thing that could not be.
+    /// Restores everything, and returns the first failure.
     fn end(&mut self) -> Result<(), Failure> {
         let stopped = self.monitor.stop();
         let given = self.settings.restore();

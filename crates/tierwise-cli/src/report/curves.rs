@@ -35,7 +35,7 @@ pub fn colour(i: usize) -> (u8, u8, u8) {
 
 /// The share of misses served by the fastest tier over time, as SVG.
 pub fn fast_ratio(compared: &Compared) -> Result<String, Failure> {
-    // Everything fast is 100 % at all times, everything slow 0 %: two lines that say nothing.
+    // Everything fast is 100 % at all times, everything slow 0 %: two lines without information.
     let shown = |bound: Option<Bound>| matches!(bound, None | Some(Bound::Oracle));
     let value = |points: &[TimelinePoint], _| {
         points.iter().map(|p| p.fast_access_ratio).sum::<f64>() / points.len() as f64 * 100.0

@@ -75,7 +75,7 @@ pub struct Curve {
 /// Draws it.
 pub fn svg(plot: &Plot) -> Result<String, Failure> {
     let mut svg = String::new();
-    // Drawing into a string cannot fail; the library's types say that it may.
+    // Drawing into a string cannot fail; the library's types allow for it.
     draw(plot, &mut svg).map_err(|error| Failure::Internal(format!("plot: {error}")))?;
     Ok(svg)
 }

@@ -24,7 +24,7 @@ pub struct Equilibria {
     paper: PaperArgs,
 }
 
-/// Scenario, and what the paper says of where the containers end.
+/// Scenario, and the paper's statement of where the containers end.
 const VALIDATIONS: [(&str, &str); 5] = [
     ("local-preferred", "all local: 120, 40, 40"),
     ("lower-protection", "80, 80, 80"),

@@ -33,7 +33,7 @@ pub struct MultiClock {
 const YCSB: [&str; 6] = ["a", "b", "c", "f", "w", "d"];
 const KERNELS: [&str; 6] = ["bfs", "sssp", "pr", "cc", "bc", "tc"];
 const SYSTEMS: [&str; 4] = ["multi-clock", "nimble", "autotiering-cpm", "autotiering-opm"];
-/// The paper says of figures 5 and 6 only that the footprint exceeds the DRAM (section V-C).
+/// The paper states for figures 5 and 6 only that the footprint exceeds the DRAM (section V-C).
 const THIRD: f64 = 1.0 / 3.0;
 /// Figure 7: the footprint is four times the DRAM (section V-C.2).
 const QUARTER: f64 = 0.25;

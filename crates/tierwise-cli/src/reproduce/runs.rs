@@ -48,7 +48,7 @@ pub fn recipes(names: &[&str]) -> Result<Vec<Recipe>, Failure> {
     names.iter().map(|name| Recipe::named(name).map_err(Failure::from)).collect()
 }
 
-/// A scenario whose services' loads are so many times what it says.
+/// Multiplies the loads of a scenario's services.
 pub fn with_load(scenario: &Scenario, factor: f64) -> Scenario {
     let mut scenario = scenario.clone();
     for workload in &mut scenario.workloads {

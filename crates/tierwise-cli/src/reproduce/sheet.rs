@@ -1,4 +1,4 @@
-//! Tables of what was measured beside what a paper says, for papers whose figures are not all of
+//! Tables of measured figures beside a paper's, for papers whose figures are not all of
 //! one kind.
 
 use std::io::Write;

@@ -44,7 +44,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
     }
 }
 
-/// Why it does no more, or how it looks.
+/// The reason of the mode, or the monitoring source.
 fn why_line(app: &App) -> String {
     if app.now.mode_reason.is_empty() {
         format!("monitors accesses with {}", app.now.monitoring)

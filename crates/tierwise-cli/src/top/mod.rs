@@ -44,7 +44,7 @@ impl Top {
                 &"top needs a terminal; `tierwise status` prints the same once",
             ));
         }
-        // Before the screen is taken, so that a daemon that is not there is said in the usual way.
+        // Before the screen is taken, so that a missing daemon is reported as by other commands.
         let app = App::new(self.socket.snapshot()?);
         let mut terminal = ratatui::try_init()?;
         let outcome = self.show(&mut terminal, app);

@@ -1,4 +1,4 @@
-//! `tierwise trace`: look into traces, take parts of them, pass them on.
+//! `tierwise trace`: inspect, cut and convert traces.
 
 mod convert;
 mod cut;

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use crate::common::{Directory, keys, refused, text, tierwise};
 
-/// First touch holds a floor against whoever comes later, and never gets one back from a hoarder:
+/// First touch holds a floor against later tenants, and never gets one back from a hoarder:
 /// what the suite finds follows from what the policy does.
 #[test]
 fn first_touch_fails_before_the_hoarder() {

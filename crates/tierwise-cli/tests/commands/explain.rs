@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::common::{Directory, TINY, keys, refused, succeeded};
 
-/// Records a run of the tiny scenario, stretched to some seconds so that policies look at it, and
+/// Records a run of the tiny scenario, stretched to some seconds so that policies observe it, and
 /// returns where it is.
 fn recorded(directory: &Directory, policy: &str, name: &str) -> String {
     let scenario = directory.write("tiny.toml", &TINY.replace("dilation = 50", "dilation = 2000"));

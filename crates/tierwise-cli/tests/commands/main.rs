@@ -10,4 +10,5 @@ mod conform;
 mod explain;
 mod numbers;
 mod profile;
+mod recipe_numbers;
 mod streams;

@@ -60,7 +60,7 @@ pub fn blocks(name: &str, text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a block, or why it cannot be told what it holds.
+/// Returns the commands of a block, or the reason why its kind is unknown.
 pub fn commands(block: &Block) -> Result<Vec<Command>, String> {
     let lines: Vec<String> = match block.language.as_str() {
         "sh" => block.text.replace("\\\n", " ").lines().map(without_comment).collect(),

@@ -8,7 +8,7 @@ use tierwised::view::{Snapshot, TenantTierView, TenantView, TierView};
 
 use crate::common::{Directory, keys, refused, succeeded, text, tierwise};
 
-/// A daemon that answers once, and tells what it was asked.
+/// A daemon that answers once, and returns the command that it received.
 fn answering(directory: &Directory, reply: Reply) -> (String, JoinHandle<Command>) {
     let listener = UnixListener::bind(directory.path("control.sock")).unwrap();
     let thread = thread::spawn(move || {

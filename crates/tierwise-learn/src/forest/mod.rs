@@ -22,7 +22,7 @@ const LEAF: u32 = u32::MAX;
 /// A node of a tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Node {
-    /// The feature that is looked at.
+    /// The feature that is compared.
     feature: u8,
     /// The threshold; of a leaf, the probability that it adds.
     value: f32,
@@ -31,7 +31,7 @@ struct Node {
     branches: [u32; 2],
 }
 
-/// A forest that tells two classes apart.
+/// A forest that distinguishes two classes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forest {
     nodes: Vec<Node>,
@@ -67,7 +67,7 @@ impl Forest {
         node.value
     }
 
-    /// The slowdown, as a share, that it tells apart.
+    /// The slowdown, as a share, that it detects.
     pub fn threshold(&self) -> f64 {
         self.threshold
     }

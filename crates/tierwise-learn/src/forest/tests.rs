@@ -5,7 +5,7 @@ use super::*;
 const SHIPPED: &[u8] = include_bytes!("../../../../models/memstrata/slowdown-5.onnx");
 const MANIFEST: &str = include_str!("../../../../models/memstrata/slowdown-5.json");
 
-/// The numbers of the manifest's list of this name, row by row: what scikit-learn said of some
+/// The numbers of the manifest's list of this name, row by row: scikit-learn's results for some
 /// samples.
 fn examples() -> Vec<Vec<f32>> {
     let from = MANIFEST.find("\"examples\"").unwrap();

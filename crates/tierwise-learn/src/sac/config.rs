@@ -54,7 +54,7 @@ impl Default for SacConfig {
             tau: 0.005,
             // Haarnoja et al., table 1; Stable-Baselines3's default.
             learning_rate: 3e-4,
-            // MTAT does not tell its size. Haarnoja et al. use 256; with 50 new transitions per
+            // MTAT does not publish its size. Haarnoja et al. use 256; with 50 new transitions per
             // training, 64 passes over as many fresh ones at a quarter of the time.
             batch: 64,
             // The papers' 1 000 000 would hold 11 days of one decision per second, and with them

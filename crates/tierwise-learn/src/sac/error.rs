@@ -50,7 +50,7 @@ pub enum SacError {
         /// The type and shape it must have, or what its numbers must be.
         expected: String,
     },
-    /// A training step was asked for with fewer transitions than a mini-batch takes.
+    /// A training step has fewer transitions than a mini-batch takes.
     #[error(
         "{stored} transitions are stored; a training step takes at least {batch}; store more first"
     )]

@@ -23,7 +23,7 @@ pub struct Transition {
     pub reward: f32,
     /// The state it led to.
     pub next: [f32; STATE],
-    /// True if no further reward can follow (the tenant is gone).
+    /// True if no further reward can follow (the tenant has ended).
     pub done: bool,
 }
 
@@ -81,7 +81,7 @@ impl Replay {
         self.kept.capacity() * size_of::<Transition>()
     }
 
-    /// Keeps a transition, or tells that it cannot be learned from.
+    /// Keeps a transition, or refuses one that cannot be learned from.
     pub(super) fn push(&mut self, transition: Transition) -> bool {
         let Some(transition) = transition.checked() else { return false };
         if self.kept.len() < self.capacity {

@@ -13,7 +13,7 @@ const MAX_ORDER: u8 = 18;
 /// Appends `window`; `pages` pages were allocated before it.
 ///
 /// # Errors
-/// The window breaks a rule of the data model; the message says which.
+/// The window breaks a rule of the data model; the message names it.
 pub fn encode(window: &Window, pages: u64, out: &mut Vec<u8>) -> Result<(), String> {
     for value in [window.instructions, window.operations, pages] {
         put(out, value);

@@ -46,7 +46,7 @@ pub struct OperationMix {
     pub insert: u32,
     /// A read of a record followed by its overwrite.
     pub read_modify_write: u32,
-    /// Which records are asked for.
+    /// The records that requests choose.
     pub requests: Requests,
 }
 

@@ -3,7 +3,7 @@
 use super::wire::{self, Message};
 use crate::Window;
 
-/// Reads a stream to its end. Its windows hold no more than its bytes can say.
+/// Reads a stream to its end. Its bytes bound the content of its windows.
 pub(crate) fn wire(mut bytes: &[u8]) {
     let length = bytes.len();
     if wire::read_hello(&mut bytes).is_err() {

@@ -1,4 +1,4 @@
-//! Phases and operations, told by whoever drives the program.
+//! Phases and operations, reported by the driver of the program.
 //!
 //! A recording has a FIFO; its path is in the environment of the program as `TIERWISE_MARKS`. Each
 //! line written to it is one of
@@ -41,10 +41,10 @@ pub enum Line {
     Mark {
         /// Its name.
         name: String,
-        /// Operations completed since they were last told.
+        /// Operations completed since the last report.
         operations: u64,
     },
-    /// Operations completed since they were last told.
+    /// Operations completed since the last report.
     Operations(u64),
 }
 
@@ -153,7 +153,7 @@ fn open_fifo(path: &Path) -> io::Result<File> {
     }
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let fifo = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
-    // It may have been replaced since it was looked at.
+    // It may have been replaced since the check.
     if !fifo.metadata()?.file_type().is_fifo() {
         return Err(refuse("it was replaced by what is no FIFO; name another path"));
     }

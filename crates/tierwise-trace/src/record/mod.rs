@@ -92,7 +92,7 @@ pub struct RecordSummary {
     pub bytes: u64,
     /// The program's end.
     pub status: ExitStatus,
-    /// True when the program told of its end. When it was killed, what it did after its last full
+    /// True when the program reported its end. When it was killed, what it did after its last full
     /// window is not in the trace.
     pub complete: bool,
     /// True when the recorder stopped the program, at [`RecordOptions::max_instructions`].
@@ -181,7 +181,7 @@ pub enum RecordError {
         /// Its windows.
         windows: u64,
     },
-    /// The plugin said something that this version does not understand.
+    /// The plugin sent a message that this version does not understand.
     #[error("the recorder plugin sent {found}; expected {expected}. Rebuild it: make recorder")]
     Wire {
         /// The value found.

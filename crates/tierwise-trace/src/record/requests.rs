@@ -16,11 +16,11 @@ const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Default)]
 struct RequestState {
     control: Option<UnixStream>,
-    /// Cuts asked for and not yet seen, the oldest first; each may carry the name of a phase.
+    /// Cuts requested and not yet received, the oldest first; each may carry the name of a phase.
     cuts: VecDeque<Option<String>>,
     cuts_seen: u64,
     cuts_asked: u64,
-    /// Operations told and not yet given to a window.
+    /// Operations reported and not yet given to a window.
     operations: u64,
 }
 
@@ -80,7 +80,7 @@ impl Requests {
         (operations, state.cuts.pop_front().flatten())
     }
 
-    /// The plugin is there; it is told of the cuts asked for before.
+    /// The plugin is connected; it receives the cuts requested before.
     pub(super) fn connect(&self, mut control: UnixStream) {
         let mut state = self.lock();
         let _ = control.write_all(&b"C".repeat(state.cuts.len()));
@@ -108,7 +108,7 @@ mod tests {
         let mut asked = Vec::new();
         plugin.read_to_end(&mut asked).unwrap();
         assert_eq!(asked, b"CC");
-        // A window that was under way when the first mark was made takes the operations told.
+        // A window that was under way when the first mark was made takes the operations reported.
         assert_eq!(requests.on_window(Reason::Full), (30, None));
         assert_eq!(requests.on_window(Reason::Cut), (0, Some("load".into())));
         assert_eq!(requests.on_window(Reason::Cut), (0, Some("run".into())));

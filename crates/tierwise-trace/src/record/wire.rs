@@ -40,7 +40,7 @@ pub(super) enum Message {
         /// Processes forked since the last exec.
         children: u64,
     },
-    /// The program has ended and told everything.
+    /// The program has ended and reported everything.
     End {
         /// Processes forked since the last exec.
         children: u64,
@@ -61,7 +61,7 @@ pub(super) fn read_hello(input: &mut impl Read) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// Reads the next message into `window`. A message that is cut off counts as gone.
+/// Reads the next message into `window`. A message that is cut off counts as absent.
 pub(super) fn read(input: &mut impl Read, window: &mut Window) -> Result<Message, RecordError> {
     match read_whole(input, window) {
         Err(RecordError::System { source, .. })

@@ -1,4 +1,4 @@
-//! Records recorder/tests/known.c and looks at what came out.
+//! Records recorder/tests/known.c and checks the trace.
 #![allow(dead_code, reason = "each test program uses its part of this module")]
 
 pub mod traces;
@@ -21,7 +21,7 @@ pub fn recorder_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorder")
 }
 
-/// Runs a tool that the tests need; a missing one fails the test and says what to install.
+/// Runs a tool that the tests need; a missing one fails the test and names the package to install.
 pub fn run(command: &mut Command, install: &str) {
     let status = command.status();
     let program = command.get_program().to_string_lossy().into_owned();

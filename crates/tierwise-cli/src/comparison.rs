@@ -86,7 +86,7 @@ fn reason(winner: &PolicyResult) -> String {
     }
     format!(
         "It served {hits:.1} % of the misses from fast memory, for which it moved {} at {:.2} s of \
-         processor time.",
+         CPU time.",
         Bytes(winner.migrated_bytes),
         winner.overhead_seconds
     )

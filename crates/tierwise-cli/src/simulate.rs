@@ -68,9 +68,9 @@ pub struct Simulate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
-    /// Apache Parquet, one row a point and tenant; needs a file to write to.
+    /// Apache Parquet, one row per point and tenant; needs a file to write to.
     #[cfg(feature = "parquet")]
     Parquet,
 }

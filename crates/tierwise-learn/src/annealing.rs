@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gives_what_it_has_not() {
+    fn no_tenant_gives_more_than_it_has() {
         struct Flat;
         impl Objective for Flat {
             fn performance(&self, _: usize, _: u64) -> f64 {

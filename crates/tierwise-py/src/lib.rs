@@ -1,7 +1,7 @@
 //! Tierwise for Python: the module `_tierwise`, which the package in `python/` wraps.
 //!
-//! Bindings only. What runs is the engine on the simulated host; what Python adds is who decides:
-//! nobody ([`simulation::Simulation`]), a function that is called at every decision
+//! Bindings only: the engine runs on the simulated host, and Python chooses its learner: none
+//! ([`simulation::Simulation`]), a function that is called at every decision
 //! ([`simulation::Simulation`] with an agent), or a loop that asks for the next decision itself
 //! ([`environment::Environment`], for Gymnasium). [`sac::Sac`] is the learner that ships with
 //! Tierwise.

@@ -38,7 +38,7 @@ pub struct Conform {
     /// Exit with code 1 unless every floor was held.
     #[arg(long)]
     check: bool,
-    /// Print JSON: one object with the suite's times and, by policy, one verdict a victim.
+    /// Print JSON: one object with the suite's times and, by policy, one verdict per victim.
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
     /// Print a page in Markdown.

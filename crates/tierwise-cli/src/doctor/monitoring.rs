@@ -71,7 +71,7 @@ fn users(roots: &Roots) -> Option<Check> {
     Some(if users.is_empty() {
         Check::ok(NAME, "no process uses DAMON")
     } else {
-        let remedy = "tierwised takes only places that nobody uses; if this is no running \
+        let remedy = "tierwised takes only free threads of DAMON; if this is no running \
                       tierwised, see who started it";
         Check::note(NAME, format!("in use: {}", users.join(", ")), Some(remedy.into()))
     })

@@ -53,7 +53,7 @@ fn shown(all: usize) -> (Vec<usize>, usize) {
 fn shares(out: &mut impl Write, story: &Story) -> Outcome {
     if story.shares.is_empty() {
         let policy = &story.policy;
-        writeln!(out, "Nobody divides the memory under {policy}: tenants compete page by page.")?;
+        writeln!(out, "No partitioner runs under {policy}: tenants compete page by page.")?;
         return Ok(writeln!(out)?);
     }
     let head = ["AT", "TIER", "FLOOR", "CAP", "PROMOTION", "BECAUSE"];

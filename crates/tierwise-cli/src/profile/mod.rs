@@ -30,7 +30,7 @@ use measure::{Profiled, measure};
 /// names the files with `profile = "FILE"` in its workloads.
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| {
-    json.help("Print JSON: a list with one profile a workload, as in the files")
+    json.help("Print JSON: a list with one profile per workload, as in the files")
 }))]
 #[command(after_help = "EXAMPLE\n  tierwise profile scenarios/zipf.toml --points 9\n  \
                         tierwise profile scenarios/two-tenants.toml --workload scan --out profiles \

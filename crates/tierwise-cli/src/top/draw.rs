@@ -153,8 +153,8 @@ mod tests {
         app.asking = Some(Command::Pause);
         assert!(screen(&app, 140, 24).ends_with("Pause tierwised? y: yes, any other key: no\n"));
         app.asking = None;
-        app.take(Err("nobody listens".into()));
-        assert!(screen(&app, 140, 24).ends_with("NO ANSWER: nobody listens\n"));
+        app.take(Err("no listener".into()));
+        assert!(screen(&app, 140, 24).ends_with("NO ANSWER: no listener\n"));
     }
 
     #[test]

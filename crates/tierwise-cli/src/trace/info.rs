@@ -23,7 +23,7 @@ pub struct Info {
     /// The traces.
     #[arg(required = true, value_name = "TRACE.twt")]
     traces: Vec<PathBuf>,
-    /// Print JSON: a list with one object a trace.
+    /// Print JSON: a list with one object per trace.
     #[arg(long)]
     json: bool,
 }

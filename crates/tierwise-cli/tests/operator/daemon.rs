@@ -101,7 +101,7 @@ fn refusal_exits_two_and_silence_does_not() {
     thread.join().unwrap();
     assert_eq!(said, "no tenant \"x\"");
     for command in [&["status"][..], &["daemon", "pause"], &["explain", "--tenant", "a"]] {
-        let output = tierwise(&[command, &["--socket", &directory.name("nobody.sock")]].concat());
+        let output = tierwise(&[command, &["--socket", &directory.name("absent.sock")]].concat());
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("no tierwised listens there"), "{said}");

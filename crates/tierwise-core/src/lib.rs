@@ -13,7 +13,7 @@
 
 #![warn(unreachable_pub)]
 
-mod baseline;
+pub mod baseline;
 pub mod bits;
 pub mod colour;
 pub mod config;

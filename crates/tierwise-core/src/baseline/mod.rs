@@ -21,7 +21,7 @@ use crate::policy::Policy;
 use crate::registry::StageRow;
 
 /// Every whole policy by its name in recipes.
-pub(crate) const TABLE: &[StageRow<dyn Policy>] = &[
+pub const TABLE: &[StageRow<dyn Policy>] = &[
     StageRow {
         name: "autonuma",
         summary: "hint faults on slow pages; the sooner touched the hotter; kswapd demotes",

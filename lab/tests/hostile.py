@@ -1,5 +1,6 @@
 """What a tenant without privileges can do to the daemon and so to the other tenants: nothing."""
 
+import contextlib
 import threading
 import time
 from pathlib import Path
@@ -82,33 +83,52 @@ def _kdamond_of(pid: int) -> Path:
     raise LookupError(f"no kdamond monitors process {pid}")
 
 
+def _command(kdamond: Path) -> None:
+    """Commands a kdamond, which takes as long as its process holds the lock."""
+    # If a command of the daemon's is on its way already, it holds DAMON's lock in this one's place.
+    with contextlib.suppress(OSError):
+        write(kdamond / "state", "commit")
+
+
+def _commands_wait(daemon: Tierwised) -> bool:
+    """Whether the daemon's own thread that commands kdamonds waits in the kernel."""
+    threads = Path(f"/proc/{daemon.pid}/task").iterdir()
+    return any(
+        (thread / "comm").read_text() == "kdamonds\n" and _state(int(thread.name)) == "D"
+        for thread in threads
+    )
+
+
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
     """A command waits for a tenant's lock with DAMON's own held: what is monitored stays so."""
-    # Debian's kernels have 3, which keeps DAMON's tracepoint from the daemon.
-    write(Path("/proc/sys/kernel/perf_event_paranoid"), 2)
     # The fast node has room for one of its halves, so that only monitoring can tell which.
     capped = [_tenants()[0], ("healthy", "cgroup = 'healthy'\ncap = '30 MiB'")]
     daemon = guest.tierwised(configuration(guest, "tierwise", capped))
     options = {"mib": 48, "hot_mib": 24, "pattern": "stairs", "phase_s": 60, "node": 1}
     stairs = guest.stairs(guest.cgroup("healthy"), **options)
     locked = _lock(guest)
-    kdamond = _kdamond_of(int(locked.said().split()[0]))
-    # As if it were the daemon's command that met the lock: it holds DAMON's until the process ends.
-    command = threading.Thread(target=write, args=(kdamond / "state", "commit"), daemon=True)
-    command.start()
-    time.sleep(A_WHILE_S)
-    assert command.is_alive(), "the command did not wait"
-    before = stairs.truth().phase
+    try:
+        kdamond = _kdamond_of(int(locked.said().split()[0]))
+        command = threading.Thread(target=_command, args=(kdamond,), daemon=True)
+        command.start()
+        time.sleep(A_WHILE_S)
+        assert command.is_alive() or _commands_wait(daemon), "no command waits"
+        before = stairs.truth().phase
 
-    def follows() -> bool:
-        assert daemon.running(), f"tierwised ended: {daemon.said()[-2000:]}"
-        return stairs.truth().phase > before and stairs.hot().share(0) > 0.9
+        def follows() -> bool:
+            assert daemon.running(), f"tierwised ended: {daemon.said()[-2000:]}"
+            return stairs.truth().phase > before and stairs.hot().share(0) > 0.9
 
-    took = guest.wait_until(
-        follows, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.said()[-2000:]}"
-    )
-    guest.figure("followed_s", took)
-    assert command.is_alive(), "the command did not wait"
-    locked.stop()
+        def found() -> str:
+            return f"{stairs.describe()}; tierwised said: {daemon.said()[-2000:]}"
+
+        guest.figure("followed_s", guest.wait_until(follows, WITHIN_S, found))
+        assert command.is_alive() or _commands_wait(daemon), "no command waits"
+        instances = Path("/sys/kernel/tracing/instances")
+        assert any(instances.iterdir()), f"no trace instance: {daemon.said()[-2000:]}"
+    finally:
+        # Nothing else that waits for the lock can be ended before.
+        locked.stop()
     assert daemon.stop() == 0, daemon.said()
+    assert not any(instances.iterdir()), "the daemon left its trace instance"

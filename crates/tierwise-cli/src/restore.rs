@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tierwise_linux::damon::admin::{self, Left};
+use tierwise_linux::damon::trace;
 use tierwise_linux::migrate::cache_promoter::cache_record;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings;
@@ -89,6 +90,8 @@ fn restore(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>
                 Left::Unknown(said) => lines.push(said),
             }
         }
+        let left = trace::remove_left(roots)?;
+        lines.extend(left.iter().map(|name| format!("trace instance {name}: removed")));
         Ok(())
     });
     let report = report.map_err(|error| Failure::Internal(error.to_string()))?;

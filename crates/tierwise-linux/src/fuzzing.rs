@@ -89,11 +89,13 @@ pub fn numa_maps(bytes: &[u8]) {
     assert_ascending(&usage);
 }
 
-/// The format of DAMON's tracepoint and, after a byte of zero, a record of it.
+/// The format of DAMON's tracepoint and, after a byte of zero, a page of its buffer.
 pub fn damon_trace(bytes: &[u8]) {
-    let (format, record) = bytes.split_once_str(b"\0").unwrap_or((bytes, b""));
-    if let Some(format) = Format::parse(1, format) {
-        assert!(format.region(record).is_none() || record.len() >= 8);
+    let (format, page) = bytes.split_once_str(b"\0").unwrap_or((bytes, b""));
+    if let Some(format) = Format::parse(format) {
+        let mut records = Vec::new();
+        format.page(page, &mut records);
+        assert!(records.len() <= page.len() / 4);
     }
 }
 

@@ -1,38 +1,45 @@
-//! A kdamond's regions from its tracepoint `damon:damon_aggregated`
-//! (include/trace/events/damon.h), through perf_event_open(2).
+//! The regions of kdamonds from their tracepoint `damon:damon_aggregated`
+//! (include/trace/events/damon.h), through a trace instance of our own
+//! (Documentation/trace/ftrace.rst, "Instances").
 //!
-//! The kernel writes them into a ring at the end of each aggregation interval. Reading the ring
-//! commands nothing: it waits for no kdamond and takes no lock of DAMON's, so that one kdamond that
-//! waits for its process keeps no other from being read. It also costs one record per region, where
-//! sysfs costs four files.
+//! The kernel writes regions into the instance's buffers at the end of each aggregation interval.
+//! Reading them commands nothing: it waits for no kdamond and takes no lock of DAMON's, so that one
+//! kdamond that waits for its process keeps no other from being read. It also costs one record per
+//! region, where sysfs costs four files. The instance needs no capability, only root's files;
+//! perf_event_open(2) needs `CAP_SYS_ADMIN` where `kernel.perf_event_paranoid` is above 2, as on
+//! Debian's and Ubuntu's kernels.
 
-use std::io;
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
-use perf_event::events::Tracepoint;
-use perf_event::{Builder, SampleFlag, Sampler};
 
 use super::regions::HostRegion;
 use crate::bytes::parsed;
+use crate::error::{LinuxError, Result};
 use crate::file;
+use crate::process::{Process, Reader};
 use crate::roots::Roots;
 
-/// Bytes of a kdamond's ring: some 7,000 records of 72 bytes. With the most regions that are
-/// configured by default (1,000) these are seven aggregation intervals, more than lie between two
-/// readings.
-const RING: usize = 512 << 10;
+/// KiB of the buffers of all CPUs together: the regions that 16 kdamonds with 1,000 regions each
+/// report in eight aggregation intervals, at 56 bytes per record. The kernel keeps the newest.
+const BUFFERS_KIB: usize = 8 << 10;
 
-/// `PERF_RECORD_SAMPLE` of linux/perf_event.h.
-const PERF_RECORD_SAMPLE: u32 = 9;
+/// KiB of one CPU's buffer at least: two intervals of one kdamond.
+const MIN_BUFFER_KIB: usize = 128;
 
-/// The largest record that is read: the kernel's has 48 bytes beside the size that stands first.
+/// Instances are called so, and after the process that made them.
+const PREFIX: &str = "tierwise-";
+
+/// The largest record that is read: the kernel's has 48 bytes.
 const MAX_RECORD: usize = 256;
 
 /// Where the tracepoint's fields stand in its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
-    id: u64,
+    pid: usize,
     nr_regions: usize,
     start: usize,
     end: usize,
@@ -41,17 +48,8 @@ pub struct Format {
 }
 
 impl Format {
-    /// Reads it from tracefs. Without tracefs, or where it is not as this needs it, there is none.
-    pub fn read(roots: &Roots) -> Option<Self> {
-        let tracing = ["kernel/tracing", "kernel/debug/tracing"].map(|name| roots.sys.join(name));
-        let event = |tracing: &PathBuf| tracing.join("events/damon/damon_aggregated");
-        let directory = tracing.iter().map(event).find(|event| event.join("id").exists())?;
-        let id = file::value(&directory.join("id"), "a number").ok()?;
-        Self::parse(id, &file::bytes(&directory.join("format")).ok()?)
-    }
-
     /// Reads lines such as `field:unsigned long start; offset:24; size:8; signed:0;`.
-    pub(crate) fn parse(id: u64, text: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let offset = |name: &str, size: usize| {
             let line = text.lines().find(|line| {
                 let field = line.trim_ascii_start().strip_prefix(b"field:");
@@ -68,7 +66,7 @@ impl Format {
             number("offset:").filter(|offset| fits && *offset <= MAX_RECORD - size)
         };
         Some(Self {
-            id,
+            pid: offset("common_pid", 4)?,
             nr_regions: offset("nr_regions", 4)?,
             start: offset("start", 8)?,
             end: offset("end", 8)?,
@@ -77,18 +75,80 @@ impl Format {
         })
     }
 
-    /// The region of a record, and of how many it is one.
-    pub(crate) fn region(&self, record: &[u8]) -> Option<(HostRegion, usize)> {
-        let long = |at: usize| record.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
-        let int = |at: usize| record.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
+    /// Reads a record.
+    fn record(&self, time: u64, bytes: &[u8]) -> Option<Record> {
+        let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+        let int = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
         let region = HostRegion {
             start: long(self.start)?,
             end: long(self.end)?,
             nr_accesses: int(self.nr_accesses)?,
             age: int(self.age)?,
         };
-        Some((region, int(self.nr_regions)? as usize))
+        let thread = int(self.pid)?.cast_signed();
+        Some(Record { time, thread, region, of: int(self.nr_regions)? as usize })
     }
+
+    /// Reads the records of a page of the ring buffer (kernel/trace/ring_buffer.c): its time, the
+    /// bytes that follow, and events. An event starts with 5 bits of type and 27 of time since the
+    /// last one.
+    pub(crate) fn page(&self, page: &[u8], records: &mut Vec<Record>) {
+        const PADDING: u32 = 29;
+        const TIME_EXTEND: u32 = 30;
+        const TIME_STAMP: u32 = 31;
+        // The upper bits of the length say that older events were overwritten.
+        const LENGTH: u64 = (1 << 20) - 1;
+        let long = |at: usize| page.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+        let (Some(mut time), Some(length)) = (long(0), long(8)) else { return };
+        let end = page.len().min(16 + (length & LENGTH) as usize);
+        let int = |at: usize| {
+            let bytes = page[..end].get(at..at + 4)?;
+            bytes.try_into().ok().map(u32::from_ne_bytes)
+        };
+        let mut at = 16;
+        while let Some(header) = int(at) {
+            let (kind, delta) = (header & 31, u64::from(header >> 5));
+            at += 4;
+            time = time.wrapping_add(delta);
+            match kind {
+                // Nothing follows on this page.
+                PADDING if delta == 0 => return,
+                TIME_EXTEND | TIME_STAMP => {
+                    let Some(more) = int(at) else { return };
+                    let more = u64::from(more) << 27;
+                    // A time stamp is not added to what was before, but takes its place.
+                    time = if kind == TIME_STAMP { more | delta } else { time.wrapping_add(more) };
+                    at += 4;
+                }
+                PADDING | 0 => {
+                    // Its length stands first, and counts itself.
+                    let Some(length) = int(at).filter(|&length| length >= 4) else { return };
+                    let next = at + length as usize;
+                    if kind == 0 {
+                        let bytes = page[..end].get(at + 4..next).unwrap_or_default();
+                        records.extend(self.record(time, bytes));
+                    }
+                    at = next;
+                }
+                words => {
+                    let next = at + 4 * words as usize;
+                    let bytes = page[..end].get(at..next).unwrap_or_default();
+                    records.extend(self.record(time, bytes));
+                    at = next;
+                }
+            }
+        }
+    }
+}
+
+/// A region that a kdamond's thread reported, and of how many it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// In the units of the trace clock.
+    pub(crate) time: u64,
+    thread: i32,
+    region: HostRegion,
+    of: usize,
 }
 
 /// Puts records together to the regions of one aggregation interval.
@@ -116,56 +176,138 @@ impl Assembler {
     }
 }
 
-/// The ring of one kdamond.
+/// The buffers of all kdamonds.
+#[derive(Debug)]
 pub struct Trace {
-    sampler: Sampler,
+    /// The instance's directory.
+    instance: PathBuf,
     format: Format,
-    assembler: Assembler,
-}
-
-/// perf-event2's sampler has no Debug.
-impl std::fmt::Debug for Trace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Trace").field("assembler", &self.assembler).finish_non_exhaustive()
-    }
+    /// One file for each CPU.
+    cpus: Vec<File>,
+    page: Vec<u8>,
+    records: Vec<Record>,
+    /// By the kdamond's thread.
+    threads: HashMap<i32, Assembler>,
 }
 
 impl Trace {
-    /// Opens the ring of a kdamond's thread.
+    /// Makes an instance and has kdamonds report into it. Removes instances that processes left
+    /// that were killed.
     ///
     /// # Errors
-    /// The kernel refuses: `CAP_PERFMON` is missing, or the thread has ended.
-    pub fn open(format: Format, thread: i32) -> io::Result<Self> {
-        let mut builder = Builder::new(Tracepoint::with_id(format.id));
-        // The tracepoint is in the kernel: left out there, it would never be seen.
-        builder.observe_pid(thread).any_cpu().exclude_kernel(false).exclude_hv(false);
-        let mut counter = builder.sample(SampleFlag::RAW).sample_period(1).build()?;
-        counter.enable()?;
-        Ok(Self { sampler: counter.sampled(RING)?, format, assembler: Assembler::default() })
+    /// tracefs is not there or not accessible, or the tracepoint is not as this needs it.
+    pub fn open(roots: &Roots) -> Result<Self> {
+        let tracing = tracing(roots)?;
+        remove_left(roots)?;
+        let event = "events/damon/damon_aggregated";
+        let path = tracing.join(event).join("format");
+        let format = Format::parse(&file::bytes(&path)?).ok_or_else(|| LinuxError::Missing {
+            what: format!("{}: the fields of the tracepoint are unknown", path.display()),
+            remedy: "report the kernel's version to Tierwise".into(),
+        })?;
+        let own =
+            Process::read(roots, rustix::process::getpid().as_raw_pid(), &mut Reader::default())?;
+        let name = format!("{PREFIX}{}-{}", own.pid, own.start_time);
+        let instance = tracing.join("instances").join(name);
+        fs::create_dir(&instance).map_err(|e| LinuxError::file(&instance, "make", e))?;
+        // From here on, Drop removes it.
+        let mut trace = Self {
+            instance,
+            format,
+            cpus: Vec::new(),
+            page: vec![0; rustix::param::page_size()],
+            records: Vec::new(),
+            threads: HashMap::new(),
+        };
+        let per_cpu = trace.instance.join("per_cpu");
+        let failed = |e| LinuxError::file(&per_cpu, "list", e);
+        for cpu in fs::read_dir(&per_cpu).map_err(failed)? {
+            let path = cpu.map_err(failed)?.path().join("trace_pipe_raw");
+            let opened = file::open(&path).map_err(|e| LinuxError::file(&path, "read", e))?;
+            trace.cpus.push(opened);
+        }
+        let kib = (BUFFERS_KIB / trace.cpus.len().max(1)).max(MIN_BUFFER_KIB);
+        file::write(&trace.instance.join("buffer_size_kb"), &kib.to_string())?;
+        file::write(&trace.instance.join(event).join("enable"), "1")?;
+        Ok(trace)
     }
 
-    /// The regions of the last aggregation interval that ended since the last call, ascending;
-    /// `None` if none has.
-    pub fn take(&mut self) -> Option<&[HostRegion]> {
-        while let Some(record) = self.sampler.next_record() {
-            if record.ty() != PERF_RECORD_SAMPLE {
-                continue;
-            }
-            let (mut bytes, mut length) = ([0; MAX_RECORD], 0);
-            // One or two pieces, where the ring's end falls within the record.
-            for piece in record.data() {
-                let part = piece.len().min(MAX_RECORD - length);
-                bytes[length..length + part].copy_from_slice(&piece[..part]);
-                length += part;
-            }
-            // The size of what follows stands first.
-            let raw = bytes[..length].get(4..).unwrap_or_default();
-            if let Some((region, of)) = self.format.region(raw) {
-                self.assembler.push(region, of);
+    /// Reads what these threads reported since the last call.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn read(&mut self, threads: &[i32]) -> Result<()> {
+        self.threads.retain(|thread, _| threads.contains(thread));
+        for cpu in &mut self.cpus {
+            loop {
+                match cpu.read(&mut self.page) {
+                    Ok(0) => break,
+                    Ok(length) => self.format.page(&self.page[..length], &mut self.records),
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(e) => return Err(LinuxError::file(&self.instance, "read", e)),
+                }
             }
         }
-        std::mem::take(&mut self.assembler.fresh).then_some(&self.assembler.whole[..])
+        // A kdamond may have changed its CPU while it reported.
+        self.records.sort_by_key(|record| record.time);
+        for record in self.records.drain(..).filter(|record| threads.contains(&record.thread)) {
+            self.threads.entry(record.thread).or_default().push(record.region, record.of);
+        }
+        Ok(())
     }
+
+    /// The regions of the last aggregation interval of a kdamond's thread that ended since the last
+    /// call, ascending; `None` if none has.
+    pub fn take(&mut self, thread: i32) -> Option<&[HostRegion]> {
+        let assembler = self.threads.get_mut(&thread)?;
+        std::mem::take(&mut assembler.fresh).then_some(&assembler.whole[..])
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        // An instance whose files are open cannot be removed.
+        self.cpus.clear();
+        if let Err(error) = fs::remove_dir(&self.instance) {
+            tracing::warn!("{}: cannot remove: {error}", self.instance.display());
+        }
+    }
+}
+
+/// The directory of tracefs, if it has DAMON's tracepoint.
+fn tracing(roots: &Roots) -> Result<PathBuf> {
+    let places = ["kernel/tracing", "kernel/debug/tracing"].map(|name| roots.sys.join(name));
+    let has = |tracing: &&PathBuf| tracing.join("events/damon/damon_aggregated").exists();
+    places.iter().find(has).cloned().ok_or_else(|| LinuxError::Missing {
+        what: format!("{} has no tracepoint damon:damon_aggregated", places[0].display()),
+        remedy: "mount tracefs there, on a kernel built with CONFIG_FTRACE".into(),
+    })
+}
+
+/// Removes the instances of processes that have ended without doing so. Returns their names.
+///
+/// # Errors
+/// The directory of instances cannot be listed, or one of them cannot be removed.
+pub fn remove_left(roots: &Roots) -> Result<Vec<String>> {
+    let Ok(tracing) = tracing(roots) else { return Ok(Vec::new()) };
+    let (instances, mut removed) = (tracing.join("instances"), Vec::new());
+    let failed = |e| LinuxError::file(&instances, "list", e);
+    for entry in fs::read_dir(&instances).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if let Some(maker) = maker(&path).filter(|maker| !maker.is_alive(roots)) {
+            fs::remove_dir(&path).map_err(|e| LinuxError::file(&path, "remove", e))?;
+            removed.push(format!("{PREFIX}{}-{}", maker.pid, maker.start_time));
+        }
+    }
+    Ok(removed)
+}
+
+/// The process that made an instance, if it is one of ours.
+fn maker(instance: &Path) -> Option<Process> {
+    let name = instance.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    let (pid, start_time) = name.split_once('-')?;
+    Some(Process { pid: pid.parse().ok()?, start_time: start_time.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -194,22 +336,82 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
         HostRegion { start, end: start + 4096, nr_accesses: 3, age: 5 }
     }
 
-    #[test]
-    fn records_are_read_by_their_format() {
-        let format = Format::parse(563, FORMAT.as_bytes()).unwrap();
+    fn format() -> Format {
+        Format::parse(FORMAT.as_bytes()).unwrap()
+    }
+
+    /// A record of thread 70, one of nine regions.
+    fn bytes(start: u64) -> Vec<u8> {
         let mut record = vec![0; 48];
+        record[4..8].copy_from_slice(&70i32.to_ne_bytes());
         record[16..20].copy_from_slice(&9u32.to_ne_bytes());
-        record[24..32].copy_from_slice(&4096u64.to_ne_bytes());
-        record[32..40].copy_from_slice(&8192u64.to_ne_bytes());
+        record[24..32].copy_from_slice(&start.to_ne_bytes());
+        record[32..40].copy_from_slice(&(start + 4096).to_ne_bytes());
         record[40..44].copy_from_slice(&3u32.to_ne_bytes());
         record[44..48].copy_from_slice(&5u32.to_ne_bytes());
-        assert_eq!(format.region(&record), Some((region(4096), 9)));
-        assert_eq!(format.region(&record[..47]), None);
+        record
+    }
+
+    fn record(time: u64, start: u64) -> Record {
+        Record { time, thread: 70, region: region(start), of: 9 }
+    }
+
+    #[test]
+    fn records_are_read_by_their_format() {
+        assert_eq!(format().record(1, &bytes(4096)), Some(record(1, 4096)));
+        assert_eq!(format().record(1, &bytes(4096)[..47]), None);
         // Another kernel's, which this does not know.
-        assert_eq!(Format::parse(1, FORMAT.replace("age", "old").as_bytes()), None);
+        assert_eq!(Format::parse(FORMAT.replace("age", "old").as_bytes()), None);
         let wide =
             FORMAT.replace("nr_accesses;\toffset:40;\tsize:4", "nr_accesses;\toffset:40;\tsize:8");
-        assert_eq!(Format::parse(1, wide.as_bytes()), None);
+        assert_eq!(Format::parse(wide.as_bytes()), None);
+    }
+
+    fn page(time: u64, flags: u64, events: &[u8]) -> Vec<u8> {
+        let mut page = time.to_ne_bytes().to_vec();
+        page.extend((events.len() as u64 | flags).to_ne_bytes());
+        page.extend(events);
+        page.resize(4096, 0xff);
+        page
+    }
+
+    fn event(kind: u32, delta: u32, rest: &[u8]) -> Vec<u8> {
+        [&(kind | delta << 5).to_ne_bytes(), rest].concat()
+    }
+
+    #[test]
+    fn pages_hold_every_kind_of_event() {
+        let long = [&52u32.to_ne_bytes()[..], &bytes(8192)].concat();
+        let events = [
+            event(12, 5, &bytes(4096)),
+            // Ten units and 2 << 27 later.
+            event(30, 10, &2u32.to_ne_bytes()),
+            event(0, 1, &long),
+            // An event that was discarded.
+            event(29, 3, &[&8u32.to_ne_bytes()[..], &[1; 4]].concat()),
+            event(31, 7, &1u32.to_ne_bytes()),
+            event(12, 0, &bytes(12288)),
+        ]
+        .concat();
+        let mut records = Vec::new();
+        // Older events were overwritten.
+        format().page(&page(100, 1 << 31, &events), &mut records);
+        let late = 100 + 5 + 10 + (2 << 27) + 1;
+        let stamped = (1 << 27) + 7;
+        assert_eq!(records, [record(105, 4096), record(late, 8192), record(stamped, 12288)]);
+        // Nothing is read beyond the length, nor beyond what was read.
+        records.clear();
+        format().page(&page(100, 0, &events)[..16 + 51], &mut records);
+        format().page(&[], &mut records);
+        assert_eq!(records, []);
+    }
+
+    #[test]
+    fn instances_are_named_after_their_maker() {
+        let made = maker(Path::new("/instances/tierwise-7-99"));
+        assert_eq!(made, Some(Process { pid: 7, start_time: 99 }));
+        assert_eq!(maker(Path::new("/instances/other-7-99")), None);
+        assert_eq!(maker(Path::new("/instances/tierwise-7")), None);
     }
 
     proptest! {
@@ -242,7 +444,12 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
 
         #[test]
         fn no_format_panics(text in prop::collection::vec(any::<u8>(), 0..200)) {
-            Format::parse(1, &text);
+            Format::parse(&text);
+        }
+
+        #[test]
+        fn no_page_panics(page in prop::collection::vec(any::<u8>(), 0..200)) {
+            format().page(&page, &mut Vec::new());
         }
     }
 }

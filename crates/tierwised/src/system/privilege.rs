@@ -15,13 +15,13 @@ pub const KEPT: [(Capability, &str); 3] = [
     (Capability::CAP_SYS_PTRACE, "other users' maps, pagemap and move_pages(2)"),
 ];
 
-/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses or to
-/// read DAMON's tracepoint, and `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and
+/// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and
+/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and
 /// must be restored, or the source looks up physical addresses.
 pub fn needed(config: &Config) -> CapsHashSet {
-    use crate::config::MonitorSource::{Auto, DamonPaddr, DamonVaddr, IdleBitmap, Perf};
+    use crate::config::MonitorSource::{Auto, DamonPaddr, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
-    if matches!(config.monitor.source, Auto | DamonVaddr | Perf) {
+    if matches!(config.monitor.source, Auto | Perf) {
         set.insert(Capability::CAP_PERFMON);
     }
     let looks_up_frames = matches!(config.monitor.source, IdleBitmap | DamonPaddr);

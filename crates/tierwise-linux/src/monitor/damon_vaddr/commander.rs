@@ -2,18 +2,15 @@
 //! and reads regions through sysfs where there is no tracepoint.
 //!
 //! A command can wait for as long as the process of its kdamond holds its mmap lock, and DAMON
-//! carries out one command at a time. Whoever reads rings therefore does not wait for this thread.
+//! carries out one command at a time. Whoever reads the tracepoint therefore does not wait for this thread.
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
-use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use tierwise_core::observe::DamonAttrs;
 
-use crate::damon::trace::{Format, Trace};
 use crate::damon::{Admin, HostRegion, Kdamond, Monitoring, Scheme, Target};
 use crate::error::{LinuxError, Result};
 use crate::monitor::rotation::RoundRobin;
@@ -24,37 +21,12 @@ use crate::worker;
 
 use super::TURN;
 
-/// The regions that a kdamond reports without a command.
-pub(super) trait Ring: Debug + Send {
-    /// The regions of the last aggregation interval that ended since the last call, ascending.
-    fn take(&mut self) -> Option<&[HostRegion]>;
-}
-
-/// Opens the ring of a kdamond's thread.
-pub(super) trait OpenRing: Debug + Send {
-    fn open(&self, thread: i32) -> io::Result<Box<dyn Ring>>;
-}
-
-impl Ring for Trace {
-    fn take(&mut self) -> Option<&[HostRegion]> {
-        self.take()
-    }
-}
-
-impl OpenRing for Format {
-    fn open(&self, thread: i32) -> io::Result<Box<dyn Ring>> {
-        Ok(Box::new(Trace::open(*self, thread)?))
-    }
-}
-
 /// A process whose kdamond is on.
 #[derive(Debug)]
 pub(super) struct Monitored {
     pub process: Process,
     /// The kdamond's thread.
-    thread: Option<Process>,
-    /// Without one, its regions are read through sysfs.
-    pub ring: Option<Box<dyn Ring>>,
+    pub thread: Option<Process>,
 }
 
 impl Monitored {
@@ -83,7 +55,7 @@ pub(super) enum Change {
 pub(super) enum Order {
     /// Monitors these processes and no others.
     Targets(Vec<MonitorTarget>),
-    /// Gives every kdamond the intervals at hand, reads those that have no ring, and ends a turn
+    /// Gives every kdamond the intervals at hand, reads them where there is no tracepoint, and ends a turn
     /// that has lasted for [`TURN`] collections.
     Collect,
     /// Turns every kdamond off.
@@ -191,8 +163,8 @@ pub(super) struct Commander {
     admin: Admin,
     attrs: DamonAttrs,
     most: u32,
-    /// The tracepoint, if it is used.
-    rings: Option<Box<dyn OpenRing>>,
+    /// Regions are read from the tracepoint, by another thread.
+    traced: bool,
     kdamonds: Vec<Kdamond>,
     /// The process of each kdamond.
     assigned: Vec<Option<Process>>,
@@ -200,8 +172,6 @@ pub(super) struct Commander {
     given: Vec<DamonAttrs>,
     /// The thread of each kdamond that is on. Asking sysfs for it would need DAMON's lock.
     threads: Vec<Option<Process>>,
-    /// Whether each kdamond has a ring.
-    traced: Vec<bool>,
     rotation: RoundRobin,
     collections: u32,
     chosen: Vec<Process>,
@@ -218,12 +188,11 @@ impl Commander {
             admin,
             attrs,
             most,
-            rings: None,
+            traced: false,
             kdamonds: Vec::new(),
             assigned: Vec::new(),
             given: Vec::new(),
             threads: Vec::new(),
-            traced: Vec::new(),
             rotation: RoundRobin::default(),
             collections: 0,
             chosen: Vec::new(),
@@ -233,9 +202,9 @@ impl Commander {
         }
     }
 
-    /// Has regions read from rings.
-    pub fn read_rings(&mut self, rings: Option<Box<dyn OpenRing>>) {
-        self.rings = rings;
+    /// Leaves the reading of regions to another thread.
+    pub fn leave_reading(&mut self) {
+        self.traced = true;
     }
 
     fn run(&mut self, attrs: DamonAttrs, order: Order) -> Answer {
@@ -251,11 +220,15 @@ impl Commander {
         Answer { changes, sampled, regions, ended: self.ended, result }
     }
 
-    /// While kdamonds of ours run and their rings are read, another user's command that waits with
+    /// Whether regions are read without a command.
+    fn reads_on(&self) -> bool {
+        self.traced && self.assigned.iter().any(Option::is_some)
+    }
+
+    /// While kdamonds of ours run and their buffers are read, another user's command that waits with
     /// DAMON's lock held costs nothing but time: ours are tried again in the next round.
     fn put_off(&self, problem: LinuxError) -> Result<()> {
-        let reads_on = self.traced.contains(&true);
-        if !(reads_on && problem.is_busy()) {
+        if !(self.reads_on() && problem.is_busy()) {
             return Err(problem);
         }
         tracing::debug!(%problem, "commands to kdamonds are put off");
@@ -283,7 +256,7 @@ impl Commander {
         for place in 0..self.assigned.len() {
             let Some(process) = self.assigned[place] else { continue };
             self.give_attrs(place)?;
-            if !self.traced[place] && self.read(place, &mut regions)? {
+            if !self.traced && self.read(place, &mut regions)? {
                 sampled.push(process);
                 out.extend(regions.iter().map(|&region| ProcessRegion { process, region }));
             }
@@ -322,7 +295,6 @@ impl Commander {
             self.assigned = vec![None; self.kdamonds.len()];
             self.given = vec![self.attrs; self.kdamonds.len()];
             self.threads = vec![None; self.kdamonds.len()];
-            self.traced = vec![false; self.kdamonds.len()];
         }
         self.rotation.next(self.kdamonds.len(), &mut self.chosen);
         for place in 0..self.assigned.len() {
@@ -349,9 +321,9 @@ impl Commander {
         };
         let target = Target::Process(task);
         let monitoring = Monitoring { target, attrs: self.attrs, schemes: vec![Scheme::stat()] };
+        let reads_on = self.reads_on();
         let kdamond = &mut self.kdamonds[place];
         kdamond.configure(&monitoring)?;
-        let reads_on = self.traced.contains(&true);
         let answer = if reads_on { kdamond.try_on() } else { kdamond.on(&self.roots) };
         // DAMON finds a process by its number alone, so whether it was still this one is checked
         // afterwards.
@@ -365,29 +337,8 @@ impl Commander {
         self.given[place] = self.attrs;
         let thread = kdamond.thread(&self.roots, &mut self.reader)?;
         self.threads[place] = thread;
-        let ring = thread.and_then(|thread| self.open_ring(thread));
-        self.traced[place] = ring.is_some();
-        self.changes.push_back(Change::Started(Monitored { process, thread, ring }));
+        self.changes.push_back(Change::Started(Monitored { process, thread }));
         Ok(true)
-    }
-
-    /// Opens the ring of a kdamond that was turned on.
-    fn open_ring(&mut self, thread: Process) -> Option<Box<dyn Ring>> {
-        match self.rings.as_ref()?.open(thread.pid) {
-            Ok(ring) => Some(ring),
-            // It has ended with its process.
-            Err(_) if read_stat(thread, &self.roots, &mut self.reader).is_none() => None,
-            Err(problem) => {
-                // The next kdamond's would be refused too, and the reason is worth one line.
-                self.rings = None;
-                tracing::warn!(
-                    "DAMON's tracepoint cannot be read ({problem}): regions are read through \
-                     sysfs, where a process that keeps its address space locked can stop access \
-                     monitoring for every tenant"
-                );
-                None
-            }
-        }
     }
 
     /// Reads the regions of a kdamond through sysfs; false if there are none.
@@ -413,7 +364,6 @@ impl Commander {
         self.ended += used;
         self.threads[place] = None;
         self.changes.extend(self.assigned[place].take().map(Change::Left));
-        self.traced[place] = false;
         Ok(())
     }
 
@@ -435,7 +385,6 @@ impl Commander {
         }
         self.assigned.clear();
         self.threads.clear();
-        self.traced.clear();
         self.admin.restore(left)?;
         if waiting.is_empty() {
             return Ok(());

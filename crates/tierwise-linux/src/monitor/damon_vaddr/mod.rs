@@ -8,7 +8,7 @@
 //! to it then waits as long, with DAMON's own lock held. Regions are therefore read from a
 //! tracepoint, which takes no command ([`DamonVaddr::with_tracepoint`]); a kdamond that waits
 //! is given none until it goes on; and a thread of its own gives the commands (`commander.rs`), so
-//! that one which meets a lock that was taken a moment ago keeps no ring from being read.
+//! that one which meets a lock that was taken a moment ago keeps no region from being read.
 
 mod commander;
 
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use tierwise_core::observe::DamonAttrs;
 
 use super::{AccessMonitor, AccessReport, MonitorTarget, PATIENCE, ProcessRegion, thread_cpu};
-use crate::damon::Admin;
 use crate::damon::operations;
-use crate::damon::trace::Format;
+use crate::damon::trace::Trace;
+use crate::damon::{Admin, HostRegion};
 use crate::error::Result;
 use crate::process::Reader;
 use crate::roots::Roots;
-use commander::{Change, Commander, Commands, Monitored, OpenRing, Order};
+use commander::{Change, Commander, Commands, Monitored, Order};
 
 /// Kdamonds at most. Each is a kernel thread that wakes every sampling interval; and because the
 /// kernel carries out one sysfs command at a time, collecting from all takes up to this many
@@ -48,6 +48,26 @@ pub fn probe(roots: &Roots) -> Result<()> {
 /// waits for it.
 const MAX_AGGREGATION: Duration = Duration::from_secs(5);
 
+/// The regions that kdamonds report without a command.
+trait Reports: std::fmt::Debug + Send {
+    /// Reads what these threads reported since the last call.
+    fn read(&mut self, threads: &[i32]) -> Result<()>;
+
+    /// The regions of the last aggregation interval of a kdamond's thread, ascending; `None` if no
+    /// interval has ended since the last call.
+    fn take(&mut self, thread: i32) -> Option<&[HostRegion]>;
+}
+
+impl Reports for Trace {
+    fn read(&mut self, threads: &[i32]) -> Result<()> {
+        self.read(threads)
+    }
+
+    fn take(&mut self, thread: i32) -> Option<&[HostRegion]> {
+        self.take(thread)
+    }
+}
+
 /// DAMON on processes.
 #[derive(Debug)]
 pub struct DamonVaddr {
@@ -63,6 +83,9 @@ pub struct DamonVaddr {
     /// The commander is late, and this was reported.
     late: bool,
     monitored: Vec<Monitored>,
+    /// Without a tracepoint, the commander reads regions through sysfs.
+    reports: Option<Box<dyn Reports>>,
+    threads: Vec<i32>,
     targets: Vec<MonitorTarget>,
     reader: Reader,
     /// CPU time of this thread.
@@ -91,6 +114,8 @@ impl DamonVaddr {
             ordered: Instant::now(),
             late: false,
             monitored: Vec::new(),
+            reports: None,
+            threads: Vec::new(),
             targets: Vec::new(),
             reader: Reader::default(),
             spent: Duration::ZERO,
@@ -98,14 +123,27 @@ impl DamonVaddr {
         })
     }
 
-    /// Reads regions from DAMON's tracepoint where tracefs and `CAP_PERFMON` are there, instead of
-    /// having the kernel write them to sysfs. A collection then waits for one aggregation interval
-    /// at most, and holds the processes of which one has ended since the last collection.
+    /// Reads regions from DAMON's tracepoint where tracefs is there, instead of having the kernel
+    /// write them to sysfs. A collection then waits for one aggregation interval at most, and holds
+    /// the processes of which one has ended since the last collection.
     #[must_use]
-    pub fn with_tracepoint(mut self) -> Self {
+    pub fn with_tracepoint(self) -> Self {
+        match Trace::open(&self.roots) {
+            Ok(trace) => self.with_reports(Box::new(trace)),
+            Err(problem) => {
+                tracing::warn!(
+                    "{problem}; regions are read through sysfs, where a process that keeps its \
+                     address space locked can stop access monitoring for every tenant"
+                );
+                self
+            }
+        }
+    }
+
+    fn with_reports(mut self, reports: Box<dyn Reports>) -> Self {
         if let Some(commander) = &mut self.idle {
-            let format = Format::read(&self.roots);
-            commander.read_rings(format.map(|format| Box::new(format) as Box<dyn OpenRing>));
+            commander.leave_reading();
+            self.reports = Some(reports);
         }
         self
     }
@@ -131,11 +169,11 @@ impl DamonVaddr {
         self.finish(report)
     }
 
-    /// Waits for the order at hand. While rings are read it waits for one aggregation interval at
-    /// most: nothing new is in them earlier.
+    /// Waits for the order at hand. While the tracepoint is read it waits for one aggregation
+    /// interval at most: nothing new is there earlier.
     fn finish(&mut self, report: &mut AccessReport) -> Result<()> {
         let Some(commands) = &mut self.commands else { return Ok(()) };
-        let reads_on = self.monitored.iter().any(|monitored| monitored.ring.is_some());
+        let reads_on = self.reports.is_some() && !self.monitored.is_empty();
         let limit = reads_on.then_some(self.attrs.aggregation);
         match commands.take(limit)? {
             Some(answer) => {
@@ -172,18 +210,25 @@ impl DamonVaddr {
         }
     }
 
-    /// Reads the rings.
-    fn read(&mut self, report: &mut AccessReport) {
-        for monitored in &mut self.monitored {
+    /// Reads the tracepoint.
+    fn read(&mut self, report: &mut AccessReport) -> Result<()> {
+        let Some(reports) = &mut self.reports else { return Ok(()) };
+        let thread = |monitored: &Monitored| monitored.thread.map(|thread| thread.pid);
+        self.threads.clear();
+        self.threads.extend(self.monitored.iter().filter_map(thread));
+        reports.read(&self.threads)?;
+        for monitored in &self.monitored {
             let process = monitored.process;
-            let Some(ring) = &mut monitored.ring else { continue };
-            let Some(regions) = ring.take() else { continue };
+            let Some(regions) = thread(monitored).and_then(|thread| reports.take(thread)) else {
+                continue;
+            };
             if self.targets.iter().any(|target| target.process == process) {
                 report.sampled.push(process);
                 let regions = regions.iter().map(|&region| ProcessRegion { process, region });
                 report.regions.extend(regions);
             }
         }
+        Ok(())
     }
 }
 
@@ -207,9 +252,9 @@ impl AccessMonitor for DamonVaddr {
         let most = self.attrs.aggregation.as_nanos() / sampling;
         report.max_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
         let ordered = self.order(Order::Collect, report);
-        self.read(report);
+        let read = self.read(report);
         self.spent += thread_cpu().saturating_sub(before);
-        ordered
+        ordered.and(read)
     }
 
     fn stop(&mut self) -> Result<()> {
@@ -258,14 +303,10 @@ impl AccessMonitor for DamonVaddr {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::super::walk::fake::process;
-    use super::commander::Ring;
     use super::*;
-    use crate::damon::HostRegion;
     use crate::damon::fake::{Fake, put};
 
     fn targets(fake: &Fake) -> Vec<(String, String)> {
@@ -369,22 +410,16 @@ mod tests {
         );
     }
 
-    /// One region whenever it is read.
-    #[derive(Debug)]
-    struct Rings;
-
-    impl OpenRing for Rings {
-        fn open(&self, thread: i32) -> io::Result<Box<dyn Ring>> {
-            let start = thread as u64 * 4096;
-            Ok(Box::new(OneRegion(HostRegion { start, end: start + 4096, nr_accesses: 1, age: 0 })))
-        }
-    }
-
+    /// Every thread has reported one region whenever it is read.
     #[derive(Debug)]
     struct OneRegion(HostRegion);
 
-    impl Ring for OneRegion {
-        fn take(&mut self) -> Option<&[HostRegion]> {
+    impl Reports for OneRegion {
+        fn read(&mut self, _: &[i32]) -> Result<()> {
+            Ok(())
+        }
+
+        fn take(&mut self, _: i32) -> Option<&[HostRegion]> {
             Some(std::slice::from_ref(&self.0))
         }
     }
@@ -394,8 +429,8 @@ mod tests {
     #[test]
     fn late_command_leaves_others_monitored() {
         let fake = Fake::new(0);
-        let mut monitor = monitor(&fake);
-        monitor.idle.as_mut().unwrap().read_rings(Some(Box::new(Rings)));
+        let region = HostRegion { start: 0, end: 4096, nr_accesses: 1, age: 0 };
+        let mut monitor = monitor(&fake).with_reports(Box::new(OneRegion(region)));
         let (healthy, hostile) = (process(&fake.roots, 8, &[1]), process(&fake.roots, 9, &[1]));
         for (place, thread) in [(0, 70), (1, 71)] {
             fake.run(place, thread, 5);

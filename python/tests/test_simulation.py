@@ -1,7 +1,9 @@
 """Runs from start to end."""
 
 import _thread
+import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,15 @@ def test_what_a_function_raises_comes_through(scenario: Path) -> None:
     simulation.run("mtat")
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C as in a terminal: a shell has its background jobs ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_run(scenario: Path) -> None:
     simulation = Simulation(scenario, overrides={"duration_s": 1e6})
     timer = threading.Timer(0.2, _thread.interrupt_main)

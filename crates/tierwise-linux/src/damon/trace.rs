@@ -191,14 +191,17 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Makes an instance and has kdamonds report into it. Removes instances that processes left
-    /// that were killed.
+    /// Makes an instance and has kdamonds report into it. Removes instances that killed
+    /// processes left.
     ///
     /// # Errors
     /// tracefs is not there or not accessible, or the tracepoint is not as this needs it.
     pub fn open(roots: &Roots) -> Result<Self> {
         let tracing = tracing(roots)?;
-        remove_left(roots)?;
+        // One that cannot be removed, because another program reads it, does no harm.
+        if let Err(problem) = remove_left(roots) {
+            tracing::warn!("{problem}");
+        }
         let event = "events/damon/damon_aggregated";
         let path = tracing.join(event).join("format");
         let format = Format::parse(&file::bytes(&path)?).ok_or_else(|| LinuxError::Missing {

@@ -2,7 +2,8 @@
 //! and reads regions through sysfs where there is no tracepoint.
 //!
 //! A command can wait for as long as the process of its kdamond holds its mmap lock, and DAMON
-//! carries out one command at a time. Whoever reads the tracepoint therefore does not wait for this thread.
+//! carries out one command at a time. The thread that reads the tracepoint therefore does not wait
+//! for this one.
 
 use std::collections::VecDeque;
 use std::thread::JoinHandle;
@@ -55,8 +56,8 @@ pub(super) enum Change {
 pub(super) enum Order {
     /// Monitors these processes and no others.
     Targets(Vec<MonitorTarget>),
-    /// Gives every kdamond the intervals at hand, reads them where there is no tracepoint, and ends a turn
-    /// that has lasted for [`TURN`] collections.
+    /// Gives every kdamond the intervals at hand, reads them where there is no tracepoint, and
+    /// ends a turn that has lasted for [`TURN`] collections.
     Collect,
     /// Turns every kdamond off.
     Stop,
@@ -225,8 +226,8 @@ impl Commander {
         self.traced && self.assigned.iter().any(Option::is_some)
     }
 
-    /// While kdamonds of ours run and their buffers are read, another user's command that waits with
-    /// DAMON's lock held costs nothing but time: ours are tried again in the next round.
+    /// Puts an order off while another program's command waits with DAMON's lock held: regions
+    /// are read all the same, and the order is given again in the next round.
     fn put_off(&self, problem: LinuxError) -> Result<()> {
         if !(self.reads_on() && problem.is_busy()) {
             return Err(problem);

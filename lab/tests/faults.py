@@ -162,7 +162,10 @@ def what_a_killed_daemon_changed_is_given_back(guest: Guest) -> None:
         assert taken_places() > before, "nobody was there to give DAMON's place back"
 
     killed()
+    instances = Path("/sys/kernel/tracing/instances")
+    assert any(instances.iterdir()), "the daemon reads no tracepoint"
     said = guest.run("tierwise", "restore", "--state", state)
+    assert not any(instances.iterdir()), f"the trace instance is left: {said}"
     assert read(NUMA_BALANCING) == "2", f"not given back: {said}"
     assert taken_places() == before, f"DAMON's place is not given back: {said}"
     killed()

@@ -1,5 +1,5 @@
-"""In the guest: python3 -m bench KERNEL PROGRAM POLICY... runs a program under each policy, a JSON
-line a run."""
+"""In the guest: python3 -m bench KERNEL HOST PROGRAM POLICY... runs a program under each policy, a
+JSON line per run. HOST is one of programs.HOSTS."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from .run import one, settle
 
 def main(words: list[str]) -> int:
     """Runs them; status 1 after the first that fails, whose reason is told instead of figures."""
-    kernel, name, names = words[0], words[1], words[2:]
+    kernel, host, name, *names = words
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
         settle()
         for policy in names:
@@ -26,13 +26,15 @@ def main(words: list[str]) -> int:
                     result = {
                         "program": name,
                         "policy": policy,
-                        **one(guest, program(name), POLICIES[policy]),
+                        "host": host,
+                        **one(guest, program(name), POLICIES[policy], host),
                     }
             except Exception as error:
                 traceback.print_exc(file=sys.stdout)
                 result = {
                     "program": name,
                     "policy": policy,
+                    "host": host,
                     "failed": f"{type(error).__name__}: {error}",
                 }
             print(json.dumps(result), file=events, flush=True)

@@ -13,6 +13,22 @@ from tierguest.truth import Truth
 # moves need.
 THREADS = ("kswapd", "kdamond", "kcompactd")
 MOVES = {"migrated": "pgmigrate_success", "promoted": "pgpromote_success"}
+# What the kernel's own tiering does: sampling, faults, candidates, reclaim, failed moves.
+COUNTERS = (
+    "numa_pte_updates",
+    "numa_hint_faults",
+    "pgpromote_candidate",
+    "pgpromote_candidate_nrl",
+    "pgmigrate_fail",
+    "pageoutrun",
+    "kswapd_low_wmark_hit_quickly",
+    "kswapd_high_wmark_hit_quickly",
+    "pgscan_kswapd",
+    "pgsteal_kswapd",
+    "pgscan_direct",
+    "allocstall_normal",
+    "pgfault",
+)
 # Added up: which of them a kernel has, and which of them counts, depends on who asked.
 DEMOTIONS = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "pgdemote_proactive")
 
@@ -24,6 +40,10 @@ class Counts:
     seconds: float
     misses: tuple[int, ...]
     """By node."""
+    user_misses: tuple[int, ...]
+    """The same without the kernel's, which copies pages."""
+    vmstat: dict[str, int]
+    """COUNTERS, those that this kernel has."""
     migrated: int
     promoted: int
     demoted: int
@@ -38,6 +58,10 @@ class Counts:
         return {
             "seconds": self.seconds - before.seconds,
             "misses": [now - then for now, then in zip(self.misses, before.misses, strict=True)],
+            "user_misses": [
+                now - then for now, then in zip(self.user_misses, before.user_misses, strict=True)
+            ],
+            "vmstat": {name: now - before.vmstat[name] for name, now in self.vmstat.items()},
             "migrated_pages": self.migrated - before.migrated,
             "promoted_pages": self.promoted - before.promoted,
             "demoted_pages": self.demoted - before.demoted,
@@ -57,6 +81,8 @@ def counts(truth: Truth, processes: list[int]) -> Counts:
     return Counts(
         seconds=time.monotonic(),
         misses=tuple(node.loads + node.stores for node in truth.misses()),
+        user_misses=tuple(truth.user_misses()),
+        vmstat={name: vmstat[name] for name in COUNTERS if name in vmstat},
         migrated=vmstat.get(MOVES["migrated"], 0),
         promoted=vmstat.get(MOVES["promoted"], 0),
         demoted=sum(vmstat.get(name, 0) for name in DEMOTIONS),

@@ -47,6 +47,11 @@ def _kernel_tiering(guest: Guest, _: Cgroup, __: int) -> None:
         write(NUMA_SCANNING / name, SCAN_PERIOD_MS)
 
 
+def _kernel_default(guest: Guest, _: Cgroup, __: int) -> None:
+    guest.demotion(True)
+    guest.numa_balancing(2)
+
+
 def _tierwised(recipe: str) -> Begin:
     def begin(guest: Guest, group: Cgroup, _: int) -> Tierwised:
         tenants = [("program", f"cgroup = '{group.name}'")]
@@ -63,6 +68,8 @@ POLICIES = {
     "all-fast": Policy(_nothing, ballast=False),
     "first-touch": Policy(_nothing),
     "kernel-tiering": Policy(_kernel_tiering),
+    # What everybody has who switches it on and nothing else.
+    "kernel-default": Policy(_kernel_default),
     "damon-migrate": Policy(begin_damos, end=end_damos),
     "multi-clock": Policy(_tierwised("multi-clock")),
     "memtis": Policy(_tierwised("memtis")),

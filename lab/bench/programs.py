@@ -71,12 +71,16 @@ PROGRAMS = (
     ),
 )
 
+# The states of the fast node that a run can begin in (hosts.py).
+HOSTS = ("equal", "used")
+
 # The bound comes first. Two are run twice, one that moves nothing and one that decides by what it
 # sees: how far two runs of the same differ.
 RUNS = (
     "all-fast",
     "first-touch",
     "kernel-tiering",
+    "kernel-default",
     "damon-migrate",
     "multi-clock",
     "memtis",

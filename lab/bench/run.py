@@ -12,6 +12,8 @@ from tierguest.files import read, write
 from tierguest.program import Program as Process
 from tierguest.wait import wait_until
 
+from .course import Course, node_mib, watermarks_mib
+from .hosts import prepare
 from .measure import counts
 from .policies import Policy
 from .programs import SOCKET, Program
@@ -53,26 +55,29 @@ class Filled:
         return self.process.pid
 
 
-def one(guest: Guest, program: Program, policy: Policy) -> dict[str, object]:
-    """Runs it and returns what was measured; AssertionError if the program failed or the daemon
-    ended."""
+def one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str, object]:
+    """Runs it on a host in that state and returns what was measured; AssertionError if the program
+    failed or the daemon ended."""
     with contextlib.chdir(guest.folder):
-        return _one(guest, program, policy)
+        return _one(guest, program, policy, host)
 
 
-def _one(guest: Guest, program: Program, policy: Policy) -> dict[str, object]:
+def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str, object]:
     group = guest.cgroup("bench")
     if policy.ballast:
-        guest.ballast(program.left_mib)
+        prepare(guest, host, program)
+    room = node_mib()
     filled = _fill(guest, program, group)
     at_start = group.on_nodes()
     truth = guest.truth()
     before = counts(truth, [])
+    course = Course(group, truth)
     worker = _go(guest, program, filled)
     daemon = policy.begin(guest, group, filled.pid)
     try:
-        status = worker.wait(WORK_S)
-        after = counts(truth, [daemon.pid] if daemon else [])
+        with course:
+            status = worker.wait(WORK_S)
+            after = counts(truth, [daemon.pid] if daemon else [])
         assert status == 0, f"{worker.words[0]} ended with status {status}: {worker.said()}"
         assert not daemon or daemon.running(), f"tierwised ended: {daemon.said() if daemon else ''}"
     finally:
@@ -81,6 +86,10 @@ def _one(guest: Guest, program: Program, policy: Policy) -> dict[str, object]:
         **after.since(before),
         "resident_mib": sum(at_start) / MIB,
         "fast_mib_at_start": at_start[0] / MIB,
+        "free_mib_at_start": room["MemFree"],
+        "file_mib_at_start": room["FilePages"],
+        "watermarks_mib": watermarks_mib(read("/proc/zoneinfo")),
+        "course": course.points(),
         "said": worker.json_lines()[-1],
     }
 

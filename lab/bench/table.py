@@ -1,10 +1,12 @@
 """Tables that line up on a terminal, and the same for Markdown."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from .programs import Program
 from .ranking import Comparison
+from .steady import steady_after_s, steady_share
 
 # Of the policies that have to share the fast node with a ballast.
 BOUND = "all-fast"
@@ -15,6 +17,9 @@ HEADER = (
     "of all-fast",
     "apart",
     "fast misses",
+    "steady",
+    "after s",
+    "fast MiB",
     "pages moved",
     "promoted",
     "demoted",
@@ -39,11 +44,36 @@ class Run:
     resident_mib: float
     fast_mib_at_start: float
     said: Mapping[str, float]
+    host: str = "equal"
+    """The state of the fast node before the run (bench/hosts.py)."""
+    user_misses: tuple[int, ...] = ()
+    """By node, without the kernel's."""
+    free_mib_at_start: float = 0.0
+    file_mib_at_start: float = 0.0
+    watermarks_mib: Mapping[str, float] = field(default_factory=dict)
+    vmstat: Mapping[str, int] = field(default_factory=dict)
+    course: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def fast_mib_at_end(self) -> float:
+        """What the program held of the fast node when it was last read."""
+        return float(self.course[-1]["fast_mib"]) if self.course else self.fast_mib_at_start
+
+    @property
+    def steady_share(self) -> float:
+        """The share of fast misses in the last third."""
+        return steady_share(self.course)
+
+    @property
+    def steady_after_s(self) -> float:
+        """Seconds until the steady state."""
+        return steady_after_s(self.course)
 
     @property
     def fast_share(self) -> float:
-        """Of the true misses, those that the fast node served."""
-        return self.misses[0] / sum(self.misses) if sum(self.misses) else 0.0
+        """Of the programs' true misses, those that the fast node served."""
+        misses = self.user_misses or self.misses
+        return misses[0] / sum(misses) if sum(misses) else 0.0
 
     @property
     def cpu_s(self) -> float:
@@ -95,6 +125,9 @@ def _row(run: Run, bound: float | None, mark: str) -> tuple[str, ...]:
         f"{run.seconds / bound:.3f}" if bound else "-",
         f"{run.apart_s / bound:.3f}" if bound else "-",
         f"{run.fast_share:.1%}",
+        f"{run.steady_share:.1%}",
+        f"{run.steady_after_s:.1f}",
+        f"{run.fast_mib_at_start:.0f} to {run.fast_mib_at_end:.0f}",
         str(run.migrated_pages),
         str(run.promoted_pages),
         str(run.demoted_pages),

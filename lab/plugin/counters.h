@@ -13,8 +13,8 @@
 
 #include "nodes.h"
 
-/* "TIERMEM2": changes with the layout. */
-#define COUNTERS_MAGIC UINT64_C(0x324d454d52454954)
+/* "TIERMEM3": changes with the layout. */
+#define COUNTERS_MAGIC UINT64_C(0x334d454d52454954)
 #define COUNTERS_PAGE_BYTES 4096
 #define COUNTERS_PAGE_SHIFT 12
 
@@ -31,6 +31,8 @@ struct counters {
     uint64_t stores[NODES_MAX];
     uint64_t load_misses[NODES_MAX]; /* that missed the last-level cache */
     uint64_t store_misses[NODES_MAX];
+    /* Misses by user addresses: without the kernel's own, which copy pages when they move. */
+    uint64_t user_misses[NODES_MAX];
 };
 
 /*

@@ -99,13 +99,15 @@ static void flush(unsigned index)
     machine_flush_tlb(index);
 }
 
-static void access_memory(unsigned index, uint64_t physical, int node, bool store)
+static void access_memory(unsigned index, uint64_t physical, int node, bool store, bool user)
 {
     struct counters *counts = counters();
     ++*(store ? &counts->stores[node] : &counts->loads[node]);
     if (!cache_model_access(&cache, physical >> LINE_SHIFT))
         return;
     ++*(store ? &counts->store_misses[node] : &counts->load_misses[node]);
+    if (user)
+        ++counts->user_misses[node];
     uint32_t *misses = counters_of_page(physical >> COUNTERS_PAGE_SHIFT);
     if (misses)
         ++*misses;
@@ -129,7 +131,9 @@ static void on_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t addre
     int node = nodes_of(physical);
     if (node < 0)
         return;
-    access_memory(index, physical, node, qemu_plugin_mem_is_store(info));
+    /* The lower half of a 64-bit address space belongs to user programs. */
+    bool user = !(address >> 63);
+    access_memory(index, physical, node, qemu_plugin_mem_is_store(info), user);
     if (flush_accesses && ++vcpu->accesses_since >= flush_accesses) {
         vcpu->accesses_since = 0;
         flush(index);

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.programs import PROGRAMS, RUNS, Program
+from bench.programs import HOSTS, PROGRAMS, RUNS, Program
 from bench.ranking import Comparison, compare
 from bench.simulate import Recording, Result, simulate
 from bench.table import (
@@ -113,6 +113,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="guests and recordings (default: %(default)s)",
     )
+    parser.add_argument(
+        "--host",
+        choices=HOSTS,
+        default=HOSTS[0],
+        help="equal: nothing but the program and a ballast on the fast node; used: an idle process "
+        "and idle page cache too (default: %(default)s)",
+    )
+    parser.add_argument("--reverse", action="store_true", help="turn the order of the runs round")
     parser.add_argument("--no-simulation", action="store_true", help="measure only")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
@@ -129,6 +137,8 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
         program for program in PROGRAMS if not options.program or program.name in options.program
     ]
     names = [name for name in RUNS if not options.policy or name in options.policy]
+    if options.reverse:
+        names.reverse()
     wants_simulation = not options.no_simulation and {BOUND, "first-touch"} <= set(names)
     began = time.monotonic()
     stop = threading.Event()
@@ -137,7 +147,8 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
         ThreadPoolExecutor(options.at_once) as pool,
     ):
         measured = [
-            pool.submit(_measure, paths, kernel, program, names, stop) for program in chosen
+            pool.submit(_measure, paths, kernel, options.host, program, names, stop)
+            for program in chosen
         ]
         recorded = [
             pool.submit(_record, paths, program, Path(scratch), stop)
@@ -174,16 +185,20 @@ def _say(text: str) -> None:
 
 
 def _measure(
-    paths: Paths, kernel: str, program: Program, names: Sequence[str], stop: threading.Event
+    paths: Paths,
+    kernel: str,
+    host: str,
+    program: Program,
+    names: Sequence[str],
+    stop: threading.Event,
 ) -> Block:
     """All runs of a program, in one guest."""
     boot = BOOTS["timed"]
     guest = Guest(
         paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode
     )
-    command = (
-        f"PYTHONPATH=/lab/python exec python3 -m bench {kernel} {program.name} {' '.join(names)}"
-    )
+    words = " ".join([kernel, host, program.name, *names])
+    command = f"PYTHONPATH=/lab/python exec python3 -m bench {words}"
     block = Block(program)
     failures = []
 
@@ -192,10 +207,12 @@ def _measure(
         if "failed" in told:
             failures.append(f"{program.name} under {told['policy']}: {told['failed']}")
             return
-        run = Run(**{**told, "misses": tuple(told["misses"])})
+        counts = {name: tuple(told[name]) for name in ("misses", "user_misses")}
+        run = Run(**{**told, **counts})
         block.runs.append(run)
         _say(
-            f"{program.name}, {run.policy}: {run.seconds:.2f} s, {run.fast_share:.1%} of misses fast "
+            f"{program.name}, {run.policy}: {run.seconds:.2f} s, {run.fast_share:.1%} of misses fast, "
+            f"{run.fast_mib_at_start:.0f} to {run.fast_mib_at_end:.0f} MiB "
             f"({len(block.runs)} of {len(names)})"
         )
 
@@ -248,6 +265,16 @@ def _text(blocks: Sequence[Block], as_markdown: bool) -> str:
     return "\n\n".join([*parts, NOTE])
 
 
+def _run_json(run: Run) -> dict[str, Any]:
+    return {
+        **asdict(run),
+        "fast_share": run.fast_share,
+        "fast_mib_at_end": run.fast_mib_at_end,
+        "steady_share": run.steady_share,
+        "steady_after_s": run.steady_after_s,
+    }
+
+
 def _json(blocks: Sequence[Block]) -> str:
     said = []
     for block in blocks:
@@ -255,7 +282,7 @@ def _json(blocks: Sequence[Block]) -> str:
             "program": block.program.name,
             "about": block.program.about,
             "tie": block.tie,
-            "runs": [{**asdict(run), "fast_share": run.fast_share} for run in block.runs],
+            "runs": [_run_json(run) for run in block.runs],
         }
         if block.simulated:
             one["simulated"] = {name: asdict(result) for name, result in block.simulated.items()}

@@ -12,6 +12,7 @@ from bench.programs import PROGRAMS, RUNS
 from bench.ranking import compare, order, ranked
 from bench.simulate import instruction_ns, scenario
 from bench.simulated import SIMULATED
+from bench.steady import shares, steady_after_s, steady_share
 from bench.table import (
     HEADER,
     Run,
@@ -27,6 +28,7 @@ from bench.table import (
 from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
+from bench.course import watermarks_mib  # noqa: E402
 from bench.measure import tiering_threads  # noqa: E402
 
 RUN = Run("stairs", "first-touch", 12.0, (30, 70), 5, 0, 0, 0.25, 0.5, 128.0, 40.0, {})
@@ -63,6 +65,40 @@ class Tables(unittest.TestCase):
         lines = markdown(HEADER, rows(RUNS_OF_ONE)).splitlines()
         self.assertEqual({line.count("|") for line in lines}, {len(HEADER) + 1})
         self.assertTrue(lines[4].startswith("| **tierwise** | 9.00 |"))
+
+
+def course(*misses: tuple[int, int]) -> list[dict[str, object]]:
+    """A point per second, with the misses since the point before."""
+    points: list[dict[str, object]] = [{"seconds": 0.0, "fast_mib": 1.0, "user_misses": (0, 0)}]
+    fast = slow = 0
+    for second, (more_fast, more_slow) in enumerate(misses, 1):
+        fast, slow = fast + more_fast, slow + more_slow
+        points.append({"seconds": float(second), "fast_mib": 1.0, "user_misses": (fast, slow)})
+    return points
+
+
+class SteadyStates(unittest.TestCase):
+    def test_the_last_third_is_the_steady_state(self) -> None:
+        points = course((0, 100), (50, 50), (0, 0), (90, 10), (80, 20), (90, 10))
+        self.assertEqual(len(shares(points)), 5)
+        self.assertAlmostEqual(steady_share(points), 0.85)
+        self.assertEqual(steady_after_s(points), 4.0)
+
+    def test_one_good_interval_is_not_yet_steady(self) -> None:
+        points = course((0, 100), (90, 10), (0, 100), (90, 10), (90, 10), (90, 10))
+        self.assertEqual(steady_after_s(points), 4.0)
+
+    def test_a_run_without_misses_has_no_share(self) -> None:
+        self.assertEqual((steady_share([]), steady_after_s([])), (0.0, 0.0))
+        self.assertEqual(steady_share(course((0, 0), (0, 0))), 0.0)
+
+
+class Watermarks(unittest.TestCase):
+    def test_zones_of_a_node_add_up(self) -> None:
+        zone = "  pages free 9\n        min 256\n        low 512\n        high 768\n"
+        text = f"Node 0, zone DMA\n{zone}Node 0, zone DMA32\n{zone}Node 1, zone Normal\n{zone}"
+        found = watermarks_mib(text)
+        self.assertEqual(found, {"min": 2.0, "low": 4.0, "high": 6.0, "promo": 0.0})
 
 
 class Threads(unittest.TestCase):

@@ -14,11 +14,14 @@ from pathlib import Path
 from .files import read, write
 from .placement import Range
 
-# "TIERMEM2".
-MAGIC = 0x324D454D52454954
+# "TIERMEM3".
+MAGIC = 0x334D454D52454954
 NODES_MAX = 4
 HEADER_BYTES = 4096
 PAGE_BYTES = 4096
+# The counts by node begin after seven numbers; four arrays come before the one of user misses.
+COUNTS_AT = 56
+USER_MISSES_AT = COUNTS_AT + 4 * NODES_MAX * 8
 # ivshmem: Red Hat's vendor number and the device's; its memory is the second region.
 DEVICE = ("0x1af4", "0x1110")
 
@@ -49,9 +52,13 @@ class Truth:
 
     def misses(self) -> list[NodeMisses]:
         """Of each node."""
-        rows = struct.unpack_from(f"<{4 * NODES_MAX}Q", self._memory, 56)
+        rows = struct.unpack_from(f"<{4 * NODES_MAX}Q", self._memory, COUNTS_AT)
         loads, stores = rows[2 * NODES_MAX : 3 * NODES_MAX], rows[3 * NODES_MAX :]
         return [NodeMisses(loads[node], stores[node]) for node in range(self.nodes)]
+
+    def user_misses(self) -> list[int]:
+        """Of each node, the misses of user programs: without the kernel's, which copies pages."""
+        return list(struct.unpack_from(f"<{self.nodes}Q", self._memory, USER_MISSES_AT))
 
     def of_page(self, frame: int) -> int:
         """Misses of a physical page, by its frame number; modulo 2^32."""

@@ -1,0 +1,96 @@
+"""The course of a run: where the program's memory lies and where its misses go, over time."""
+
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tierguest.cgroup import Cgroup
+from tierguest.files import read
+from tierguest.truth import Truth
+
+MIB = 1 << 20
+# A twentieth of the shortest run. One reading takes less than a thousandth of it.
+EVERY_S = 0.5
+NODE = Path("/sys/devices/system/node/node0")
+
+
+@dataclass(frozen=True)
+class Point:
+    """The state at one time."""
+
+    seconds: float
+    """Since the work began."""
+    fast_mib: float
+    """Of the program's anonymous memory."""
+    free_mib: float
+    """Of the fast node, as are the next two."""
+    file_mib: float
+    """Page cache."""
+    anon_mib: float
+    """Anonymous memory of all processes, the ballast included."""
+    user_misses: tuple[int, ...]
+    """By node, since the work began: without the kernel's copies."""
+
+
+class Course:
+    """Records points until it is left. Use with `with`."""
+
+    def __init__(self, group: Cgroup, truth: Truth) -> None:
+        self._group, self._truth = group, truth
+        self._began = time.monotonic()
+        self._before = truth.user_misses()
+        self._points: list[Point] = []
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._record)
+
+    def __enter__(self) -> "Course":
+        self._points.append(self._point())
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def points(self) -> list[dict[str, object]]:
+        """What was recorded, in order."""
+        return [asdict(point) for point in self._points]
+
+    def _record(self) -> None:
+        while not self._done.wait(EVERY_S):
+            point = self._point()
+            # A program that has ended holds nothing, which is no part of its course.
+            if self._group.processes():
+                self._points.append(point)
+
+    def _point(self) -> Point:
+        node = node_mib()
+        misses = self._truth.user_misses()
+        return Point(
+            time.monotonic() - self._began,
+            self._group.on_nodes()[0] / MIB,
+            node["MemFree"],
+            node["FilePages"],
+            node["AnonPages"],
+            tuple(now - then for now, then in zip(misses, self._before, strict=True)),
+        )
+
+
+def node_mib() -> dict[str, float]:
+    """The fast node's meminfo, in MiB."""
+    rows = (line.split() for line in read(NODE / "meminfo").splitlines())
+    return {row[2].rstrip(":"): int(row[3]) / 1024 for row in rows}
+
+
+def watermarks_mib(text: str, node: int = 0) -> dict[str, float]:
+    """The watermarks of a node's zones, added up, in MiB; `text` is that of /proc/zoneinfo."""
+    found = dict.fromkeys(("min", "low", "high", "promo"), 0.0)
+    here = False
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] == "Node":
+            here = words[1] == f"{node},"
+        elif here and len(words) == 2 and words[0] in found:
+            found[words[0]] += int(words[1]) * 4096 / MIB
+    return found

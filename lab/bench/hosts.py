@@ -1,0 +1,82 @@
+"""The two states of the fast node that a run can begin in.
+
+`equal`: nothing lies on the fast node but the kernel, the ballast and the program, so that every
+policy begins with the same memory. `used`: an idle process and idle page cache lie there too, as
+on real hosts; the program begins with the same free memory.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+from tierguest import Guest
+from tierguest.files import write
+
+from .programs import Program
+
+MIB = 1 << 20
+# A third of what a program gets of the fast node, or more: enough to change its run time.
+IDLE_MIB = 32
+CACHED_MIB = 32
+# The idle process wakes ten times a second and uses a part of its memory then, as daemons do.
+IDLE_HOT_MIB = 1
+IDLE_PAUSE_US = 100_000
+# On the disk: the guest's /tmp is memory.
+CACHED_FILE = Path("/var/tmp/cached")
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+
+
+def prepare(guest: Guest, host: str, program: Program) -> None:
+    """Brings the fast node into the state, and leaves so much of it free as the program gets."""
+    _clear_fast_node()
+    if host == "used":
+        _cache_file()
+        guest.stairs(
+            guest.cgroup("idle"),
+            mib=IDLE_MIB,
+            hot_mib=IDLE_HOT_MIB,
+            node=0,
+            pattern="fixed",
+            pause_us=IDLE_PAUSE_US,
+        )
+    guest.ballast(program.left_mib)
+
+
+def _clear_fast_node() -> None:
+    """Moves the memory of all processes to the slow node and drops the page cache.
+
+    Otherwise the room of a run depends on the runs before it: mapped page cache stays, and the
+    kernel's tiering demotes it once.
+    """
+    for pid in _processes():
+        # A kernel thread has no memory, and a process may end meanwhile.
+        subprocess.run(["migratepages", str(pid), "0", "1"], check=False, capture_output=True)
+    write(DROP_CACHES, 3)
+
+
+def _processes() -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and _has_memory(folder):
+            found.append(int(folder.name))
+    return found
+
+
+def _has_memory(folder: Path) -> bool:
+    try:
+        return bool((folder / "cmdline").read_bytes())
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _cache_file() -> None:
+    """Reads a file once, so that the fast node holds it and nobody uses it."""
+    if not CACHED_FILE.exists():
+        CACHED_FILE.write_bytes(bytes(CACHED_MIB * MIB))
+        os.sync()
+        write(DROP_CACHES, 1)
+    subprocess.run(
+        ["numactl", "--membind=0", "cat", str(CACHED_FILE)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )

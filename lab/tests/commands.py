@@ -25,15 +25,16 @@ trace = "{trace}"
 
 @test(boot="hmat", needs=("tierwise",), timeout_s=400)
 def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
-    """record-live, then compare: a policy that follows what is hot serves more from fast memory than first touch."""
+    """record-live, then compare: a policy that follows hot pages beats first touch."""
     stairs = guest.stairs(
         mib=ALL_MIB, hot_mib=HOT_MIB, hot_at_mib=ALL_MIB - HOT_MIB, pattern="fixed", forget=1
     )
     before = (read(DAMON_STAT) if DAMON_STAT.exists() else "", taken_places())
     trace, scenario = guest.folder / "live.twt", guest.folder / "recorded.toml"
     guest.run(
-        "tierwise", "record-live", "-o", str(trace), "--pid", str(stairs.pid), "--duration", "20s", "--release-damon",
-        "--state", str(guest.folder / "state"), within_s=200,
+        "tierwise", "record-live", "-o", str(trace), "--pid", str(stairs.pid),
+        "--duration", "20s", "--release-damon", "--state", str(guest.folder / "state"),
+        within_s=200,
     )  # fmt: skip
     assert (read(DAMON_STAT) if DAMON_STAT.exists() else "", taken_places()) == before, (
         "DAMON is not given back"

@@ -1,4 +1,4 @@
-"""CXL memory, emulated by QEMU as a type-3 device: it can be brought up, and becomes a slower tier."""
+"""CXL memory, a type-3 device that QEMU emulates: it goes online and becomes a slower tier."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""tierwise.emt in a guest with two nodes: it sees, and it moves. `python/emt/lab.sh` builds it for the guest."""
+"""tierwise.emt in a guest with two nodes: it sees accesses and moves pages.
+
+`python/emt/lab.sh` builds it for the guest.
+"""
 
 import json
 from pathlib import Path
@@ -24,12 +27,16 @@ import tierwise.emt as emt
 from tierwise.emt.native import NativeKernel
 from tierwise.emt.process import PROCESS
 
-signal, slow, spare_mib, intervals, reads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5] == "reads"
-objects = sys.argv[5] == "objects"
+signal, slow, spare_mib, intervals, way = sys.argv[1:]
+spare_mib, intervals = int(spare_mib), int(intervals)
+reads, objects = way == "reads", way == "objects"
 # What hangs says where.
 faulthandler.dump_traceback_later(LIMIT, exit=True)
 # Objects fill pools of their own, eight a page; their use writes their counts.
-items = [bytes([n & 255]) * 440 for n in range(80000)] if objects else [bytearray(4096) for _ in range(10000)]
+if objects:
+    items = [bytes([n & 255]) * 440 for n in range(80000)]
+else:
+    items = [bytearray(4096) for _ in range(10000)]
 hot = items[len(items) * 4 // 10 : len(items) // 2]
 size = len(hot[0])
 
@@ -38,7 +45,8 @@ def pages(part):
     # a neighbour's.
     if objects: return array("Q", sorted({id(item) & ~4095 for item in part}))
     import ctypes
-    return array("Q", sorted({ctypes.addressof(ctypes.c_char.from_buffer(item, size // 2)) & ~4095 for item in part}))
+    places = (ctypes.addressof(ctypes.c_char.from_buffer(item, size // 2)) for item in part)
+    return array("Q", sorted({place & ~4095 for place in places}))
 
 def on_nodes(part):
     nodes = list(NativeKernel().nodes(pages(part)))
@@ -55,21 +63,28 @@ def use():
 
 before = {"hot": on_nodes(hot), "all": on_nodes(items)}
 slow_nodes = [int(node) for node in slow.split(",") if node]
-free_kib = next(int(line.split()[3]) for line in open("/sys/devices/system/node/node0/meminfo") if "MemFree" in line)
+meminfo = open("/sys/devices/system/node/node0/meminfo")
+free_kib = next(int(line.split()[3]) for line in meminfo if "MemFree" in line)
 pressure = (free_kib << 10) - (spare_mib << 20)
-with emt.tiering(slow_nodes, mem_pressure=pressure, signal=signal, sample_interval=0.1, overhead_budget=BUDGET, demotion="lazy") as t:
+with emt.tiering(
+    slow_nodes, mem_pressure=pressure, signal=signal, sample_interval=0.1,
+    overhead_budget=BUDGET, demotion="lazy",
+) as t:
     table = PROCESS.last().table
     while t.stats().intervals < intervals and t.stats().active:
         use()
         time.sleep(0.001)
     stats = t.stats()
     hotness = lambda part: sorted(table.hotness(address) for address in pages(part))
-    seen = {"hot": hotness(hot)[len(pages(hot)) // 4], "cold": hotness(items[: len(items) * 4 // 10])[-1 - len(pages(hot))]}
+    cold = items[: len(items) * 4 // 10]
+    hot_pages = len(pages(hot))
+    seen = {"hot": hotness(hot)[hot_pages // 4], "cold": hotness(cold)[-1 - hot_pages]}
 flags = [line.split()[1:] for line in open("/proc/self/smaps") if line.startswith("VmFlags:")]
 print(json.dumps({
     "before": before, "after": {"hot": on_nodes(hot), "all": on_nodes(items)}, "seen": seen,
-    "promoted": stats.promoted, "demoted": stats.demoted, "failed": stats.failed, "active": stats.active, "reason": stats.reason,
-    "intervals": stats.intervals, "left_protected": sum(bool({"uw", "ur", "uf"} & set(line)) for line in flags),
+    "promoted": stats.promoted, "demoted": stats.demoted, "failed": stats.failed,
+    "active": stats.active, "reason": stats.reason, "intervals": stats.intervals,
+    "left_protected": sum(bool({"uw", "ur", "uf"} & set(line)) for line in flags),
 }))
 """.replace("BUDGET", str(BUDGET)).replace("LIMIT", str(LIMIT_S))
 
@@ -79,7 +94,8 @@ def _run(
 ) -> dict[str, object]:
     """Runs the program with its memory preferred on a node; what it printed.
 
-    `spare_mib` of what is free on the fast node when it starts are for it; with less than none it has to give.
+    Of the memory that is free on the fast node at its start it may use `spare_mib`; if that is
+    negative, it must demote as much.
     """
     assert Path(SITE).is_dir(), f"{SITE} is not in the guest: run python/emt/lab.sh on the host"
     file = guest.folder / "program.py"
@@ -129,7 +145,7 @@ def _seen(found: dict[str, object]) -> tuple[float, float]:
 
 @test(boot="hmat", timeout_s=240)
 def emt_promotes_what_is_used(guest: Guest) -> None:
-    """A program whose memory is all slow, with room for a quarter of it: its hot part becomes fast, and the rest for the most part not."""
+    """Of a program in slow memory the hot part is promoted; fast memory is free for a quarter."""
     found = _run(guest, 1, "uffd-wp", "1", 10, INTERVALS, "writes")
     assert _part(found, "before", "hot")[1] > 0.95, found
     guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
@@ -141,7 +157,7 @@ def emt_promotes_what_is_used(guest: Guest) -> None:
 
 @test(boot="hmat", timeout_s=240)
 def emt_demotes_what_is_not_used(guest: Guest) -> None:
-    """With 28 MiB too little free fast memory so much of the cold objects, which are 36, goes down, and the hot ones stay."""
+    """28 MiB of fast memory are lacking: of 36 MiB of cold objects so much is demoted."""
     found = _run(guest, 0, "uffd-wp", "1", -28, INTERVALS, "objects")
     assert _part(found, "before", "all")[0] > 0.95, found
     guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
@@ -153,7 +169,7 @@ def emt_demotes_what_is_not_used(guest: Guest) -> None:
 
 @test(boot="hmat", timeout_s=240)
 def emt_leaves_hot_read_only_arrays_alone(guest: Guest) -> None:
-    """Hot read-only arrays under emt are no worse placed than untiered: with 28 MiB too little free fast memory they stay."""
+    """Hot arrays that are only read stay fast when 28 MiB of fast memory are lacking."""
     found = _run(guest, 0, "uffd-wp", "1", -28, INTERVALS, "reads")
     before, after = _part(found, "before", "hot")[0], _part(found, "after", "hot")[0]
     guest.figure("hot_fast_share", after)

@@ -54,7 +54,11 @@ def processes_end_while_their_pages_move(guest: Guest) -> None:
     ended = 0
     for _ in range(6):
         stairs = guest.stairs(group, mib=96, hot_mib=96, pattern="fixed", node=1)
-        guest.wait_until(lambda s=stairs: s.region().share(0) > 0.02, WITHIN_S, daemon.said)  # type: ignore[misc]
+        guest.wait_until(
+            lambda s=stairs: s.region().share(0) > 0.02,  # type: ignore[misc]
+            WITHIN_S,
+            daemon.said,
+        )
         ended += stairs.region().share(0) < 0.98
         os.kill(stairs.pid, signal.SIGKILL)
         stairs.wait(10)
@@ -74,7 +78,11 @@ def a_group_is_removed_and_made_again(guest: Guest) -> None:
     for _ in range(2):
         with guest.part() as part:
             stairs = part.stairs(part.cgroup("short"), mib=48, hot_mib=48, pattern="fixed", node=1)
-            part.wait_until(lambda s=stairs: s.region().share(0) > 0.9, WITHIN_S, daemon.said)  # type: ignore[misc]
+            part.wait_until(
+                lambda s=stairs: s.region().share(0) > 0.9,  # type: ignore[misc]
+                WITHIN_S,
+                daemon.said,
+            )
         time.sleep(A_WHILE_S)
     _goes_on(guest, daemon)
     assert "ERROR" not in daemon.said(), daemon.said()
@@ -274,7 +282,11 @@ def tenants_come_and_go(guest: Guest) -> None:
         _goes_on(guest, daemon)
     finally:
         for group in groups:
-            guest.wait_until(lambda g=group: not read(g / "cgroup.procs"), 10, "processes stay")  # type: ignore[misc]
+            guest.wait_until(
+                lambda g=group: not read(g / "cgroup.procs"),  # type: ignore[misc]
+                10,
+                "processes stay",
+            )
             group.rmdir()
 
 
@@ -305,7 +317,8 @@ def commands_while_it_runs(guest: Guest) -> None:
     time.sleep(2)
     view = status()
     assert view["mode"] == "paused" and view["policy"] == "tierwise", view
-    shop = next(tenant for tenant in view["tenants"] if tenant["name"] == "shop")  # type: ignore[attr-defined]
+    tenants = view["tenants"]
+    shop = next(one for one in tenants if one["name"] == "shop")  # type: ignore[attr-defined]
     assert shop["p99_ms"] == 12.0 and shop["processes"] == 1, shop
     assert shop["tiers"][0]["cap_bytes"] == 64 * MIB, shop
     tell("resume")

@@ -59,7 +59,10 @@ def what_grows_into_free_fast_memory_stays_there(guest: Guest) -> None:
 
     def saying() -> str:
         fast, slow = (held / MIB for held in group.on_nodes())
-        return f"{fast:.0f} MiB fast, {slow:.1f} slow, {free_mib(0):.0f} free; tierwised said: {daemon.said()[-1500:]}"
+        return (
+            f"{fast:.0f} MiB fast, {slow:.1f} slow, {free_mib(0):.0f} free; "
+            f"tierwised said: {daemon.said()[-1500:]}"
+        )
 
     def grown() -> bool:
         nonlocal most

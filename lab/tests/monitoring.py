@@ -80,5 +80,9 @@ def ways_that_are_not_there_say_so(guest: Guest) -> None:
             daemon = part.tierwised(
                 configuration(part, "multi-clock", [("shop", "cgroup = 'shop'")], source=source)
             )
-            part.wait_until(lambda d=daemon: "only observes" in d.said(), 60, daemon.said)  # type: ignore[misc]
+            part.wait_until(
+                lambda d=daemon: "only observes" in d.said(),  # type: ignore[misc]
+                60,
+                daemon.said,
+            )
             assert word in daemon.said(), daemon.said()

@@ -83,7 +83,8 @@ def _read_again_and_again(guest: Guest, name: str, mib: int, skip_mib: int) -> C
     write(ROOT / "cgroup.subtree_control", "+cpuset")
     group = guest.cgroup(name)
     write(group.path / "cpuset.mems", "1")
-    reads = f"while :; do dd if={DISK} of=/dev/null bs=64k count={mib * 16} skip={skip_mib * 16} status=none; done"
+    part = f"bs=64k count={mib * 16} skip={skip_mib * 16}"
+    reads = f"while :; do dd if={DISK} of=/dev/null {part} status=none; done"
     guest.start("bash", "-c", reads, cgroup=group)
     guest.wait_until(
         lambda: sum(group.on_nodes("file")) >= 0.95 * mib * MIB,

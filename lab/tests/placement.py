@@ -28,7 +28,7 @@ LIMIT_S = 300
 
 
 def _stairs(guest: Guest, forget: int = 0, left_mib: int = LEFT_MIB) -> Stairs:
-    """Starts on the fast node and spills to the slow one; its hot part is the end, which spilled."""
+    """Starts on the fast node and spills to the slow one; the hot part is the end that spilled."""
     group = guest.cgroup("stairs")
     # A hundredth: with an eighth on CPUs' lists nobody would know how much is left.
     write(PER_CPU_LISTS, 100)

@@ -43,7 +43,7 @@ def wrong_options_are_explained(guest: Guest) -> None:
 
 @test(boot="single", share="programs")
 def the_graph_is_the_same_each_time(guest: Guest) -> None:
-    """Results depend on the arguments alone, so that runs under different policies can be compared."""
+    """Results depend on the arguments alone: runs under different policies can be compared."""
     for kernel in ("pagerank", "bfs"):
         first, second = (guest.json_lines("graph", "14", "8", "2", kernel) for _ in range(2))
         assert first[0]["edges"] == 8 << 14, first[0]

@@ -29,7 +29,7 @@ def _refused(guest: Guest, config: str, *words: str) -> str:
 
 @test(boot="single", needs=("tierwised", "tierwise"), timeout_s=400)
 def one_node_is_only_observed(guest: Guest) -> None:
-    """A machine with one memory node: the daemon observes, says so, and shows what its tenants use."""
+    """With one memory node the daemon observes, says so, and shows its tenants' usage."""
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=8, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
     socket = str(guest.folder / "control.sock")

@@ -135,7 +135,10 @@ def _is_served_faster(guest: Guest, store: Store) -> None:
 
         def saying() -> str:
             told = json.dumps(_status(part))
-            return f"{after:.3f} of the misses are served fast, {before:.3f} under first touch; {told}; {daemon.said()[-1500:]}"
+            return (
+                f"{after:.3f} of the misses are served fast, {before:.3f} under first touch; "
+                f"{told}; {daemon.said()[-1500:]}"
+            )
 
         guest.wait_until(faster, CONVERGENCE_S, saying, every_s=0)
         guest.figure(f"{store.name}_tierwise_fast_share", after)
@@ -222,7 +225,7 @@ def a_pushed_p99_is_shown(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=180)
 def a_stores_own_latency_is_read(guest: Guest) -> None:
-    """`latency = { redis = ... }` and its like for Memcached: the daemon reports a P99 by itself."""
+    """`latency = { redis = ... }`, and the same for Memcached: the daemon reports a P99."""
     for store in (REDIS, MEMCACHED):
         with guest.part() as part:
             view = _daemon(part, store, f"latency = {{ {store.name} = '127.0.0.1:{store.port}' }}")

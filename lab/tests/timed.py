@@ -1,4 +1,4 @@
-"""In timed mode the slow node is slower, by as much as it was told to be, and misses are counted."""
+"""In timed mode the slow node is slower by the configured factor, and misses are counted."""
 
 import time
 

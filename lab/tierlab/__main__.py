@@ -22,7 +22,8 @@ from .topology import TOPOLOGIES, topology
 EXAMPLES = """examples:
   python3 -m tierlab build
   python3 -m tierlab run --kernel 7 -- 'cat /proc/version; where $$ 0x400000 4096'
-  python3 -m tierlab run --timed --results /tmp/out -- 'sleep 8; chase 16384 1 | tee /results/chase.json'
+  python3 -m tierlab run --timed --results /tmp/out -- \\
+      'sleep 8; chase 16384 1 | tee /results/chase.json'
   python3 -m tierlab shell --topology flat --memory 512,2048
   python3 -m tierlab test --kernel 6.12 --filter damon
   python3 -m tierlab bench --program graph --markdown
@@ -93,13 +94,15 @@ def _test(paths: Paths, options: argparse.Namespace) -> int:
     again = sum(result.ok and result.again for result in report.results)
     only_alone = f", {again} passed only alone" if again else ""
     report.say(
-        f"{len(report.results)} tests, {failed} failed{only_alone}, {time.monotonic() - began:.0f} s"
+        f"{len(report.results)} tests, {failed} failed{only_alone}, "
+        f"{time.monotonic() - began:.0f} s"
     )
     for result in report.results:
         if not result.ok:
             # Once more at the end, where whoever sees only the end of the output finds it.
             report.say(
-                f"failed: {result.kernel} {result.test}: {result.reason.splitlines()[0] if result.reason else ''}"
+                f"failed: {result.kernel} {result.test}: "
+                f"{result.reason.splitlines()[0] if result.reason else ''}"
             )
     return 0 if passed else 1
 
@@ -158,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Runs the command line; returns the exit status. A mistake of the user or a missing tool is status 2."""
+    """Runs the command line; returns the exit status: 2 for a user's mistake or a missing tool."""
     options = _parser().parse_args()
     # As an interrupt: guests are ended on the way out, which the signal's default would not do.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

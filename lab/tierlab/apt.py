@@ -75,6 +75,7 @@ def mirror() -> str:
         if re.search(r"/debian/?$", site):
             return site.rstrip("/")
     raise LabError(
-        "mirror: this machine's apt has no Debian archive (an address that ends with /debian); found: "
-        f"{', '.join(sorted(set(sites.split()))) or 'none'}. Add one to /etc/apt/sources.list and run apt-get update"
+        "mirror: this machine's apt has no Debian archive (an address that ends with /debian); "
+        f"found: {', '.join(sorted(set(sites.split()))) or 'none'}. "
+        "Add one to /etc/apt/sources.list and run apt-get update"
     )

@@ -166,7 +166,8 @@ def _kernel(apt: Apt, series: Series, out: Path) -> None:
         )
         if len(images) != 1 or len(modules) != 1:
             raise LabError(
-                f"kernels: one image and one module tree expected in {packages}; found {images}, {modules}"
+                f"kernels: one image and one module tree expected in {packages}; "
+                f"found {images}, {modules}"
             )
         out.mkdir()
         shutil.copyfile(images[0], out / "vmlinuz")
@@ -186,12 +187,13 @@ def _newest(apt: Apt, series: Series) -> str:
             return version
     offered = ", ".join(sorted({version for _, version, _ in found})) or "nothing"
     raise LabError(
-        f"kernels: {series.suite} has no linux-image-cloud-amd64 {series.version_prefix}*; it has: {offered}"
+        f"kernels: {series.suite} has no linux-image-cloud-amd64 {series.version_prefix}*; "
+        f"it has: {offered}"
     )
 
 
 def _kernel_packages(apt: Apt, meta: str) -> list[str]:
-    """The packages with a version in their name that the meta package needs: image, modules, base."""
+    """The packages, named by version, that the meta package needs: image, modules, base."""
     found: list[str] = []
     queue = [meta]
     while queue:

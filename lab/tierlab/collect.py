@@ -81,6 +81,7 @@ def _check_needs(test: "Test") -> None:
     for program in test.needs:
         if not tested_program(program):
             raise LabError(
-                f"{test.name} needs the program {program}, which is not built: `make lab-test` builds it, and "
+                f"{test.name} needs the program {program}, which is not built: "
+                "`make lab-test` builds it, and "
                 "TIERLAB_TESTED names the folder that has it (target/release otherwise)"
             )

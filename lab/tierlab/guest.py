@@ -265,8 +265,8 @@ def watch(
 
 
 def remove_stale_runs(paths: Paths) -> None:
-    """Removes what guests left whose host program was killed: directories that no program has open for
-    a day."""
+    """Removes what guests left whose host program was killed: directories that no program has
+    open for a day."""
     day_ago = time.time() - 86400
     for folder in paths.runs.glob("*") if paths.runs.is_dir() else ():
         if folder.stat().st_mtime < day_ago:

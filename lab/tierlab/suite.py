@@ -62,7 +62,8 @@ class Report:
 
 def _line(result: Result) -> str:
     figures = "  ".join(f"{name}={value}" for name, value in result.figures.items())
-    words = f"{result.kernel:5} {'PASS' if result.ok else 'FAIL'} {result.seconds:7.1f} s  {result.test}"
+    verdict = "PASS" if result.ok else "FAIL"
+    words = f"{result.kernel:5} {verdict} {result.seconds:7.1f} s  {result.test}"
     again = "  (alone in a second guest)" if result.again else ""
     absent = f"  (this kernel cannot: {result.absent}; asserted)" if result.absent else ""
     line = f"{words}{again}{absent}{'  ' + figures if figures else ''}"
@@ -128,7 +129,8 @@ def _run_group(
     outcome = guest.run(Job(command, files={"tests": TESTS}), group.timeout_s, on_event, stop=stop)
     if outcome.boot_s is not None:
         report.say(
-            f"{group.name}: {outcome.release}, boot {outcome.boot_s:.1f} s, {len(group.tests)} tests, "
+            f"{group.name}: {outcome.release}, boot {outcome.boot_s:.1f} s, "
+            f"{len(group.tests)} tests, "
             f"in all {outcome.wall_s:.1f} s"
         )
     for test in group.tests:

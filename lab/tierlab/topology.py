@@ -33,7 +33,8 @@ class Topology:
         """The same machine with nodes of other sizes, in MiB."""
         if len(node_mib) != len(self.node_mib):
             raise LabError(
-                f"topology {self.name} has {len(self.node_mib)} nodes; {len(node_mib)} sizes were given"
+                f"topology {self.name} has {len(self.node_mib)} nodes; "
+                f"{len(node_mib)} sizes were given"
             )
         return replace(self, node_mib=tuple(node_mib))
 

@@ -35,7 +35,7 @@ Move = Callable[[int, Sequence[int], int], bool]
 
 @dataclass(frozen=True)
 class Ages:
-    """When a page is old, in seconds. memtierd's examples age in tens of them; tests are shorter."""
+    """When a page is old, in seconds. memtierd's examples use tens of them; tests use fewer."""
 
     idle_s: float = 3.0
     interval_s: float = 1.0

@@ -1,4 +1,4 @@
-"""Control groups that a test makes; they are removed, with what runs in them, when the test ends."""
+"""Control groups of a test. Its end removes them and the processes in them."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ class Cgroup:
         return table(self.path / "memory.stat")
 
     def reclaim(self, size: int | str) -> None:
-        """Asks the kernel to reclaim so much; not reclaiming all of it (EAGAIN) is no error here."""
+        """Asks the kernel to reclaim so much; reclaiming less (EAGAIN) is no error here."""
         try:
             write(self.path / "memory.reclaim", size)
         except BlockingIOError:

@@ -16,7 +16,7 @@ AGGREGATE_US = 100000
 
 @dataclass(frozen=True)
 class Region:
-    """A region of addresses that DAMON believes to be used alike. `accesses` is of `samples` looks."""
+    """Addresses that DAMON assumes to be accessed alike; `samples` checks found `accesses`."""
 
     start: int
     end: int

@@ -55,7 +55,7 @@ def test(
     needs: tuple[str, ...] = (),
     lacks: dict[str, Lack] | None = None,
 ) -> Callable[[TestFunction], TestFunction]:
-    """Declares the function below as a test; its first line of documentation is shown with `list`."""
+    """Declares a function as a test; `list` shows the first line of its documentation."""
 
     def declare(function: TestFunction) -> TestFunction:
         file = function.__module__

@@ -1,4 +1,4 @@
-"""Programs that a test starts: in a cgroup from their first instruction, and ended with the test."""
+"""Programs of a test: in a cgroup from their first instruction, and ended with the test."""
 
 import json
 import os

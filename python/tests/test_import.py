@@ -17,7 +17,8 @@ def printed(text: str) -> str:
 def test_importing_it_imports_neither_gymnasium_nor_numpy() -> None:
     assert (
         printed(
-            "import sys, tierwise; print([name for name in ('gymnasium', 'numpy') if name in sys.modules])"
+            "import sys, tierwise; "
+            "print([name for name in ('gymnasium', 'numpy') if name in sys.modules])"
         )
         == "[]"
     )
@@ -33,11 +34,16 @@ def test_importing_it_imports_neither_gymnasium_nor_numpy() -> None:
     ],
 )
 def test_the_environment_is_registered_whichever_comes_first(first: str) -> None:
-    text = f"import {first}; import gymnasium; print('tierwise/FastTier-v0' in gymnasium.registry, gymnasium.__spec__.loader is gymnasium.__loader__)"
+    text = (
+        f"import {first}; import gymnasium; "
+        "print('tierwise/FastTier-v0' in gymnasium.registry, "
+        "gymnasium.__spec__.loader is gymnasium.__loader__)"
+    )
     assert printed(text) == "True True"
 
 
 def test_a_name_that_is_not_there_is_said() -> None:
     assert "it has: Agent" in printed(
-        "import tierwise\ntry:\n    tierwise.Envy\nexcept AttributeError as error:\n    print(error)"
+        "import tierwise\ntry:\n    tierwise.Envy\n"
+        "except AttributeError as error:\n    print(error)"
     )

@@ -61,7 +61,10 @@ def test_what_a_function_raises_comes_through(scenario: Path) -> None:
     with pytest.raises(ValueError, match="an action was NaN"):
         simulation.run("mtat", agent=lambda state, reward: float("nan"))
     with pytest.raises(TypeError):
-        simulation.run("mtat", agent=lambda state, reward: None)  # type: ignore[arg-type,return-value]
+        simulation.run(
+            "mtat",
+            agent=lambda state, reward: None,  # type: ignore[arg-type,return-value]
+        )
     simulation.run("mtat")
 
 

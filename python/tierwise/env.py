@@ -44,7 +44,8 @@ class TierwiseEnv(gymnasium.Env[Observation, Action]):
         scenario: The scenario file, with exactly one latency-critical workload.
         recipe: A recipe that learns, by name or as a file that ends in ``.toml``.
         load: The load of its services, in shares of their maximum. Left out, as in the file.
-        episode_length: Steps in an episode. Left out, the scenario's ``duration_s``, a second a step.
+        episode_length: Steps in an episode. Left out, the scenario's ``duration_s``, a second a
+            step.
         overrides: What else to change in the scenario; see `tierwise.Simulation`.
 
     Raises:

@@ -31,7 +31,7 @@ def _register() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds Gymnasium as others do, once, and has it loaded by a loader that registers afterwards."""
+    """Finds Gymnasium as others do, once; its loader registers the environment afterwards."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

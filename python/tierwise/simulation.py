@@ -34,8 +34,8 @@ class Simulation:
 
     Args:
         scenario: The scenario file.
-        overrides: What to change in it. Keys are paths, workloads go by name: ``{"machine.fast": "16GB",
-            "workload.redis.weight": 200}``.
+        overrides: What to change in it. Keys are paths, workloads go by name:
+            ``{"machine.fast": "16GB", "workload.redis.weight": 200}``.
         load: The load of its services, in shares of their maximum: their ``service.load``.
 
     Raises:
@@ -71,8 +71,8 @@ class Simulation:
             timeline_s: Virtual seconds between two points of the timeline. Left out, there is none.
 
         Returns:
-            ``result``, as ``tierwise compare --json`` prints a policy's, and ``timeline``, a list of
-            points as ``tierwise simulate`` prints them.
+            ``result``, as ``tierwise compare --json`` prints a policy's, and ``timeline``, a list
+            of points as ``tierwise simulate`` prints them.
         """
         function = None if agent is None else _typed(agent)
         text = self._inner.run(recipe, seed=seed, agent=function, timeline_s=timeline_s)

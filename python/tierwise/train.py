@@ -123,7 +123,7 @@ def numbers(observation: Observation) -> tuple[float, float, float]:
 
 
 def train_rust(env: Alternating, transitions: int, seed: int, model: Path) -> None:
-    """Learns with Tierwise's Soft Actor-Critic and writes ``model``.safetensors and ``model``.onnx."""
+    """Trains Tierwise's Soft Actor-Critic; writes ``model``.safetensors and ``model``.onnx."""
     sac = Sac(seed=seed)
     observation, _ = env.reset(seed=seed)
     for _ in range(transitions):

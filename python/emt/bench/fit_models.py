@@ -77,7 +77,8 @@ def split(samples: Samples) -> tuple[Any, Any, Any, Any]:
         given = numpy.array([samples[workload][n][0] for n in chosen])
         label = numpy.array([samples[workload][n][1] for n in chosen])
         parts.append(train_test_split(given, label, test_size=0.2, random_state=SEED))
-    return tuple(numpy.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+    joined = tuple(numpy.concatenate(part) for part in zip(*parts, strict=True))
+    return joined  # type: ignore[return-value]
 
 
 def scores(label: Any, predicted: Any) -> list[float]:
@@ -104,7 +105,8 @@ def main(files: Sequence[Path]) -> None:
         named = {name: model.fit(given, label) for name, model in models().items()}
         columns = [scores(label_scored, model.predict(given_scored)) for model in named.values()]
         print(
-            f"{signal}: {', '.join(sorted(samples))}; {len(label)} objects learned from, {len(label_scored)} scored\n"
+            f"{signal}: {', '.join(sorted(samples))}; {len(label)} objects learned from, "
+            f"{len(label_scored)} scored\n"
         )
         print("| |", " | ".join(named), "|\n|---|" + "---|" * len(named))
         for row, name in enumerate(

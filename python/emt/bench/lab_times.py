@@ -20,7 +20,8 @@ WORKLOADS = ("hotspot", "search")
 def table(runs: Sequence[dict[str, Any]]) -> str:
     """Slowdown over everything fast."""
     lines = [
-        "| workload | resident | fast | no tiering | kernel tiering | tierwise.emt | promoted, demoted |",
+        "| workload | resident | fast | no tiering | kernel tiering | tierwise.emt "
+        "| promoted, demoted |",
         "|---|---|---|---|---|---|---|",
     ]
     for bound in (run for run in runs if run["placing"] == "all-fast"):
@@ -37,7 +38,8 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
             emt = of_workload[share, "emt"]
             lines.append(
                 f"| {bound['workload']} | {bound['resident_mib']:.0f} MiB | {share:.0%} | "
-                f"{slow['none']:.3f} | {slow['kernel']:.3f} | {slow['emt']:.3f} | {emt['promoted']}, {emt['demoted']} |"
+                f"{slow['none']:.3f} | {slow['kernel']:.3f} | {slow['emt']:.3f} | "
+                f"{emt['promoted']}, {emt['demoted']} |"
             )
     return "\n".join(lines)
 

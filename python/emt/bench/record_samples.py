@@ -99,7 +99,8 @@ def main(workload: str, signal: str, seconds: float) -> None:
     growth = signal == "growth"
     if growth and not extension().GROWTH_BUILD_ID:
         sys.exit(
-            "record_samples: growth: this interpreter counts no changes of reference counts; growth/build.sh builds one that does"
+            "record_samples: growth: this interpreter counts no changes of reference counts; "
+            "growth/build.sh builds one that does"
         )
     step = WORKLOADS[workload]()
     work(step, 1.0)
@@ -126,6 +127,7 @@ if __name__ == "__main__":
         or sys.argv[2] not in ("growth", "refdelta")
     ):
         sys.exit(
-            f"usage: record_samples.py WORKLOAD growth|refdelta [SECONDS]; workloads: {', '.join(WORKLOADS)}"
+            "usage: record_samples.py WORKLOAD growth|refdelta [SECONDS]; workloads: "
+            f"{', '.join(WORKLOADS)}"
         )
     main(sys.argv[1], sys.argv[2], float(sys.argv[3]) if len(sys.argv) > 3 else 20.0)

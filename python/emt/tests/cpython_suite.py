@@ -71,7 +71,8 @@ def main() -> int:
             failed = True
         else:
             print(
-                f"{suite}: {'passed' if passed else 'fails on this machine without tracking too'} with {os.environ['TIERWISE_EMT_SIGNAL']}"
+                f"{suite}: {'passed' if passed else 'fails on this machine without tracking too'} "
+                f"with {os.environ['TIERWISE_EMT_SIGNAL']}"
             )
     return int(failed)
 

@@ -1,4 +1,4 @@
-"""Bad input, bad luck: no crash, no deadlock, no changed result, and no page protected at the end."""
+"""Bad input, bad luck: no crash, no deadlock, no changed result, no page left protected."""
 
 import platform
 import re
@@ -19,8 +19,8 @@ QUICK = dict(sample_interval=0.02, overhead_budget=1.0)
 
 def test_no_second_node(program: Program) -> None:
     said = program(
-        BEGIN
-        + "try:\n    emt.start(emt.Settings(slow_nodes=(9,)))\nexcept emt.Unavailable as error:\n    print(error)"
+        BEGIN + "try:\n    emt.start(emt.Settings(slow_nodes=(9,)))\n"
+        "except emt.Unavailable as error:\n    print(error)"
     )
     assert "node 9, which has no memory; nodes with memory:" in said.stdout
     assert "slow_nodes=[] only tracks" in said.stdout
@@ -43,7 +43,8 @@ def forbid(number, errno, ioctl=0):
         _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(38, 1, 0, 0, 0) == 0
-    assert libc.prctl(22, 2, ctypes.byref(Program(len(code), ctypes.addressof(held)))) == 0, ctypes.get_errno()
+    code_at = ctypes.addressof(held)
+    assert libc.prctl(22, 2, ctypes.byref(Program(len(code), code_at))) == 0, ctypes.get_errno()
 """
 )
 
@@ -70,7 +71,12 @@ def test_what_a_kernel_or_container_refuses_is_said(
         forbidden = (
             "raise SystemExit('Unavailable: the numbers of system calls here are those of x86-64')"
         )
-    text = f"{SECCOMP}\n{forbidden}\ntry:\n    emt.start(emt.Settings(signal={signal!r}))\nexcept emt.Unavailable as error:\n    print(error)\nprint(sum(range(10)))"
+    text = (
+        f"{SECCOMP}\n{forbidden}\n"
+        f"try:\n    emt.start(emt.Settings(signal={signal!r}))\n"
+        "except emt.Unavailable as error:\n    print(error)\n"
+        "print(sum(range(10)))"
+    )
     said = program(text)
     assert re.search(reason, said.stdout), said.stdout
     assert said.stdout.rstrip().endswith("45")
@@ -107,7 +113,8 @@ with emt.tiering(**QUICK) as t:
         time.sleep(0.05)
         child = os.fork()
         if child == 0:
-            ok = not emt.stats().active and protected_mappings() == 0 and threading.active_count() == 1
+            ok = not emt.stats().active and protected_mappings() == 0
+            ok = ok and threading.active_count() == 1
             for item in data: item[0] = 1
             with emt.tiering(**QUICK) as mine:
                 ok = ok and mine.stats().active

@@ -38,7 +38,8 @@ try:
     reason = emt.end().reason
 except emt.NotTracking:
     reason = emt.stats().reason
-print([file.read() for file in files] == ["kept"] * 8, "closed the descriptors" in reason, protected_mappings())
+kept = [file.read() for file in files] == ["kept"] * 8
+print(kept, "closed the descriptors" in reason, protected_mappings())
 """
     )
     assert said.stdout == "True True 0\n"

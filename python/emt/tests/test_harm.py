@@ -120,7 +120,7 @@ ITEMS_OFFSET = 24
 
 
 def pages_of(objects: Iterable[object]) -> set[int]:
-    """The pages on which objects start, but for the first and the last, which they share with others."""
+    """The pages on which objects start, without the first and the last, which others share."""
     return set(sorted({id(item) & -PAGE for item in objects})[1:-1])
 
 

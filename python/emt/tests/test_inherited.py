@@ -1,4 +1,4 @@
-"""Children that called no hook before the fork: of a library's own fork, as application servers do it."""
+"""Children of a fork that calls no hook: a library's own, as in application servers."""
 
 import os
 import sys

@@ -216,7 +216,9 @@ def test_counters_become_a_reading(tmp_path: Path) -> None:
 def test_run_runs_a_program_with_its_words(program: Program, tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text(
-        "import sys, tierwise.emt as emt\nprint(__name__, sys.argv[1:], emt.stats().active)\nsys.exit(3)\n",
+        "import sys, tierwise.emt as emt\n"
+        "print(__name__, sys.argv[1:], emt.stats().active)\n"
+        "sys.exit(3)\n",
         encoding="utf-8",
     )
     done = program(
@@ -252,7 +254,10 @@ def test_run_lets_the_programs_own_errors_through(program: Program) -> None:
 
 
 def test_an_environment_variable_switches_it_on(program: Program, tmp_path: Path) -> None:
-    text = "import sys; print('tierwise.emt' in sys.modules and sys.modules['tierwise.emt'].stats().active)"
+    text = (
+        "import sys; "
+        "print('tierwise.emt' in sys.modules and sys.modules['tierwise.emt'].stats().active)"
+    )
     assert program(text).stdout.strip() == "False"
     assert program(text, TIERWISE_EMT="0").stdout.strip() == "False"
     metrics = tmp_path / "metrics"
@@ -276,7 +281,9 @@ def test_without_its_extension_it_does_nothing_and_says_why(program: Program) ->
         """
         import importlib.util, sys, warnings
         find = importlib.util.find_spec
-        importlib.util.find_spec = lambda name, *rest: None if name.endswith("._emt") else find(name, *rest)
+        def without(name, *rest):
+            return None if name.endswith("._emt") else find(name, *rest)
+        importlib.util.find_spec = without
         import tierwise.emt as emt
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -307,7 +314,9 @@ def test_tracking_can_pause_and_go_on() -> None:
 
 def test_the_module_imports_nothing_that_its_user_does_not_need(program: Program) -> None:
     said = program(
-        "import sys, tierwise.emt; print([name for name in ('numpy', 'matplotlib', 'gymnasium', 'threading') if name in sys.modules])"
+        "import sys, tierwise.emt; "
+        "late = ('numpy', 'matplotlib', 'gymnasium', 'threading'); "
+        "print([name for name in late if name in sys.modules])"
     )
     assert said.stdout.strip() == "[]"
 
@@ -331,7 +340,10 @@ def test_nodes_that_are_no_list_are_refused_in_words() -> None:
     refused = r"slow_nodes is 1; allowed: a list of node numbers, such as \[1\]"
     with pytest.raises(ValueError, match=refused):
         emt.Settings(slow_nodes=1)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=refused), emt.tiering(slow_nodes=1):  # type: ignore[arg-type]
+    with (
+        pytest.raises(ValueError, match=refused),
+        emt.tiering(slow_nodes=1),  # type: ignore[arg-type]
+    ):
         pass
 
 

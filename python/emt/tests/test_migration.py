@@ -49,7 +49,8 @@ def table_of(fast: dict[int, float], slow: dict[int, float]) -> PageTable:
 
 
 def kernel_of(fast: dict[int, float], slow: dict[int, float], **more: object) -> FakeKernel:
-    return FakeKernel({**{n * PAGE: 0 for n in fast}, **{n * PAGE: 1 for n in slow}}, **more)  # type: ignore[arg-type]
+    nodes = {**{n * PAGE: 0 for n in fast}, **{n * PAGE: 1 for n in slow}}
+    return FakeKernel(nodes, **more)  # type: ignore[arg-type]
 
 
 def test_demotion_makes_room_and_hot_pages_come_up() -> None:

@@ -32,7 +32,7 @@ class Known:
         self.held: list[object] = []
 
     def use(self, seconds: float) -> None:
-        """Uses the hot part, and holds or drops references to it, which is what refdelta can see."""
+        """Uses the hot part, and holds or drops references to it, which refdelta sees."""
         self.held = [] if self.held else list(self.hot)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -67,7 +67,8 @@ def finds(signal: Signal, known: Known, stop: int) -> None:
             if known.separates(table):
                 return
         raise AssertionError(
-            f"{signal.name} does not tell the hot part from the others after 400 looks at {len(table)} pages"
+            f"{signal.name} does not tell the hot part from the others "
+            f"after 400 looks at {len(table)} pages"
         )
     finally:
         signal.close()

@@ -2,7 +2,9 @@
 
     import tierwise.emt as emt
 
-    with emt.tiering(slow_nodes=[1], mem_pressure="1GiB", sample_interval=0.25, overhead_budget=0.02) as t:
+    with emt.tiering(
+        slow_nodes=[1], mem_pressure="1GiB", sample_interval=0.25, overhead_budget=0.02
+    ) as t:
         work()
     print(t.stats())
 
@@ -28,9 +30,21 @@ from .settings import Settings, nodes_of, nodes_of_mask
 from .stats import Stats
 
 __all__ = [
-    "EMT", "AlreadyTracking", "EmtError", "NotTracking", "Settings", "Stats", "Tiering", "Unavailable", "end", "open_metrics",
-    "report", "start", "stats", "tiering",
-]  # fmt: skip
+    "EMT",
+    "AlreadyTracking",
+    "EmtError",
+    "NotTracking",
+    "Settings",
+    "Stats",
+    "Tiering",
+    "Unavailable",
+    "end",
+    "open_metrics",
+    "report",
+    "start",
+    "stats",
+    "tiering",
+]
 
 
 def start(

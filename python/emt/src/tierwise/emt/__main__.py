@@ -30,7 +30,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--slow-nodes",
         default="",
-        help="nodes that cold pages go to, with commas between; without any, pages are only tracked",
+        help="nodes that cold pages go to, with commas between; without any, pages are only "
+        "tracked",
     )
     run.add_argument(
         "--fast-nodes", default="", help="nodes that hot pages go to; by default all others"
@@ -101,7 +102,10 @@ def why_not(args: argparse.Namespace) -> str:
     try:
         program.open("rb").close()
     except OSError as error:
-        return f"{program} cannot be read: {error.strerror}; allowed: a Python program, or with -m a module's name"
+        return (
+            f"{program} cannot be read: {error.strerror}; "
+            "allowed: a Python program, or with -m a module's name"
+        )
     return ""
 
 

@@ -150,7 +150,8 @@ def _begun(settings: Settings, callback: Callable[[Stats], None] | None) -> Trac
     except (OSError, RuntimeError) as error:
         # Of descriptors or threads there are no more.
         raise Unavailable(
-            f"tracking cannot begin: {error}; allowed: a process that may open ten files and make one thread more"
+            f"tracking cannot begin: {error}; allowed: a process that may open ten files and make "
+            "one thread more"
         ) from error
 
 

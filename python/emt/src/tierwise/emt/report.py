@@ -48,7 +48,8 @@ def report(
         raise ValueError(f"{file} ends in {file.suffix!r}; allowed: .html, .png")
     if not history.rows:
         raise NotTracking(
-            "there is nothing to draw yet: a row is recorded every four sampling intervals in which pages are known"
+            "there is nothing to draw yet: a row is recorded every four sampling intervals in "
+            "which pages are known"
         )
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -100,11 +101,23 @@ def page(history: History, stats: Stats, contents: Contents) -> str:
     )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>Hotness over time</title>"
-        "<style>body{font:14px/1.5 system-ui,sans-serif;margin:2em;max-width:70em;color:#222;background:#fff}"
-        "th{text-align:left;padding-right:2em;font-weight:normal;color:#555}thead th{border-bottom:1px solid #ccc}td.n{text-align:right;padding-right:2em}svg{max-width:100%;height:auto}text{font-size:12px;fill:#444}</style>"
-        "<h1>Hotness over time</h1><p>Each column is a moment; from bottom to top are the program's pages by address, in equal parts. "
-        "Light is hot, on a logarithmic scale. The strip on the right has a colour for each type that takes most of the bytes there; "
-        f"point at it for the name.</p>{svg(history, contents)}{types_table(contents)}<h2>The run</h2><table>{rows}</table></html>\n"
+        "<style>"
+        "body{font:14px/1.5 system-ui,sans-serif;margin:2em;max-width:70em;"
+        "color:#222;background:#fff}"
+        "th{text-align:left;padding-right:2em;font-weight:normal;color:#555}"
+        "thead th{border-bottom:1px solid #ccc}"
+        "td.n{text-align:right;padding-right:2em}"
+        "svg{max-width:100%;height:auto}"
+        "text{font-size:12px;fill:#444}"
+        "</style>"
+        "<h1>Hotness over time</h1>"
+        "<p>Each column is a moment; from bottom to top are the program's pages by address, "
+        "in equal parts. "
+        "Light is hot, on a logarithmic scale. The strip on the right has a colour for each type "
+        "that takes most of the bytes there; "
+        "point at it for the name.</p>"
+        f"{svg(history, contents)}{types_table(contents)}"
+        f"<h2>The run</h2><table>{rows}</table></html>\n"
     )
 
 
@@ -113,7 +126,8 @@ def svg(history: History, contents: Contents) -> str:
     columns = grid(history)
     width, height = LEFT + DRAWN_W + STRIP_GAP + STRIP_W + 10, TOP + CELL_H * DRAWN_BINS + BOTTOM
     parts = [
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-label="heat map" shape-rendering="crispEdges">'
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        'aria-label="heat map" shape-rendering="crispEdges">'
     ]
     edges = [LEFT + DRAWN_W * index // len(columns) for index in range(len(columns) + 1)]
     for index, column in enumerate(columns):
@@ -122,7 +136,8 @@ def svg(history: History, contents: Contents) -> str:
             if bin == DRAWN_BINS or colour(column[bin]) != colour(column[start]):
                 y = TOP + CELL_H * (DRAWN_BINS - bin)
                 parts.append(
-                    f'<rect x="{edges[index]}" y="{y}" width="{edges[index + 1] - edges[index]}" height="{CELL_H * (bin - start)}" fill="{colour(column[start])}"/>'
+                    f'<rect x="{edges[index]}" y="{y}" width="{edges[index + 1] - edges[index]}" '
+                    f'height="{CELL_H * (bin - start)}" fill="{colour(column[start])}"/>'
                 )
                 start = bin
     parts.extend(_strip(contents))
@@ -145,7 +160,8 @@ def _strip(contents: Contents) -> list[str]:
         if (name := names[start]) is not None:
             y, height = TOP + CELL_H * (DRAWN_BINS - part), CELL_H * (part - start)
             drawn.append(
-                f'<rect x="{left}" y="{y}" width="{STRIP_W}" height="{height}" fill="{hue(name)}"><title>{html.escape(name)}</title></rect>'
+                f'<rect x="{left}" y="{y}" width="{STRIP_W}" height="{height}" '
+                f'fill="{hue(name)}"><title>{html.escape(name)}</title></rect>'
             )
         start = part
     return drawn
@@ -156,14 +172,18 @@ def types_table(contents: Contents) -> str:
     found = sorted(contents.types.values(), key=lambda use: use.heat, reverse=True)
     sampled = "" if contents.exact else "; there are many, and a part of them stands for all"
     rows = "".join(
-        f'<tr><th><span style="color:{hue(use.name)}">&#9632;</span> {html.escape(use.name)}</th><td class=n>{use.objects:,}</td>'
+        f'<tr><th><span style="color:{hue(use.name)}">&#9632;</span> '
+        f"{html.escape(use.name)}</th><td class=n>{use.objects:,}</td>"
         f"<td class=n>{use.size / 1e6:.2f}</td><td class=n>{use.hotness:.2f}</td></tr>"
         for use in found[:LISTED_TYPES]
         if use.size
     )
     return (
-        "<h2>Types in the tracked pages</h2><p>By bytes times the hotness of their page. Objects are those that local variables and "
-        f"the collector reach{sampled}.</p><table><thead><tr><th>type</th><th>objects</th><th>MB in tracked pages</th><th>mean hotness</th></tr></thead>"
+        "<h2>Types in the tracked pages</h2>"
+        "<p>By bytes times the hotness of their page. Objects are those that local variables and "
+        f"the collector reach{sampled}.</p>"
+        "<table><thead><tr><th>type</th><th>objects</th><th>MB in tracked pages</th>"
+        "<th>mean hotness</th></tr></thead>"
         f"<tbody>{rows}</tbody></table>"
     )
 
@@ -178,7 +198,8 @@ def _axes(history: History) -> str:
         f'<text x="{(LEFT + right) / 2}" y="{bottom + 36}" text-anchor="middle">time</text>'
         f'<text x="{LEFT - 6}" y="{bottom}" text-anchor="end">low</text>'
         f'<text x="{LEFT - 6}" y="{TOP + 10}" text-anchor="end">high</text>'
-        f'<text transform="translate(14 {(TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">addresses of {megabytes:.0f} MB</text>'
+        f'<text transform="translate(14 {(TOP + bottom) / 2}) rotate(-90)" '
+        f'text-anchor="middle">addresses of {megabytes:.0f} MB</text>'
     )
 
 
@@ -207,12 +228,17 @@ def _png(file: Path, history: History, stats: Stats) -> None:
     figure = Figure(figsize=(9, 5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    last = history.rows[-1]
+    first_s, last = history.rows[0].at_s, history.rows[-1]
     picture = axes.imshow(
         [[column[bin] for column in columns] for bin in range(DRAWN_BINS)],
-        aspect="auto", origin="lower", cmap="magma", vmin=0, vmax=1, interpolation="nearest",
-        extent=(history.rows[0].at_s, max(last.at_s, history.rows[0].at_s + 1e-3), 0, last.pages * 4096 / 1e6),
-    )  # fmt: skip
+        aspect="auto",
+        origin="lower",
+        cmap="magma",
+        vmin=0,
+        vmax=1,
+        interpolation="nearest",
+        extent=(first_s, max(last.at_s, first_s + 1e-3), 0, last.pages * 4096 / 1e6),
+    )
     axes.set_xlabel("time (s)")
     axes.set_ylabel("pages by address (MB)")
     axes.set_title(f"Hotness over time ({stats.signal}, overhead {stats.overhead:.2%})")

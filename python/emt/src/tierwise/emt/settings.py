@@ -41,7 +41,8 @@ def bytes_of(size: int | str) -> int:
             number = -1.0
     if unit not in UNITS or not 0 <= number < float("inf"):
         raise ValueError(
-            f"{size!r} is no size; allowed: a number of bytes, or one with {', '.join(list(UNITS)[1:])}, such as '1GiB'"
+            f"{size!r} is no size; allowed: a number of bytes, or one with "
+            f"{', '.join(list(UNITS)[1:])}, such as '1GiB'"
         )
     return int(number * UNITS[unit])
 
@@ -128,7 +129,8 @@ class Settings:
             )
         if self.representation != "summed" and self.objects != "marking":
             raise ValueError(
-                f"representation is {self.representation!r} with objects={self.objects!r}; allowed: with objects='marking'"
+                f"representation is {self.representation!r} with objects={self.objects!r}; "
+                "allowed: with objects='marking'"
             )
         bytes_of(self.mem_pressure)
 
@@ -142,7 +144,8 @@ class Settings:
         """Of variables such as TIERWISE_EMT_SLOW_NODES=1,2; those that are not set have their
         default.
 
-        >>> Settings.from_environment({"TIERWISE_EMT_SLOW_NODES": "1,2", "TIERWISE_EMT_SAMPLE_INTERVAL": "0.5"}).slow_nodes
+        >>> given = {"TIERWISE_EMT_SLOW_NODES": "1,2", "TIERWISE_EMT_SAMPLE_INTERVAL": "0.5"}
+        >>> Settings.from_environment(given).slow_nodes
         (1, 2)
         """
         known = {PREFIX + field.name.upper() for field in fields(cls)} | {

@@ -20,7 +20,10 @@ def lack() -> str:
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         return f"this is CPython {sys.version.split()[0]}; tierwise.emt tracks {_range()}"
     if importlib.util.find_spec("tierwise.emt._emt") is None:
-        return "tierwise.emt was installed without its extension: install a wheel for this interpreter, or build it where there is a C compiler"
+        return (
+            "tierwise.emt was installed without its extension: install a wheel for this "
+            "interpreter, or build it where there is a C compiler"
+        )
     return ""
 
 
@@ -32,7 +35,8 @@ def extension() -> ModuleType:
     """The extension.
 
     Raises:
-        Unavailable: It is not there, or refuses to be loaded here (a sub-interpreter, another page size).
+        Unavailable: It is not there, or refuses to be loaded here (a sub-interpreter, another
+            page size).
     """
     if missing := lack():
         raise Unavailable(missing)

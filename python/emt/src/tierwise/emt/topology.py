@@ -63,7 +63,8 @@ def tiers(slow: tuple[int, ...], fast: tuple[int, ...], root: Path = ROOT) -> To
     for name, nodes in (("slow_nodes", slow), ("fast_nodes", fast)):
         if lacking := sorted(set(nodes) - set(there)):
             raise Unavailable(
-                f"{name} names node {lacking[0]}, which has no memory; nodes with memory: {', '.join(map(str, there))}; "
+                f"{name} names node {lacking[0]}, which has no memory; "
+                f"nodes with memory: {', '.join(map(str, there))}; "
                 "slow_nodes=[] only tracks"
             )
     rest = fast or tuple(node for node in there if node not in slow)

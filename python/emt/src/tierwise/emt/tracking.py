@@ -159,14 +159,16 @@ class Tracking:
             return
         if self._thread == _thread.get_ident():
             raise EmtError(
-                "tracking cannot be ended, nor the process forked, by its own callback; do it in another thread"
+                "tracking cannot be ended, nor the process forked, by its own callback; do it in "
+                "another thread"
             )
         self._stop.tell()
         try:
             # A signal's handler may raise while this waits.
             if not self._running.acquire(timeout=JOIN_S):
                 raise EmtError(
-                    f"the tracking thread did not end within {JOIN_S:.0f} s; does a callback wait for this thread?"
+                    f"the tracking thread did not end within {JOIN_S:.0f} s; does a callback wait "
+                    "for this thread?"
                 )
         finally:
             self._stop.forget()
@@ -203,7 +205,8 @@ class Tracking:
         try:
             while not self._phase_or_rest():
                 pass
-        except Exception as error:  # noqa: BLE001 - whatever it is, the program goes on without tracking
+        except Exception as error:  # noqa: BLE001
+            # Whatever it is, the program goes on without tracking.
             self._signal.close()
             self._stats = replace(
                 self._stats, active=False, reason=f"{type(error).__name__}: {error}"

@@ -30,7 +30,8 @@ class Profile:
     def __post_init__(self) -> None:
         if self.lazy_s <= 0.0 or self.eager_s <= 0.0 or not self.eagerness:
             raise ValueError(
-                f"{self.name}: lazy_s {self.lazy_s}, eager_s {self.eager_s}, {len(self.eagerness)} intervals; allowed: times above 0, at least one interval"
+                f"{self.name}: lazy_s {self.lazy_s}, eager_s {self.eager_s}, "
+                f"{len(self.eagerness)} intervals; allowed: times above 0, at least one interval"
             )
 
     def seconds(self, t: float) -> float:

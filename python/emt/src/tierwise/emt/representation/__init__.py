@@ -1,4 +1,4 @@
-"""The hotness of a page from that of its objects (EMT, section 6, per page hotness representation)."""
+"""The hotness of a page from that of its objects (EMT, section 6, hotness representation)."""
 
 from collections.abc import Callable, Sequence
 

@@ -26,7 +26,8 @@ def make_signal(settings: Settings) -> Signal:
     of_objects = settings.signal in _OF_OBJECTS
     if of_objects and free_threaded():
         raise Unavailable(
-            f"{settings.signal}: a free-threaded interpreter has no pools of objects; only pages can be tracked (uffd-wp, uffd-rwp)"
+            f"{settings.signal}: a free-threaded interpreter has no pools of objects; only pages "
+            "can be tracked (uffd-wp, uffd-rwp)"
         )
     if of_objects and settings.objects == "marking":
         return MarkedObjects(settings.signal, settings.representation)

@@ -44,7 +44,8 @@ class MarkedObjects:
         self._growth = name == "growth"
         if self._growth and not self._extension.GROWTH_BUILD_ID:
             raise Unavailable(
-                "growth: this interpreter counts no changes of reference counts; growth/build.sh builds one that does"
+                "growth: this interpreter counts no changes of reference counts; growth/build.sh "
+                "builds one that does"
             )
         self._representation = REPRESENTATIONS[representation]
         self._limits = (most_length, most_depth)

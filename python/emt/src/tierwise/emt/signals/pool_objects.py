@@ -55,7 +55,8 @@ class PoolObjects:
             raise Unavailable(f"{self.name}: {error.args[1]}") from error
         if pools == 0 or objects == 0:
             raise Unavailable(
-                f"{self.name}: this process has no pools of objects (PYTHONMALLOC=malloc, or another allocator); use signal='uffd-wp'"
+                f"{self.name}: this process has no pools of objects (PYTHONMALLOC=malloc, or "
+                "another allocator); use signal='uffd-wp'"
             )
 
     def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:

@@ -1,4 +1,4 @@
-"""uffd-rwp: which pages are read or written, by asynchronous read and write protection (Linux 7.3)."""
+"""uffd-rwp: pages read or written, by asynchronous read and write protection (Linux 7.3)."""
 
 from .pages import PageSignal
 

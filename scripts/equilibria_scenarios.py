@@ -9,6 +9,8 @@ local memory.
 
 import pathlib
 
+from toml_strings import string
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "scenarios" / "equilibria"
 UNIT = 64 * 2**20
@@ -100,7 +102,7 @@ def thrasher():
 
 
 def write(name, summary, duration, body):
-    head = [f'name = "{name}"', f'summary = "{summary}"', f"duration_s = {duration}", ""]
+    head = [f'name = "{name}"', *string("summary", summary), f"duration_s = {duration}", ""]
     (FOLDER / f"{name}.toml").write_text("\n".join(head + body).rstrip() + "\n")
 
 
@@ -218,7 +220,8 @@ def stacked():
     web = lambda name, rate, load: service(name, 60, "document", 4, rate, 20, load, floor='"28GB"')
     write(
         "web",
-        "V-D 3: three instances of partition A (B, C, E) and two of partition B (A, D) of a web service",
+        "V-D 3: three instances of partition A (B, C, E) and two of partition B (A, D) of a web "
+        "service",
         300,
         small
         + web("A", 15_000, 0.5)

@@ -9,6 +9,8 @@ stands for that many windows.
 
 import pathlib
 
+from toml_strings import string
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Section 5: eight cores for the service, four for each of the others.
 THREADS = 4
@@ -30,7 +32,11 @@ SERVICES = {
 def scenario(service):
     lines = [
         f'name = "mtat-{service}"',
-        f'summary = "{SERVICES[service]} under the load of MTAT\'s figure 7, beside SSSP, BFS, PageRank and XSBench"',
+        *string(
+            "summary",
+            f"{SERVICES[service]} under the load of MTAT's figure 7, beside SSSP, BFS, PageRank "
+            "and XSBench",
+        ),
         "duration_s = 200",
         "",
         "[machine]",

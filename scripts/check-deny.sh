@@ -11,5 +11,6 @@ cargo deny --log-level error check bans licenses sources
 if [ -d "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" ]; then
     cargo deny --log-level error --offline check advisories
 else
-    echo "deny: advisories were not checked: their database is not on this machine and is not fetched here"
+    echo "deny: advisories were not checked: their database is not on this machine and is not" \
+        "fetched here"
 fi

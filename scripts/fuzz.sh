@@ -10,6 +10,8 @@ seeds=../crates/tierwise-fuzz/seeds
 for target in "$@"; do
     echo "fuzz: $target for $seconds s"
     mkdir -p "corpus/$target" "artifacts/$target"
-    TIERWISE_FUZZ_TARGET=$target cargo +nightly fuzz run target "corpus/$target" "$seeds/$target" -- \
-        -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="artifacts/$target/"
+    TIERWISE_FUZZ_TARGET=$target \
+        cargo +nightly fuzz run target "corpus/$target" "$seeds/$target" -- \
+        -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 \
+        -artifact_prefix="artifacts/$target/"
 done

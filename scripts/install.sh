@@ -14,12 +14,13 @@ install -D --mode=755 "$built/tierwise" "$root/bin/tierwise"
 install -D --mode=755 "$built/tierwised" "$root/sbin/tierwised"
 # The command looks for both of these from where it is itself: ../lib/tierwise and
 # ../share/tierwise.
-install -D --mode=644 recorder/build/libtierwise_recorder.so "$root/lib/tierwise/libtierwise_recorder.so"
+install -D --mode=644 --target-directory="$root/lib/tierwise" recorder/build/libtierwise_recorder.so
 for folder in scenarios traces profiles models; do
     (cd "$folder" && find . -type f -exec install -D --mode=644 {} "$share/$folder/{}" \;)
 done
 "$built/tierwise" man "$root/share/man/man1"
-install -d "$root/share/bash-completion/completions" "$root/share/zsh/site-functions" "$root/share/fish/vendor_completions.d"
+install -d "$root/share/bash-completion/completions" "$root/share/zsh/site-functions" \
+    "$root/share/fish/vendor_completions.d"
 "$built/tierwise" completions bash > "$root/share/bash-completion/completions/tierwise"
 "$built/tierwise" completions zsh > "$root/share/zsh/site-functions/_tierwise"
 "$built/tierwise" completions fish > "$root/share/fish/vendor_completions.d/tierwise.fish"
@@ -33,4 +34,5 @@ install -d --mode=755 "$destination/etc/tierwise"
 if [ ! -e "$destination/etc/tierwise/tierwised.toml" ]; then
     "$built/tierwise" config example > "$destination/etc/tierwise/tierwised.toml"
 fi
-echo "installed below ${destination:-/}: systemctl enable --now tierwised starts the daemon; it has no tenants until its configuration names some"
+echo "installed below ${destination:-/}: systemctl enable --now tierwised starts the daemon;" \
+    "it has no tenants until its configuration names some"

@@ -5,12 +5,23 @@ set -euo pipefail
 
 missing=()
 
+can_install() { # as root on Debian
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1
+}
+
+apt_install() { # apt_install PACKAGE...: as far as apt knows them
+    apt-get install -y --no-install-recommends "$@" >/dev/null 2>&1
+}
+
+apt_install_or_update() { # apt_install_or_update PACKAGE...: updates the list if that fails
+    apt_install "$@" || { apt-get update >/dev/null 2>&1 && apt_install "$@"; } || true
+}
+
 debian() { # debian PROGRAM PACKAGE WHY
     command -v "$1" >/dev/null 2>&1 && return
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    if can_install; then
         echo "setup: installing the Debian package $2 ($3)"
-        apt-get install -y --no-install-recommends "$2" >/dev/null 2>&1 ||
-            { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends "$2" >/dev/null 2>&1; } || true
+        apt_install_or_update "$2"
         command -v "$1" >/dev/null 2>&1 && return
     fi
     missing+=("$1 ($3): apt-get install $2")
@@ -19,16 +30,17 @@ debian() { # debian PROGRAM PACKAGE WHY
 for tool in "$@"; do
     case "$tool" in
     rust)
-        command -v cargo >/dev/null 2>&1 ||
-            missing+=("cargo (builds Tierwise): install a Rust toolchain, 1.95 or later, with rustup")
+        how="install a Rust toolchain, 1.95 or later, with rustup"
+        command -v cargo >/dev/null 2>&1 || missing+=("cargo (builds Tierwise): $how")
         ;;
     wasm)
         # The toolchain that this directory uses, whatever it is called.
         sysroot=$(rustc --print sysroot 2>/dev/null || true)
-        if [ -n "$sysroot" ] && [ ! -d "$sysroot/lib/rustlib/wasm32-unknown-unknown" ]; then
-            echo "setup: adding the wasm32-unknown-unknown target to the Rust toolchain (proves the core pure)"
-            rustup target add wasm32-unknown-unknown >/dev/null 2>&1 ||
-                missing+=("the Rust target wasm32-unknown-unknown (proves the core pure): rustup target add wasm32-unknown-unknown")
+        wasm=wasm32-unknown-unknown
+        if [ -n "$sysroot" ] && [ ! -d "$sysroot/lib/rustlib/$wasm" ]; then
+            echo "setup: adding the $wasm target to the Rust toolchain (proves the core pure)"
+            rustup target add "$wasm" >/dev/null 2>&1 ||
+                missing+=("the Rust target $wasm (proves the core pure): rustup target add $wasm")
         fi
         ;;
     cc) debian cc gcc "compiles the zstd library and the recorder" ;;
@@ -44,26 +56,33 @@ for tool in "$@"; do
     python) debian python3 python3 "runs the recording and measuring scripts" ;;
     venv)
         # ensurepip is what Debian leaves out of python3.
-        if ! python3 -c "import ensurepip, venv" 2>/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-            echo "setup: installing the Debian package python3-venv (holds the Python package under test)"
-            apt-get install -y --no-install-recommends python3-venv >/dev/null 2>&1 || true
+        why="holds the Python package under test"
+        if ! python3 -c "import ensurepip, venv" 2>/dev/null && can_install; then
+            echo "setup: installing the Debian package python3-venv ($why)"
+            apt_install python3-venv || true
         fi
-        python3 -c "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))" 2>/dev/null ||
-            missing+=("Python 3.11 or later with venv (holds the Python package under test): apt-get install python3-venv")
+        enough="import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))"
+        python3 -c "$enough" 2>/dev/null ||
+            missing+=("Python 3.11 or later with venv ($why): apt-get install python3-venv")
         ;;
     headers)
         # The interpreter that tierwise.emt is built for. Both packages are of Debian's own; another
         # interpreter brings these files itself.
         interpreter=${PYTHON:-python3}
-        has_headers() { "$interpreter" -c "import pathlib, sysconfig; pathlib.Path(sysconfig.get_path('include'), 'Python.h').stat()" 2>/dev/null; }
+        header="pathlib.Path(sysconfig.get_path('include'), 'Python.h').stat()"
+        has_headers() { "$interpreter" -c "import pathlib, sysconfig; $header" 2>/dev/null; }
         has_tests() { "$interpreter" -c "import test.test_gc" 2>/dev/null; }
-        if ! { has_headers && has_tests; } && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-            echo "setup: installing the Debian packages python3-dev and libpython3-testsuite (tierwise.emt is compiled, and CPython's tests run with it)"
-            apt-get install -y --no-install-recommends python3-dev libpython3-testsuite >/dev/null 2>&1 ||
-                { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends python3-dev libpython3-testsuite >/dev/null 2>&1; } || true
+        if ! { has_headers && has_tests; } && can_install; then
+            echo "setup: installing the Debian packages python3-dev and libpython3-testsuite" \
+                "(tierwise.emt is compiled, and CPython's tests run with it)"
+            apt_install_or_update python3-dev libpython3-testsuite
         fi
-        has_headers || missing+=("Python.h of $interpreter (tierwise.emt is compiled against it): apt-get install python3-dev")
-        has_tests || missing+=("CPython's own tests for $interpreter (they run with tracking on): apt-get install libpython3-testsuite")
+        why="tierwise.emt is compiled against it"
+        has_headers || missing+=("Python.h of $interpreter ($why): apt-get install python3-dev")
+        package=libpython3-testsuite
+        why="they run with tracking on"
+        has_tests ||
+            missing+=("CPython's own tests for $interpreter ($why): apt-get install $package")
         ;;
     *) missing+=("$tool: unknown to scripts/setup.sh") ;;
     esac

@@ -26,20 +26,26 @@ trap 'rm -rf "$scratch"' EXIT
 build() { # build NAME [COMPILER OPTIONS]: a wheel in $scratch/NAME
     rm -rf "$scratch/source"
     cp -r python/emt "$scratch/source"
-    TIERWISE_EMT_REQUIRE_EXTENSION=1 TIERWISE_EMT_CFLAGS=${2:-} "$venv/bin/pip" wheel --quiet --disable-pip-version-check \
+    TIERWISE_EMT_REQUIRE_EXTENSION=1 TIERWISE_EMT_CFLAGS=${2:-} \
+        "$venv/bin/pip" wheel --quiet --disable-pip-version-check \
         --no-build-isolation --no-deps --wheel-dir "$scratch/$1" "$scratch/source"
 }
 build plain
-"$venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$scratch"/plain/*.whl
+"$venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps \
+    "$scratch"/plain/*.whl
 
 cd python/emt
 # Nothing of the tools' own is left in the sources either.
 export PYTHONDONTWRITEBYTECODE=1
-case $tools in *mypy*) "$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierwise/emt tests bench ;; esac
+case $tools in
+*mypy*) "$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierwise/emt tests bench ;;
+esac
 "$venv/bin/pytest" -q -p no:cacheprovider
-(cd src && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules tierwise/emt/policy tierwise/emt/representation \
-    tierwise/emt/demotion tierwise/emt/budget.py tierwise/emt/contents.py tierwise/emt/history.py tierwise/emt/metrics.py tierwise/emt/report.py \
-    tierwise/emt/settings.py tierwise/emt/signals/marking.py tierwise/emt/topology.py)
+# Those of its modules that have examples.
+examples=(policy representation demotion budget.py contents.py history.py metrics.py report.py
+    settings.py signals/marking.py topology.py)
+(cd src && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
+    "${examples[@]/#/tierwise/emt/}")
 cd ../..
 
 # The extension alone is instrumented: what it reads and writes of its own, and of the libraries'
@@ -47,27 +53,36 @@ cd ../..
 libasan=$(cc -print-file-name=libasan.so)
 if [ -e "$libasan" ]; then
     build asan "-fsanitize=address -fno-omit-frame-pointer -g"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$scratch/asan-site" "$scratch"/asan/*.whl
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps \
+        --target "$scratch/asan-site" "$scratch"/asan/*.whl
+    checked=(tables signals bad_luck harm descriptors contents)
+    checked=("${checked[@]/#/python/emt/tests/test_}")
+    left_out="not results and not multiprocessing and not ten_million and not a_huge_dict"
+    left_out="$left_out and not marking_finds"
     # Python keeps memory to its end on purpose; and programs of the tests that fork run with the
     # library too.
     PYTHONPATH=$scratch/asan-site LD_PRELOAD=$libasan ASAN_OPTIONS=detect_leaks=0 \
-        "$venv/bin/pytest" -q -p no:cacheprovider python/emt/tests/test_tables.py python/emt/tests/test_signals.py \
-        python/emt/tests/test_bad_luck.py python/emt/tests/test_harm.py \
-        python/emt/tests/test_descriptors.py python/emt/tests/test_contents.py -k "not results and not multiprocessing and not ten_million and not a_huge_dict and not marking_finds"
+        "$venv/bin/pytest" -q -p no:cacheprovider "${checked[@]/%/.py}" -k "$left_out"
 else
-    echo "test-emt: no libasan beside $(command -v cc): apt-get install libasan8; the tests under it were left out" >&2
+    echo "test-emt: no libasan beside $(command -v cc): apt-get install libasan8;" \
+        "the tests under it were left out" >&2
     exit 1
 fi
 
 # CPython's own tests, where the interpreter has them, with every signal that works on it: without
 # the lock there are pages only.
-signals=$("$venv/bin/python" -c 'import sys; print("uffd-wp", "refdelta" if getattr(sys, "_is_gil_enabled", lambda: True)() else "")')
-if "$venv/bin/python" -c "import test.test_gc, test.test_dict, test.test_threading" 2>/dev/null; then
+signals=$("$venv/bin/python" -c '
+import sys
+print("uffd-wp", "refdelta" if getattr(sys, "_is_gil_enabled", lambda: True)() else "")')
+own_tests="import test.test_gc, test.test_dict, test.test_threading"
+if "$venv/bin/python" -c "$own_tests" 2>/dev/null; then
     for signal in $signals; do
-        TIERWISE_EMT=1 TIERWISE_EMT_SIGNAL=$signal TIERWISE_EMT_SAMPLE_INTERVAL=0.01 TIERWISE_EMT_OVERHEAD_BUDGET=1.0 \
+        TIERWISE_EMT=1 TIERWISE_EMT_SIGNAL=$signal TIERWISE_EMT_SAMPLE_INTERVAL=0.01 \
+            TIERWISE_EMT_OVERHEAD_BUDGET=1.0 \
             "$venv/bin/python" python/emt/tests/cpython_suite.py
     done
 else
-    echo "test-emt: $python came without CPython's own tests: apt-get install libpython3-testsuite; those were left out" >&2
+    echo "test-emt: $python came without CPython's own tests:" \
+        "apt-get install libpython3-testsuite; those were left out" >&2
     exit 1
 fi

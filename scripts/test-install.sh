@@ -9,13 +9,15 @@ if [ "${1:-}" != inside ]; then
     cargo build --quiet -p tierwise-cli -p tierwised
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    scripts/install.sh "$work/root" /usr/local "${CARGO_TARGET_DIR:-target}/debug" > "$work/installed"
+    scripts/install.sh "$work/root" /usr/local "${CARGO_TARGET_DIR:-target}/debug" \
+        > "$work/installed"
     # The script itself is under what gets hidden.
     cp "$0" "$work/commands.sh"
     mkdir "$work/cwd" "$work/tmp"
     as_root=()
     [ "$(id -u)" = 0 ] || as_root=(--map-root-user)
-    unshare --mount "${as_root[@]}" env -i PATH="$work/root/usr/local/bin:/usr/bin:/bin" TMPDIR="$work/tmp" \
+    unshare --mount "${as_root[@]}" \
+        env -i PATH="$work/root/usr/local/bin:/usr/bin:/bin" TMPDIR="$work/tmp" \
         HIDDEN="$PWD" WORK="$work" bash "$work/commands.sh" inside
     exit
 fi
@@ -40,7 +42,8 @@ must "static" tierwise simulate mine.twt --fast-share 0.25 --policy static
 must "multi-clock" tierwise compare mine.twt --fast-share 0.25
 must "fast" tierwise advise mine.twt
 must "redis-ycsb-c.toml" tierwise scenario list
-must "redis-ycsb-c" tierwise scenario check "$installed/share/tierwise/scenarios/recorded/redis-ycsb-c.toml"
+must "redis-ycsb-c" tierwise scenario check \
+    "$installed/share/tierwise/scenarios/recorded/redis-ycsb-c.toml"
 must "redis-ycsb-c" tierwise trace info "$installed/share/tierwise/traces/redis-ycsb-c.twt"
 cd "$installed/share/tierwise"
 must "thrash" tierwise scenario check scenarios/equilibria/thrashing.toml
@@ -55,7 +58,8 @@ tierwise config example > tierwised.toml
 must "tierwised.toml" tierwise config check tierwised.toml
 must "complete" tierwise completions bash
 must "tierwised " "$installed/sbin/tierwised" --version
-for file in share/man/man1/tierwise.1 share/man/man1/tierwise-record.1 share/bash-completion/completions/tierwise; do
+for file in share/man/man1/tierwise.1 share/man/man1/tierwise-record.1 \
+    share/bash-completion/completions/tierwise; do
     [ -s "$installed/$file" ] || { echo "test-install: $file is not installed" >&2; exit 1; }
 done
 echo "test-install: the documented commands work without the source tree"

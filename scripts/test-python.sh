@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$PWD/target/venv
-if ! "$venv/bin/python" -c "import gymnasium, mypy, numpy, pytest" 2>/dev/null || [ ! -x "$venv/bin/maturin" ]; then
+if ! "$venv/bin/python" -c "import gymnasium, mypy, numpy, pytest" 2>/dev/null ||
+    [ ! -x "$venv/bin/maturin" ]; then
     echo "test-python: setting up target/venv"
     python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet "maturin>=1.9.4,<2" gymnasium mypy numpy pytest

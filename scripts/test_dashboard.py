@@ -4,7 +4,9 @@ the daemon's restart?
 The browser is driven over two pipes (Chrome DevTools Protocol), so nothing but Python's own library
 is needed.
 
-    test_dashboard.py PROGRAM [PICTURES]    PROGRAM is the example `dashboard`, PICTURES a directory for screenshots
+    test_dashboard.py PROGRAM [PICTURES]
+
+PROGRAM is the example `dashboard`, PICTURES a directory for screenshots.
 """
 
 import base64
@@ -203,8 +205,12 @@ def everything_is_shown(browser):
 
 def bars_say_what_they_show(browser):
     bars = browser.evaluate("""[...document.querySelectorAll('[role=meter]')].map((bar) => ({
-        label: bar.ariaLabel, words: bar.ariaValueText, now: Number(bar.ariaValueNow), most: Number(bar.ariaValueMax),
-        part: bar.querySelector('.fill').getBoundingClientRect().width / bar.getBoundingClientRect().width,
+        label: bar.ariaLabel,
+        words: bar.ariaValueText,
+        now: Number(bar.ariaValueNow),
+        most: Number(bar.ariaValueMax),
+        part: bar.querySelector('.fill').getBoundingClientRect().width
+            / bar.getBoundingClientRect().width,
     }))""")
     same(len(bars), 2 + 2 * len(TENANTS), "bars: one a tier, and one a tenant and tier")
     for bar in bars:

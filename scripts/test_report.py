@@ -1,7 +1,9 @@
 """The pages of `compare`, `advise` and `profile` in Debian's Chromium: does no page scroll
 sideways, is the winner in sight?
 
-    test_report.py PROGRAM [PICTURES]    PROGRAM is the command `tierwise`, PICTURES a directory for screenshots
+    test_report.py PROGRAM [PICTURES]
+
+PROGRAM is the command `tierwise`, PICTURES a directory for screenshots.
 """
 
 import contextlib
@@ -97,7 +99,8 @@ def the_winner_is_in_sight(browser):
     # On a laptop nothing of the matrix is out of sight.
     browser.look(1280, "light")
     hidden = browser.evaluate(
-        "(() => { const m = document.querySelector('.wide'); return m.scrollWidth - m.clientWidth; })()"
+        "(() => { const m = document.querySelector('.wide'); "
+        "return m.scrollWidth - m.clientWidth; })()"
     )
     same(hidden, 0, "columns of the matrix beyond a window of 1280")
 

@@ -12,7 +12,8 @@ cargo bench -p tierwise-trace --bench reading -- --noplot | tee "$out/reading.tx
 cargo bench -p tierwise-learn --bench decision -- --noplot | tee "$out/decision.txt"
 
 echo "== replay, access by access, against libCacheSim"
-cargo build --release -p tierwise-sim --example replay_rate --example one_terabyte --example enough_fast
+cargo build --release -p tierwise-sim \
+    --example replay_rate --example one_terabyte --example enough_fast
 scripts/bench/replay.sh traces/redis-ycsb-a.twt 100000000 | tee "$out/replay.json"
 
 echo "== one terabyte of 4 KiB pages"
@@ -25,5 +26,6 @@ head -n 20 "$out/enough_fast.txt"
 echo "== every policy on every recorded program"
 cargo build --release -p tierwise-cli
 started=$(date +%s)
-target/release/tierwise compare scenarios/recorded/*.toml --html "$out/report.html" > "$out/compare.txt"
+target/release/tierwise compare scenarios/recorded/*.toml --html "$out/report.html" \
+    > "$out/compare.txt"
 echo "{\"seconds\":$(($(date +%s) - started))}" | tee "$out/compare.json"

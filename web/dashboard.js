@@ -54,7 +54,8 @@ const percent = (part) => `${(100 * part).toFixed(part > 0 && part < 0.1 ? 1 : 0
 function duration(seconds) {
   if (seconds < 60) return `${Math.round(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  const minutes = Math.floor((seconds % 3600) / 60);
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h ${minutes} min`;
   return `${Math.floor(seconds / 86400)} days`;
 }
 
@@ -95,8 +96,10 @@ class Chart {
       return [name, line];
     });
     this.top = make("span");
-    const axis = make("div", "axis quiet", make("span", "", `${duration(HISTORY_S)} ago`), this.top, make("span", "", "now"));
-    this.node = make("div", "chart", make("div", "rates", this.promote, this.demote), this.svg, axis);
+    const oldest = make("span", "", `${duration(HISTORY_S)} ago`);
+    const axis = make("div", "axis quiet", oldest, this.top, make("span", "", "now"));
+    const rates = make("div", "rates", this.promote, this.demote);
+    this.node = make("div", "chart", rates, this.svg, axis);
   }
 
   update(history) {
@@ -118,8 +121,8 @@ class Chart {
     write(this.top, `full height ${short(highest)}/s`);
     this.svg.setAttribute(
       "aria-label",
-      `${this.title}, last ${duration(HISTORY_S)}: now ${short(last.promote)} promotions and ${short(last.demote)} ` +
-        `demotions a second, full height ${short(highest)} a second`,
+      `${this.title}, last ${duration(HISTORY_S)}: now ${short(last.promote)} promotions and ` +
+        `${short(last.demote)} demotions a second, full height ${short(highest)} a second`,
     );
   }
 
@@ -168,7 +171,8 @@ class Parts {
 
   update(items, key, update) {
     const before = this.parts;
-    this.parts = new Map(items.map((item, index) => [key(item, index), before.get(key(item, index)) ?? this.create(item, index)]));
+    const partOf = (item, index) => before.get(key(item, index)) ?? this.create(item, index);
+    this.parts = new Map(items.map((item, index) => [key(item, index), partOf(item, index)]));
     items.forEach((item, index) => {
       const part = this.parts.get(key(item, index));
       update(part, item, index);
@@ -192,7 +196,8 @@ class Tier {
 
   update(tier) {
     const used = Math.max(0, tier.capacity_bytes - tier.free_bytes);
-    const words = `${bytes(used)} of ${bytes(tier.capacity_bytes)} in use, ${bytes(tier.free_bytes)} free`;
+    const capacity = bytes(tier.capacity_bytes);
+    const words = `${bytes(used)} of ${capacity} in use, ${bytes(tier.free_bytes)} free`;
     const nodes = `${tier.nodes.length === 1 ? "node" : "nodes"} ${tier.nodes.join(", ")}`;
     write(this.about, `${nodes} · load ${short(tier.load_latency_ns)} ns (${tier.latency_source})`);
     write(this.words, words);
@@ -215,7 +220,9 @@ class Holding {
     const limits = Object.entries(marks)
       .filter(([, amount]) => amount != null)
       .map(([name, amount]) => `${name} ${bytes(amount)}`);
-    if (has.floor_bytes != null && has.usage_bytes < has.floor_bytes) limits.push("uses less than its floor");
+    if (has.floor_bytes != null && has.usage_bytes < has.floor_bytes) {
+      limits.push("uses less than its floor");
+    }
     if (has.cap_bytes != null && has.usage_bytes > has.cap_bytes) limits.push("above its cap");
     write(this.usage, bytes(has.usage_bytes));
     write(this.limits, limits.join(" · "));
@@ -235,22 +242,40 @@ class Tenant {
     this.history = new History();
     this.because = make("p", "quiet because");
     const head = make("div", "head", make("h3", "", tenant.name), this.kind);
-    this.node = make("article", "card tenant", head, this.latency, this.holdings, this.chart.node, this.facts, this.because);
+    this.node = make(
+      "article",
+      "card tenant",
+      head,
+      this.latency,
+      this.holdings,
+      this.chart.node,
+      this.facts,
+      this.because,
+    );
   }
 
   update(tenant, snapshot, scales) {
     const count = `${tenant.processes} ${tenant.processes === 1 ? "process" : "processes"}`;
     write(this.kind, `${tenant.class} · ${tenant.processes ? count : "no live process"}`);
     this.updateLatency(tenant);
-    const pairs = snapshot.tiers.slice(0, tenant.tiers.length).map((tier, index) => [tenant.tiers[index], tier]);
-    this.parts.update(pairs, ([, tier], index) => `${index} ${tier.name}`, (part, [has], index) => part.update(has, scales[index]));
+    const tiers = snapshot.tiers.slice(0, tenant.tiers.length);
+    this.parts.update(
+      tiers.map((tier, index) => [tenant.tiers[index], tier]),
+      ([, tier], index) => `${index} ${tier.name}`,
+      (part, [has], index) => part.update(has, scales[index]),
+    );
     const sum = (key) => tenant.tiers.reduce((total, tier) => total + tier[key], 0);
     this.history.add(snapshot.uptime, sum("promote_success"), sum("demote_success"));
     this.chart.update(this.history);
     const facts = [];
-    if (tenant.fast_access_ratio != null) facts.push(`${percent(tenant.fast_access_ratio)} of accesses fast`);
-    if (tenant.memory_pressure_percent != null) facts.push(`memory pressure ${percent(tenant.memory_pressure_percent / 100)}`);
-    facts.push(`${short(sum("promote_fail") + sum("demote_fail"))} failed moves`, `${short(tenant.thrash_events)} thrash events`);
+    if (tenant.fast_access_ratio != null) {
+      facts.push(`${percent(tenant.fast_access_ratio)} of accesses fast`);
+    }
+    if (tenant.memory_pressure_percent != null) {
+      facts.push(`memory pressure ${percent(tenant.memory_pressure_percent / 100)}`);
+    }
+    facts.push(`${short(sum("promote_fail") + sum("demote_fail"))} failed moves`);
+    facts.push(`${short(tenant.thrash_events)} thrash events`);
     write(this.facts, facts.join(" · "));
     write(this.because, tenant.because);
     show(this.because, tenant.because !== "");
@@ -281,7 +306,8 @@ class Decision {
     const cap = decision.cap_bytes == null ? "no cap" : `cap ${bytes(decision.cap_bytes)}`;
     write(this.time, ago(now - decision.at));
     write(this.who, `${decision.tenant}, ${decision.tier}`);
-    write(this.what, `floor ${bytes(decision.floor_bytes)}, ${cap}, promotes at ${percent(decision.promotion)}`);
+    const promotion = percent(decision.promotion);
+    write(this.what, `floor ${bytes(decision.floor_bytes)}, ${cap}, promotes at ${promotion}`);
     write(this.why, decision.because);
   }
 }
@@ -318,12 +344,17 @@ class Page {
     this.uptime = snapshot.uptime;
     this.updateHead(snapshot);
     this.updateWork(snapshot);
-    this.tiers.update(snapshot.tiers, (tier, index) => `${index} ${tier.name}`, (part, tier) => part.update(tier));
+    this.tiers.update(
+      snapshot.tiers,
+      (tier, index) => `${index} ${tier.name}`,
+      (part, tier) => part.update(tier),
+    );
     this.updateTenants(snapshot);
     const newest = (lines) => lines.slice(-MOST_LINES).reverse();
     const byPlace = (_, index) => index;
-    this.decisions.update(newest(snapshot.decisions), byPlace, (part, line) => part.update(line, snapshot.uptime));
-    this.notices.update(newest(snapshot.notices), byPlace, (part, line) => part.update(line, snapshot.uptime));
+    const update = (part, line) => part.update(line, snapshot.uptime);
+    this.decisions.update(newest(snapshot.decisions), byPlace, update);
+    this.notices.update(newest(snapshot.notices), byPlace, update);
     show(byId("no-decisions"), snapshot.decisions.length === 0);
     show(byId("notices"), snapshot.notices.length > 0);
   }
@@ -344,14 +375,20 @@ class Page {
     write(byId("policy"), `policy ${snapshot.policy}`);
     write(byId("mode-reason"), snapshot.mode_reason);
     show(byId("mode-reason"), snapshot.mode_reason !== "");
-    write(byId("about"), `version ${snapshot.version} · up ${duration(snapshot.uptime)} · monitors accesses with ${snapshot.monitoring}`);
+    write(
+      byId("about"),
+      `version ${snapshot.version} · up ${duration(snapshot.uptime)} · ` +
+        `monitors accesses with ${snapshot.monitoring}`,
+    );
   }
 
   updateWork({ uptime, counters, cost }) {
     this.history.add(uptime, counters.promote_success, counters.demote_success);
     this.moves.update(this.history);
     const failed = (fails) => {
-      const reasons = fails.filter((fail) => fail.count > 0).map((fail) => `${short(fail.count)} ${fail.reason.replaceAll("_", " ")}`);
+      const reasons = fails
+        .filter((fail) => fail.count > 0)
+        .map((fail) => `${short(fail.count)} ${fail.reason.replaceAll("_", " ")}`);
       return reasons.length ? reasons.join(", ") : "none";
     };
     facts(byId("counters"), [
@@ -362,10 +399,13 @@ class Page {
       ["rounds, plans", `${short(counters.rounds)}, ${short(counters.plans)}`],
       ["blocks managed", short(counters.blocks)],
     ]);
+    const now = `${cost.cpu_percent.toFixed(2)} % of ${short(cost.budget_percent)} % allowed`;
+    const parts = `DAMON ${short(cost.damon_seconds)} s, moving ${short(cost.moving_seconds)} s`;
+    const longer = `${short(cost.throttle)} × as long, to keep the budget`;
     facts(byId("cost"), [
-      ["processor now", `${cost.cpu_percent.toFixed(2)} % of ${short(cost.budget_percent)} % allowed`],
-      ["processor so far", `${short(cost.cpu_seconds)} s; DAMON ${short(cost.damon_seconds)} s, moving ${short(cost.moving_seconds)} s`],
-      ["intervals", cost.throttle > 1 ? `${short(cost.throttle)} × as long, to keep the budget` : "as configured"],
+      ["processor now", now],
+      ["processor so far", `${short(cost.cpu_seconds)} s; ${parts}`],
+      ["intervals", cost.throttle > 1 ? longer : "as configured"],
       ["resident memory", bytes(cost.rss_bytes)],
       ["samples", short(counters.samples)],
     ]);
@@ -376,10 +416,19 @@ class Page {
     // has or may have.
     const scales = snapshot.tiers.map((tier, index) => {
       const amounts = snapshot.tenants.map(({ tiers }) => tiers[index]).filter(Boolean);
-      const most = amounts.flatMap((has) => [has.usage_bytes, has.floor_bytes ?? 0, has.share_bytes ?? 0, has.cap_bytes ?? 0]);
+      const most = amounts.flatMap((has) => [
+        has.usage_bytes,
+        has.floor_bytes ?? 0,
+        has.share_bytes ?? 0,
+        has.cap_bytes ?? 0,
+      ]);
       return Math.max(1, ...most.map((amount) => Math.min(amount, tier.capacity_bytes)));
     });
-    this.tenants.update(snapshot.tenants, (tenant) => tenant.name, (part, tenant) => part.update(tenant, snapshot, scales));
+    this.tenants.update(
+      snapshot.tenants,
+      (tenant) => tenant.name,
+      (part, tenant) => part.update(tenant, snapshot, scales),
+    );
     const lengths = snapshot.tiers.map((tier, index) => `${tier.name} ${bytes(scales[index])}`);
     write(byId("scales"), `whole bar: ${lengths.join(", ")}`);
     show(byId("legend"), snapshot.tenants.length > 0);

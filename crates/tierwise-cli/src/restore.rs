@@ -168,7 +168,8 @@ mod tests {
         let (tree, roots, restore) = tree();
         let directory = tree.path().join("state");
         let (settings, _) = record_live::state_files(&directory);
-        let left = r#"{"version":1,"boot_id":"b1","changes":[{"knob":"numa_balancing","before":"1","written":["2"]}]}"#;
+        let left = r#"{"version":1,"boot_id":"b1","changes":[
+            {"knob":"numa_balancing","before":"1","written":["2"]}]}"#;
         for damaged in ["", "{\"boot", "[]", "{\"boot\":\"b1\"}"] {
             put(&settings, left);
             put(&roots.proc.join("sys/kernel/numa_balancing"), "2\n");

@@ -6,15 +6,15 @@
 //!
 //! | | from | to | when |
 //! |---|---|---|---|
-//! | 1 | inactive unreferenced | inactive referenced | a scan finds it accessed; and back, if it does not |
+//! | 1 | inactive unreferenced | inactive referenced | accessed at a scan; and back, if not |
 //! | 2 | inactive unreferenced | inactive referenced | supervised access |
 //! | 3 | inactive unreferenced | the lower tier | demotion |
 //! | 4 | inactive unreferenced | freed | the page is freed |
 //! | 5 | no list | inactive unreferenced | the page is allocated |
 //! | 6 | inactive referenced | active unreferenced | accessed again |
-//! | 7 | active unreferenced | active referenced | a scan finds it accessed; and back, if it does not |
+//! | 7 | active unreferenced | active referenced | accessed at a scan; and back, if not |
 //! | 8 | active unreferenced | active referenced | supervised access |
-//! | 9 | active unreferenced | inactive unreferenced | not accessed, and the inactive list is short |
+//! | 9 | active unreferenced | inactive unreferenced | not accessed, inactive list short |
 //! | 10 | active referenced | promote | accessed again |
 //! | 11 | promote | active unreferenced | not accessed, or the promotion failed |
 //! | 12 | promote | promote | accessed |
@@ -177,7 +177,8 @@ impl Pfra {
                 hand = lru.lists().newer(page);
                 let to = match self.update(page, list, pages) {
                     ScanResult::To(to) => to,
-                    ScanResult::Cold if inactive_is_low(lru, vec, ratio) => LruList::Inactive, // (9)
+                    // (9)
+                    ScanResult::Cold if inactive_is_low(lru, vec, ratio) => LruList::Inactive,
                     ScanResult::Cold => list,
                 };
                 if to != list {

@@ -50,8 +50,8 @@ fn rate(name: &str, lines: u64, mut read: impl FnMut(u64) -> Served) {
         .count();
     let seconds = started.elapsed().as_secs_f64();
     println!(
-        "{{\"model\":\"{name}\",\"accesses\":{ACCESSES},\"seconds\":{seconds:.3},\"accesses_per_second\":{:.0},\
-         \"miss_ratio\":{:.4}}}",
+        "{{\"model\":\"{name}\",\"accesses\":{ACCESSES},\"seconds\":{seconds:.3},\
+         \"accesses_per_second\":{:.0},\"miss_ratio\":{:.4}}}",
         ACCESSES as f64 / seconds,
         missed as f64 / ACCESSES as f64
     );
@@ -88,7 +88,8 @@ fn frames(count: u32) -> Vec<u32> {
 
 fn print_error(name: &str, error: Error) {
     println!(
-        "{{\"accesses_of\":\"{name}\",\"accesses\":{},\"line_model\":{:.4},\"page_model\":{:.4},\"points\":{:.2}}}",
+        "{{\"accesses_of\":\"{name}\",\"accesses\":{},\"line_model\":{:.4},\
+         \"page_model\":{:.4},\"points\":{:.2}}}",
         error.accesses,
         error.lines,
         error.pages,

@@ -44,8 +44,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap_or("VmHWM: unknown");
     println!(
-        "{{\"policy\":\"{policy}\",\"pages\":{},\"seconds\":{:.1},\"peak\":\"{}\",\"promotions\":{},\
-         \"demotions\":{},\"fast_access_ratio\":{:.4}}}",
+        "{{\"policy\":\"{policy}\",\"pages\":{},\"seconds\":{:.1},\"peak\":\"{}\",\
+         \"promotions\":{},\"demotions\":{},\"fast_access_ratio\":{:.4}}}",
         footprint / 4096,
         started.elapsed().as_secs_f64(),
         peak["VmHWM:".len()..].trim(),

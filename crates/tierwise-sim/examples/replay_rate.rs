@@ -42,7 +42,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "{{\"accesses\":{},\"pages\":{distinct},\"fast_pages\":{fast},\"seconds\":{seconds:.4},\
-         \"accesses_per_second\":{:.0},\"promotions\":{promotions},\"fast_access_ratio\":{fast_ratio:.4}}}",
+         \"accesses_per_second\":{:.0},\"promotions\":{promotions},\
+         \"fast_access_ratio\":{fast_ratio:.4}}}",
         pages.len(),
         pages.len() as f64 / seconds
     );

@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     files.retain(|path| path.extension().is_some_and(|e| e == "toml"));
     files.sort();
     println!(
-        "program,dedicated,l3_miss_ns,l2_miss_ns,dtlb_miss_ns,l2_misses,memory_requests,instructions,miss_ratio,slowdown"
+        "program,dedicated,l3_miss_ns,l2_miss_ns,dtlb_miss_ns,l2_misses,memory_requests,\
+         instructions,miss_ratio,slowdown"
     );
     for file in files {
         let scenario = Scenario::parse(

@@ -90,7 +90,8 @@ proptest! {
             // oracle.
             if recipe.bound() != Some(tierwise_core::recipe::Bound::AllFast) {
                 let r = &once.result;
-                prop_assert!(r.distance_to_oracle > -1e-6, "{} {}", recipe.name(), r.distance_to_oracle);
+                let distance = r.distance_to_oracle;
+                prop_assert!(distance > -1e-6, "{} {distance}", recipe.name());
                 prop_assert!(r.throughput <= best.throughput * (1.0 + 1e-6), "{}", recipe.name());
                 for (tenant, bound) in r.tenants.iter().zip(&best.tenants) {
                     prop_assert!(tenant.slowdown >= bound.slowdown * (1.0 - 1e-6));

@@ -30,7 +30,8 @@ proptest! {
     fn arbitrary_window_data_never_panics(bytes in vec(any::<u8>(), 0..400), pages in 0u64..50) {
         let mut window = Window::default();
         let _ = window_codec::decode(&bytes, pages, &mut window);
-        prop_assert!(window.allocations.len() + window.accesses.len() + window.unmaps.len() <= bytes.len());
+        let rows = window.allocations.len() + window.accesses.len() + window.unmaps.len();
+        prop_assert!(rows <= bytes.len());
     }
 }
 

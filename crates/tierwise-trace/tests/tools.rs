@@ -27,7 +27,8 @@ proptest! {
         prop_assert_eq!(stat(&again).totals.instructions, stat(&file).totals.instructions);
         prop_assert_eq!(stat(&again).marks.len(), stat(&file).marks.len());
         let marked = |window: &&Window| !window.marks.is_empty();
-        prop_assert_eq!(merged.iter().filter(marked).count(), windows.iter().filter(marked).count());
+        let marks = |windows: &[Window]| windows.iter().filter(marked).count();
+        prop_assert_eq!(marks(&merged), marks(&windows));
     }
 
     #[test]
@@ -43,7 +44,9 @@ proptest! {
             prop_assert_eq!(cut.instructions, whole.instructions);
             prop_assert_eq!(cut.accesses.len(), whole.accesses.len());
             prop_assert_eq!(cut.unmaps.len(), whole.unmaps.len());
-            let loads = |window: &Window| window.accesses.iter().map(|a| a.loads).collect::<Vec<_>>();
+            let loads = |window: &Window| -> Vec<_> {
+                window.accesses.iter().map(|a| a.loads).collect()
+            };
             prop_assert_eq!(loads(cut), loads(whole));
         }
         let (again, error) = read_all(&mut open(&file_of(&cut)).unwrap());

@@ -8,10 +8,10 @@ const WIDTH: usize = 96;
 /// Every key with what it means. What has a default stands there as a comment: it holds anyway.
 pub fn example(tables: &[Table]) -> String {
     let mut text = String::from(
-        "# The configuration of tierwised. Every key has its default; take the \"#\" away before \
-         one to change it.\n\
-         # Check it with `tierwise config check FILE`, and let a running daemon read it with \
-         `tierwise daemon reload`.\n",
+        "# The configuration of tierwised. Every key has its default; remove its \"#\" to change \
+         it.\n\
+         # `tierwise config check FILE` checks it; `tierwise daemon reload` loads it into a \
+         running daemon.\n",
     );
     for table in tables {
         if !text.ends_with("\n\n") {

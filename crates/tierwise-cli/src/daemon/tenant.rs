@@ -74,7 +74,10 @@ struct Add {
 /// Change what a tenant is entitled to; what is not named stays.
 #[derive(Debug, Args)]
 #[command(
-    group = ArgGroup::new("change").required(true).multiple(true).args(["weight", "floor", "cap", "slo"]),
+    group = ArgGroup::new("change")
+        .required(true)
+        .multiple(true)
+        .args(["weight", "floor", "cap", "slo"]),
     after_help = "EXAMPLE\n  tierwise daemon tenant set shop --floor 60GB --weight 200"
 )]
 struct Set {

@@ -19,7 +19,12 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Args)]
 pub struct Socket {
     /// The daemon's control socket: `control.socket` of its configuration.
-    #[arg(id = "socket", long = "socket", value_name = "PATH", default_value_os_t = Control::default().socket)]
+    #[arg(
+        id = "socket",
+        long = "socket",
+        value_name = "PATH",
+        default_value_os_t = Control::default().socket
+    )]
     path: PathBuf,
 }
 

@@ -56,7 +56,12 @@ pub struct RecordLive {
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = time(SAMPLING))]
     sampling: Duration,
     /// Most regions of a process.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = whole(10..=100_000_u32))]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 1000,
+        value_parser = whole(10..=100_000_u32)
+    )]
     regions: u32,
     /// Switch the kernel's own use of DAMON (damon_stat) off meanwhile, and on again at the end.
     #[arg(long)]

@@ -171,7 +171,8 @@ fn figures(one: &Compared) -> Markup {
                     th { "moved" } th { "overhead" } th { "vs oracle" }
                 }
                 @for (i, output) in one.outputs.iter().enumerate() {
-                    (figure_row(&output.result, one.bounds[i].is_some(), winner == Some(i), longest))
+                    @let bound = one.bounds[i].is_some();
+                    (figure_row(&output.result, bound, winner == Some(i), longest))
                 }
             }
         }
@@ -190,7 +191,10 @@ fn figure_row(result: &PolicyResult, bound: bool, best: bool, longest: f64) -> M
     html! {
         tr.bound[bound].best[best] {
             td { (result.policy) @if best { " ★" } }
-            td { @if is_failed(result) { "failed" } @else { (format!("{:.3} x", result.slowdown)) } }
+            td {
+                @if is_failed(result) { "failed" }
+                @else { (format!("{:.3} x", result.slowdown)) }
+            }
             td.bar {
                 i style=(format!("width:{:.1}%", lost / longest * 75.0)) {}
                 " " (signed_percent(result.slowdown - 1.0))
@@ -239,9 +243,10 @@ fn heat_maps(one: &Compared) -> Result<Markup, Failure> {
         let rows = map.misses.iter().map(Vec::len).max().unwrap_or(0) as u64;
         let bytes = Bytes(rows * u64::from(map.pages_per_row) * page_bytes);
         let seconds = map.misses.len() as f64 * map.seconds_per_column;
+        let words = format!("Misses by page and time: {}", output.result.policy);
         figures.push(html! {
             figure {
-                img src=(picture) alt=(format!("Misses by page and time: {}", output.result.policy));
+                img src=(picture) alt=(words);
                 figcaption {
                     b { (output.result.policy) }
                     span { "↑ " (bytes) " of pages, → " (format!("{seconds:.0} s")) }

@@ -74,7 +74,11 @@ impl MultiClock {
     pub fn execute(&self) -> Outcome {
         let figures = vec![self.ycsb()?, self.graphs()?, self.memory_mode()?];
         if self.paper.json {
-            let object = serde_json::json!({ "paper": "multi-clock", "seed": self.paper.seed, "figures": figures });
+            let object = serde_json::json!({
+                "paper": "multi-clock",
+                "seed": self.paper.seed,
+                "figures": figures,
+            });
             return crate::output::json(&object);
         }
         figures.iter().try_for_each(Figure::print)

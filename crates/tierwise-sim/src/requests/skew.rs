@@ -59,7 +59,7 @@ fn zipfian(theta: f64, records: u64, units: u32) -> Vec<f64> {
 /// ```
 /// use tierwise_sim::requests::skew::nurand;
 ///
-/// // One bit, n = 2: of 0|1, 1|1, 0|2 and 1|2 only the third is 0 modulo 2, and gives the number 1.
+/// // One bit, n = 2: of 0|1, 1|1, 0|2 and 1|2 only the third is 0 modulo 2, and gives 1.
 /// assert_eq!(nurand(1, 2, 0), [0.25, 0.75]);
 /// ```
 pub fn nurand(bits: u32, n: u64, constant: u64) -> Vec<f64> {

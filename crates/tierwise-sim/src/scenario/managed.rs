@@ -42,8 +42,19 @@ pub fn sizes(dedicated: f64) -> Vec<TierSize> {
 /// use tierwise_sim::hardware::Colouring;
 /// use tierwise_sim::scenario::{Scenario, managed::flat};
 ///
-/// let text = "name = \"z\"\nsummary = \"z\"\nduration_s = 1\n[machine]\npreset = \"dram-cxl\"\nfast_share = 0.5\n\
-///             [[workload]]\nname = \"z\"\n[workload.generator]\npattern = \"zipf\"\nfootprint = \"30MiB\"\n";
+/// let text = r#"
+///     name = "z"
+///     summary = "z"
+///     duration_s = 1
+///     [machine]
+///     preset = "dram-cxl"
+///     fast_share = 0.5
+///     [[workload]]
+///     name = "z"
+///     [workload.generator]
+///     pattern = "zipf"
+///     footprint = "30MiB"
+/// "#;
 /// let scenario = Scenario::parse("z.toml", text, std::path::Path::new(".")).unwrap();
 /// let mixed = flat(&scenario, 1.0 / 3.0, Colouring::Isolated);
 /// let machine = mixed.resolve(Bytes(30 << 20));

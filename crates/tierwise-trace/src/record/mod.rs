@@ -172,7 +172,11 @@ pub enum RecordError {
     #[error("the recorder stopped the program; its reason is above")]
     GaveUp,
     /// The recording failed, and what it had by then is a whole trace.
-    #[error("{error}. {} holds what was recorded before: {windows} window{}", out.display(), if *windows == 1 { "" } else { "s" })]
+    #[error(
+        "{error}. {} holds what was recorded before: {windows} window{}",
+        out.display(),
+        if *windows == 1 { "" } else { "s" }
+    )]
     Kept {
         /// Why it failed.
         error: Box<RecordError>,

@@ -5,8 +5,8 @@
 #              it is built
 #   PATCHES    a directory with a `series`, or - for none
 #   TARBALL    python3.13_*.orig.tar.xz, if it is there already; without, or with -,
-#              `apt-get source` fetches it, which needs a deb-src line of Debian 13 (trixie) in apt's
-#              configuration
+#              `apt-get source` fetches it, which needs a deb-src line of Debian 13 (trixie) in
+#              apt's configuration
 # It takes four to eight minutes of CPU time; MAKEFLAGS (for example -j2) is passed on.
 set -euo pipefail
 directory=${1:?usage: build-cpython.sh DIRECTORY PATCHES [TARBALL [CONFIGURE OPTION...]]}

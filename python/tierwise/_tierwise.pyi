@@ -42,7 +42,7 @@ class Environment:
     def close(self) -> None: ...
 
 class Sac:
-    """Soft Actor-Critic as Tierwise has it in Rust: states of three numbers, one action in -1 to 1."""
+    """Tierwise's Soft Actor-Critic in Rust: states of three numbers, one action in -1 to 1."""
 
     def __init__(self, *, seed: int = 1) -> None: ...
     @staticmethod

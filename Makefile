@@ -9,26 +9,35 @@ TIERLAB := PYTHONPATH=lab $(PYTHON) -m tierlab
 # A third of the resident set in fast memory, all policies, every recorded program.
 SCENARIOS := scenarios/recorded/*.toml
 
-.PHONY: help run install test test-install lint deny pure build recorder docs docs-check fuzz bench record test-python test-emt test-dashboard \
-	lab lab-test lab-bench lab-shell needs-cargo needs-run needs-text needs-test needs-python needs-emt needs-browser needs-lab clean
+.PHONY: help run install test test-install lint deny pure build recorder docs docs-check fuzz \
+	bench record test-python test-emt test-dashboard lab lab-test lab-bench lab-shell needs-cargo \
+	needs-run needs-text needs-test needs-python needs-emt needs-browser needs-lab clean
 
 help:
-	@echo "make run       build, compare every policy on the recorded programs, write tierwise-report.html"
-	@echo "make install   daemon, command, recorder, scenarios, systemd unit, manual pages, completions (PREFIX, DESTDIR)"
-	@echo "make test      everything that must hold: formats, lints, licences, purity, docs, tests"
-	@echo "make test-install  install into a temporary folder and use that without the source tree (part of make test)"
-	@echo "make test-python  build the Python package into target/venv and run its tests (part of make test)"
-	@echo "make test-emt  build tierwise.emt into target/emt-venv and run its tests (part of make test)"
-	@echo "make test-dashboard  load the daemon's page and the reports in Chromium and look at what they show"
-	@echo "make lab       build the two-node Linux guests that live things are tested in (lab/README.md)"
-	@echo "make lab-test  run the lab's tests in them, on both kernels"
-	@echo "make lab-bench measure policies in guests whose slow node is slower, and the simulator beside (half an hour)"
-	@echo "make lab-shell boot one with this terminal as its console"
-	@echo "make recorder  build the QEMU plugin that records programs"
-	@echo "make record    record the shipped traces again (takes about an hour)"
-	@echo "make bench     measure; docs/performance.md says what was measured where"
-	@echo "make fuzz      a minute of each fuzz target (needs a nightly toolchain)"
-	@echo "make docs      generate docs/cli.md again"
+	@echo "make run             compare every policy on the recorded programs;"
+	@echo "                     writes tierwise-report.html"
+	@echo "make install         install the daemon, command, recorder, scenarios, systemd unit,"
+	@echo "                     manual pages and completions (PREFIX, DESTDIR)"
+	@echo "make test            every check: formats, lints, licences, purity, docs, tests"
+	@echo "make test-install    install into a temporary directory and use that without the source"
+	@echo "                     tree (part of make test)"
+	@echo "make test-python     build the Python package into target/venv and run its tests"
+	@echo "                     (part of make test)"
+	@echo "make test-emt        build tierwise.emt into target/emt-venv and run its tests"
+	@echo "                     (part of make test)"
+	@echo "make test-dashboard  check the daemon's page and the reports in Chromium"
+	@echo "                     (part of make test)"
+	@echo "make lab             build the Linux guests with two nodes in which live code is tested"
+	@echo "                     (lab/README.md)"
+	@echo "make lab-test        run the lab's tests in them, on both kernels"
+	@echo "make lab-bench       measure policies in guests with a slower node, and the simulator"
+	@echo "                     beside (half an hour)"
+	@echo "make lab-shell       boot a guest with this terminal as its console"
+	@echo "make recorder        build the QEMU plugin that records programs"
+	@echo "make record          record the shipped traces again (about an hour)"
+	@echo "make bench           measure; docs/performance.md lists the measurements"
+	@echo "make fuzz            run each fuzz target for a minute (needs a nightly toolchain)"
+	@echo "make docs            generate docs/cli.md"
 
 run: needs-run build
 	$(TIERWISE) compare $(SCENARIOS) --html tierwise-report.html
@@ -86,7 +95,8 @@ lab-test: lab
 	mkdir -p $(TESTED)
 	install --strip target/debug/tierwise target/debug/tierwised $(TESTED)
 	python/emt/lab.sh
-	cd lab && TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(PYTHON) -m unittest discover --quiet --start-directory unit
+	cd lab && TIERLAB_TESTED=$(CURDIR)/$(TESTED) \
+		$(PYTHON) -m unittest discover --quiet --start-directory unit
 	TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(TIERLAB) test
 
 lab-bench: build recorder lab

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks the habits that no formatter knows: names of Rust tests, the tests that
+"""Checks the habits that no formatter knows: widths of lines, names of Rust tests, the tests that
 SPECIFICATION.md names, and commit messages.
 
 Prints every breach with its file and line, and exits with 1 if there is one. `CONTRIBUTING.md`
-has the rules. `--widths` lists the lines beyond 100 columns too.
+has the rules.
 """
 
 import re
@@ -14,8 +14,25 @@ from pathlib import Path
 
 WIDTH = 100
 #: Written by hand, so that a person can keep to the width. Generated pages and data are left out.
-CHECKED = {".rs", ".py", ".c", ".h", ".sh", ".js", ".css", ".html", ".toml", ".md", ".service"}
+CHECKED = {
+    ".rs",
+    ".py",
+    ".c",
+    ".h",
+    ".sh",
+    ".js",
+    ".css",
+    ".html",
+    ".toml",
+    ".md",
+    ".service",
+    ".pyi",
+}
+#: Scripts and rules whose names have no ending.
+CHECKED_NAMES = {"Makefile", "init"}
 GENERATED = {"docs/cli.md", "docs/config.md", "docs/metrics.md", "docs/conform.md", "Cargo.lock"}
+#: Their long lines are still to be broken. Remove an entry with the last long line below it.
+NOT_YET_CHECKED_FOR_WIDTH = ("crates/tierwise-linux/", "lab/bench/", "lab/tierlab/bench.py")
 #: A reader takes in a name of this many words at once.
 MAX_WORDS = 7
 MIN_WORDS = 2
@@ -34,10 +51,13 @@ def git(*arguments: str) -> str:
 
 def tracked() -> list[Path]:
     paths = map(Path, git("ls-files", "-z").split("\0"))
-    return [p for p in paths if p.suffix in CHECKED and str(p) not in GENERATED and p.is_file()]
+    checked = (p for p in paths if p.suffix in CHECKED or p.name in CHECKED_NAMES)
+    return [p for p in checked if str(p) not in GENERATED and p.is_file()]
 
 
 def long_lines(path: Path, text: str) -> Iterator[str]:
+    if str(path).startswith(NOT_YET_CHECKED_FOR_WIDTH):
+        return
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         if path.suffix == ".md":
@@ -89,8 +109,7 @@ def main() -> int:
         text = path.read_text(encoding="utf-8")
         if path.suffix in {".rs", ".py"}:
             tested += text
-        if "--widths" in sys.argv[1:]:
-            breaches += long_lines(path, text)
+        breaches += long_lines(path, text)
         if path.suffix == ".rs":
             breaches += test_names(path, text)
     breaches += promises(tested)

@@ -17,7 +17,7 @@ def test_a_run_tells_what_came_of_it(scenario: Path) -> None:
     store, other = answer["result"]["tenants"]
     assert (store["name"], other["name"]) == ("store", "other")
     assert store["class"] == "latency-critical"
-    # Half of 20,000 requests a second, for 20 s; three standard deviations are 1,342.
+    # Half of 20,000 requests per second, for 20 s; three standard deviations are 1,342.
     assert store["latency"]["requests"] == pytest.approx(200_000, abs=1_500)
     times = [point["time_seconds"] for point in answer["timeline"]]
     assert times == pytest.approx([5.0, 10.0, 15.0, 20.0])

@@ -125,7 +125,7 @@ fn what_runs(workload: &WorkloadSpec) -> String {
         Source::Generator(pattern, _) => format!("generator {pattern}"),
         Source::Service(service) => {
             format!(
-                "a service, {:.0} requests a second on average",
+                "a service, {:.0} requests per second on average",
                 service.arrivals.mean_per_second()
             )
         }

@@ -265,7 +265,7 @@ fn impossible_services_are_refused_with_reasons() {
     let negative = Arrivals::Poisson { per_second: -1.0 };
     assert_eq!(
         refused(&Service { arrivals: negative, ..sound.clone() }),
-        "requests a second: found -1; allowed: a number from 0 to 1e9"
+        "requests per second: found -1; allowed: a number from 0 to 1e9"
     );
     let mut beyond = sound;
     beyond.mix.units = 0;

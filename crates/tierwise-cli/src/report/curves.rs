@@ -59,7 +59,7 @@ pub fn migrations(compared: &Compared) -> Result<Option<String>, Failure> {
     if curves.is_empty() {
         return Ok(None);
     }
-    let unit = "pages moved a second";
+    let unit = "pages moved per second";
     let plot = Plot { unit, minimum: 0.0, maximum: None, axis: Axis::seconds(), curves };
     plot::svg(&plot).map(Some)
 }

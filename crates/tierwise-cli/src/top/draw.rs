@@ -61,7 +61,7 @@ fn news_lines(app: &App) -> Vec<Line<'static>> {
     news.sort_by(|a, b| b.0.total_cmp(&a.0));
     let moved = app.before.as_ref().and_then(|before| rates::of_all(before, &app.now));
     let moved = moved.map_or_else(String::new, |r| {
-        format!(" ({:.1} blocks promoted a second, {:.1} demoted)", r.promotions, r.demotions)
+        format!(" ({:.1} blocks promoted per second, {:.1} demoted)", r.promotions, r.demotions)
     });
     let head = Line::from(format!("LAST DECISIONS{moved}")).bold();
     let lines = news.into_iter().take(usize::from(NEWS));

@@ -86,7 +86,7 @@ impl Arrivals {
     /// time between them, a curve without length.
     pub fn check(&self) -> Result<(), RequestError> {
         let rate = |per_second| {
-            within("requests a second", per_second, 0.0..=FASTEST, "a number from 0 to 1e9")
+            within("requests per second", per_second, 0.0..=FASTEST, "a number from 0 to 1e9")
         };
         match self {
             Self::Poisson { per_second } => rate(*per_second),

@@ -39,7 +39,7 @@ impl Knee {
     /// # Errors
     /// A figure out of range; misses alone that take longer than a request may.
     pub fn calibrate(&self, mix: &mut Mix, costs: &TierCosts<'_>) -> Result<(), RequestError> {
-        within("maximum load", self.per_second, 1e-3..=1e9, "0.001 to 1e9 requests a second")?;
+        within("maximum load", self.per_second, 1e-3..=1e9, "0.001 to 1e9 requests per second")?;
         within("objective in seconds", self.slo.as_secs_f64(), 1e-9..=1e6, "1 ns to 1e6 s")?;
         let work: f64 = mix.kinds.iter().map(|k| k.share * k.cpu_ns).sum();
         let weights: Vec<f64> = if work > 0.0 {

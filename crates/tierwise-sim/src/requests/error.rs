@@ -35,8 +35,8 @@ pub enum RequestError {
     /// The misses alone take longer than a request may at the load wanted.
     #[error(
         "a request spends {memory_ns:.0} ns on misses with everything in fast memory, but \
-         {servers} servers at {per_second} requests a second have only {service_ns:.0} ns for it; \
-         lower the load or add servers"
+         {servers} servers at {per_second} requests per second have only {service_ns:.0} ns for \
+         it; lower the load or add servers"
     )]
     TooManyMisses {
         /// Time of a request's misses.

@@ -60,8 +60,8 @@ const WHY_GRAPHS: &str = "MULTI-CLOCK gains over static and nimble as published.
                           AutoTiering-OPM 1.126, with scan_period_min_ms = 20000 1.491. \
                           AutoTiering-CPM cannot promote into a full tier, and pays for its \
                           faults: it is near or below static. PageRank's vectors are 1,500 pages \
-                          that are born anew in each trial of some 40 s, in which one pass over \
-                          the slow tier's lists at 1,024 pages a second is barely over.";
+                          that each trial of some 40 s allocates anew; in that time one pass over \
+                          the slow tier's lists at 1,024 pages per second barely ends.";
 const WHY_MEMORY_MODE: &str = "on the five YCSB workloads with a fixed set of records MULTI-CLOCK \
                                is ahead by the paper's margin. Where the hot pages are few and \
                                change (D, PageRank) a cache that follows every access wins here; \

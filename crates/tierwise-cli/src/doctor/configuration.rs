@@ -61,7 +61,7 @@ pub fn daemon(config: &Config) -> Check {
             Some(snapshot) => Check::ok(NAME, words::title(&snapshot)),
             None => Check::note(NAME, "runs, and is of another version than this command", None),
         },
-        Err(ClientError::Nobody { path, source }) => Check::note(
+        Err(ClientError::NotListening { path, source }) => Check::note(
             NAME,
             format!("does not run ({}: {source})", path.display()),
             Some("systemctl start tierwised".into()),

@@ -51,7 +51,7 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Refused(_) => Self::user(&error),
-            ClientError::Nobody { path, source }
+            ClientError::NotListening { path, source }
                 if source.kind() == ErrorKind::PermissionDenied =>
             {
                 Self::User(format!(
@@ -59,7 +59,7 @@ impl From<ClientError> for Failure {
                     path.display()
                 ))
             }
-            ClientError::Nobody { .. } | ClientError::Broken { .. } => {
+            ClientError::NotListening { .. } | ClientError::Broken { .. } => {
                 Self::Internal(error.to_string())
             }
         }

@@ -22,7 +22,7 @@ pub enum ClientError {
     /// No daemon listens.
     #[error("{}: no tierwised listens there ({source}); start it, or name its socket with \
              --socket", path.display())]
-    Nobody {
+    NotListening {
         /// The socket.
         path: PathBuf,
         /// The kernel's answer.
@@ -47,7 +47,7 @@ pub enum ClientError {
 /// No daemon answers, or it refuses.
 pub fn call(socket: &Path, command: &Command) -> Result<Reply, ClientError> {
     let stream = UnixStream::connect(socket)
-        .map_err(|source| ClientError::Nobody { path: socket.to_owned(), source })?;
+        .map_err(|source| ClientError::NotListening { path: socket.to_owned(), source })?;
     let broken = |problem: String| ClientError::Broken { path: socket.to_owned(), problem };
     let line = exchange(&stream, command).map_err(|e| broken(format!("no answer: {e}")))?;
     let reply = parse(&line).map_err(broken)?;

@@ -56,7 +56,7 @@ pub struct Conform {
 pub struct Report {
     pub seed: u64,
     pub grace_seconds: f64,
-    pub look_seconds: f64,
+    pub monitoring_seconds: f64,
     pub policies: Vec<Conformed>,
     /// With --all: policies that cannot run on the suite's machine.
     pub left_out: Vec<LeftOut>,
@@ -148,7 +148,7 @@ impl Conform {
         Ok(Report {
             seed: self.seed,
             grace_seconds: GRACE.as_secs_f64(),
-            look_seconds: CHECK_INTERVAL.as_secs_f64(),
+            monitoring_seconds: CHECK_INTERVAL.as_secs_f64(),
             policies,
             left_out,
         })

@@ -58,7 +58,7 @@ pub fn tables(report: &Report) -> Outcome {
         "Held: never below the floor, or the resident set if that is less, from {:.0} s after the \
          victim's start on, checked every {:.1} s. Slowdown: against running alone on the same \
          machine under the same policy.",
-        report.grace_seconds, report.look_seconds
+        report.grace_seconds, report.monitoring_seconds
     )?;
     Ok(out.flush()?)
 }
@@ -97,7 +97,7 @@ pub fn markdown(report: &Report, all: bool) -> Outcome {
          against running alone on the same machine under the same policy.\n\n\
          A policy without floors is not wrong to break them: it was not told of any. The table \
          shows what a tenant can rely on.\n",
-        report.grace_seconds, report.look_seconds
+        report.grace_seconds, report.monitoring_seconds
     )?;
     writeln!(out, "| adversary | what it does |\n|---|---|")?;
     for adversary in ADVERSARIES {

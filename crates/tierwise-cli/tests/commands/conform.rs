@@ -10,7 +10,10 @@ fn first_touch_fails_before_the_hoarder() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("floors were not held"));
     let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
-    assert_eq!(keys(&report), ["grace_seconds", "left_out", "look_seconds", "policies", "seed"]);
+    assert_eq!(
+        keys(&report),
+        ["grace_seconds", "left_out", "monitoring_seconds", "policies", "seed"]
+    );
     let policy = &report["policies"][0];
     assert_eq!(keys(policy), ["floors", "held", "policy", "verdicts"]);
     let verdicts = policy["verdicts"].as_array().unwrap();

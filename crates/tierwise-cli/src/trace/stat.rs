@@ -115,7 +115,15 @@ fn print(statistics: &Statistics) -> Outcome {
     let mut out = anstream::stdout().lock();
     let head = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     let mut table = new_table(head(&[
-        "WINDOW", "INSTR", "TOUCHED", "RESIDENT", "BORN", "UNMAPPED", "LOADS", "STORES", "MISSES",
+        "WINDOW",
+        "INSTR",
+        "TOUCHED",
+        "RESIDENT",
+        "ALLOCATED",
+        "UNMAPPED",
+        "LOADS",
+        "STORES",
+        "MISSES",
     ]));
     for w in &statistics.windows {
         table.add_row([

@@ -8,8 +8,8 @@
 //! # Terms
 //! - A *place* is a page of the generated footprint, numbered from 0 by address. With
 //!   [`GeneratorSpec::touch_first`] a place is also the page's index in the trace; without it, the
-//!   trace numbers pages by first touch, and [`place_of`] recovers the place from a
-//!   [`Allocation`](crate::Birth).
+//!   trace numbers pages by first touch, and [`place_of`] recovers the place from an
+//!   [`Allocation`](crate::Allocation).
 //! - Every generated access misses the last-level cache: generators describe memory traffic, not
 //!   instructions, so [`GeneratorSpec::instructions_per_access`] sets the program's misses per
 //!   instruction.

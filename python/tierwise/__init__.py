@@ -1,4 +1,4 @@
-"""Tierwise: decides whose pages live in which memory tier.
+"""Tierwise: selects the memory tier of each page.
 
 Run a policy on a scenario::
 

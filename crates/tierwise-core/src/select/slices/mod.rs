@@ -31,7 +31,7 @@
 //!
 //! Parameters: `slice_ms` (100), and `p_max`, the maximum of base pages that a slice demotes and
 //! that it promotes: by default as many as half the next slower tier's bandwidth copies in a slice,
-//! the change of a partition by equation 1. The paper prints neither. `fill` ("everybody") selects
+//! the change of a partition by equation 1. The paper prints neither. `fill` ("all") selects
 //! the tenants whose shares are filled with pages that were not accessed; with "latency-critical"
 //! the others' leave room for their next allocations.
 
@@ -66,7 +66,7 @@ use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 
 /// Values of `fill`: true if best-effort tenants' shares are filled with pages that were not
 /// accessed.
-const FILLS: [(&str, bool); 2] = [("everybody", true), ("latency-critical", false)];
+const FILLS: [(&str, bool); 2] = [("all", true), ("latency-critical", false)];
 
 /// The part of the largest exchange so far, at the full rate, that is kept from slice to slice:
 /// workloads change their pages in bursts, and a slice without changes does not predict the next

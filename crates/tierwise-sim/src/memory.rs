@@ -94,7 +94,7 @@ impl Memory {
         self.free(tier) < self.marks[tier.index()][level as usize]
     }
 
-    fn has_room(&self, tier: TierId, frames: u64, leave: WatermarkLevel) -> bool {
+    fn has_free(&self, tier: TierId, frames: u64, leave: WatermarkLevel) -> bool {
         self.free(tier).0 >= frames + self.marks[tier.index()][leave as usize].0
     }
 
@@ -131,8 +131,8 @@ impl Memory {
         let frames = 1 << order;
         let levels = [placement.leave_free, WatermarkLevel::Min, WatermarkLevel::None];
         let capped = |tier| self.exceeds_cap(workload, tier, frames);
-        let within = |level| self.first_with_room(frames, level, placement, capped);
-        let beyond = |level| self.first_with_room(frames, level, placement, |_| false);
+        let within = |level| self.first_with_free(frames, level, placement, capped);
+        let beyond = |level| self.first_with_free(frames, level, placement, |_| false);
         // A cap gives way to the out-of-memory killer only.
         let tier =
             levels.into_iter().find_map(within).or_else(|| levels.into_iter().find_map(beyond));
@@ -153,7 +153,7 @@ impl Memory {
         Ok((page, Attributes { tenant: TenantId(workload), tier, kind, order }))
     }
 
-    fn first_with_room(
+    fn first_with_free(
         &self,
         frames: u64,
         level: WatermarkLevel,
@@ -162,7 +162,7 @@ impl Memory {
     ) -> Option<TierId> {
         let tiers = self.capacity.len() as u8;
         let nth = |i: u8| TierId(if order.fastest_first { i } else { tiers - 1 - i });
-        (0..tiers).map(nth).find(|&tier| self.has_room(tier, frames, level) && !capped(tier))
+        (0..tiers).map(nth).find(|&tier| self.has_free(tier, frames, level) && !capped(tier))
     }
 
     /// Sets the caps of the workloads from now on.
@@ -215,7 +215,7 @@ impl Memory {
     /// Returns true if a page can be moved to a tier: the kernel allocates migration targets above
     /// the min watermark.
     pub fn can_receive(&self, tier: TierId, frames: u64) -> bool {
-        self.has_room(tier, frames, WatermarkLevel::Min)
+        self.has_free(tier, frames, WatermarkLevel::Min)
     }
 
     /// Moves a page whose target has free memory.

@@ -134,7 +134,7 @@ impl Colours {
     }
 
     /// Returns true if [`Colours::allocate`] would find a frame.
-    pub fn has_room(&self, tenant: TenantId) -> bool {
+    pub fn has_free_frame(&self, tenant: TenantId) -> bool {
         self.unused(tenant) > 0 || !self.pool.is_empty()
     }
 

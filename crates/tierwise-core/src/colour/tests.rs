@@ -32,10 +32,10 @@ impl Model {
     fn step(&mut self, colours: &mut Colours, step: Step) {
         match step {
             Step::Allocate(tenant, draw) => {
-                let had_room = colours.has_room(TenantId(tenant));
+                let had_free_frame = colours.has_free_frame(TenantId(tenant));
                 match colours.allocate(TenantId(tenant), draw) {
                     Ok(frame) => self.0.push((tenant, frame)),
-                    Err(error) => assert!(!had_room, "{error}"),
+                    Err(error) => assert!(!had_free_frame, "{error}"),
                 }
             }
             Step::Free(index) if !self.0.is_empty() => {
@@ -116,7 +116,7 @@ fn virtual_machine_keeps_colours_without_pages() {
     assert_eq!(colours.reserve(process, 2).unwrap_err().held, 0);
     colours.allocate(process, 0).unwrap();
     colours.allocate(process, 0).unwrap();
-    assert!(!colours.has_room(process));
+    assert!(!colours.has_free_frame(process));
     // A colour whose pages were moved returns to the pool, and the reservation shrinks.
     colours.release(frame % 4);
     assert_eq!((colours.held(vm), colours.unowned()), (2, 1));

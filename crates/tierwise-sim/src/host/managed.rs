@@ -45,7 +45,7 @@ impl Host {
     /// Returns true if a page of a workload finds a frame in a tier, beside free memory.
     pub(super) fn has_frame(&self, workload: u16, to: TierId) -> bool {
         let managed = self.managed.as_ref().filter(|_| to == self.managed_tier());
-        managed.is_none_or(|managed| managed.node.has_room(workload))
+        managed.is_none_or(|managed| managed.node.has_free_frame(workload))
     }
 
     /// A page came to lie in a tier.

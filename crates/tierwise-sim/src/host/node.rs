@@ -106,9 +106,9 @@ impl Node {
     }
 
     /// Returns true if a page of a workload would find a frame.
-    pub(crate) fn has_room(&self, workload: u16) -> bool {
+    pub(crate) fn has_free_frame(&self, workload: u16) -> bool {
         match &self.frames {
-            Frames::Isolated(colours) => colours.has_room(TenantId(workload)),
+            Frames::Isolated(colours) => colours.has_free_frame(TenantId(workload)),
             Frames::Conflicting(free) => free.iter().any(|free| !free.is_empty()),
         }
     }

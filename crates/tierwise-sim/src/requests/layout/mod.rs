@@ -19,8 +19,8 @@ fn divide<const N: usize>(units: u32, all_bytes: f64, bytes: [f64; N]) -> [(u32,
     let (mut first, mut to_come) = (0, N as u32);
     bytes.map(|bytes| {
         to_come -= 1;
-        let room = units - first - to_come;
-        let count = ((bytes / all_bytes * f64::from(units)).round() as u32).clamp(1, room);
+        let free = units - first - to_come;
+        let count = ((bytes / all_bytes * f64::from(units)).round() as u32).clamp(1, free);
         let start = first;
         first += count;
         (start, count)

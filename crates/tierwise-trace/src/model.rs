@@ -168,8 +168,15 @@ pub fn unreadable(path: &Path, error: &std::io::Error) -> String {
         (std::io::ErrorKind::NotFound, Some(parent)) if !parent.exists() => {
             format!("there is no directory {}", parent.display())
         }
-        _ => error.to_string(),
+        _ => without_number(error),
     }
+}
+
+/// The system's text for an error, without " (os error 2)" at its end.
+fn without_number(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let end = error.raw_os_error().and_then(|_| text.rfind(" (os error "));
+    text[..end.unwrap_or(text.len())].to_owned()
 }
 
 /// The use of the windows before a damage.

@@ -63,7 +63,8 @@ PROGRAMS = (
     ),
     Program(
         "redis",
-        "Redis, 24,000 values of 4,000 bytes, 95 % reads, 90 % of them of the last fifth of the keys",
+        "Redis, 24,000 values of 4,000 bytes, 95 % reads, 90 % of them of the last fifth of the "
+        "keys",
         ("redis-server", "--save", "", "--port", "0", "--unixsocket", SOCKET),
         left_mib=45,
         load=("kvload", *KEYS, f"socket={SOCKET}"),

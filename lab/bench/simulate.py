@@ -165,7 +165,8 @@ class Recording:
                     else "still runs"
                 )
                 raise LabError(
-                    f"record {self.program.name}: after {within_s:.0f} s at most it {state}: {self._said()}"
+                    f"record {self.program.name}: after {within_s:.0f} s at most it {state}: "
+                    f"{self._said()}"
                 )
             time.sleep(POLL_S)
 
@@ -227,7 +228,8 @@ def _whole(size: int, granule: int) -> int:
 
 
 def instruction_ns(trace: dict[str, Any], bound: Run, fast_ns: int) -> float:
-    """What goes by beside misses of the fast node in the run that has no other, by recorded instruction."""
+    """Nanoseconds per recorded instruction beside misses, in the run whose misses are all of the
+    fast node."""
     beside = bound.seconds * 1e9 - trace["misses"] * fast_ns
     return max(float(beside / trace["instructions"]), 0.1)
 

@@ -165,8 +165,9 @@ def about(program: Program, runs: Sequence[Run]) -> str:
     if not limited:
         return f"{program.name}: {program.about}"
     return (
-        f"{program.name}: {program.about}; {limited.resident_mib:.0f} MiB, of which {limited.fast_mib_at_start:.0f} MiB "
-        f"begin on the fast node; runs repeat within {spread(runs):.1%}"
+        f"{program.name}: {program.about}; {limited.resident_mib:.0f} MiB, of which "
+        f"{limited.fast_mib_at_start:.0f} MiB begin on the fast node; "
+        f"runs repeat within {spread(runs):.1%}"
     )
 
 

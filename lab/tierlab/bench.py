@@ -55,10 +55,11 @@ NODE_MIB = (384, 512)
 # better.
 LEAST_TIE = 0.005
 NOTE = """\
-Emulated guests, a nanosecond an instruction: only ratios within one block mean anything. A guest has one processor, so
-that what the daemon and the kernel's threads do beside the program is part of its run time; "apart" leaves it out, as
-the simulator does. Misses are those of the whole guest while the program ran, copies of pages and the daemon's own
-included."""
+Emulated guests, a nanosecond per instruction: only ratios within one block mean anything. A guest
+has one CPU, so that what the daemon and the kernel's threads do beside the program is part of its
+run time; "apart" leaves it out, as the simulator does. Misses are those of all programs while the
+program ran, without the kernel's copies of pages. "steady" is their fast share in the last third of
+the run, and "after s" the time until the run came within a tenth of it."""
 
 
 @dataclass
@@ -171,7 +172,8 @@ def _check() -> None:
     for name in ("tierwised", "tierwise"):
         if not tested_program(name):
             raise LabError(
-                f"bench needs target/release/{name}, which is not there: cargo build --release -p {name}"
+                f"bench needs target/release/{name}, which is not there: "
+                f"cargo build --release -p {name}"
             )
 
 
@@ -211,7 +213,8 @@ def _measure(
         run = Run(**{**told, **counts})
         block.runs.append(run)
         _say(
-            f"{program.name}, {run.policy}: {run.seconds:.2f} s, {run.fast_share:.1%} of misses fast, "
+            f"{program.name}, {run.policy}: {run.seconds:.2f} s, "
+            f"{run.fast_share:.1%} of misses fast, "
             f"{run.fast_mib_at_start:.0f} to {run.fast_mib_at_end:.0f} MiB "
             f"({len(block.runs)} of {len(names)})"
         )

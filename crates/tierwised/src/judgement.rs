@@ -13,7 +13,7 @@ use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, Pages};
 use tierwise_linux::damon::damon_stat;
 use tierwise_linux::error::{LinuxError, Result};
-use tierwise_linux::migrate::{cache_promoter, mglru, reclaim};
+use tierwise_linux::migrate::{cache_promoter, mglru};
 use tierwise_linux::monitor::auto::{SelectedSource, Source, auto_by};
 use tierwise_linux::process::syscall::move_pages;
 use tierwise_linux::roots::Roots;
@@ -161,7 +161,7 @@ pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<(
         let demotes = || match config.kernel.demotion {
             // The daemon switches it on before it needs it.
             Some(true) => Ok(()),
-            _ => reclaim::probe(roots),
+            _ => mglru::probe_demotion(roots),
         };
         asked.push(("page_cache", mglru::probe(roots).and_then(|()| demotes())));
     }

@@ -1,6 +1,6 @@
 //! Ways of moving pages.
 
-use tierwise_linux::migrate::{mglru, reclaim};
+use tierwise_linux::migrate::mglru;
 use tierwised::config::Config;
 use tierwised::judgement;
 
@@ -13,7 +13,7 @@ pub fn checks(ground: &Ground, config: &Config) -> Vec<Check> {
         moving(ground),
         Check::probed(
             "kernel demotion",
-            reclaim::probe(roots),
+            mglru::probe_demotion(roots),
             "reclaim of a control group demotes",
         ),
         Check::probed("MGLRU", mglru::probe(roots), "pages can be aged and evicted by generation"),

@@ -1,6 +1,6 @@
 //! The multi-generational LRU's generations of a memory cgroup, and eviction of the oldest, through
 //! debugfs (`Documentation/admin-guide/mm/multigen_lru.rst`). Eviction demotes where the kernel
-//! demotes ([`super::reclaim`]).
+//! demotes ([`probe_demotion`]).
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bstr::ByteSlice;
 
-use super::reclaim;
 use crate::bytes::{parsed, words};
 use crate::error::{LinuxError, Result};
 use crate::file;
@@ -57,6 +56,26 @@ pub fn probe(roots: &Roots) -> Result<()> {
             format!("mount -t debugfs none {}", roots.sys.join("kernel/debug").display()),
         ),
         Some(_) => Ok(()),
+    }
+}
+
+/// Checks that reclaim demotes to the next lower memory tier (Linux 5.15). With the switch off it
+/// drops page cache and swaps.
+///
+/// # Errors
+/// The switch is off or not there, with the remedy.
+pub fn probe_demotion(roots: &Roots) -> Result<()> {
+    let switch = roots.sys.join("kernel/mm/numa/demotion_enabled");
+    match file::text_if_there(&switch)?.as_deref().map(str::trim) {
+        Some("true" | "1") => Ok(()),
+        Some(_) => Err(LinuxError::Missing {
+            what: "the kernel does not demote: reclaim would drop page cache and swap".into(),
+            remedy: format!("write 1 to {}, or have Tierwise do it", switch.display()),
+        }),
+        None => Err(LinuxError::Missing {
+            what: format!("this kernel cannot demote: {} is not there", switch.display()),
+            remedy: "use Linux 5.15 or later built with CONFIG_NUMA and CONFIG_MIGRATION".into(),
+        }),
     }
 }
 
@@ -170,7 +189,7 @@ pub enum Prefer {
 /// The kernel may not demote; the cgroup or the generation is gone (it is one of the two youngest);
 /// debugfs is closed.
 pub fn evict(roots: &Roots, up_to: &Generation, prefer: Prefer, pages: u64) -> Result<()> {
-    reclaim::probe(roots)?;
+    probe_demotion(roots)?;
     let Generation { memcg, node, number, .. } = up_to;
     let swappiness = prefer as u8;
     file::write(&path(roots), &format!("- {memcg} {node} {number} {swappiness} {pages}"))
@@ -228,6 +247,19 @@ memcg    42 /a b
         assert_eq!(fs::read_to_string(path(&roots)).unwrap(), "- 42 0 7 200 100");
         age(&roots, &oldest).unwrap();
         assert_eq!(fs::read_to_string(path(&roots)).unwrap(), "+ 42 0 7");
+    }
+
+    #[test]
+    fn nothing_is_evicted_unless_it_is_demotion() {
+        let (_tree, roots) = roots(TEXT);
+        let oldest =
+            Generation { memcg: 42, node: 0, number: 7, age: Duration::ZERO, anon: 1, file: 0 };
+        let refusal = || evict(&roots, &oldest, Prefer::Files, 1).unwrap_err().to_string();
+        assert!(refusal().contains("cannot demote"));
+        fs::create_dir_all(roots.sys.join("kernel/mm/numa")).unwrap();
+        fs::write(roots.sys.join("kernel/mm/numa/demotion_enabled"), "false\n").unwrap();
+        assert!(refusal().contains("write 1 to"));
+        assert_eq!(fs::read_to_string(path(&roots)).unwrap(), TEXT);
     }
 
     #[test]

@@ -9,8 +9,7 @@
 //!   full node is asked again.
 //! - [`page_cache`]: what no process maps, demoted by the kernel; [`cache_promoter`]: promoted by
 //!   it.
-//! - Kernel-side ways: [`reclaim`] (`memory.reclaim`), [`mglru`] (eviction by generation),
-//!   [`damos`] (DAMON moves by itself).
+//! - Kernel-side ways: [`mglru`] (eviction by generation), [`damos`] (DAMON moves by itself).
 
 pub mod allowance;
 pub mod backoff;
@@ -22,7 +21,6 @@ pub mod mglru;
 pub mod mover;
 pub mod pace;
 pub mod page_cache;
-pub mod reclaim;
 #[cfg(test)]
 mod tests;
 mod verdict;

@@ -24,7 +24,7 @@ const KEPT: usize = 2;
 ///
 /// # Errors
 /// There are no generations ([`mglru::probe`]), or the kernel does not demote
-/// ([`super::reclaim::probe`]).
+/// ([`mglru::probe_demotion`]).
 pub fn demote(roots: &Roots, group: &Path, node: u32, most: Bytes) -> Result<Bytes> {
     mglru::probe(roots)?;
     let name = Path::new("/").join(group.strip_prefix(&roots.cgroup).unwrap_or(group));

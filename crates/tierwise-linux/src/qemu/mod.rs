@@ -1,7 +1,5 @@
-//! Virtual machines as tenants: what QEMU says of itself through QMP, and the exchange of pages
-//! between two of them.
+//! Virtual machines as tenants: QEMU's description of a guest, read through QMP.
 
-pub mod exchange;
 mod guest;
 pub(crate) mod process;
 mod qmp;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tierwise_linux::damon::admin::{self, Left};
 use tierwise_linux::damon::trace;
-use tierwise_linux::migrate::cache_promoter::cache_record;
+use tierwise_linux::migrate::page_cache::promotion::cache_record;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings;
 use tierwise_linux::world::damon_record;

@@ -13,7 +13,7 @@ use crate::cgroup::{Counters, Events, Pressure, cpu, group, numa_stat, stat};
 use crate::damon::record::Record;
 use crate::damon::trace::Format;
 use crate::file;
-use crate::migrate::mglru;
+use crate::migrate::page_cache::mglru;
 use crate::mqueue::Message;
 use crate::process::{Mounts, Stat, maps, mounts};
 use crate::qemu::{Dialogue, QmpError, Step};

@@ -13,7 +13,7 @@ use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, Pages};
 use tierwise_linux::damon::damon_stat;
 use tierwise_linux::error::{LinuxError, Result};
-use tierwise_linux::migrate::{cache_promoter, mglru};
+use tierwise_linux::migrate::page_cache::{mglru, promotion};
 use tierwise_linux::monitor::auto::{SelectedSource, Source, auto_by};
 use tierwise_linux::process::syscall::move_pages;
 use tierwise_linux::roots::Roots;
@@ -167,7 +167,7 @@ pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<(
     }
     if config.moving.promote_page_cache {
         let monitors = probe(Source::DamonPaddr, config, roots);
-        asked.push(("promote_page_cache", monitors.and_then(|()| cache_promoter::probe(roots))));
+        asked.push(("promote_page_cache", monitors.and_then(|()| promotion::probe(roots))));
     }
     asked
 }

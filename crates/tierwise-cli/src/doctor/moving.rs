@@ -1,6 +1,6 @@
 //! Ways of moving pages.
 
-use tierwise_linux::migrate::mglru;
+use tierwise_linux::migrate::page_cache::mglru;
 use tierwised::config::Config;
 use tierwised::judgement;
 

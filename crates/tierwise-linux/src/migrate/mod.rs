@@ -3,27 +3,17 @@
 //! - [`mover`]: move_pages(2) in batches, with every page's placement verified afterwards.
 //! - [`calls`]: the system calls that it needs, as a trait, so that tests drive it with a kernel of
 //!   their own.
-//! - [`pace`]: how large a batch may be so that one call does not hold the process's mappings for
-//!   long.
-//! - [`allowance`]: how much may be moved and how much CPU time spent; [`backoff`]: when a
-//!   full node is asked again.
-//! - [`page_cache`]: what no process maps, demoted by the kernel; [`cache_promoter`]: promoted by
-//!   it.
-//! - Kernel-side ways: [`mglru`] (eviction by generation), [`damos`] (DAMON moves by itself).
+//! - [`limits`]: bytes, CPU time and the length of a call that a mover may take, and its wait after
+//!   a full node.
+//! - [`page_cache`]: pages of files that no process maps, moved by the kernel.
 
-pub mod allowance;
-pub mod backoff;
-mod batch;
-pub mod cache_promoter;
 pub mod calls;
-pub mod damos;
-pub mod mglru;
+pub mod limits;
 pub mod mover;
-pub mod pace;
 pub mod page_cache;
 #[cfg(test)]
 mod tests;
-mod verdict;
 
 pub use calls::{Calls, Kernel};
-pub use mover::{Limits, Moved, Mover, Request, Tally};
+pub use limits::Limits;
+pub use mover::{Moved, Mover, Request, Tally};

@@ -20,14 +20,10 @@
 use std::time::Duration;
 
 use tierwise_core::migrate::FailReason;
-use tierwise_core::units::{Bandwidth, TenantId};
+use tierwise_core::units::{TenantId, Timestamp};
 
-use super::allowance::Allowance;
-use super::backoff::Backoff;
-use super::batch::Batch;
 use super::calls::Calls;
-use super::pace::Pace;
-use super::verdict::{absent, is_no_memory, is_worth_another_try, verdict};
+use super::limits::{Allowance, Backoff, Limits, Pace};
 use crate::error::{LinuxError, Result};
 use crate::process::Process;
 use crate::process::resident::PAGE_SIZE;
@@ -39,6 +35,9 @@ pub const ATTEMPTS: u32 = 3;
 
 /// The bucket holds at least a huge page, or a low rate could never pay for one.
 const LARGEST_PAGE: u64 = 2 << 20;
+
+/// What status entries hold before a call: no node, and no error number of Linux.
+const UNTOUCHED: i32 = i32::MIN;
 
 /// One page that should be somewhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,27 +61,6 @@ pub struct Moved {
     pub from: Option<u32>,
     /// Moved, or why not.
     pub result: std::result::Result<(), FailReason>,
-}
-
-/// How much a mover may do.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
-    /// Bytes a second.
-    pub bandwidth: Option<Bandwidth>,
-    /// Share of one CPU.
-    pub cpu: Option<f64>,
-    /// P99 of one call that is aimed at.
-    pub call: Duration,
-    /// Also move pages that other processes map (`MPOL_MF_MOVE_ALL`): needs `CAP_SYS_NICE`, and
-    /// moves them for all.
-    pub shared: bool,
-}
-
-impl Default for Limits {
-    /// No limits but katalyst's 20 ms a call.
-    fn default() -> Self {
-        Self { bandwidth: None, cpu: None, call: Duration::from_millis(20), shared: false }
-    }
 }
 
 /// What a mover did so far.
@@ -343,7 +321,7 @@ impl Mover {
     }
 
     /// A node is full if nothing of the batch found room there.
-    fn note_full_nodes(&mut self, out: &[Moved], now: tierwise_core::units::Timestamp) {
+    fn note_full_nodes(&mut self, out: &[Moved], now: Timestamp) {
         let batch = &self.batch;
         let results = || batch.nodes.iter().zip(&batch.requests);
         for (&node, &index) in results() {
@@ -421,4 +399,87 @@ impl Mover {
 /// The number of the process is its own as long as one of its threads is alive.
 fn is_still(calls: &mut impl Calls, process: &Process, thread: i32) -> bool {
     calls.thread(process).is_some_and(|now| now == thread || thread == process.pid)
+}
+
+/// The arguments of one call, and what came back.
+#[derive(Debug, Default)]
+struct Batch {
+    requests: Vec<u32>,
+    addresses: Vec<usize>,
+    nodes: Vec<i32>,
+    status: Vec<i32>,
+    placed: Vec<i32>,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.requests.clear();
+        self.addresses.clear();
+        self.nodes.clear();
+    }
+
+    fn push(&mut self, index: u32, request: &Request) {
+        self.requests.push(index);
+        self.addresses.push(request.address as usize);
+        // No kernel has more nodes than an int can count; one that is out of range is refused by
+        // it.
+        self.nodes.push(i32::try_from(request.node).unwrap_or(i32::MAX));
+    }
+
+    /// Keeps entry `from` as entry `to` of the call to come.
+    fn keep(&mut self, from: usize, to: usize) {
+        self.requests[to] = self.requests[from];
+        self.addresses[to] = self.addresses[from];
+        self.nodes[to] = self.nodes[from];
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.requests.truncate(length);
+        self.addresses.truncate(length);
+        self.nodes.truncate(length);
+    }
+
+    fn forget_status(&mut self) {
+        self.status.clear();
+        self.status.resize(self.addresses.len(), UNTOUCHED);
+    }
+
+    fn forget_placed(&mut self) {
+        self.placed.clear();
+        self.placed.resize(self.addresses.len(), UNTOUCHED);
+    }
+}
+
+/// What came of a page that should be on `node`, is on `placed`, and of which the kernel said
+/// `status`.
+fn verdict(node: i32, placed: i32, status: i32) -> std::result::Result<(), FailReason> {
+    if placed == node {
+        Ok(())
+    } else if placed < 0 {
+        Err(absent(placed))
+    } else if status == -libc::ENOMEM || status == node {
+        // Reported as moved and still elsewhere: the kernel fell back because the target had no
+        // room.
+        Err(FailReason::TargetFull)
+    } else {
+        Err(FailReason::Busy)
+    }
+}
+
+/// Why a page has no node.
+fn absent(status: i32) -> FailReason {
+    // Not mapped, swapped out, or the shared page of zeros, which is nobody's.
+    let gone = [libc::ENOENT, libc::EFAULT].iter().any(|&e| status == -e);
+    if gone { FailReason::NotPresent } else { FailReason::Busy }
+}
+
+/// Whether a busy page may be free by the next call. One that other processes map too (`EACCES`)
+/// will not be.
+fn is_worth_another_try(status: i32) -> bool {
+    status != -libc::EACCES
+}
+
+/// Whether a call as a whole failed because a node had no room.
+fn is_no_memory(error: &LinuxError) -> bool {
+    matches!(error, LinuxError::Process { source, .. } if source.raw_os_error() == Some(libc::ENOMEM))
 }

@@ -4,7 +4,7 @@
 //!
 //! The kernel's memory cgroup filters are of no use here: it asks them when it acts on a region's
 //! pages, and a filter does not change which regions there are. Where it moves pages itself they
-//! are ([`crate::migrate::damos`]).
+//! are ([`crate::migrate::page_cache::damos`]).
 
 use std::path::Path;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tierwise_core::units::Timestamp;
 
 use crate::fault::{Fault, Faults, Scope};
-use crate::migrate::allowance::Allowance;
+use crate::migrate::limits::Allowance;
 
 /// Whom faults were said of is remembered for so many: a tenant can make processes faster than
 /// anybody reads, and would otherwise be forgotten and said again.

@@ -10,7 +10,9 @@ use tierwise_linux::bytes::shown_path;
 use tierwise_linux::cgroup::{Buffers, Group};
 use tierwise_linux::directories::Visit;
 use tierwise_linux::error::Result;
-use tierwise_linux::migrate::cache_promoter::{CachePromoter, MAX_GROUPS, Order, cache_record};
+use tierwise_linux::migrate::page_cache::promotion::{
+    CachePromoter, MAX_GROUPS, Order, cache_record,
+};
 use tierwise_linux::topology::nodes;
 use tierwise_linux::world::LiveWorld;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tierwise_core::units::{Bytes, Pages, TenantId};
 use tierwise_linux::error::Result;
-use tierwise_linux::migrate::page_cache;
+use tierwise_linux::migrate::page_cache::demotion;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::world::LiveWorld;
 
@@ -79,7 +79,7 @@ fn demote(roots: &Roots, world: &LiveWorld, tenant: TenantId, cap: Pages) -> Res
             if left < host.page_size {
                 return Ok(());
             }
-            left = Bytes(left.0 - page_cache::demote(roots, &group.path, node, left)?.0);
+            left = Bytes(left.0 - demotion::demote(roots, &group.path, node, left)?.0);
         }
     }
     Ok(())

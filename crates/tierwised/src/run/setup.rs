@@ -11,7 +11,7 @@ use tierwise_core::world::World;
 use tierwise_linux::damon::admin::{self, Left};
 use tierwise_linux::damon::physical;
 use tierwise_linux::migrate::Limits;
-use tierwise_linux::migrate::cache_promoter::cache_record;
+use tierwise_linux::migrate::page_cache::promotion::cache_record;
 use tierwise_linux::monitor::AccessMonitor;
 use tierwise_linux::monitor::auto::Source;
 use tierwise_linux::monitor::damon_paddr::DamonPaddr;

@@ -1,0 +1,275 @@
+//! The limits of a mover: bytes and CPU time ([`Allowance`]), the length of one call ([`Pace`]), and
+//! the wait after a full node ([`Backoff`]).
+
+use std::time::Duration;
+
+use tierwise_core::units::{Bandwidth, Timestamp};
+
+/// How much a mover may do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Bytes a second.
+    pub bandwidth: Option<Bandwidth>,
+    /// Share of one CPU.
+    pub cpu: Option<f64>,
+    /// P99 of one call that is aimed at.
+    pub call: Duration,
+    /// Also move pages that other processes map (`MPOL_MF_MOVE_ALL`): needs `CAP_SYS_NICE`, and
+    /// moves them for all.
+    pub shared: bool,
+}
+
+impl Default for Limits {
+    /// No limits but katalyst's 20 ms a call.
+    fn default() -> Self {
+        Self { bandwidth: None, cpu: None, call: Duration::from_millis(20), shared: false }
+    }
+}
+
+/// Tokens accumulate for at most this long, as in the engine's own budget: after an idle time no
+/// burst takes the memory bandwidth for longer than an application notices.
+const BURST: Duration = Duration::from_secs(1);
+
+/// Tokens that come at a rate; unlimited without one. What is overdrawn is paid back first.
+///
+/// ```
+/// use tierwise_core::units::Timestamp;
+/// use tierwise_linux::migrate::limits::Allowance;
+///
+/// let mut bytes = Allowance::new(Some(1000), 0);
+/// assert_eq!(bytes.left(Timestamp(0)), 1000);
+/// bytes.spend(1500);
+/// assert_eq!(bytes.left(Timestamp(250_000_000)), -250);
+/// assert_eq!(bytes.left(Timestamp(5_000_000_000)), 1000);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Allowance {
+    per_second: Option<u64>,
+    most: i64,
+    tokens: i64,
+    refilled: Option<Timestamp>,
+}
+
+impl Allowance {
+    /// So many tokens a second, in a bucket that holds at least `least` (the largest single thing
+    /// ever spent).
+    pub fn new(per_second: Option<u64>, least: u64) -> Self {
+        let burst = u128::from(per_second.unwrap_or(0)) * BURST.as_nanos() / 1_000_000_000;
+        let burst = u64::try_from(burst).unwrap_or(u64::MAX).max(least);
+        let most = i64::try_from(burst).unwrap_or(i64::MAX);
+        Self { per_second, most, tokens: most, refilled: None }
+    }
+
+    /// Tokens left, negative if overdrawn. Time that runs backwards earns nothing.
+    pub fn left(&mut self, now: Timestamp) -> i64 {
+        let Some(per_second) = self.per_second else { return i64::MAX };
+        let since = now.since(*self.refilled.get_or_insert(now));
+        let earned = u128::from(per_second) * since.as_nanos() / 1_000_000_000;
+        // Time whose tokens round down to none is not lost: the clock only moves with a token.
+        if earned > 0 {
+            let earned = i64::try_from(earned).unwrap_or(i64::MAX);
+            self.tokens = self.tokens.saturating_add(earned).min(self.most);
+            self.refilled = Some(now);
+        }
+        self.tokens
+    }
+
+    /// Takes tokens, more than there are if it must be.
+    pub fn spend(&mut self, tokens: u64) {
+        self.tokens = self.tokens.saturating_sub(i64::try_from(tokens).unwrap_or(i64::MAX));
+    }
+}
+
+/// The first batch: 64 pages take about 10 ms at the slowest rate seen (6,000 pages a second, in an
+/// emulated guest).
+const FIRST_BATCH: u32 = 64;
+/// The smallest: below this a call costs more to enter than to do.
+const SMALLEST_BATCH: u32 = 8;
+/// The largest, 64 MiB: at the 10 GB/s of a fast machine 7 ms; more would only make buffers larger.
+const LARGEST_BATCH: u32 = 16_384;
+/// Growth of a batch: an eighth of the first, so that the target is approached from below in small
+/// steps.
+const STEP: u32 = 8;
+/// Calls that the percentile is taken over: the fewest of which a hundredth is a whole call,
+/// rounded up to a power of two.
+const WINDOW: usize = 128;
+
+/// The size of batches, in base pages: how many pages one call moves. While move_pages(2) runs it isolates pages and takes the
+/// process's mapping lock, so that a thread that faults waits. Katalyst, which moves pages of
+/// Kubernetes pods, aims at a P99 of a call of 20 ms; so does this.
+///
+/// The batch doubles while full batches take less than a quarter of the target, grows by a fixed
+/// step while they take less than three quarters, holds above that, and is halved by a call beyond
+/// the target (slow start, additive increase, multiplicative decrease, as in congestion control). A
+/// quarter left over is room for the copy that meets a busy memory bus; halving on each overrun
+/// keeps overruns below one call in a hundred unless the machine is so slow that the smallest batch
+/// is too large. Large batches matter: each call first drains every CPU's LRU caches, which
+/// in an emulated guest takes as long as moving fifty pages.
+///
+/// ```
+/// use std::time::Duration;
+/// use tierwise_linux::migrate::limits::Pace;
+///
+/// let mut pace = Pace::new(Duration::from_millis(20));
+/// for _ in 0..1000 {
+///     // A machine that moves a page in 50 us.
+///     let pages = pace.pages();
+///     pace.took(pages, Duration::from_micros(50) * pages);
+/// }
+/// // 15 ms / 50 us = 300 pages, and at most a step more.
+/// assert!((290..=310).contains(&pace.pages()));
+/// assert!(pace.p99() <= Duration::from_millis(20));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Pace {
+    target: Duration,
+    pages: u32,
+    window: [Duration; WINDOW],
+    calls: usize,
+}
+
+impl Pace {
+    /// Aims at this P99 of a call.
+    pub fn new(target: Duration) -> Self {
+        Self { target, pages: FIRST_BATCH, window: [Duration::ZERO; WINDOW], calls: 0 }
+    }
+
+    /// How many base pages the next call should move at most.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Learns from a call.
+    pub fn took(&mut self, pages: u32, time: Duration) {
+        self.window[self.calls % WINDOW] = time;
+        self.calls += 1;
+        // A batch that was not nearly full says nothing about one that is.
+        let full = pages >= self.pages / 4 * 3;
+        if time > self.target {
+            // What was too much is what was moved, which may be one huge page and more than was
+            // asked for.
+            self.pages = (self.pages.min(pages.max(SMALLEST_BATCH)) / 2).max(SMALLEST_BATCH);
+        } else if full && time < self.target / 4 {
+            self.pages = (self.pages * 2).min(LARGEST_BATCH);
+        } else if full && time < self.target / 4 * 3 {
+            self.pages = (self.pages + STEP).min(LARGEST_BATCH);
+        }
+    }
+
+    /// 99th percentile of the last calls; zero before the first.
+    pub fn p99(&self) -> Duration {
+        let mut times = self.window;
+        let known = &mut times[..self.calls.min(WINDOW)];
+        known.sort_unstable();
+        known.get((known.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default()
+    }
+}
+
+/// After the first failure. kswapd, which would make room, is woken by the failure and needs about
+/// this long for a batch (its own waits are `HZ/10`, mm/vmscan.c).
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait. Free memory is read more often than this by the engine, but its plan may be
+/// older than the room.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, Copy)]
+struct Full {
+    node: i32,
+    wait: Duration,
+    until: Timestamp,
+}
+
+/// The nodes that were full, and when each is asked again: each failure doubles the wait, a success
+/// ends it.
+#[derive(Debug, Clone, Default)]
+pub struct Backoff {
+    nodes: Vec<Full>,
+}
+
+impl Backoff {
+    /// Whether the node should not be asked now.
+    pub fn is_waiting(&self, node: i32, now: Timestamp) -> bool {
+        self.nodes.iter().any(|f| f.node == node && now < f.until)
+    }
+
+    /// The node had no room.
+    pub fn failed(&mut self, node: i32, now: Timestamp) {
+        match self.nodes.iter_mut().find(|f| f.node == node) {
+            Some(full) => {
+                full.wait = (full.wait * 2).min(LONGEST_WAIT);
+                full.until = now + full.wait;
+            }
+            None => self.nodes.push(Full { node, wait: FIRST_WAIT, until: now + FIRST_WAIT }),
+        }
+    }
+
+    /// The node had room.
+    pub fn succeeded(&mut self, node: i32) {
+        self.nodes.retain(|f| f.node != node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever a page costs, and with one call in a few hundred delayed, the P99 keeps to the
+        /// target.
+        #[test]
+        fn p99_keeps_to_the_target(cost_us in 1u32..500, delayed in 200u32..1000) {
+            let target = Duration::from_millis(20);
+            let mut pace = Pace::new(target);
+            let mut over = 0;
+            for call in 0..4000 {
+                let pages = pace.pages();
+                let mut time = Duration::from_micros(cost_us.into()) * pages;
+                if call % delayed == 0 {
+                    time += target;
+                }
+                over += u32::from(call >= 1000 && time > target);
+                pace.took(pages, time);
+            }
+            prop_assert!(over * 100 <= 3000, "{over} of 3000 calls beyond the target");
+            prop_assert!((SMALLEST_BATCH..=LARGEST_BATCH).contains(&pace.pages()));
+        }
+    }
+
+    #[test]
+    fn small_batches_teach_nothing_slow_ones_halve() {
+        let mut pace = Pace::new(Duration::from_millis(20));
+        pace.took(1, Duration::ZERO);
+        assert_eq!(pace.pages(), FIRST_BATCH);
+        pace.took(64, Duration::from_millis(15));
+        assert_eq!(pace.pages(), FIRST_BATCH);
+        pace.took(64, Duration::from_millis(14));
+        assert_eq!(pace.pages(), FIRST_BATCH + STEP);
+        pace.took(64, Duration::from_millis(1));
+        assert_eq!(pace.pages(), (FIRST_BATCH + STEP) * 2);
+        pace.took(64, Duration::from_millis(21));
+        assert_eq!(pace.pages(), FIRST_BATCH / 2);
+        (0..10).for_each(|_| pace.took(512, Duration::from_secs(1)));
+        assert_eq!(pace.pages(), SMALLEST_BATCH);
+    }
+
+    #[test]
+    fn backoff_doubles_to_limit_and_resets() {
+        let mut backoff = Backoff::default();
+        let mut now = Timestamp::ZERO;
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            backoff.failed(1, now);
+            let started = now;
+            while backoff.is_waiting(1, now) {
+                now = now + Duration::from_millis(100);
+            }
+            waits.push(now.since(started).as_millis());
+        }
+        assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+        backoff.failed(1, now);
+        assert!(!backoff.is_waiting(0, now));
+        backoff.succeeded(1);
+        assert!(!backoff.is_waiting(1, now));
+    }
+}

@@ -21,7 +21,7 @@ const KEPT: usize = 64;
 
 /// Whom a fault concerns.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub enum FaultScope {
     /// A process.
     Process(i32),
     /// A control group and those below it.
@@ -32,8 +32,8 @@ pub enum Scope {
     Machine,
 }
 
-impl Scope {
-    /// Every name, in the order of [`Scope::index`].
+impl FaultScope {
+    /// Every name, in the order of [`FaultScope::index`].
     pub const NAMES: [&'static str; 4] = ["process", "group", "guest", "machine"];
 
     /// Which of the names is its own.
@@ -51,7 +51,7 @@ impl Scope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Whom.
-    pub scope: Scope,
+    pub scope: FaultScope,
     /// Whose process, group or guest it is, if that is known.
     pub tenant: Option<TenantId>,
     /// What happened, for people.
@@ -61,8 +61,8 @@ pub struct Fault {
 impl Fault {
     /// Reading something of this scope failed. Where the machine lacks something it is the
     /// machine's fault.
-    pub fn new(scope: Scope, error: &LinuxError) -> Self {
-        let scope = if error.is_of_machine() { Scope::Machine } else { scope };
+    pub fn new(scope: FaultScope, error: &LinuxError) -> Self {
+        let scope = if error.is_of_machine() { FaultScope::Machine } else { scope };
         Self { scope, tenant: None, problem: error.to_string() }
     }
 }
@@ -71,8 +71,8 @@ impl Fault {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     kept: Vec<Fault>,
-    /// By [`Scope::index`], those that were not kept too.
-    counts: [u64; Scope::NAMES.len()],
+    /// By [`FaultScope::index`], those that were not kept too.
+    counts: [u64; FaultScope::NAMES.len()],
 }
 
 impl Faults {
@@ -84,7 +84,7 @@ impl Faults {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.counts == [0; Scope::NAMES.len()]
+        self.counts == [0; FaultScope::NAMES.len()]
     }
 
     /// One more.
@@ -94,7 +94,7 @@ impl Faults {
     }
 
     /// What was read, if it was: what is gone is no fault.
-    pub fn absorb<T>(&mut self, scope: impl FnOnce() -> Scope, read: Result<T>) -> Option<T> {
+    pub fn absorb<T>(&mut self, scope: impl FnOnce() -> FaultScope, read: Result<T>) -> Option<T> {
         match read {
             Ok(read) => return Some(read),
             Err(e) if e.is_gone() => {}
@@ -105,12 +105,12 @@ impl Faults {
 
     /// Reading a process failed.
     pub fn process(&mut self, pid: i32, error: &LinuxError) {
-        self.push(Fault::new(Scope::Process(pid), error));
+        self.push(Fault::new(FaultScope::Process(pid), error));
     }
 
     /// Reading a control group failed.
     pub fn group(&mut self, path: &Path, error: &LinuxError) {
-        self.push(Fault::new(Scope::Group(path.to_owned()), error));
+        self.push(Fault::new(FaultScope::Group(path.to_owned()), error));
     }
 
     /// Takes those of another list, which concern a tenant.
@@ -126,14 +126,14 @@ impl Faults {
 
     fn keep(&mut self, fault: Fault) {
         // The machine's must not be lost; one is enough.
-        let is_first = || fault.scope == Scope::Machine && self.of_machine().is_none();
+        let is_first = || fault.scope == FaultScope::Machine && self.of_machine().is_none();
         if self.kept.len() < KEPT || is_first() {
             self.kept.push(fault);
         }
     }
 
-    /// How many, by [`Scope::index`].
-    pub fn counts(&self) -> [u64; Scope::NAMES.len()] {
+    /// How many, by [`FaultScope::index`].
+    pub fn counts(&self) -> [u64; FaultScope::NAMES.len()] {
         self.counts
     }
 
@@ -144,7 +144,7 @@ impl Faults {
 
     /// What is wrong with the machine, if anything.
     pub fn of_machine(&self) -> Option<&str> {
-        self.kept.iter().find(|fault| fault.scope == Scope::Machine).map(|f| &*f.problem)
+        self.kept.iter().find(|fault| fault.scope == FaultScope::Machine).map(|f| &*f.problem)
     }
 }
 
@@ -160,15 +160,15 @@ mod tests {
 
     #[test]
     fn resource_exhaustion_blames_no_tenant() {
-        let scope = |number| Fault::new(Scope::Process(7), &error(number)).scope;
+        let scope = |number| Fault::new(FaultScope::Process(7), &error(number)).scope;
         for own in [libc::EIO, libc::EACCES, libc::ENAMETOOLONG, libc::EISDIR, libc::ELOOP] {
-            assert_eq!(scope(own), Scope::Process(7), "{own}");
+            assert_eq!(scope(own), FaultScope::Process(7), "{own}");
         }
         for machine in [libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
-            assert_eq!(scope(machine), Scope::Machine, "{machine}");
+            assert_eq!(scope(machine), FaultScope::Machine, "{machine}");
         }
         let missing = LinuxError::Missing { what: "no NUMA".into(), remedy: "boot".into() };
-        assert_eq!(Fault::new(Scope::Process(7), &missing).scope, Scope::Machine);
+        assert_eq!(Fault::new(FaultScope::Process(7), &missing).scope, FaultScope::Machine);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::Path;
 use bstr::ByteSlice;
 use tierwise_core::units::Bytes;
 
-use crate::cgroup::{Counters, Events, Pressure, cpu, group, numa_stat, stat};
+use crate::cgroup::{Events, MemoryStat, Pressure, cpu, group, numa_stat, stat};
 use crate::damon::record::Record;
 use crate::damon::trace::Format;
 use crate::file;
@@ -21,10 +21,10 @@ use crate::tenant::numa_maps;
 use crate::topology::{per_cpu, zoneinfo};
 
 /// A parser of bytes.
-pub type Target = fn(&[u8]);
+pub type Parser = fn(&[u8]);
 
 /// Every parser, by name.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, Parser)] = &[
     ("stat", stat),
     ("maps", maps),
     ("mountinfo", mountinfo),
@@ -117,7 +117,7 @@ pub fn cgroup_procs(bytes: &[u8]) {
 
 /// `memory.stat`, `memory.events` and `cpu.stat`, which have one format.
 pub fn memory_stat(bytes: &[u8]) {
-    if let Ok(counters) = Counters::parse(path(), bytes) {
+    if let Ok(counters) = MemoryStat::parse(path(), bytes) {
         assert!(counters.pgdemote_kswapd <= counters.demoted());
     }
     let _ = (Events::parse(path(), bytes), stat::cpu_usage(path(), bytes));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use tierwise_linux::roots::Roots;
-use tierwise_linux::topology::{Host, Verdict};
+use tierwise_linux::topology::{Host, Suitability};
 use tierwised::config::{Config, ConfigError, DEFAULT_FILE, difference};
 use tierwised::judgement::{self, BLIND};
 
@@ -81,8 +81,8 @@ impl Check {
         }
         let roots = self.root.clone().map_or_else(Roots::default, Roots::under);
         let host = match Host::discover(&roots, config.tier_override().as_ref()) {
-            Ok(host) if host.verdict() == Verdict::Tiered => host,
-            Ok(host) => return unchecked(format!("on this machine, {}", host.verdict())),
+            Ok(host) if host.suitability() == Suitability::Tiered => host,
+            Ok(host) => return unchecked(format!("on this machine, {}", host.suitability())),
             Err(e) => return unchecked(e.to_string()),
         };
         let fits = judgement::fits(config, &host).map_err(|problem| {

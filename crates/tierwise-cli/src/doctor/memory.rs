@@ -3,7 +3,7 @@
 use tierwise_core::units::Bytes;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Knob;
-use tierwise_linux::topology::{Host, HostTier, Verdict};
+use tierwise_linux::topology::{Host, HostTier, Suitability};
 use tierwised::config::Config;
 
 use super::Ground;
@@ -30,17 +30,17 @@ pub fn checks(ground: &Ground, config: &Config) -> (Vec<Check>, Option<Host>) {
 
 fn tiers(host: &Host) -> Vec<Check> {
     const NAME: &str = "memory tiers";
-    let mut checks = match host.verdict() {
-        Verdict::Tiered => {
+    let mut checks = match host.suitability() {
+        Suitability::Tiered => {
             let tiers: Vec<String> = host.tiers.iter().map(|t| tier(t, host.page_size)).collect();
             vec![Check::ok(NAME, format!("fastest first: {}", tiers.join("; ")))]
         }
-        Verdict::OneNode { node } => {
+        Suitability::OneNode { node } => {
             let remedy = "Tierwise only observes here; slower memory (CXL, a second socket) shows \
                           as a node of its own";
             vec![Check::missing(NAME, format!("all memory is on node {node}"), remedy)]
         }
-        Verdict::OneTier { found, lines } => {
+        Suitability::OneTier { found, lines } => {
             let remedy = format!(
                 "if one of them is slower, write into the configuration, with your nodes:\n{}",
                 lines.trim_end()

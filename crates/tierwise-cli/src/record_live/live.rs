@@ -14,11 +14,11 @@ use tierwise_linux::damon::admin;
 use tierwise_linux::error::LinuxError;
 use tierwise_linux::monitor::damon_vaddr::{self, DamonVaddr, MAX};
 use tierwise_linux::monitor::{AccessMonitor, AccessReport, MonitorTarget};
-use tierwise_linux::process::{Maps, Mounts, Pagemap, Pages, Process, Reader};
+use tierwise_linux::process::{Maps, Mounts, PageState, Pagemap, Process, Reader};
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::{Knob, Settings};
 use tierwise_linux::state_file::private_directory;
-use tierwise_linux::tenant::{Selector, State, TenantTracker};
+use tierwise_linux::tenant::{TenantSelector, TenantState, TenantTracker};
 use tierwise_trace::Window;
 use tierwise_trace::format::Totals;
 use tierwise_trace::writer::WriterOptions;
@@ -48,7 +48,7 @@ impl From<LinuxError> for Failure {
 pub fn record(
     wish: &RecordLive,
     roots: &Roots,
-    selector: Selector,
+    selector: TenantSelector,
     options: WriterOptions,
 ) -> Result<Totals, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -66,7 +66,7 @@ pub fn record(
 fn observe(
     wish: &RecordLive,
     roots: &Roots,
-    selector: Selector,
+    selector: TenantSelector,
     stop: &AtomicBool,
     recording: &mut Recording,
 ) -> Result<(), Failure> {
@@ -87,13 +87,17 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn start(wish: &RecordLive, roots: &'a Roots, selector: Selector) -> Result<Self, Failure> {
+    fn start(
+        wish: &RecordLive,
+        roots: &'a Roots,
+        selector: TenantSelector,
+    ) -> Result<Self, Failure> {
         damon_vaddr::probe(roots)?;
-        let listed = matches!(selector, Selector::Pids(_));
+        let listed = matches!(selector, TenantSelector::Pids(_));
         let mut tracker = TenantTracker::new(vec![("recorded".into(), selector)]);
         tracker.refresh(roots)?;
         // A cgroup may come later; a number does not come back.
-        if listed && tracker.state(TenantId(0)) == State::Waiting {
+        if listed && tracker.state(TenantId(0)) == TenantState::Waiting {
             return Err(Failure::user(&"no process has one of these numbers; see `ps -e`"));
         }
         private_directory(&wish.state).map_err(|error| {
@@ -131,7 +135,7 @@ impl<'a> Session<'a> {
         let mut last = started;
         while started.elapsed() < wish.duration && !stop.load(Ordering::Relaxed) {
             let processes = self.processes()?;
-            if self.tracker.state(TenantId(0)) == State::Ended {
+            if self.tracker.state(TenantId(0)) == TenantState::Ended {
                 break;
             }
             self.monitor.set_targets(&processes)?;
@@ -191,7 +195,7 @@ fn resident(roots: &Roots, process: Process, reader: &mut Reader) -> Result<Resi
     let mut pagemap = Pagemap::open(roots, task)?;
     let mut ranges = Vec::new();
     for mapping in maps.tierable() {
-        pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut ranges)?;
+        pagemap.ranges(mapping.start, mapping.end, PageState::Present, &mut ranges)?;
     }
     Ok(Resident { process, ranges })
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use tierwise_core::units::Bytes;
 use tierwise_linux::roots::Roots;
-use tierwise_linux::tenant::Selector;
+use tierwise_linux::tenant::TenantSelector;
 use tierwise_trace::writer::WriterOptions;
 use tierwised::config::Config;
 
@@ -113,12 +113,12 @@ impl RecordLive {
         Ok(())
     }
 
-    fn selector(&self) -> Result<Selector, Failure> {
+    fn selector(&self) -> Result<TenantSelector, Failure> {
         match &self.cgroup {
             Some(cgroup) => {
                 format!("cgroup:{cgroup}").parse().map_err(|error| Failure::user(&error))
             }
-            None => Ok(Selector::Pids(self.pid.clone())),
+            None => Ok(TenantSelector::Pids(self.pid.clone())),
         }
     }
 
@@ -126,7 +126,7 @@ impl RecordLive {
     fn command(&self) -> Vec<String> {
         match &self.cgroup {
             Some(cgroup) => vec!["live".into(), format!("cgroup:{cgroup}")],
-            None => vec!["live".into(), Selector::Pids(self.pid.clone()).to_string()],
+            None => vec!["live".into(), TenantSelector::Pids(self.pid.clone()).to_string()],
         }
     }
 }

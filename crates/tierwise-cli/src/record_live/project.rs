@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use tierwise_linux::monitor::{AccessReport, ProcessRegion};
-use tierwise_linux::process::{PageRange, Process};
+use tierwise_linux::process::{AddressRange, Process};
 use tierwise_trace::{Allocation, PageAccess, PageKind, ThreadShare, Window};
 
 /// Bytes of a page of the trace: the base page.
@@ -25,7 +25,7 @@ pub struct Resident {
     /// Whose.
     pub process: Process,
     /// Its pages, ascending, in bytes.
-    pub ranges: Vec<PageRange>,
+    pub ranges: Vec<AddressRange>,
 }
 
 /// The pages of a recording so far.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn resident(pid: i32, ranges: &[(u64, u64)]) -> Resident {
-        let range = |&(start, end): &(u64, u64)| PageRange {
+        let range = |&(start, end): &(u64, u64)| AddressRange {
             start: start * KI,
             end: end * KI,
             huge: false,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tierwise_core::recipe::Recipe;
 use tierwise_linux::damon::HostRegion;
 use tierwise_linux::monitor::{AccessReport, ProcessRegion};
-use tierwise_linux::process::{PageRange, Process};
+use tierwise_linux::process::{AddressRange, Process};
 use tierwise_linux::roots::Roots;
 use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::Scenario;
@@ -35,7 +35,7 @@ fn report() -> (AccessReport, Vec<Resident>) {
         max_accesses: 100,
         ..AccessReport::default()
     };
-    let ranges = vec![PageRange { start: 0, end: PAGES * PAGE_SIZE, huge: false }];
+    let ranges = vec![AddressRange { start: 0, end: PAGES * PAGE_SIZE, huge: false }];
     (report, vec![Resident { process, ranges }])
 }
 

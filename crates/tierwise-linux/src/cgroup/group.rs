@@ -6,7 +6,7 @@ use std::time::Duration;
 use tierwise_core::units::Bytes;
 
 use super::pressure::Pressure;
-use super::stat::{self, Counters, Events};
+use super::stat::{self, Events, MemoryStat};
 use super::{cpu, numa_stat};
 use crate::bytes::parsed;
 use crate::directories::{Directories, Visit};
@@ -103,9 +103,9 @@ impl Group {
     ///
     /// # Errors
     /// As [`Group::usage`].
-    pub fn counters(&self) -> Result<Counters> {
+    pub fn counters(&self) -> Result<MemoryStat> {
         let path = self.path.join("memory.stat");
-        Counters::parse(&path, file::bytes(&path)?)
+        MemoryStat::parse(&path, file::bytes(&path)?)
     }
 
     /// How often it met its limits.

@@ -17,4 +17,4 @@ pub use group::{Buffers, Group};
 pub use mounts::check;
 pub use pattern::Pattern;
 pub use pressure::{Pressure, Stall};
-pub use stat::{Counters, Events};
+pub use stat::{Events, MemoryStat};

@@ -28,10 +28,10 @@ pub fn flat<'a>(path: &Path, text: &'a [u8], mut take: impl FnMut(&'a [u8], u64)
     Ok(())
 }
 
-/// Counters of `memory.stat`, since the group was made. `None` is what this kernel does not count;
+/// MemoryStat of `memory.stat`, since the group was made. `None` is what this kernel does not count;
 /// the ones of tiering are there since Linux 6.12, `pgdemote_proactive` came later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
+pub struct MemoryStat {
     /// Pages promoted by NUMA balancing.
     pub pgpromote_success: Option<u64>,
     /// Pages demoted by kswapd.
@@ -50,7 +50,7 @@ pub struct Counters {
     pub pgmajfault: Option<u64>,
 }
 
-impl Counters {
+impl MemoryStat {
     /// Reads `memory.stat`.
     ///
     /// # Errors
@@ -149,9 +149,9 @@ mod tests {
     #[test]
     fn missing_counter_is_none_not_zero() {
         let path = Path::new("memory.stat");
-        let old = Counters::parse(path, "anon 4096\npgfault 12\n").unwrap();
+        let old = MemoryStat::parse(path, "anon 4096\npgfault 12\n").unwrap();
         assert_eq!((old.pgfault, old.pgpromote_success, old.demoted()), (Some(12), None, None));
-        let new = Counters::parse(path, "pgdemote_kswapd 3\npgdemote_direct 0\n").unwrap();
+        let new = MemoryStat::parse(path, "pgdemote_kswapd 3\npgdemote_direct 0\n").unwrap();
         assert_eq!(new.demoted(), Some(3));
     }
 
@@ -167,7 +167,7 @@ mod tests {
         #[test]
         fn nothing_panics(text in "([a-z_]{0,9}[ ]?[0-9]{0,21}|.{0,9}|\n){0,20}") {
             let path = Path::new("f");
-            let _ = (Counters::parse(path, &text), Events::parse(path, &text), cpu_usage(path, &text));
+            let _ = (MemoryStat::parse(path, &text), Events::parse(path, &text), cpu_usage(path, &text));
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
-use crate::state_file::Found;
+use crate::state_file::Loaded;
 
 /// Places left empty for others (damo uses one or two): a place is a few hundred bytes of kernel
 /// memory.
@@ -268,12 +268,12 @@ pub enum Left {
 /// A kdamond that is ours cannot be turned off, or the record cannot be removed.
 pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
     let left = match Record::load(record, roots)? {
-        Found::Nothing => return Ok(Left::Nothing),
-        Found::OtherBoot => Left::OtherBoot,
-        Found::Damaged(damage) => {
+        Loaded::Nothing => return Ok(Left::Nothing),
+        Loaded::OtherBoot => Left::OtherBoot,
+        Loaded::Damaged(damage) => {
             return Ok(Left::Unknown(format!("{damage}; {}", running(roots))));
         }
-        Found::Whole(left) => {
+        Loaded::Whole(left) => {
             let waiting = clean_up(roots, &left)?;
             if !waiting.is_empty() {
                 return Ok(Left::Unknown(format!(

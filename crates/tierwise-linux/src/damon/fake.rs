@@ -9,7 +9,7 @@ use super::Admin;
 use crate::roots::Roots;
 
 /// The tree, with eight places.
-pub(crate) struct Fake {
+pub(crate) struct FakeDamon {
     _tree: tempfile::TempDir,
     pub roots: Roots,
     pub record: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) fn put(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-impl Fake {
+impl FakeDamon {
     pub fn new(places: u32) -> Self {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());

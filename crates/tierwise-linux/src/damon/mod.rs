@@ -31,4 +31,4 @@ pub use admin::Admin;
 pub use kdamond::{Kdamond, Monitoring, Target, damon_stat};
 pub use record::Record;
 pub use regions::HostRegion;
-pub use scheme::{Action, Filter, Pattern, Quota, Scheme, SchemeStats};
+pub use scheme::{AccessPattern, Action, Filter, Quota, Scheme, SchemeStats};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{LinuxError, Result};
 use crate::process::Process;
 use crate::roots::Roots;
-use crate::state_file::{self, Found};
+use crate::state_file::{self, Loaded};
 
 /// One kdamond that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl Record {
     ///
     /// # Errors
     /// The file may not be read, or the kernel does not tell the boot.
-    pub fn load(path: &Path, roots: &Roots) -> Result<Found<Self>> {
+    pub fn load(path: &Path, roots: &Roots) -> Result<Loaded<Self>> {
         state_file::read(path, "boot", &state_file::boot_id(roots)?, |_| Ok(()))
     }
 
@@ -78,15 +78,15 @@ mod tests {
         fs::create_dir_all(&random).unwrap();
         fs::write(random.join("boot_id"), "one\n").unwrap();
         let path = tree.path().join("damon.json");
-        assert_eq!(Record::load(&path, &roots).unwrap(), Found::Nothing);
+        assert_eq!(Record::load(&path, &roots).unwrap(), Loaded::Nothing);
         let mut record = Record::new(&roots).unwrap();
         record.taken.push(Taken { index: 2, thread: Some(Process { pid: 7, start_time: 9 }) });
         record.save(&path).unwrap();
-        assert_eq!(Record::load(&path, &roots).unwrap(), Found::Whole(record));
+        assert_eq!(Record::load(&path, &roots).unwrap(), Loaded::Whole(record));
         fs::write(random.join("boot_id"), "two\n").unwrap();
-        assert_eq!(Record::load(&path, &roots).unwrap(), Found::OtherBoot);
+        assert_eq!(Record::load(&path, &roots).unwrap(), Loaded::OtherBoot);
         fs::write(&path, "{").unwrap();
-        assert!(matches!(Record::load(&path, &roots).unwrap(), Found::Damaged(_)));
+        assert!(matches!(Record::load(&path, &roots).unwrap(), Loaded::Damaged(_)));
         Record::remove(&path).unwrap();
         Record::remove(&path).unwrap();
     }

@@ -46,7 +46,7 @@ impl Action {
 
 /// Which regions: all three must fit, ends included.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern {
+pub struct AccessPattern {
     /// Bytes.
     pub size: RangeInclusive<u64>,
     /// Samples found accessed in an aggregation interval.
@@ -55,7 +55,7 @@ pub struct Pattern {
     pub age: RangeInclusive<u32>,
 }
 
-impl Default for Pattern {
+impl Default for AccessPattern {
     /// All regions.
     fn default() -> Self {
         Self { size: 0..=u64::MAX, nr_accesses: 0..=u32::MAX, age: 0..=u32::MAX }
@@ -115,7 +115,7 @@ pub struct Scheme {
     /// What is done.
     pub action: Action,
     /// With which regions.
-    pub pattern: Pattern,
+    pub pattern: AccessPattern,
     /// How much at most.
     pub quota: Quota,
     /// Which of their pages.
@@ -125,7 +125,7 @@ pub struct Scheme {
 impl Scheme {
     /// Reports every region.
     pub fn stat() -> Self {
-        let (pattern, quota) = (Pattern::default(), Quota::default());
+        let (pattern, quota) = (AccessPattern::default(), Quota::default());
         Self { action: Action::Stat, pattern, quota, filters: Vec::new() }
     }
 

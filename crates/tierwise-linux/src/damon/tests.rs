@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::admin::Place;
-use super::fake::{Fake, put};
+use super::fake::{FakeDamon, put};
 use super::*;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
@@ -19,7 +19,7 @@ const REDIS: Process = Process { pid: 77, start_time: 5 };
 
 #[test]
 fn a_process_is_monitored_as_configured() {
-    let fake = Fake::new(0);
+    let fake = FakeDamon::new(0);
     let mut admin = fake.admin();
     let mut taken = admin.take(2).unwrap();
     assert_eq!(taken.iter().map(Kdamond::index).collect::<Vec<_>>(), [0, 1]);
@@ -51,11 +51,11 @@ fn a_process_is_monitored_as_configured() {
 
 #[test]
 fn schemes_name_node_quota_and_cgroup() {
-    let fake = Fake::new(1);
+    let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     let scheme = Scheme {
         action: Action::MigrateHot { node: 3 },
-        pattern: Pattern { nr_accesses: 1..=20, ..Pattern::default() },
+        pattern: AccessPattern { nr_accesses: 1..=20, ..AccessPattern::default() },
         quota: Quota { bytes: Bytes(1 << 20), ..Quota::default() },
         filters: vec![Filter::Memcg("/a/b".into()), Filter::Files],
     };
@@ -91,7 +91,7 @@ fn schemes_name_node_quota_and_cgroup() {
 
 #[test]
 fn dropping_turns_off() {
-    let fake = Fake::new(1);
+    let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
         .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
@@ -106,7 +106,7 @@ fn dropping_turns_off() {
 
 #[test]
 fn what_others_use_stays_as_it_is() {
-    let fake = Fake::new(3);
+    let fake = FakeDamon::new(3);
     fake.run(0, 900, 1);
     put(&fake.file(1, "contexts/nr_contexts"), "1\n");
     let mut admin = fake.admin();
@@ -132,7 +132,7 @@ fn what_others_use_stays_as_it_is() {
 
 #[test]
 fn only_a_killed_process_leftovers_are_stopped() {
-    let fake = Fake::new(4);
+    let fake = FakeDamon::new(4);
     let mut admin = fake.admin();
     let taken = admin.take(3).unwrap();
     for (i, pid) in [(0, 900), (1, 901), (2, 902)] {
@@ -155,7 +155,7 @@ fn only_a_killed_process_leftovers_are_stopped() {
 /// Turning it off would wait as long, and with it the start or `tierwise restore`.
 #[test]
 fn waiting_leftover_stops_no_start() {
-    let fake = Fake::new(2);
+    let fake = FakeDamon::new(2);
     let mut admin = fake.admin();
     let taken = admin.take(2).unwrap();
     for (i, pid) in [(0, 900), (1, 901)] {
@@ -180,7 +180,7 @@ fn waiting_leftover_stops_no_start() {
 
 #[test]
 fn damaged_record_stops_no_start() {
-    let fake = Fake::new(2);
+    let fake = FakeDamon::new(2);
     let mut admin = fake.admin();
     let taken = admin.take(1).unwrap();
     put(&fake.file(0, "contexts/nr_contexts"), "1\n");
@@ -213,7 +213,7 @@ fn damaged_record_stops_no_start() {
 
 #[test]
 fn stopped_kdamond_has_no_regions() {
-    let fake = Fake::new(1);
+    let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
         .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
@@ -235,7 +235,7 @@ fn kernel_without_damon_names_remedy() {
     let said = Admin::probe(&Roots::under(tree.path())).unwrap_err().to_string();
     assert!(said.contains("CONFIG_DAMON_SYSFS"), "{said}");
 
-    let fake = Fake::new(1);
+    let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     put(&fake.file(0, "contexts/0/avail_operations"), "paddr\n");
     let target = monitoring(Target::Process(REDIS.pid.into()), vec![]);
@@ -245,7 +245,7 @@ fn kernel_without_damon_names_remedy() {
 
 #[test]
 fn damon_stat_is_named_as_holder() {
-    let fake = Fake::new(1);
+    let fake = FakeDamon::new(1);
     assert_eq!(damon_stat(&fake.roots), None);
     let switch = fake.roots.sys.join("module/damon_stat/parameters/enabled");
     put(&switch, "N\n");

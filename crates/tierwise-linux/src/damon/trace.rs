@@ -76,7 +76,7 @@ impl Format {
     }
 
     /// Reads a record.
-    fn record(&self, time: u64, bytes: &[u8]) -> Option<Record> {
+    fn record(&self, time: u64, bytes: &[u8]) -> Option<TraceRecord> {
         let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
         let int = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
         let region = HostRegion {
@@ -86,13 +86,13 @@ impl Format {
             age: int(self.age)?,
         };
         let thread = int(self.pid)?.cast_signed();
-        Some(Record { time, thread, region, of: int(self.nr_regions)? as usize })
+        Some(TraceRecord { time, thread, region, of: int(self.nr_regions)? as usize })
     }
 
     /// Reads the records of a page of the ring buffer (kernel/trace/ring_buffer.c): its time, the
     /// bytes that follow, and events. An event starts with 5 bits of type and 27 of time since the
     /// last one.
-    pub(crate) fn page(&self, page: &[u8], records: &mut Vec<Record>) {
+    pub(crate) fn page(&self, page: &[u8], records: &mut Vec<TraceRecord>) {
         const PADDING: u32 = 29;
         const TIME_EXTEND: u32 = 30;
         const TIME_STAMP: u32 = 31;
@@ -143,7 +143,7 @@ impl Format {
 
 /// A region that a kdamond's thread reported, and of how many it is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct TraceRecord {
     /// In the units of the trace clock.
     pub(crate) time: u64,
     thread: i32,
@@ -185,7 +185,7 @@ pub struct Trace {
     /// One file for each CPU.
     cpus: Vec<File>,
     page: Vec<u8>,
-    records: Vec<Record>,
+    records: Vec<TraceRecord>,
     /// By the kdamond's thread.
     threads: HashMap<i32, Assembler>,
 }
@@ -355,8 +355,8 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
         record
     }
 
-    fn record(time: u64, start: u64) -> Record {
-        Record { time, thread: 70, region: region(start), of: 9 }
+    fn record(time: u64, start: u64) -> TraceRecord {
+        TraceRecord { time, thread: 70, region: region(start), of: 9 }
     }
 
     #[test]

@@ -68,12 +68,12 @@ pub struct Kernel {
     guard: Guard,
     tenant: TenantId,
     /// What a call takes with it, and brings back.
-    batch: Batch,
+    batch: CallArguments,
 }
 
 /// The arguments of a call, which are its own while it may wait.
 #[derive(Debug, Default)]
-struct Batch {
+struct CallArguments {
     addresses: Vec<usize>,
     nodes: Vec<i32>,
     status: Vec<i32>,
@@ -88,7 +88,7 @@ impl Kernel {
             started: Instant::now(),
             guard: Guard::default(),
             tenant: TenantId(0),
-            batch: Batch::default(),
+            batch: CallArguments::default(),
         }
     }
 

@@ -38,7 +38,7 @@ struct Page {
 }
 
 #[derive(Default)]
-struct Fake {
+struct FakeKernel {
     pages: HashMap<usize, Page>,
     dead: HashSet<i32>,
     /// Pages that a node still has room for; without an entry, all.
@@ -65,7 +65,7 @@ fn failed(pid: i32, number: i32) -> LinuxError {
     LinuxError::Process { pid, call: "move_pages", source }
 }
 
-impl Calls for Fake {
+impl Calls for FakeKernel {
     fn now(&mut self) -> Timestamp {
         Timestamp::ZERO + self.clock
     }
@@ -112,7 +112,7 @@ impl Calls for Fake {
     }
 }
 
-impl Fake {
+impl FakeKernel {
     fn move_one(&mut self, address: usize, node: i32, status: &mut i32) {
         let Some(page) = self.pages.get_mut(&address) else {
             *status = -libc::ENOENT;
@@ -159,7 +159,7 @@ fn request(i: usize, pid: i32, node: u32) -> Request {
     Request { tenant: TenantId(0), process, address: address(i), bytes: PAGE_SIZE, node }
 }
 
-fn run(fake: &mut Fake, mover: &mut Mover, requests: &[Request]) -> Vec<Moved> {
+fn run(fake: &mut FakeKernel, mover: &mut Mover, requests: &[Request]) -> Vec<Moved> {
     let mut out = Vec::new();
     mover.run(fake, requests, &mut out).unwrap();
     out
@@ -172,7 +172,7 @@ fn results(out: &[Moved]) -> Vec<std::result::Result<(), FailReason>> {
 #[test]
 fn placement_decides_and_not_the_return_code() {
     use Nature::*;
-    let mut fake = Fake::with(&[Plain, Lies, Vanishes, Skipped, Busy(2), Busy(9), Plain], 1);
+    let mut fake = FakeKernel::with(&[Plain, Lies, Vanishes, Skipped, Busy(2), Busy(9), Plain], 1);
     fake.pages.get_mut(&(address(6) as usize)).unwrap().node = 0;
     let mut requests: Vec<Request> = (0..7).map(|i| request(i, 7, 0)).collect();
     requests.push(request(50, 7, 0));
@@ -202,7 +202,7 @@ fn placement_decides_and_not_the_return_code() {
 
 #[test]
 fn shared_page_is_busy_without_retry() {
-    let mut fake = Fake::with(&[Nature::Shared, Nature::Plain], 1);
+    let mut fake = FakeKernel::with(&[Nature::Shared, Nature::Plain], 1);
     let mut mover = Mover::new(&Limits::default());
     let out = run(&mut fake, &mut mover, &[request(0, 7, 0), request(1, 7, 0)]);
     assert_eq!(results(&out), [Err(FailReason::Busy), Ok(())]);
@@ -211,7 +211,7 @@ fn shared_page_is_busy_without_retry() {
 
 #[test]
 fn a_reused_number_is_never_touched() {
-    let mut fake = Fake::with(&[Nature::Plain; 3], 1);
+    let mut fake = FakeKernel::with(&[Nature::Plain; 3], 1);
     let mut requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
     requests[1].process.start_time = 2;
     let out = run(&mut fake, &mut Mover::new(&Limits::default()), &requests);
@@ -221,7 +221,7 @@ fn a_reused_number_is_never_touched() {
 
 #[test]
 fn move_during_exit_is_in_doubt() {
-    let mut fake = Fake::with(&[Nature::Plain, Nature::Skipped, Nature::Plain], 1);
+    let mut fake = FakeKernel::with(&[Nature::Plain, Nature::Skipped, Nature::Plain], 1);
     fake.ends = Some(Ends::AfterTheMove);
     let mut mover = Mover::new(&Limits::default());
     let requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
@@ -232,7 +232,7 @@ fn move_during_exit_is_in_doubt() {
 
 #[test]
 fn exit_during_query_is_no_kernel_failure() {
-    let mut fake = Fake::with(&[Nature::Plain], 1);
+    let mut fake = FakeKernel::with(&[Nature::Plain], 1);
     fake.ends = Some(Ends::AtTheQuestion);
     let mut mover = Mover::new(&Limits::default());
     let out = run(&mut fake, &mut mover, &[request(0, 7, 0)]);
@@ -242,7 +242,7 @@ fn exit_during_query_is_no_kernel_failure() {
 
 #[test]
 fn full_node_is_left_alone_briefly() {
-    let mut fake = Fake::with(&[Nature::Plain; 4], 1);
+    let mut fake = FakeKernel::with(&[Nature::Plain; 4], 1);
     fake.room.insert(0, 0);
     let mut mover = Mover::new(&Limits::default());
     let requests: Vec<Request> = (0..4).map(|i| request(i, 7, 0)).collect();
@@ -268,7 +268,7 @@ fn calls_that_fail_as_a_whole() {
         (libc::EPERM, FailReason::Busy, true),
         (libc::ENODEV, FailReason::Busy, true),
     ] {
-        let mut fake = Fake::with(&[Nature::Plain; 2], 1);
+        let mut fake = FakeKernel::with(&[Nature::Plain; 2], 1);
         fake.refuses = Some(number);
         let mut out = Vec::new();
         let answer = Mover::new(&Limits::default()).run(&mut fake, &requests, &mut out);
@@ -280,7 +280,7 @@ fn calls_that_fail_as_a_whole() {
 #[test]
 fn rate_is_kept_and_excess_cut() {
     let pages = 3000;
-    let mut fake = Fake::with(&vec![Nature::Plain; pages], 1);
+    let mut fake = FakeKernel::with(&vec![Nature::Plain; pages], 1);
     let bandwidth = Some(Bandwidth(1000 * PAGE_SIZE));
     let mut mover = Mover::new(&Limits { bandwidth, ..Limits::default() });
     let requests: Vec<Request> = (0..pages).map(|i| request(i, 7, 0)).collect();
@@ -295,7 +295,7 @@ fn rate_is_kept_and_excess_cut() {
 
 #[test]
 fn processor_time_is_kept() {
-    let mut fake = Fake::with(&vec![Nature::Plain; 2000], 1);
+    let mut fake = FakeKernel::with(&vec![Nature::Plain; 2000], 1);
     fake.cost = Duration::from_micros(50);
     // A hundredth of a CPU: 10 ms in the first second, 200 pages, and the batch that
     // overdraws.
@@ -309,7 +309,7 @@ fn processor_time_is_kept() {
 
 #[test]
 fn calls_stay_short_at_found_pace() {
-    let mut fake = Fake::with(&vec![Nature::Plain; 60_000], 1);
+    let mut fake = FakeKernel::with(&vec![Nature::Plain; 60_000], 1);
     fake.cost = Duration::from_micros(100);
     let requests: Vec<Request> = (0..60_000).map(|i| request(i, 7, 0)).collect();
     let mut mover = Mover::new(&Limits::default());
@@ -324,7 +324,7 @@ fn calls_stay_short_at_found_pace() {
 
 #[test]
 fn oversized_huge_page_moves_alone_once() {
-    let mut fake = Fake::with(&[Nature::Plain; 3], 1);
+    let mut fake = FakeKernel::with(&[Nature::Plain; 3], 1);
     let mut requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
     requests[1].bytes = 2 << 20;
     let mut mover = Mover::new(&Limits::default());
@@ -356,7 +356,7 @@ proptest! {
         dead in 5i32..9,
         limited in proptest::option::of(0u64..200),
     ) {
-        let mut fake = Fake::default();
+        let mut fake = FakeKernel::default();
         for (i, &(nature, node)) in natures.iter().enumerate() {
             fake.pages.insert(address(i) as usize, Page { node, nature });
         }

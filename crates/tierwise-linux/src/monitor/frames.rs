@@ -77,7 +77,12 @@ impl Frames {
 fn has_memory(pagemap: &mut Pagemap, mappings: &[crate::process::Mapping]) -> Result<bool> {
     let mut ranges = Vec::new();
     for mapping in mappings.iter().filter(|m| m.is_tierable()) {
-        pagemap.ranges(mapping.start, mapping.end, crate::process::Pages::Present, &mut ranges)?;
+        pagemap.ranges(
+            mapping.start,
+            mapping.end,
+            crate::process::PageState::Present,
+            &mut ranges,
+        )?;
     }
     Ok(!ranges.is_empty())
 }

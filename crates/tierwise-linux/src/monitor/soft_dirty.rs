@@ -11,7 +11,7 @@ use super::walk::Walk;
 use super::{AccessMonitor, AccessReport, MonitorTarget, ProcessRange, push_range, thread_cpu};
 use crate::error::{LinuxError, Result};
 use crate::file;
-use crate::process::{Pages, Task};
+use crate::process::{PageState, Task};
 use crate::roots::Roots;
 
 /// Whether this kernel tracks writes, as far as can be said without touching a process: the file is
@@ -69,7 +69,7 @@ impl AccessMonitor for SoftDirty {
             let process = walked.process;
             ranges.clear();
             for mapping in mappings.iter().filter(|m| m.is_tierable() && m.writable) {
-                walked.pagemap.ranges(mapping.start, mapping.end, Pages::SoftDirty, ranges)?;
+                walked.pagemap.ranges(mapping.start, mapping.end, PageState::SoftDirty, ranges)?;
             }
             // What is written between the two is missed once; to stop the process would cost more.
             clear(roots, walked.task)?;

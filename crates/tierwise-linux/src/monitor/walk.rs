@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::MonitorTarget;
 use crate::error::{LinuxError, Result};
-use crate::process::{Mapping, Maps, Mounts, PageRange, Pagemap, Process, Reader, Task};
+use crate::process::{AddressRange, Mapping, Maps, Mounts, Pagemap, Process, Reader, Task};
 use crate::roots::Roots;
 
 /// One process at its turn, and its page map, which is open as long.
@@ -23,7 +23,7 @@ pub(super) struct Walk {
     pub roots: Roots,
     reader: Reader,
     maps: Maps,
-    pub ranges: Vec<PageRange>,
+    pub ranges: Vec<AddressRange>,
     /// Of the process walked last.
     pagemap: Option<Pagemap>,
     processes: Vec<(Process, Mounts)>,
@@ -98,7 +98,7 @@ impl Walk {
             &Roots,
             &mut WalkedProcess<'_>,
             &[Mapping],
-            &mut Vec<PageRange>,
+            &mut Vec<AddressRange>,
         ) -> Result<()>,
     ) -> Result<()> {
         let Self { roots, reader, maps, ranges, pagemap, processes } = self;

@@ -86,7 +86,7 @@ impl Process {
 mod tests {
     use super::*;
     use crate::process::headless::Headless;
-    use crate::process::{Maps, Mounts, Pagemap, Pages};
+    use crate::process::{Maps, Mounts, PageState, Pagemap};
 
     #[test]
     fn zombie_and_missing_process_are_absent() {
@@ -147,7 +147,7 @@ mod tests {
         assert!(maps.tierable().any(|m| m.start <= start && end <= m.end));
         let mut ranges = Vec::new();
         let mut pagemap = Pagemap::open(&roots, task).unwrap();
-        pagemap.ranges(start, end, Pages::Present, &mut ranges).unwrap();
+        pagemap.ranges(start, end, PageState::Present, &mut ranges).unwrap();
         assert_eq!(ranges.iter().map(|r| r.end - r.start).sum::<u64>(), 8 * 4096);
         let mut status = [i32::MIN];
         crate::process::resident::nodes(task.tid(), &[start as usize], &mut status).unwrap();

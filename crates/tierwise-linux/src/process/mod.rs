@@ -25,6 +25,6 @@ pub use identity::Process;
 pub use maps::{Mapping, MappingKind, Maps};
 pub use mounts::Mounts;
 pub use reader::Reader;
-pub use resident::{PageRange, Pagemap, Pages};
+pub use resident::{AddressRange, PageState, Pagemap};
 pub use stat::Stat;
 pub use task::Task;

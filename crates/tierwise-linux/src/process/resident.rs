@@ -38,16 +38,16 @@ const ENTRY_PRESENT: u64 = 1 << 63;
 const ENTRY_SOFT_DIRTY: u64 = 1 << 55;
 const ENTRY_PFN: u64 = (1 << 55) - 1;
 
-/// Pages of which sort.
+/// PageState of which sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pages {
+pub enum PageState {
     /// In memory, the shared page of zeros left out where the kernel says which it is.
     Present,
     /// In memory and written since soft-dirty bits were last cleared.
     SoftDirty,
 }
 
-impl Pages {
+impl PageState {
     fn arg(self) -> ScanArg {
         // Inverted, so that a page has to be "not the page of zeros".
         let (category_inverted, zero) = (PAGE_IS_PFNZERO, PAGE_IS_PFNZERO);
@@ -74,7 +74,7 @@ impl Pages {
 
 /// A run of pages of one sort, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PageRange {
+pub struct AddressRange {
     /// First address.
     pub start: u64,
     /// First address after it.
@@ -113,8 +113,11 @@ impl Pagemap {
         let mut pagemap =
             Self { path, name, task, file, scan: true, regions, entries: Box::default() };
         // An empty range asks nothing but whether the request is known.
-        let known =
-            syscall::pagemap_scan(&pagemap.file, &mut Pages::Present.arg(), &mut pagemap.regions);
+        let known = syscall::pagemap_scan(
+            &pagemap.file,
+            &mut PageState::Present.arg(),
+            &mut pagemap.regions,
+        );
         if known.is_err() {
             pagemap.read_entries_instead();
         }
@@ -170,8 +173,8 @@ impl Pagemap {
         &mut self,
         start: u64,
         end: u64,
-        pages: Pages,
-        out: &mut Vec<PageRange>,
+        pages: PageState,
+        out: &mut Vec<AddressRange>,
     ) -> Result<()> {
         if self.scan {
             return self.scan(start, end, pages.arg(), out);
@@ -179,7 +182,7 @@ impl Pagemap {
         let bits = pages.bits();
         self.entries(start, end, |address, entry| {
             if entry & bits == bits {
-                push(out, PageRange { start: address, end: address + PAGE_SIZE, huge: false });
+                push(out, AddressRange { start: address, end: address + PAGE_SIZE, huge: false });
             }
         })
     }
@@ -190,7 +193,12 @@ impl Pagemap {
     ///
     /// # Errors
     /// `EPERM` if it is not registered; the kernel has no `PAGEMAP_SCAN`.
-    pub fn take_written(&mut self, start: u64, end: u64, out: &mut Vec<PageRange>) -> Result<()> {
+    pub fn take_written(
+        &mut self,
+        start: u64,
+        end: u64,
+        out: &mut Vec<AddressRange>,
+    ) -> Result<()> {
         if !self.scan {
             return Err(LinuxError::Missing {
                 what: "this kernel has no PAGEMAP_SCAN".into(),
@@ -206,7 +214,13 @@ impl Pagemap {
         self.scan(start, end, arg, out)
     }
 
-    fn scan(&mut self, start: u64, end: u64, arg: ScanArg, out: &mut Vec<PageRange>) -> Result<()> {
+    fn scan(
+        &mut self,
+        start: u64,
+        end: u64,
+        arg: ScanArg,
+        out: &mut Vec<AddressRange>,
+    ) -> Result<()> {
         let mut at = start;
         while at < end {
             let mut arg = ScanArg { start: at, end, ..arg };
@@ -214,7 +228,7 @@ impl Pagemap {
                 .map_err(|e| self.failed("PAGEMAP_SCAN", e))?;
             for region in &self.regions[..found.min(self.regions.len())] {
                 let huge = region.categories & PAGE_IS_HUGE != 0;
-                push(out, PageRange { start: region.start, end: region.end, huge });
+                push(out, AddressRange { start: region.start, end: region.end, huge });
             }
             // A walk that does not advance would go on for ever.
             if arg.walk_end <= at {
@@ -272,7 +286,7 @@ impl Pagemap {
 }
 
 /// Adds a range, or lengthens the last one.
-fn push(out: &mut Vec<PageRange>, range: PageRange) {
+fn push(out: &mut Vec<AddressRange>, range: AddressRange) {
     match out.last_mut() {
         Some(last) if last.end == range.start && last.huge == range.huge => last.end = range.end,
         _ => out.push(range),
@@ -309,16 +323,16 @@ mod tests {
         let (_tree, mut pagemap) =
             fake(&[0, ENTRY_PRESENT | 5, dirty | 6, 0, ENTRY_PRESENT, ENTRY_SOFT_DIRTY]);
         assert!(!pagemap.has_scan());
-        let range = |first: u64, last: u64| PageRange {
+        let range = |first: u64, last: u64| AddressRange {
             start: first * PAGE_SIZE,
             end: last * PAGE_SIZE,
             huge: false,
         };
         let mut out = Vec::new();
-        pagemap.ranges(0, 100 * PAGE_SIZE, Pages::Present, &mut out).unwrap();
+        pagemap.ranges(0, 100 * PAGE_SIZE, PageState::Present, &mut out).unwrap();
         assert_eq!(out, [range(1, 3), range(4, 5)]);
         out.clear();
-        pagemap.ranges(0, 6 * PAGE_SIZE, Pages::SoftDirty, &mut out).unwrap();
+        pagemap.ranges(0, 6 * PAGE_SIZE, PageState::SoftDirty, &mut out).unwrap();
         assert_eq!(out, [range(2, 3)]);
         let mut frames = Vec::new();
         pagemap.frames(0, 6 * PAGE_SIZE, &mut frames).unwrap();
@@ -341,10 +355,10 @@ mod tests {
         let pid = std::process::id() as i32;
         let mut pagemap = Pagemap::open(&Roots::default(), pid).unwrap();
         let (mut by_kernel, mut by_entry) = (Vec::new(), Vec::new());
-        pagemap.ranges(start, end, Pages::Present, &mut by_kernel).unwrap();
+        pagemap.ranges(start, end, PageState::Present, &mut by_kernel).unwrap();
         pagemap.read_entries_instead();
-        pagemap.ranges(start, end, Pages::Present, &mut by_entry).unwrap();
-        let bytes = |ranges: &[PageRange]| ranges.iter().map(|r| r.end - r.start).sum::<u64>();
+        pagemap.ranges(start, end, PageState::Present, &mut by_entry).unwrap();
+        let bytes = |ranges: &[AddressRange]| ranges.iter().map(|r| r.end - r.start).sum::<u64>();
         // Huge pages may have made untouched neighbours present, but both see the same.
         assert_eq!(bytes(&by_kernel), bytes(&by_entry));
         assert!(bytes(&by_entry) >= 32 * PAGE_SIZE);

@@ -117,7 +117,7 @@ struct Refusal {
 }
 
 #[derive(Deserialize)]
-struct Device {
+struct MemoryDeviceInfo {
     data: Option<DeviceData>,
 }
 
@@ -225,7 +225,7 @@ fn answer<T: DeserializeOwned>(
 }
 
 /// The devices that have memory of their own: an SGX enclave's page cache, say, has no backend.
-fn memory(devices: Vec<Device>) -> Option<Vec<MemoryDevice>> {
+fn memory(devices: Vec<MemoryDeviceInfo>) -> Option<Vec<MemoryDevice>> {
     let data = devices.into_iter().filter_map(|device| device.data);
     let with_backend = data.filter_map(|data| Some((data.memdev?, data.size)));
     with_backend.map(|(backend, size)| Some(MemoryDevice { backend, size: size? })).collect()

@@ -5,11 +5,11 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::knob::Knob;
-use super::state::{self, Change};
+use super::state::{self, KnobChange};
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
-use crate::state_file::{self, Damage, Found};
+use crate::state_file::{self, Damage, Loaded};
 
 /// What became of a setting that had been changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub struct Settings {
     roots: Roots,
     path: PathBuf,
     boot_id: String,
-    changes: Vec<Change>,
+    changes: Vec<KnobChange>,
     /// Held as long as this lives; the kernel lets go of it when the process dies, however it dies.
     _lock: File,
 }
@@ -130,13 +130,13 @@ impl Settings {
         let (roots, path) = (roots.clone(), path.to_owned());
         let mut settings = Self { roots, path, boot_id, changes: Vec::new(), _lock: lock };
         let report = match found {
-            Found::Nothing => Report::default(),
-            Found::OtherBoot => {
+            Loaded::Nothing => Report::default(),
+            Loaded::OtherBoot => {
                 state::write(&settings.path, &settings.boot_id, &[])?;
                 Report { other_boot: true, ..Report::default() }
             }
-            Found::Damaged(damage) => Report { damaged: Some(damage), ..Report::default() },
-            Found::Whole(state) => {
+            Loaded::Damaged(damage) => Report { damaged: Some(damage), ..Report::default() },
+            Loaded::Whole(state) => {
                 settings.changes = state.changes;
                 settings.restore()?
             }
@@ -161,7 +161,7 @@ impl Settings {
         let mut changes = self.changes.clone();
         match changes.iter_mut().find(|c| c.knob == knob) {
             Some(change) => change.again(now, wanted.clone()),
-            None => changes.push(Change { knob, before: now, written: vec![wanted.clone()] }),
+            None => changes.push(KnobChange { knob, before: now, written: vec![wanted.clone()] }),
         }
         state::write(&self.path, &self.boot_id, &changes)?;
         self.changes = changes;
@@ -226,7 +226,7 @@ pub fn restore_after(
     Settings::open_after(roots, path, first).map(|(_, report)| report)
 }
 
-fn restore(roots: &Roots, change: &Change) -> Result<Fate> {
+fn restore(roots: &Roots, change: &KnobChange) -> Result<Fate> {
     let path = change.knob.path(roots);
     if file::text_if_there(&path)?.is_none() {
         return Ok(Fate::Gone);

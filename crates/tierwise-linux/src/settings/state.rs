@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::knob::Knob;
 use crate::error::{LinuxError, Result};
-use crate::state_file::{self, Found};
+use crate::state_file::{self, Loaded};
 
 /// The layout below; a file of another is set aside.
 const VERSION: u32 = 1;
@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 /// One setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Change {
+pub(super) struct KnobChange {
     pub knob: Knob,
     /// What it was before the first change.
     pub before: String,
@@ -26,7 +26,7 @@ pub(super) struct Change {
     pub written: Vec<String>,
 }
 
-impl Change {
+impl KnobChange {
     /// Notes that a setting that shows `now` is to be changed once more.
     pub(super) fn again(&mut self, now: String, wanted: String) {
         if self.written.contains(&now) {
@@ -40,26 +40,26 @@ impl Change {
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct State {
+pub(super) struct SettingsState {
     version: u32,
     boot_id: String,
     /// In the order they were made.
-    pub changes: Vec<Change>,
+    pub changes: Vec<KnobChange>,
 }
 
 /// Reads and checks a state file.
-pub(super) fn read(path: &Path, boot_id: &str) -> Result<Found<State>> {
+pub(super) fn read(path: &Path, boot_id: &str) -> Result<Loaded<SettingsState>> {
     state_file::read(path, "boot_id", boot_id, check)
 }
 
 /// As [`read`], of bytes; for the fuzz targets.
 #[cfg(any(test, feature = "fuzzing"))]
-pub(super) fn parse(bytes: &[u8]) -> std::result::Result<Option<State>, String> {
+pub(super) fn parse(bytes: &[u8]) -> std::result::Result<Option<SettingsState>, String> {
     state_file::parse(bytes, "boot_id", "this-boot", check)
 }
 
 /// What a file may say and this version cannot act on.
-fn check(state: &State) -> std::result::Result<(), String> {
+fn check(state: &SettingsState) -> std::result::Result<(), String> {
     if state.version != VERSION {
         return Err(format!("found version {}; expected version {VERSION}", state.version));
     }
@@ -76,11 +76,12 @@ fn check(state: &State) -> std::result::Result<(), String> {
 
 /// Writes a state file, or removes it when nothing is changed any more. It is on the disk when this
 /// returns.
-pub(super) fn write(path: &Path, boot_id: &str, changes: &[Change]) -> Result<()> {
+pub(super) fn write(path: &Path, boot_id: &str, changes: &[KnobChange]) -> Result<()> {
     if changes.is_empty() {
         return state_file::remove(path);
     }
-    let state = State { version: VERSION, boot_id: boot_id.into(), changes: changes.to_vec() };
+    let state =
+        SettingsState { version: VERSION, boot_id: boot_id.into(), changes: changes.to_vec() };
     let mut text = serde_json::to_string_pretty(&state)
         .map_err(|e| LinuxError::file(path, "write", e.into()))?;
     text.push('\n');
@@ -93,21 +94,21 @@ mod tests {
 
     use super::*;
 
-    fn change(before: &str, written: &[&str]) -> Change {
+    fn change(before: &str, written: &[&str]) -> KnobChange {
         let written = written.iter().map(|w| (*w).to_owned()).collect();
-        Change { knob: Knob::NumaBalancing, before: before.into(), written }
+        KnobChange { knob: Knob::NumaBalancing, before: before.into(), written }
     }
 
     #[test]
     fn written_state_reads_back_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
-        assert_eq!(read(&path, "a").unwrap(), Found::Nothing);
+        assert_eq!(read(&path, "a").unwrap(), Loaded::Nothing);
         let changes = vec![change("1", &["0", "2"])];
         write(&path, "a", &changes).unwrap();
-        let state = State { version: VERSION, boot_id: "a".into(), changes };
-        assert_eq!(read(&path, "a").unwrap(), Found::Whole(state));
-        assert_eq!(read(&path, "b").unwrap(), Found::OtherBoot);
+        let state = SettingsState { version: VERSION, boot_id: "a".into(), changes };
+        assert_eq!(read(&path, "a").unwrap(), Loaded::Whole(state));
+        assert_eq!(read(&path, "b").unwrap(), Loaded::OtherBoot);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         write(&path, "a", &[]).unwrap();
         write(&path, "a", &[]).unwrap();
@@ -121,7 +122,7 @@ mod tests {
         let said = |text: &str| {
             fs::write(&path, text).unwrap();
             match read(&path, "a").unwrap() {
-                Found::Damaged(damage) => damage.to_string(),
+                Loaded::Damaged(damage) => damage.to_string(),
                 other => panic!("{other:?}"),
             }
         };

@@ -16,10 +16,10 @@ use tierwise_core::observe::TenantReading;
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 
 use super::numa_maps;
-use super::tracker::{State, TenantTracker};
+use super::tracker::{TenantState, TenantTracker};
 use crate::cgroup::numa_stat::add;
 use crate::error::Result;
-use crate::fault::{Faults, Scope};
+use crate::fault::{FaultScope, Faults};
 use crate::file;
 use crate::migrate::Calls;
 use crate::process::{Process, Reader, Stat};
@@ -128,7 +128,7 @@ impl Readings {
         calls: &mut impl Calls,
         out: &mut TenantReading,
     ) {
-        out.running = tracker.state(tenant) == State::Running;
+        out.running = tracker.state(tenant) == TenantState::Running;
         calls.charge(tenant);
         if self.read_usage(tracker, tenant, now, calls) || out.usage.len() != host.tiers.len() {
             out.usage.clear();
@@ -235,14 +235,14 @@ impl Readings {
         let mut busy = Duration::ZERO;
         for group in tracker.groups(tenant) {
             let read = group.cpu_usage(reader);
-            if let Some(used) = faults.absorb(|| Scope::Group(group.path.clone()), read) {
+            if let Some(used) = faults.absorb(|| FaultScope::Group(group.path.clone()), read) {
                 busy += last.groups.read(group.path.as_path(), used);
             }
         }
         if tracker.groups(tenant).is_empty() {
             for process in tracker.members(tenant) {
                 let read = Stat::read(roots, process.pid, reader);
-                if let Some(stat) = faults.absorb(|| Scope::Process(process.pid), read)
+                if let Some(stat) = faults.absorb(|| FaultScope::Process(process.pid), read)
                     && stat.start_time == process.start_time
                 {
                     busy += last.processes.read(&process, stat.cpu_time());
@@ -280,17 +280,17 @@ impl Readings {
         tenant: TenantId,
     ) -> f64 {
         let read = online(roots, &mut self.reader);
-        let online = self.faults.absorb(|| Scope::Machine, read).flatten();
+        let online = self.faults.absorb(|| FaultScope::Machine, read).flatten();
         let mut allowed = 0.0_f64;
         for group in tracker.groups(tenant) {
             let read = group.cpus(&roots.cgroup, &mut self.reader);
-            let cpus = self.faults.absorb(|| Scope::Group(group.path.clone()), read);
+            let cpus = self.faults.absorb(|| FaultScope::Group(group.path.clone()), read);
             allowed += cpus.flatten().or(online).unwrap_or(0.0);
         }
         if tracker.groups(tenant).is_empty() {
             for process in tracker.members(tenant) {
                 let read = cpus_allowed(roots, process, &mut self.reader);
-                let cpus = self.faults.absorb(|| Scope::Process(process.pid), read);
+                let cpus = self.faults.absorb(|| FaultScope::Process(process.pid), read);
                 allowed = allowed.max(cpus.flatten().or(online).unwrap_or(0.0));
             }
         }

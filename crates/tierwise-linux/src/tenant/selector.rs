@@ -1,14 +1,14 @@
 //! How the operator says which processes a tenant is.
 //!
 //! ```
-//! use tierwise_linux::tenant::{Qemu, Selector};
+//! use tierwise_linux::tenant::{Qemu, TenantSelector};
 //!
-//! let redis: Selector = "cgroup:redis-server.service".parse()?;
-//! assert!(matches!(redis, Selector::Cgroup(_)));
-//! assert_eq!("pids:12,14".parse::<Selector>()?, Selector::Pids(vec![12, 14]));
-//! assert_eq!("qemu:db-1".parse::<Selector>()?, Selector::Qemu(Qemu::Name("db-1".into())));
+//! let redis: TenantSelector = "cgroup:redis-server.service".parse()?;
+//! assert!(matches!(redis, TenantSelector::Cgroup(_)));
+//! assert_eq!("pids:12,14".parse::<TenantSelector>()?, TenantSelector::Pids(vec![12, 14]));
+//! assert_eq!("qemu:db-1".parse::<TenantSelector>()?, TenantSelector::Qemu(Qemu::Name("db-1".into())));
 //!
-//! let error = "cgruop:redis".parse::<Selector>().unwrap_err();
+//! let error = "cgruop:redis".parse::<TenantSelector>().unwrap_err();
 //! assert!(error.to_string().contains("did you mean \"cgroup\"?"));
 //! # Ok::<(), tierwise_linux::error::LinuxError>(())
 //! ```
@@ -26,7 +26,7 @@ use crate::error::LinuxError;
 /// Which processes a tenant is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Selector {
+pub enum TenantSelector {
     /// Those of control groups: `cgroup:PATTERN`.
     Cgroup(Pattern),
     /// These, and nobody who gets their number later: `pids:12,14`. Their children are not theirs.
@@ -49,7 +49,7 @@ pub enum Qemu {
 /// What may stand before the colon.
 const KINDS: [&str; 5] = ["cgroup", "pids", "qemu", "qemu-pidfile", "qemu-qmp"];
 
-impl FromStr for Selector {
+impl FromStr for TenantSelector {
     type Err = LinuxError;
 
     fn from_str(text: &str) -> Result<Self, LinuxError> {
@@ -98,7 +98,7 @@ fn pids(text: &str) -> Option<Vec<i32>> {
     Some(pids)
 }
 
-impl fmt::Display for Selector {
+impl fmt::Display for TenantSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cgroup(pattern) => write!(f, "cgroup:{pattern}"),
@@ -113,7 +113,7 @@ impl fmt::Display for Selector {
     }
 }
 
-impl TryFrom<String> for Selector {
+impl TryFrom<String> for TenantSelector {
     type Error = LinuxError;
 
     fn try_from(text: String) -> Result<Self, LinuxError> {
@@ -121,8 +121,8 @@ impl TryFrom<String> for Selector {
     }
 }
 
-impl From<Selector> for String {
-    fn from(selector: Selector) -> Self {
+impl From<TenantSelector> for String {
+    fn from(selector: TenantSelector) -> Self {
         selector.to_string()
     }
 }
@@ -142,16 +142,16 @@ mod tests {
             "qemu-pidfile:/run/db.pid",
             "qemu-qmp:/run/db.qmp",
         ] {
-            let selector: Selector = text.parse().unwrap();
+            let selector: TenantSelector = text.parse().unwrap();
             assert_eq!(selector.to_string(), text);
             let json = serde_json::to_string(&selector).unwrap();
-            assert_eq!(serde_json::from_str::<Selector>(&json).unwrap(), selector);
+            assert_eq!(serde_json::from_str::<TenantSelector>(&json).unwrap(), selector);
         }
     }
 
     #[test]
     fn refusals_say_what_is_allowed() {
-        let said = |text: &str| text.parse::<Selector>().unwrap_err().to_string();
+        let said = |text: &str| text.parse::<TenantSelector>().unwrap_err().to_string();
         assert!(said("redis").contains("unknown kind; allowed: cgroup:PATTERN, pids:N,N"));
         for bad in ["pids:", "pids:0", "pids:-4", "pids:1,,2", "pids:all", "pids:99999999999"] {
             assert!(said(bad).contains("write process numbers"), "{bad}");
@@ -164,7 +164,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_panics(text in "(cgroup|pids|qemu|qemu-qmp)?:?.{0,12}") {
-            let _ = text.parse::<Selector>();
+            let _ = text.parse::<TenantSelector>();
         }
     }
 }

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use tierwise_core::units::TenantId;
 
 use super::qemu;
-use super::selector::Selector;
+use super::selector::TenantSelector;
 use crate::cgroup::{Buffers, Group};
 use crate::error::Result;
-use crate::fault::{Faults, Scope};
+use crate::fault::{FaultScope, Faults};
 use crate::process::Process;
 use crate::roots::Roots;
 
@@ -24,7 +24,7 @@ const CHECKED: usize = 256;
 
 /// Where a tenant is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum TenantState {
     /// Its groups or its guest do not exist yet, or have no process yet.
     Waiting,
     /// It has processes.
@@ -64,8 +64,8 @@ pub struct Changes {
 #[derive(Debug)]
 struct Tenant {
     name: String,
-    selector: Selector,
-    state: State,
+    selector: TenantSelector,
+    state: TenantState,
     /// Ascending.
     members: Vec<Process>,
     groups: Vec<Group>,
@@ -104,7 +104,7 @@ pub struct TenantTracker {
 
 impl TenantTracker {
     /// Follows these tenants, by name; [`TenantId`] is the index.
-    pub fn new(tenants: Vec<(String, Selector)>) -> Self {
+    pub fn new(tenants: Vec<(String, TenantSelector)>) -> Self {
         let mut tracker = Self::default();
         tracker.set_tenants(tenants);
         tracker
@@ -113,9 +113,9 @@ impl TenantTracker {
     /// Follows these tenants from now on. A tenant whose name and selector stay keeps its
     /// processes, though its index may be another; those of a tenant that is no more are not
     /// reported as having left.
-    pub fn set_tenants(&mut self, tenants: Vec<(String, Selector)>) {
+    pub fn set_tenants(&mut self, tenants: Vec<(String, TenantSelector)>) {
         let mut old = std::mem::take(&mut self.tenants);
-        let keep = |(name, selector): (String, Selector)| match old
+        let keep = |(name, selector): (String, TenantSelector)| match old
             .iter()
             .position(|t| t.name == name && t.selector == selector)
         {
@@ -142,9 +142,9 @@ impl TenantTracker {
         self.tenants.get(tenant.index()).map_or("", |t| &t.name)
     }
 
-    /// Where a tenant is in its life; [`State::Ended`] for one that does not exist.
-    pub fn state(&self, tenant: TenantId) -> State {
-        self.tenants.get(tenant.index()).map_or(State::Ended, |t| t.state)
+    /// Where a tenant is in its life; [`TenantState::Ended`] for one that does not exist.
+    pub fn state(&self, tenant: TenantId) -> TenantState {
+        self.tenants.get(tenant.index()).map_or(TenantState::Ended, |t| t.state)
     }
 
     /// A tenant's processes, ascending by number.
@@ -205,11 +205,11 @@ impl TenantTracker {
 }
 
 impl Tenant {
-    fn new(name: String, selector: Selector) -> Self {
+    fn new(name: String, selector: TenantSelector) -> Self {
         Self {
             name,
             selector,
-            state: State::Waiting,
+            state: TenantState::Waiting,
             members: Vec::new(),
             groups: Vec::new(),
             found: Vec::new(),
@@ -228,9 +228,9 @@ impl Tenant {
         pids.clear();
         let mut guest = None;
         match &self.selector {
-            Selector::Cgroup(pattern) => {
+            TenantSelector::Cgroup(pattern) => {
                 let listed = pattern.groups(roots, buffers, &mut self.found_groups);
-                if !one_of_many(listed, buffers, || Scope::Group(pattern.as_str().into()))? {
+                if !one_of_many(listed, buffers, || FaultScope::Group(pattern.as_str().into()))? {
                     self.found_groups.clear();
                 }
                 buffers.faults.take(buffers.directories.faults(), None);
@@ -240,7 +240,8 @@ impl Tenant {
                         return false;
                     }
                     let read = group.processes(buffers, pids);
-                    let there = one_of_many(read, buffers, || Scope::Group(group.path.clone()));
+                    let there =
+                        one_of_many(read, buffers, || FaultScope::Group(group.path.clone()));
                     there.unwrap_or_else(|e| {
                         outcome = Err(e);
                         false
@@ -248,15 +249,17 @@ impl Tenant {
                 });
                 outcome?;
             }
-            Selector::Pids(list) => pids.extend(list),
-            Selector::Qemu(named) => {
+            TenantSelector::Pids(list) => pids.extend(list),
+            TenantSelector::Qemu(named) => {
                 // Finding it reads every command line; as long as it lives there is no need to.
                 let reader = &mut buffers.reader;
                 match self.members.first().filter(|p| p.is_alive_with(roots, reader)) {
                     Some(process) => guest = Some(*process),
                     None => {
                         let found = qemu::find(roots, named, reader).map(|found| guest = found);
-                        one_of_many(found, buffers, || Scope::Guest(self.selector.to_string()))?;
+                        one_of_many(found, buffers, || {
+                            FaultScope::Guest(self.selector.to_string())
+                        })?;
                     }
                 }
                 pids.extend(guest.map(|process| process.pid));
@@ -287,10 +290,10 @@ impl Tenant {
                     self.found.push(process);
                 }
             });
-            one_of_many(read, buffers, || Scope::Process(pid))?;
+            one_of_many(read, buffers, || FaultScope::Process(pid))?;
         }
         match self.selector {
-            Selector::Cgroup(_) => self.confirm(roots, buffers, pids),
+            TenantSelector::Cgroup(_) => self.confirm(roots, buffers, pids),
             _ => Ok(()),
         }
     }
@@ -313,7 +316,7 @@ impl Tenant {
         let said = std::mem::take(&mut buffers.faults);
         for group in found_groups.iter() {
             let read = group.processes(buffers, pids);
-            one_of_many(read, buffers, || Scope::Group(group.path.clone()))?;
+            one_of_many(read, buffers, || FaultScope::Group(group.path.clone()))?;
         }
         buffers.faults = said;
         let reader = &mut buffers.reader;
@@ -332,7 +335,7 @@ impl Tenant {
 
     /// What was found is what it has now.
     fn take(&mut self, id: TenantId, changes: &mut Changes) {
-        if matches!(self.selector, Selector::Pids(_)) {
+        if matches!(self.selector, TenantSelector::Pids(_)) {
             for process in &self.found {
                 self.first_seen.entry(process.pid).or_insert(*process);
             }
@@ -344,13 +347,15 @@ impl Tenant {
         let left = self.members.iter().filter(|p| missing(&self.found, p));
         changes.left.extend(left.map(|&p| (id, p)));
         let state = match (self.state, self.found.is_empty()) {
-            (_, false) => State::Running,
-            (State::Running, true) => State::Ended,
+            (_, false) => TenantState::Running,
+            (TenantState::Running, true) => TenantState::Ended,
             (before, true) => before,
         };
         match (self.state, state) {
-            (State::Running, State::Ended) => changes.ended.push(id),
-            (State::Waiting | State::Ended, State::Running) => changes.started.push(id),
+            (TenantState::Running, TenantState::Ended) => changes.ended.push(id),
+            (TenantState::Waiting | TenantState::Ended, TenantState::Running) => {
+                changes.started.push(id)
+            }
             _ => {}
         }
         self.state = state;
@@ -366,7 +371,7 @@ impl Tenant {
 fn one_of_many(
     read: Result<()>,
     buffers: &mut Buffers,
-    scope: impl FnOnce() -> Scope,
+    scope: impl FnOnce() -> FaultScope,
 ) -> Result<bool> {
     match read {
         Err(e) if e.is_of_machine() => Err(e),

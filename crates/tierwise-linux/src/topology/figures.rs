@@ -27,7 +27,7 @@ const BANDWIDTH_STEP: u64 = 10;
 
 /// Where a figure is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum FigureSource {
     /// The operator's own list of tiers.
     Operator,
     /// The firmware: HMAT, or a CXL device's CDAT.
@@ -36,7 +36,7 @@ pub enum Source {
     Assumed,
 }
 
-impl Source {
+impl FigureSource {
     /// In a report.
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ pub struct Figure<T> {
     /// The figure.
     pub value: T,
     /// Where it is from.
-    pub source: Source,
+    pub source: FigureSource,
 }
 
 /// How fast a tier is.
@@ -75,13 +75,13 @@ impl Figures {
         nodes: &[Access],
         above: Option<&Self>,
     ) -> Self {
-        let operator = |value: Option<f64>| value.map(|v| (v, Source::Operator));
+        let operator = |value: Option<f64>| value.map(|v| (v, FigureSource::Operator));
         let mean = |latency: fn(&Access) -> Option<Duration>| {
             let known: Vec<Duration> = nodes.iter().filter_map(latency).collect();
             let nanoseconds = known.iter().map(|l| l.as_nanos() as f64).sum::<f64>();
-            (!known.is_empty()).then(|| (nanoseconds / known.len() as f64, Source::Firmware))
+            (!known.is_empty()).then(|| (nanoseconds / known.len() as f64, FigureSource::Firmware))
         };
-        let nanoseconds = |(value, source): (f64, Source)| Figure {
+        let nanoseconds = |(value, source): (f64, FigureSource)| Figure {
             value: Duration::from_nanos(value.round() as u64),
             source,
         };
@@ -105,17 +105,17 @@ impl Figures {
 fn firmware_bandwidth(nodes: &[Access]) -> Option<Figure<Bandwidth>> {
     let sum = |sum: u64, b: Bandwidth| sum.saturating_add(b.0);
     let value = Bandwidth(nodes.iter().filter_map(|a| a.read_bandwidth).fold(0, sum));
-    (value.0 > 0).then_some(Figure { value, source: Source::Firmware })
+    (value.0 > 0).then_some(Figure { value, source: FigureSource::Firmware })
 }
 
 fn assumed_latency(above: Option<&Figures>) -> Figure<Duration> {
     let value = above.map_or(FASTEST_LATENCY, |f| f.load_latency.value.mul_f64(LATENCY_STEP));
-    Figure { value, source: Source::Assumed }
+    Figure { value, source: FigureSource::Assumed }
 }
 
 fn assumed_bandwidth(above: Option<&Figures>) -> Figure<Bandwidth> {
     let slower = |f: &Figures| Bandwidth((f.bandwidth.value.0 / BANDWIDTH_STEP).max(1));
-    Figure { value: above.map_or(FASTEST_BANDWIDTH, slower), source: Source::Assumed }
+    Figure { value: above.map_or(FASTEST_BANDWIDTH, slower), source: FigureSource::Assumed }
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
         let slow = Figures::of(None, &[], Some(&fast));
         assert_eq!((fast.load_latency.value, slow.load_latency.value), (ns(73), ns(202)));
         assert_eq!(slow.bandwidth.value, Bandwidth(30_000_000_000));
-        assert_eq!(slow.store_latency.source, Source::Assumed);
+        assert_eq!(slow.store_latency.source, FigureSource::Assumed);
         assert_eq!(Figures::of(None, &[], Some(&slow)).load_latency.value.as_nanos(), 559);
     }
 
@@ -144,7 +144,7 @@ mod tests {
             read_bandwidth: Some(Bandwidth(10)),
         };
         let tier = Figures::of(None, &[node(100), node(120), Access::default()], None);
-        assert_eq!(tier.load_latency, Figure { value: ns(110), source: Source::Firmware });
+        assert_eq!(tier.load_latency, Figure { value: ns(110), source: FigureSource::Firmware });
         assert_eq!(tier.store_latency, tier.load_latency);
         assert_eq!(tier.bandwidth.value, Bandwidth(20));
     }
@@ -159,7 +159,7 @@ mod tests {
         };
         let firmware = Access { read_latency: Some(ns(900)), ..Access::default() };
         let tier = Figures::of(Some(&written), &[firmware], None);
-        assert_eq!(tier.load_latency, Figure { value: ns(180), source: Source::Operator });
+        assert_eq!(tier.load_latency, Figure { value: ns(180), source: FigureSource::Operator });
         assert_eq!(tier.bandwidth.value, Bandwidth(1_500_000_000));
     }
 }

@@ -9,8 +9,8 @@ use super::fingerprint::Fingerprint;
 use super::nodes::{self, Node};
 use super::overrides::{Override, TierOverride};
 use super::per_cpu;
+use super::suitability::{Suitability, numbers};
 use super::tiers::{self, KernelTier};
-use super::verdict::{Verdict, numbers};
 use super::zoneinfo;
 use crate::error::{LinuxError, Result};
 use crate::file;
@@ -61,7 +61,7 @@ pub struct Host {
 
 /// What [`Host::refresh`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum TierChange {
     /// A node went offline, or the kernel moved it to another tier.
     Left {
         /// The node.
@@ -96,15 +96,15 @@ impl Host {
     ///
     /// ```no_run
     /// use tierwise_linux::roots::Roots;
-    /// use tierwise_linux::topology::{Host, Verdict};
+    /// use tierwise_linux::topology::{Host, Suitability};
     ///
     /// let host = Host::discover(&Roots::default(), None)?;
-    /// if host.verdict() == Verdict::Tiered {
+    /// if host.suitability() == Suitability::Tiered {
     ///     for tier in &host.tiers {
     ///         println!("{}: nodes {:?}, {:?}", tier.name, tier.nodes, tier.figures.load_latency.value);
     ///     }
     /// } else {
-    ///     println!("{}", host.verdict());
+    ///     println!("{}", host.suitability());
     /// }
     /// # Ok::<(), tierwise_linux::error::LinuxError>(())
     /// ```
@@ -144,7 +144,7 @@ impl Host {
     ///
     /// # Errors
     /// A file of the kernel's is damaged. The host is as it was before then.
-    pub fn refresh(&mut self, roots: &Roots) -> Result<Vec<Change>> {
+    pub fn refresh(&mut self, roots: &Roots) -> Result<Vec<TierChange>> {
         let kernel = tiers::read(roots)?;
         let mut fresh = self.clone();
         fresh.nodes = nodes::read(roots)?;
@@ -158,18 +158,18 @@ impl Host {
             }
             let absent = |from: &[u32], node: &u32| !from.contains(node);
             let left = old.nodes.iter().filter(|n| absent(&tier.nodes, n));
-            changes.extend(left.map(|&node| Change::Left { node, tier: id }));
+            changes.extend(left.map(|&node| TierChange::Left { node, tier: id }));
             let joined = tier.nodes.iter().filter(|n| absent(&old.nodes, n));
-            changes.extend(joined.map(|&node| Change::Joined { node, tier: id }));
+            changes.extend(joined.map(|&node| TierChange::Joined { node, tier: id }));
             if tier.capacity != old.capacity {
-                changes.push(Change::Resized { tier: id, before: old.capacity });
+                changes.push(TierChange::Resized { tier: id, before: old.capacity });
             }
             fresh.tiers[index] = tier;
         }
         fresh.read_watermarks(roots);
         fresh.outside = fresh.nowhere();
         let new = fresh.outside.iter().filter(|n| !self.outside.contains(n));
-        changes.extend(new.map(|&node| Change::Outside { node }));
+        changes.extend(new.map(|&node| TierChange::Outside { node }));
         *self = fresh;
         Ok(changes)
     }
@@ -263,10 +263,10 @@ impl Host {
     }
 
     /// Whether there is anything to tier.
-    pub fn verdict(&self) -> Verdict {
+    pub fn suitability(&self) -> Suitability {
         match &self.tiers[..] {
-            [tier] => Verdict::of_one_tier(&tier.name, &self.nodes),
-            _ => Verdict::Tiered,
+            [tier] => Suitability::of_one_tier(&tier.name, &self.nodes),
+            _ => Suitability::Tiered,
         }
     }
 
@@ -277,7 +277,7 @@ impl Host {
         for tier in self.tiers.iter().filter(|t| t.has_cpu) {
             let bare = self.nodes.iter().filter(|n| !n.has_cpu && tier.nodes.contains(&n.id));
             let bare: Vec<u32> = bare.map(|n| n.id).collect();
-            // With one tier the verdict says it.
+            // With one tier [`Suitability`] reports it.
             if !bare.is_empty() && self.tiers.len() > 1 {
                 doubts.push(format!(
                     "tier {} holds node {}, without CPUs, beside nodes that have them; list the \

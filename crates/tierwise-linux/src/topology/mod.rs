@@ -8,7 +8,7 @@
 //! - [`zoneinfo`]: the kernel's watermarks; [`per_cpu`]: free pages that CPUs keep to
 //!   themselves.
 //! - [`Host`] puts them together; [`Fingerprint`] tells cheaply whether it would come out
-//!   otherwise, and [`Verdict`] says whether there is anything to tier.
+//!   otherwise, and [`Suitability`] says whether there is anything to tier.
 
 pub mod access;
 pub mod figures;
@@ -19,14 +19,14 @@ mod host;
 pub mod nodes;
 pub mod overrides;
 pub mod per_cpu;
+mod suitability;
 pub mod tiers;
-mod verdict;
 pub mod zoneinfo;
 
 pub use access::Access;
-pub use figures::{Figure, Figures, Source};
+pub use figures::{Figure, FigureSource, Figures};
 pub use fingerprint::Fingerprint;
-pub use host::{Change, Host, HostTier};
+pub use host::{Host, HostTier, TierChange};
 pub use nodes::Node;
 pub use overrides::{Override, TierOverride};
-pub use verdict::Verdict;
+pub use suitability::Suitability;

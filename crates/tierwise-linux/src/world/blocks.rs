@@ -6,17 +6,17 @@
 //! ```
 //! use tierwise_core::units::{PageId, TenantId, TierId};
 //! use tierwise_linux::process::Process;
-//! use tierwise_linux::world::blocks::{Blocks, Found};
+//! use tierwise_linux::world::blocks::{Blocks, FoundBlock};
 //!
 //! let mut blocks = Blocks::new(4096);
 //! let (process, tenant) = (Process { pid: 7, start_time: 900 }, TenantId(0));
-//! let found = [1, 2, 9].map(|number| Found { number, tier: Some(TierId(0)) });
+//! let found = [1, 2, 9].map(|number| FoundBlock { number, tier: Some(TierId(0)) });
 //! let (mut allocated, mut freed, mut external_migrations) = (Vec::new(), Vec::new(), Vec::new());
 //! blocks.update(process, tenant, &found, &mut allocated, &mut freed, &mut external_migrations);
 //! assert_eq!((allocated.len(), blocks.page_at(process, 2 * 4096 + 5)), (1, Some(PageId(1))));
 //!
 //! // Block 2 was unmapped, and the kernel demoted block 9.
-//! let found = [Found { number: 1, tier: Some(TierId(0)) }, Found { number: 9, tier: Some(TierId(1)) }];
+//! let found = [FoundBlock { number: 1, tier: Some(TierId(0)) }, FoundBlock { number: 9, tier: Some(TierId(1)) }];
 //! blocks.update(process, tenant, &found, &mut allocated, &mut freed, &mut external_migrations);
 //! assert_eq!((freed, external_migrations[0].page, external_migrations[0].tier), (vec![PageId(1)], PageId(2), TierId(1)));
 //! ```
@@ -32,7 +32,7 @@ use crate::process::resident::PAGE_SIZE;
 
 /// A block of a process that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundBlock {
     /// Its address by the size of a block.
     pub number: u64,
     /// Where it lies; `None` if that is not known, or in no tier.
@@ -140,7 +140,7 @@ impl Blocks {
         &mut self,
         process: Process,
         tenant: TenantId,
-        found: &[Found],
+        found: &[FoundBlock],
         allocated: &mut Vec<Allocated>,
         freed: &mut Vec<PageId>,
         external_migrations: &mut Vec<ExternalMigration>,
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn page_number_is_not_reused_within_observation() {
         let mut blocks = Blocks::new(1 << 21);
-        let found = |n: u64| [Found { number: n, tier: Some(TierId(0)) }];
+        let found = |n: u64| [FoundBlock { number: n, tier: Some(TierId(0)) }];
         let (mut allocated, mut freed, mut external_migrations) =
             (Vec::new(), Vec::new(), Vec::new());
         blocks.start();
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn ranges_touch_blocks_that_they_only_cut() {
         let mut blocks = Blocks::new(4096);
-        let found = [2, 3, 7].map(|number| Found { number, tier: Some(TierId(0)) });
+        let found = [2, 3, 7].map(|number| FoundBlock { number, tier: Some(TierId(0)) });
         blocks.update(
             process(1),
             TENANT,
@@ -295,9 +295,9 @@ mod tests {
             let mut blocks = Blocks::new(4096);
             let mut known = std::collections::BTreeMap::new();
             for round in rounds {
-                let found: Vec<Found> = round
+                let found: Vec<FoundBlock> = round
                     .iter()
-                    .map(|(&number, &tier)| Found { number, tier: tier.map(TierId) })
+                    .map(|(&number, &tier)| FoundBlock { number, tier: tier.map(TierId) })
                     .collect();
                 let (mut allocated, mut freed, mut external_migrations) = (Vec::new(), Vec::new(), Vec::new());
                 blocks.start();

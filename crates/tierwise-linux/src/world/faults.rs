@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tierwise_core::units::Timestamp;
 
-use crate::fault::{Fault, Faults, Scope};
+use crate::fault::{Fault, FaultScope, Faults};
 use crate::migrate::limits::Allowance;
 
 /// Whom faults were said of is remembered for so many: a tenant can make processes faster than
@@ -20,9 +20,9 @@ const MILLISECONDS: u64 = 30_000;
 /// Counts faults, and picks those worth saying.
 #[derive(Debug)]
 pub struct Ledger {
-    totals: [u64; Scope::NAMES.len()],
+    totals: [u64; FaultScope::NAMES.len()],
     /// Whom something was said of, the first one first.
-    said: VecDeque<Scope>,
+    said: VecDeque<FaultScope>,
     /// Milliseconds, which a fault that is said costs.
     allowance: Allowance,
     /// What is wrong with the machine, as of the last survey.
@@ -51,7 +51,7 @@ impl Ledger {
         for (total, more) in self.totals.iter_mut().zip(faults.counts()) {
             *total += more;
         }
-        for fault in faults.kept().iter().filter(|fault| fault.scope != Scope::Machine) {
+        for fault in faults.kept().iter().filter(|fault| fault.scope != FaultScope::Machine) {
             if self.is_worth_saying(&fault.scope, now) {
                 tell(Told::Fault(fault.clone()));
             }
@@ -60,7 +60,7 @@ impl Ledger {
         match (&self.machine, &machine) {
             (None, Some(problem)) => {
                 let problem = problem.clone();
-                tell(Told::Fault(Fault { scope: Scope::Machine, tenant: None, problem }));
+                tell(Told::Fault(Fault { scope: FaultScope::Machine, tenant: None, problem }));
             }
             (Some(_), None) => tell(Told::Readable),
             _ => {}
@@ -69,7 +69,7 @@ impl Ledger {
         faults.clear();
     }
 
-    fn is_worth_saying(&mut self, scope: &Scope, now: Timestamp) -> bool {
+    fn is_worth_saying(&mut self, scope: &FaultScope, now: Timestamp) -> bool {
         if self.said.contains(scope) || self.allowance.left(now) < MILLISECONDS as i64 {
             return false;
         }
@@ -81,8 +81,8 @@ impl Ledger {
         true
     }
 
-    /// Faults so far, by [`Scope::NAMES`].
-    pub fn totals(&self) -> [u64; Scope::NAMES.len()] {
+    /// Faults so far, by [`FaultScope::NAMES`].
+    pub fn totals(&self) -> [u64; FaultScope::NAMES.len()] {
         self.totals
     }
 
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(ledger.machine().is_some(), second < 2);
         }
         assert_eq!(told.len(), 3, "{told:?}");
-        assert!(matches!(&told[0], Told::Fault(Fault { scope: Scope::Machine, .. })));
+        assert!(matches!(&told[0], Told::Fault(Fault { scope: FaultScope::Machine, .. })));
         assert!(told.contains(&Told::Readable));
     }
 }

@@ -39,13 +39,13 @@ use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_core::world::World;
 
 use crate::error::Result;
-use crate::fault::{Fault, Faults, Scope};
+use crate::fault::{Fault, FaultScope, Faults};
 use crate::migrate::{Calls, Kernel};
 use crate::monitor::{AccessMonitor, waits_still};
 use crate::process::Reader;
 use crate::roots::Roots;
-use crate::tenant::{Changes, Readings, Selector, State, TenantTracker};
-use crate::topology::{Change, Fingerprint, Host};
+use crate::tenant::{Changes, Readings, TenantSelector, TenantState, TenantTracker};
+use crate::topology::{Fingerprint, Host, TierChange};
 use apply::Migrator;
 use blocks::Blocks;
 use cpu_budget::CpuBudget;
@@ -71,7 +71,7 @@ const SUSPENDED_WAIT: Duration = Duration::from_secs(5);
 const ROUNDS_PER_SAMPLING: f64 = 16.0;
 
 /// What a world answers that goes on whatever happens.
-type Answer<T> = std::result::Result<T, Infallible>;
+type Infallibly<T> = std::result::Result<T, Infallible>;
 
 /// What a live world is made from.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ pub enum Event {
     /// Processes and tenants came and went.
     Tenants(Changes),
     /// Nodes came and went.
-    Machine(Change),
+    Machine(TierChange),
     /// Something could not be read; or the machine, and nothing is moved until it can be.
     Fault(Fault),
     /// The machine can be read again.
@@ -208,7 +208,7 @@ impl<C: Calls> LiveWorld<C> {
     /// These are the tenants from now on, by [`TenantId`]. Those that were at the same place with
     /// the same name and selector go on; if `again`, every page is reported to the engine once
     /// more, as to an engine that was just made.
-    pub fn set_tenants(&mut self, tenants: Vec<(String, Selector)>, again: bool) {
+    pub fn set_tenants(&mut self, tenants: Vec<(String, TenantSelector)>, again: bool) {
         self.tenants.resize_with(tenants.len(), TenantReading::default);
         self.tracker.set_tenants(tenants);
         if again {
@@ -290,8 +290,8 @@ impl<C: Calls> LiveWorld<C> {
         self.cpu_budget.caching(total);
     }
 
-    /// Faults so far, by [`Scope::NAMES`].
-    pub fn faults(&self) -> [u64; Scope::NAMES.len()] {
+    /// Faults so far, by [`FaultScope::NAMES`].
+    pub fn faults(&self) -> [u64; FaultScope::NAMES.len()] {
         self.ledger.totals()
     }
 
@@ -340,13 +340,15 @@ impl<C: Calls> LiveWorld<C> {
         let throttle = self.cpu_budget.throttle();
         self.next_survey = now + self.config.interval.mul_f64(throttle);
         let refreshed = self.tracker.refresh(&self.config.roots);
-        let Some(mut changes) = self.faults.absorb(|| Scope::Machine, refreshed) else { return };
+        let Some(mut changes) = self.faults.absorb(|| FaultScope::Machine, refreshed) else {
+            return;
+        };
         self.faults.take(&mut changes.faults, None);
         if changes != Changes::default() {
             self.events.push(Event::Tenants(changes));
         }
         let nodes = self.survey_nodes();
-        self.faults.absorb(|| Scope::Machine, nodes);
+        self.faults.absorb(|| FaultScope::Machine, nodes);
         self.survey.run(
             now,
             throttle,
@@ -418,7 +420,7 @@ impl<C: Calls> LiveWorld<C> {
     fn read_tenants(&mut self, now: Timestamp) {
         for (index, reading) in self.tenants.iter_mut().enumerate() {
             let tenant = TenantId(index as u16);
-            if self.tracker.state(tenant) == State::Waiting {
+            if self.tracker.state(tenant) == TenantState::Waiting {
                 reading.running = false;
                 reading.usage.clear();
                 reading.usage.resize(self.host.tiers.len(), Default::default());
@@ -437,7 +439,7 @@ impl<C: Calls> LiveWorld<C> {
             true => self.free_memory.survey(roots, host, &self.tenants),
             false => self.free_memory.read(roots, host),
         };
-        self.faults.absorb(|| Scope::Machine, read);
+        self.faults.absorb(|| FaultScope::Machine, read);
         self.free_memory.tell(&mut out.tiers);
         out.tenants.clone_from(&self.tenants);
         for reading in &mut self.tenants {
@@ -474,12 +476,12 @@ impl<C: Calls> World for LiveWorld<C> {
         self.time()
     }
 
-    fn observe(&mut self, out: &mut Observation) -> Answer<()> {
+    fn observe(&mut self, out: &mut Observation) -> Infallibly<()> {
         out.clear();
         let now = self.time();
         let (before, suspended) = (self.cpu_budget.throttle(), self.cpu_budget.suspended());
         let read = self.cpu_budget.read(now);
-        self.faults.absorb(|| Scope::Machine, read);
+        self.faults.absorb(|| FaultScope::Machine, read);
         if self.cpu_budget.throttle() != before {
             self.events.push(Event::Throttled(self.cpu_budget.throttle()));
         }
@@ -502,7 +504,7 @@ impl<C: Calls> World for LiveWorld<C> {
 
     /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it,
     /// and what it has too much of is demoted afterwards.
-    fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Answer<()> {
+    fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Infallibly<()> {
         let carried = self.migrator.apply(
             &plan.moves,
             self.moves_nothing(),
@@ -521,7 +523,7 @@ impl<C: Calls> World for LiveWorld<C> {
         Ok(())
     }
 
-    fn wait_until(&mut self, deadline: Option<Timestamp>) -> Answer<bool> {
+    fn wait_until(&mut self, deadline: Option<Timestamp>) -> Infallibly<bool> {
         let now = self.time();
         let until = deadline.map_or(MAX_WAIT, |d| d.since(now)).min(MAX_WAIT);
         let until = until.max(self.shortest_wait());

@@ -18,14 +18,14 @@ use crate::monitor::{AccessMonitor, AccessReport, MonitorTarget, thread_cpu, wai
 use crate::worker;
 
 /// What the thread is told.
-struct Order {
+struct MonitorOrder {
     report: AccessReport,
     watched: Vec<MonitorTarget>,
     throttle: f64,
 }
 
 /// What it answers.
-struct Answer {
+struct MonitorAnswer {
     report: AccessReport,
     watched: Vec<MonitorTarget>,
     cpu: Duration,
@@ -35,8 +35,8 @@ struct Answer {
 
 /// A way of looking, on a thread of its own.
 pub struct MonitorThread {
-    orders: Option<Sender<Order>>,
-    answers: Receiver<Answer>,
+    orders: Option<Sender<MonitorOrder>>,
+    answers: Receiver<MonitorAnswer>,
     thread: Option<JoinHandle<Result<()>>>,
     watched: Vec<MonitorTarget>,
     cpu: Duration,
@@ -65,12 +65,12 @@ impl MonitorThread {
     /// No thread can be started.
     pub fn start(mut monitor: Box<dyn AccessMonitor>) -> Result<Self> {
         let patience = monitor.patience();
-        let (orders, ordered) = bounded::<Order>(1);
-        let (answer, answers) = bounded::<Answer>(1);
+        let (orders, ordered) = bounded::<MonitorOrder>(1);
+        let (answer, answers) = bounded::<MonitorAnswer>(1);
         let body = move || {
             let mut own = Duration::ZERO;
             for order in ordered {
-                let Order { mut report, watched, throttle } = order;
+                let MonitorOrder { mut report, watched, throttle } = order;
                 report.clear();
                 let before = thread_cpu();
                 let result = monitor
@@ -81,7 +81,7 @@ impl MonitorThread {
                 // This thread's own time is in the process's.
                 let cpu = monitor.cpu_time().unwrap_or_default().saturating_sub(own);
                 let patience = monitor.patience();
-                if answer.send(Answer { report, watched, cpu, patience, result }).is_err() {
+                if answer.send(MonitorAnswer { report, watched, cpu, patience, result }).is_err() {
                     break;
                 }
             }
@@ -137,7 +137,7 @@ impl MonitorThread {
         self.ordered = Instant::now();
         if let Some(orders) = &self.orders {
             // Only a thread that ended does not take it, and take() will say so.
-            let _ = orders.send(Order { report, watched: list, throttle });
+            let _ = orders.send(MonitorOrder { report, watched: list, throttle });
         }
     }
 

@@ -132,14 +132,15 @@ mod tests {
     use crate::damon::HostRegion;
     use crate::monitor::ProcessRegion;
     use crate::process::Process;
-    use crate::world::blocks::Found;
+    use crate::world::blocks::FoundBlock;
 
     const PROCESS: Process = Process { pid: 7, start_time: 1 };
     const SIZE: u64 = 1 << 21;
 
     fn blocks() -> Blocks {
         let mut blocks = Blocks::new(SIZE);
-        let found = [0, 1, 2].map(|n| Found { number: n, tier: Some(TierId(u8::from(n == 2))) });
+        let found =
+            [0, 1, 2].map(|n| FoundBlock { number: n, tier: Some(TierId(u8::from(n == 2))) });
         blocks.update(
             PROCESS,
             TenantId(0),

@@ -18,13 +18,13 @@ use std::time::Duration;
 use tierwise_core::observe::Observation;
 use tierwise_core::units::{Bytes, TenantId, Timestamp};
 
-use super::blocks::{Block, Blocks, Found};
+use super::blocks::{Block, Blocks, FoundBlock};
 use crate::error::{LinuxError, Result};
-use crate::fault::{Fault, Faults, Scope};
+use crate::fault::{Fault, FaultScope, Faults};
 use crate::migrate::Calls;
 use crate::monitor::MonitorTarget;
 use crate::process::resident::PAGE_SIZE;
-use crate::process::{Maps, Mounts, PageRange, Pagemap, Pages, Process, Reader, Task};
+use crate::process::{AddressRange, Maps, Mounts, PageState, Pagemap, Process, Reader, Task};
 use crate::roots::Roots;
 use crate::tenant::TenantTracker;
 use crate::topology::Host;
@@ -60,7 +60,7 @@ struct Walker {
     pagemap: Option<Pagemap>,
     maps: Maps,
     reader: Reader,
-    ranges: Vec<PageRange>,
+    ranges: Vec<AddressRange>,
 }
 
 impl Walker {
@@ -70,7 +70,7 @@ impl Walker {
         let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
         self.ranges.clear();
         for mapping in self.maps.tierable() {
-            pagemap.ranges(mapping.start, mapping.end, Pages::Present, &mut self.ranges)?;
+            pagemap.ranges(mapping.start, mapping.end, PageState::Present, &mut self.ranges)?;
         }
         Ok(damage)
     }
@@ -79,7 +79,7 @@ impl Walker {
     fn resident(&mut self, roots: &Roots, task: Task, start: u64, end: u64) -> Result<()> {
         let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
         self.ranges.clear();
-        pagemap.ranges(start, end, Pages::Present, &mut self.ranges)
+        pagemap.ranges(start, end, PageState::Present, &mut self.ranges)
     }
 }
 
@@ -99,7 +99,7 @@ pub struct Survey {
     walker: Walker,
     reader: Reader,
     held: Vec<Held>,
-    found: Vec<Found>,
+    found: Vec<FoundBlock>,
     addresses: Vec<usize>,
     status: Vec<i32>,
     watched: Vec<MonitorTarget>,
@@ -145,7 +145,7 @@ impl Survey {
         start: u64,
         end: u64,
         calls: &mut impl Calls,
-    ) -> Result<&[PageRange]> {
+    ) -> Result<&[AddressRange]> {
         let process = block.process;
         self.walker.ranges.clear();
         if self.processes.contains_key(&process) {
@@ -263,7 +263,7 @@ impl Survey {
         out: &mut Observation,
     ) {
         if !error.is_gone() {
-            let fault = Fault::new(Scope::Process(process.pid), error);
+            let fault = Fault::new(FaultScope::Process(process.pid), error);
             self.faults.push(Fault { tenant: Some(tenant), ..fault });
         }
         if !error.is_of_machine() {
@@ -308,7 +308,7 @@ impl Survey {
         }
         let damage = read?;
         if let Some(damage) = damage {
-            let fault = Fault::new(Scope::Process(process.pid), &damage);
+            let fault = Fault::new(FaultScope::Process(process.pid), &damage);
             self.faults.push(Fault { tenant: Some(tenant), ..fault });
         }
         known.resident =
@@ -356,7 +356,7 @@ impl Survey {
             let tier = |&node: &i32| u32::try_from(node).ok().and_then(|node| host.tier_of(node));
             let located = held.iter().zip(&self.status);
             self.found
-                .extend(located.map(|(h, node)| Found { number: h.number, tier: tier(node) }));
+                .extend(located.map(|(h, node)| FoundBlock { number: h.number, tier: tier(node) }));
         }
         Ok(())
     }
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn blocks_need_half_their_pages_resident() {
-        let range = |start, end| PageRange { start, end, huge: false };
+        let range = |start, end| AddressRange { start, end, huge: false };
         let mut survey = Survey::default();
         // 16 KiB blocks: number 1 has three pages in two pieces, 2 has one page, 3 is full and 4
         // starts it.

@@ -129,7 +129,7 @@ fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
         cpu: (f64::MAX, f64::MAX),
     };
     let mut world = LiveWorld::with_kernel(config, host, wake, Pretender::default());
-    let me = Selector::Pids(vec![std::process::id() as i32]);
+    let me = TenantSelector::Pids(vec![std::process::id() as i32]);
     world.set_tenants(vec![("me".into(), me)], true);
     (dir, waker, world)
 }
@@ -198,8 +198,8 @@ fn one_tenant_cannot_use_up_the_round() {
     for &pid in &pids {
         fake::process(&roots, pid, &[1 << 63]);
     }
-    let me = Selector::Pids(vec![std::process::id() as i32]);
-    let tenants = vec![("many".into(), Selector::Pids(pids)), ("me".into(), me)];
+    let me = TenantSelector::Pids(vec![std::process::id() as i32]);
+    let tenants = vec![("many".into(), TenantSelector::Pids(pids)), ("me".into(), me)];
     world.set_tenants(tenants, true);
     world.migrator.calls().reading_takes = Duration::from_millis(30);
     let mut report = Observation::default();
@@ -367,7 +367,7 @@ fn ended_tenant_has_no_pages() {
     let mut report = Observation::default();
     world.observe(&mut report).unwrap();
     assert!(world.blocks() > 0);
-    let nobody = Selector::Cgroup(crate::cgroup::Pattern::parse("not-yet.slice").unwrap());
+    let nobody = TenantSelector::Cgroup(crate::cgroup::Pattern::parse("not-yet.slice").unwrap());
     world.set_tenants(vec![("me".into(), nobody)], false);
     world.observe(&mut report).unwrap();
     assert_eq!(world.blocks(), 0);
@@ -398,7 +398,7 @@ fn many_surveys_open_one_pagemap() {
         let present = (1u64 << 63).to_ne_bytes();
         std::fs::write(directory.join("pagemap"), present.repeat(0x20)).unwrap();
     }
-    world.set_tenants(vec![("forks".into(), Selector::Pids(numbers))], true);
+    world.set_tenants(vec![("forks".into(), TenantSelector::Pids(numbers))], true);
     let mut report = Observation::default();
     world.observe(&mut report).unwrap();
     assert_eq!(report.allocated.iter().map(|run| run.count).sum::<u32>(), 64);
@@ -413,7 +413,7 @@ fn headless_process_stays_a_member() {
     let pid = headless.pid;
     let place = world.config.roots.proc.join(pid.to_string());
     std::os::unix::fs::symlink(format!("/proc/{pid}"), place).unwrap();
-    world.set_tenants(vec![("headless".into(), Selector::Pids(vec![pid]))], true);
+    world.set_tenants(vec![("headless".into(), TenantSelector::Pids(vec![pid]))], true);
     world.observe(&mut Observation::default()).unwrap();
     let process = Process::read(&Roots::default(), pid, &mut Reader::default()).unwrap();
     let first = headless.address.next_multiple_of(BLOCK);

@@ -11,7 +11,7 @@ use tierwise_linux::cgroup::{Buffers, Group};
 use tierwise_linux::directories::Visit;
 use tierwise_linux::error::Result;
 use tierwise_linux::migrate::page_cache::promotion::{
-    CachePromoter, MAX_GROUPS, Order, cache_record,
+    CachePromoter, MAX_GROUPS, PromotionRequest, cache_record,
 };
 use tierwise_linux::topology::nodes;
 use tierwise_linux::world::LiveWorld;
@@ -120,7 +120,7 @@ impl Daemon {
         let wanted = self.options.config.moving.promote_page_cache
             && self.activity.manages()
             && !self.world.cpu_budget().suspended();
-        let order = if wanted { self.cache_order() } else { Order::default() };
+        let order = if wanted { self.cache_order() } else { PromotionRequest::default() };
         if let Err(e) = self.send_order(order) {
             let problem = e.to_string();
             if problem != self.page_cache.promotion.problem {
@@ -131,7 +131,7 @@ impl Daemon {
         }
     }
 
-    fn send_order(&mut self, order: Order) -> Result<()> {
+    fn send_order(&mut self, order: PromotionRequest) -> Result<()> {
         let (promotion, config) = (&mut self.page_cache.promotion, &self.options.config);
         if promotion.promoter.is_none() {
             if order.groups.is_empty() {
@@ -148,10 +148,10 @@ impl Daemon {
     }
 
     /// The groups to promote, with bytes per second for each.
-    fn cache_order(&mut self) -> Order {
+    fn cache_order(&mut self) -> PromotionRequest {
         let host = self.world.host();
         let (Some(fastest), Some(_)) = (host.tiers.first(), host.tiers.get(1)) else {
-            return Order::default();
+            return PromotionRequest::default();
         };
         let page = host.page_size;
         let mut from: Vec<u32> = host.tiers[1..].iter().flat_map(|t| &t.nodes).copied().collect();
@@ -176,7 +176,7 @@ impl Daemon {
         }
         groups.sort_unstable_by_key(|(_, bytes): &(String, u64)| std::cmp::Reverse(*bytes));
         groups.truncate(MAX_GROUPS);
-        Order { from, to: self.roomiest_fast_node(), groups }
+        PromotionRequest { from, to: self.roomiest_fast_node(), groups }
     }
 
     /// Bytes of the fastest tier that a tenant may still take, up to its cap and its share.

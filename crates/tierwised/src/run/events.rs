@@ -1,9 +1,9 @@
 //! The world's events as lines for the log and the view.
 
 use tierwise_core::units::TenantId;
-use tierwise_linux::fault::{Fault, Scope};
-use tierwise_linux::tenant::State;
-use tierwise_linux::topology::Change;
+use tierwise_linux::fault::{Fault, FaultScope};
+use tierwise_linux::tenant::TenantState;
+use tierwise_linux::topology::TierChange;
 use tierwise_linux::world::{Event, LiveWorld};
 
 use crate::config::Config;
@@ -40,7 +40,7 @@ pub(super) fn waiting(world: &LiveWorld) -> Vec<String> {
     let tracker = world.tracker();
     let tenants = (0..tracker.len()).map(|i| TenantId(i as u16));
     tenants
-        .filter(|tenant| tracker.state(*tenant) == State::Waiting)
+        .filter(|tenant| tracker.state(*tenant) == TenantState::Waiting)
         .map(|tenant| format!("tenant {:?} is not there yet: waits for it", tracker.name(tenant)))
         .collect()
 }
@@ -63,7 +63,7 @@ fn tenants(changes: &tierwise_linux::tenant::Changes, world: &LiveWorld) -> Vec<
 fn fault<'a>(fault: &'a Fault, name: impl Fn(TenantId) -> &'a str) -> String {
     let problem = &fault.problem;
     match (&fault.scope, fault.tenant) {
-        (Scope::Machine, _) => format!(
+        (FaultScope::Machine, _) => format!(
             "the machine cannot be read: {problem}; nothing is moved until a survey can read it \
              again"
         ),
@@ -72,21 +72,21 @@ fn fault<'a>(fault: &'a Fault, name: impl Fn(TenantId) -> &'a str) -> String {
     }
 }
 
-fn machine(change: Change, world: &LiveWorld) -> String {
+fn machine(change: TierChange, world: &LiveWorld) -> String {
     let tier = |tier: tierwise_core::units::TierId| {
         world.host().tiers.get(tier.index()).map_or_else(String::new, |t| t.name.clone())
     };
     match change {
-        Change::Left { node, tier: of } => {
+        TierChange::Left { node, tier: of } => {
             format!("node {node} left tier {}: nothing is moved there any longer", tier(of))
         }
-        Change::Joined { node, tier: of } => format!("node {node} joined tier {}", tier(of)),
-        Change::Outside { node } => {
+        TierChange::Joined { node, tier: of } => format!("node {node} joined tier {}", tier(of)),
+        TierChange::Outside { node } => {
             format!(
                 "node {node} has memory and belongs to no tier known at start: restart to use it"
             )
         }
-        Change::Resized { tier: of, .. } => {
+        TierChange::Resized { tier: of, .. } => {
             let now = world.host().tiers.get(of.index()).map_or(0, |t| t.capacity.0);
             format!("tier {} has {now} base pages now", tier(of))
         }

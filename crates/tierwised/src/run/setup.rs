@@ -22,8 +22,8 @@ use tierwise_linux::monitor::perf_samples::PerfSamples;
 use tierwise_linux::monitor::soft_dirty::SoftDirty;
 use tierwise_linux::settings::{Knob, Settings};
 use tierwise_linux::state_file::private_directory;
-use tierwise_linux::tenant::Selector;
-use tierwise_linux::topology::{Host, Verdict};
+use tierwise_linux::tenant::TenantSelector;
+use tierwise_linux::topology::{Host, Suitability};
 use tierwise_linux::world::{LiveWorld, WorldConfig, damon_record};
 
 use super::{Channels, History, Options};
@@ -41,9 +41,9 @@ const MIN_REGIONS: u32 = 10;
 
 /// The mode that this machine and the options allow, and why it is not [`Mode::Manage`].
 pub(super) fn mode(options: &Options, host: &Host) -> (Mode, String) {
-    let verdict = host.verdict();
-    if verdict != Verdict::Tiered {
-        return (Mode::Observe, verdict.to_string());
+    let suitability = host.suitability();
+    if suitability != Suitability::Tiered {
+        return (Mode::Observe, suitability.to_string());
     }
     if options.dry_run || options.config.dry_run {
         let by = if options.dry_run { "--dry-run" } else { "dry_run = true" };
@@ -161,18 +161,18 @@ fn damon_attrs(monitor: &crate::config::Monitor) -> DamonAttrs {
 }
 
 /// The tenants' names and selectors.
-pub(super) fn selectors(config: &Config) -> anyhow::Result<Vec<(String, Selector)>> {
+pub(super) fn selectors(config: &Config) -> anyhow::Result<Vec<(String, TenantSelector)>> {
     config.tenants.iter().map(|tenant| Ok((tenant.name.clone(), selector(tenant)?))).collect()
 }
 
 /// The selector of a tenant's processes.
-pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<Selector> {
+pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<TenantSelector> {
     let text = match (&tenant.cgroup, tenant.qmp(), &tenant.qemu) {
         (Some(cgroup), ..) => format!("cgroup:{cgroup}"),
         (None, Some(path), _) => format!("qemu-qmp:{path}"),
         (None, None, Some(path)) if path.starts_with('/') => format!("qemu-pidfile:{path}"),
         (None, None, Some(name)) => format!("qemu:{name}"),
-        (None, None, None) => return Ok(Selector::Pids(tenant.pids.clone())),
+        (None, None, None) => return Ok(TenantSelector::Pids(tenant.pids.clone())),
     };
     text.parse().with_context(|| format!("tenant {:?}", tenant.name))
 }

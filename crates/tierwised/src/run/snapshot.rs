@@ -5,7 +5,7 @@ use tierwise_core::migrate::FailReason;
 use tierwise_core::share::Decision;
 use tierwise_core::tenant::Limit;
 use tierwise_core::units::{Pages, TenantId, TierId};
-use tierwise_linux::fault::Scope;
+use tierwise_linux::fault::FaultScope;
 use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
@@ -167,7 +167,7 @@ fn unavailable(unavailable: &Unavailable) -> Vec<UnavailableView> {
 
 fn faults(world: &LiveWorld) -> Vec<FaultCount> {
     let one = |(scope, count): (&str, u64)| FaultCount { scope: scope.into(), count };
-    Scope::NAMES.into_iter().zip(world.faults()).map(one).collect()
+    FaultScope::NAMES.into_iter().zip(world.faults()).map(one).collect()
 }
 
 fn failed(counters: &MoveCounters) -> Vec<Failed> {

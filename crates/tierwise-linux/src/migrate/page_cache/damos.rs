@@ -8,7 +8,7 @@ use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::Bytes;
 
 use crate::damon::{
-    Action, Admin, Filter, Kdamond, Monitoring, Pattern, Quota, Scheme, Target, physical,
+    AccessPattern, Action, Admin, Filter, Kdamond, Monitoring, Quota, Scheme, Target, physical,
 };
 use crate::error::{LinuxError, Result};
 use crate::process::Reader;
@@ -16,7 +16,7 @@ use crate::roots::Roots;
 
 /// What is moved, from where to where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct MigrationRule {
     /// The nodes whose memory is watched, ascending.
     pub from: Vec<u32>,
     /// Where to.
@@ -64,21 +64,21 @@ pub enum Which {
     },
 }
 
-impl Rule {
+impl MigrationRule {
     fn scheme(&self) -> Scheme {
         let (action, pattern) = match self.which {
             Which::Hot { at_least } => {
                 let nr_accesses = at_least.max(1)..=u32::MAX;
                 (
                     Action::MigrateHot { node: self.to },
-                    Pattern { nr_accesses, ..Pattern::default() },
+                    AccessPattern { nr_accesses, ..AccessPattern::default() },
                 )
             }
             Which::Cold { for_at_least } => {
-                let pattern = Pattern {
+                let pattern = AccessPattern {
                     nr_accesses: 0..=0,
                     age: for_at_least..=u32::MAX,
-                    ..Pattern::default()
+                    ..AccessPattern::default()
                 };
                 (Action::MigrateCold { node: self.to }, pattern)
             }
@@ -104,7 +104,7 @@ impl Damos {
     pub fn start(
         roots: &Roots,
         admin: &mut Admin,
-        rules: &[Rule],
+        rules: &[MigrationRule],
         attrs: &DamonAttrs,
     ) -> Result<Self> {
         let mut sets: Vec<&[u32]> = rules.iter().map(|r| r.from.as_slice()).collect();
@@ -125,7 +125,7 @@ impl Damos {
         &mut self,
         roots: &Roots,
         admin: &mut Admin,
-        rules: &[Rule],
+        rules: &[MigrationRule],
         sets: &[&[u32]],
         attrs: &DamonAttrs,
     ) -> Result<()> {
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn rules_become_schemes() {
-        let mut rule = Rule {
+        let mut rule = MigrationRule {
             from: vec![0],
             to: 1,
             which: Which::Cold { for_at_least: 5 },

@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::Bytes;
 
-use super::damos::{Damos, Rate, Rule, Which};
+use super::damos::{Damos, MigrationRule, Rate, Which};
 use crate::damon::{Admin, Filter};
 use crate::error::{LinuxError, Result};
 use crate::file;
@@ -38,7 +38,7 @@ const COUNTED: Duration = Duration::from_secs(30);
 
 /// What is to be promoted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Order {
+pub struct PromotionRequest {
     /// The slow nodes, ascending.
     pub from: Vec<u32>,
     /// The fast node.
@@ -50,7 +50,7 @@ pub struct Order {
 
 /// What came of it so far.
 #[derive(Debug)]
-struct Answer {
+struct PromotionReport {
     moved: Bytes,
     cpu: Duration,
     result: Result<()>,
@@ -80,8 +80,8 @@ pub fn cache_record(state: &Path) -> PathBuf {
 /// The thread.
 #[derive(Debug)]
 pub struct CachePromoter {
-    orders: Option<Sender<Order>>,
-    answers: Receiver<Answer>,
+    orders: Option<Sender<PromotionRequest>>,
+    answers: Receiver<PromotionReport>,
     thread: Option<JoinHandle<Result<()>>>,
     waits: bool,
     moved: Bytes,
@@ -94,14 +94,14 @@ impl CachePromoter {
     /// # Errors
     /// No thread can be started.
     pub fn start(roots: &Roots, record: PathBuf, regions: u32) -> Result<Self> {
-        let (orders, ordered) = bounded::<Order>(1);
-        let (answer, answers) = bounded::<Answer>(1);
+        let (orders, ordered) = bounded::<PromotionRequest>(1);
+        let (answer, answers) = bounded::<PromotionReport>(1);
         let mut work = Work::new(roots, record, regions);
         let body = move || {
             for order in ordered {
                 let result = work.execute(order);
                 let (moved, cpu) = (work.moved(), work.cpu());
-                if answer.send(Answer { moved, cpu, result }).is_err() {
+                if answer.send(PromotionReport { moved, cpu, result }).is_err() {
                     break;
                 }
             }
@@ -117,7 +117,7 @@ impl CachePromoter {
     ///
     /// # Errors
     /// What came of the last one.
-    pub fn order(&mut self, order: Order) -> Result<()> {
+    pub fn order(&mut self, order: PromotionRequest) -> Result<()> {
         if self.waits {
             let Ok(answer) = self.answers.try_recv() else { return Ok(()) };
             self.waits = false;
@@ -183,7 +183,7 @@ struct Work {
 struct AtWork {
     admin: Admin,
     damos: Damos,
-    rules: Vec<Rule>,
+    rules: Vec<MigrationRule>,
     counted: Instant,
     moved: Bytes,
     cpu: Duration,
@@ -216,7 +216,7 @@ impl Work {
         self.cpu + self.at_work.as_ref().map_or(Duration::ZERO, |work| work.cpu)
     }
 
-    fn execute(&mut self, mut order: Order) -> Result<()> {
+    fn execute(&mut self, mut order: PromotionRequest) -> Result<()> {
         order.groups.truncate(MAX_GROUPS);
         if order.groups.is_empty() {
             return self.stop();
@@ -236,8 +236,9 @@ impl Work {
         Ok(())
     }
 
-    fn start(&mut self, order: &Order) -> Result<()> {
-        let rules: Vec<Rule> = order.groups.iter().map(|group| rule(order, group)).collect();
+    fn start(&mut self, order: &PromotionRequest) -> Result<()> {
+        let rules: Vec<MigrationRule> =
+            order.groups.iter().map(|group| rule(order, group)).collect();
         let mut admin = Admin::open(&self.roots, Some(&self.record))?;
         let damos = Damos::start(&self.roots, &mut admin, &rules, &self.attrs)?;
         let (moved, cpu) = (Bytes(0), Duration::ZERO);
@@ -267,16 +268,16 @@ impl Work {
 
 impl AtWork {
     /// Whether other rates are all that it takes.
-    fn fits(&self, order: &Order) -> bool {
+    fn fits(&self, order: &PromotionRequest) -> bool {
         let knows = |group: &String| self.rules.iter().any(|rule| is_of(rule, group));
-        let same = |rule: &Rule| (&rule.from, rule.to) == (&order.from, order.to);
+        let same = |rule: &MigrationRule| (&rule.from, rule.to) == (&order.from, order.to);
         self.damos.is_on().unwrap_or(false)
             && self.rules.iter().all(same)
             && order.groups.iter().all(|(group, _)| knows(group))
     }
 
     /// Gives each group its rate, and none to those that are not named.
-    fn adapt(&mut self, order: &Order) -> Result<()> {
+    fn adapt(&mut self, order: &PromotionRequest) -> Result<()> {
         let mut changed = Vec::new();
         for (i, rule) in self.rules.iter_mut().enumerate() {
             let wish = order.groups.iter().find(|(group, _)| is_of(rule, group));
@@ -290,8 +291,8 @@ impl AtWork {
     }
 }
 
-fn rule(order: &Order, (group, bytes): &(String, u64)) -> Rule {
-    Rule {
+fn rule(order: &PromotionRequest, (group, bytes): &(String, u64)) -> MigrationRule {
+    MigrationRule {
         from: order.from.clone(),
         to: order.to,
         which: Which::Hot { at_least: HOT },
@@ -300,29 +301,29 @@ fn rule(order: &Order, (group, bytes): &(String, u64)) -> Rule {
     }
 }
 
-fn is_of(rule: &Rule, group: &str) -> bool {
+fn is_of(rule: &MigrationRule, group: &str) -> bool {
     rule.filters.iter().any(|filter| matches!(filter, Filter::Memcg(path) if path == group))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::damon::fake::{Fake, put};
+    use crate::damon::fake::{FakeDamon, put};
 
-    fn machine() -> Fake {
-        let fake = Fake::new(2);
+    fn machine() -> FakeDamon {
+        let fake = FakeDamon::new(2);
         put(&fake.roots.sys.join("devices/system/memory/block_size_bytes"), "8000000\n");
         put(&fake.roots.sys.join("devices/system/node/node1/memory9/state"), "online\n");
         fake
     }
 
-    fn order(groups: &[(&str, u64)]) -> Order {
+    fn order(groups: &[(&str, u64)]) -> PromotionRequest {
         let groups = groups.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect();
-        Order { from: vec![1], to: 0, groups }
+        PromotionRequest { from: vec![1], to: 0, groups }
     }
 
     /// The kernel carries out what is written to `state`; a plain file keeps it.
-    fn runs(fake: &Fake) -> bool {
+    fn runs(fake: &FakeDamon) -> bool {
         let was = fake.text(0, "state");
         put(&fake.file(0, "state"), "on\n");
         was == "on" || was == "commit"

@@ -46,14 +46,14 @@ fn read_stat(thread: Process, roots: &Roots, reader: &mut Reader) -> Option<Stat
 
 /// A kdamond was turned on or off.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum TargetChange {
     Started(Monitored),
     Left(Process),
 }
 
 /// What the commander is to do.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum DamonOrder {
     /// Monitors these processes and no others.
     Targets(Vec<MonitorTarget>),
     /// Gives every kdamond the intervals at hand, reads them where there is no tracepoint, and
@@ -65,8 +65,8 @@ pub(super) enum Order {
 
 /// What became of an order.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub changes: VecDeque<Change>,
+pub(super) struct DamonAnswer {
+    pub changes: VecDeque<TargetChange>,
     /// Processes read through sysfs, and their regions.
     pub sampled: Vec<Process>,
     pub regions: Vec<ProcessRegion>,
@@ -78,8 +78,8 @@ pub(super) struct Answer {
 /// The way to the commander. Dropping it ends the thread, after it has turned off what runs.
 #[derive(Debug)]
 pub(super) struct Commands {
-    orders: Option<Sender<(DamonAttrs, Order)>>,
-    answers: Receiver<Answer>,
+    orders: Option<Sender<(DamonAttrs, DamonOrder)>>,
+    answers: Receiver<DamonAnswer>,
     thread: Option<JoinHandle<()>>,
     /// An order was given and not answered yet.
     waits: bool,
@@ -92,7 +92,7 @@ pub(super) const TO_END: Duration = Duration::from_secs(10);
 impl Commands {
     /// Starts the thread.
     pub fn start(mut commander: Commander) -> Result<Self> {
-        let (orders, ordered) = bounded::<(DamonAttrs, Order)>(1);
+        let (orders, ordered) = bounded::<(DamonAttrs, DamonOrder)>(1);
         let (answer, answers) = bounded(1);
         let body = move || {
             for (attrs, order) in ordered {
@@ -114,7 +114,7 @@ impl Commands {
     }
 
     /// Gives an order, unless the last one still waits.
-    pub fn give(&mut self, attrs: DamonAttrs, order: Order) {
+    pub fn give(&mut self, attrs: DamonAttrs, order: DamonOrder) {
         if let Some(orders) = self.orders.as_ref().filter(|_| !self.waits) {
             // A thread that has ended is found by take().
             let _ = orders.send((attrs, order));
@@ -124,7 +124,7 @@ impl Commands {
 
     /// The answer to the last order, if it comes within the limit; without a limit it is waited
     /// for.
-    pub fn take(&mut self, limit: Option<Duration>) -> Result<Option<Answer>> {
+    pub fn take(&mut self, limit: Option<Duration>) -> Result<Option<DamonAnswer>> {
         if !self.waits {
             return Ok(None);
         }
@@ -177,7 +177,7 @@ pub(super) struct Commander {
     collections: u32,
     chosen: Vec<Process>,
     reader: Reader,
-    changes: VecDeque<Change>,
+    changes: VecDeque<TargetChange>,
     /// CPU time of kdamonds that were turned off.
     ended: Duration,
 }
@@ -208,17 +208,17 @@ impl Commander {
         self.traced = true;
     }
 
-    fn run(&mut self, attrs: DamonAttrs, order: Order) -> Answer {
+    fn run(&mut self, attrs: DamonAttrs, order: DamonOrder) -> DamonAnswer {
         self.attrs = attrs;
         let (mut sampled, mut regions) = (Vec::new(), Vec::new());
         let result = match order {
-            Order::Targets(processes) => self.set_targets(&processes),
-            Order::Collect => self.collect(&mut sampled, &mut regions),
-            Order::Stop => self.stop(),
+            DamonOrder::Targets(processes) => self.set_targets(&processes),
+            DamonOrder::Collect => self.collect(&mut sampled, &mut regions),
+            DamonOrder::Stop => self.stop(),
         };
         let result = result.or_else(|problem| self.put_off(problem));
         let changes = std::mem::take(&mut self.changes);
-        Answer { changes, sampled, regions, ended: self.ended, result }
+        DamonAnswer { changes, sampled, regions, ended: self.ended, result }
     }
 
     /// Whether regions are read without a command.
@@ -338,7 +338,7 @@ impl Commander {
         self.given[place] = self.attrs;
         let thread = kdamond.thread(&self.roots, &mut self.reader)?;
         self.threads[place] = thread;
-        self.changes.push_back(Change::Started(Monitored { process, thread }));
+        self.changes.push_back(TargetChange::Started(Monitored { process, thread }));
         Ok(true)
     }
 
@@ -364,7 +364,7 @@ impl Commander {
         self.kdamonds[place].off()?;
         self.ended += used;
         self.threads[place] = None;
-        self.changes.extend(self.assigned[place].take().map(Change::Left));
+        self.changes.extend(self.assigned[place].take().map(TargetChange::Left));
         Ok(())
     }
 
@@ -372,7 +372,7 @@ impl Commander {
         let (mut left, mut waiting) = (Vec::new(), Vec::new());
         for (place, kdamond) in std::mem::take(&mut self.kdamonds).into_iter().enumerate() {
             let process = self.assigned[place];
-            self.changes.extend(process.map(Change::Left));
+            self.changes.extend(process.map(TargetChange::Left));
             if let Some(stat) = self.stat(place) {
                 self.ended += stat.cpu_time();
                 if stat.is_uninterruptible() {

@@ -24,7 +24,7 @@ use crate::damon::{Admin, HostRegion};
 use crate::error::Result;
 use crate::process::Reader;
 use crate::roots::Roots;
-use commander::{Change, Commander, Commands, Monitored, Order};
+use commander::{Commander, Commands, DamonOrder, Monitored, TargetChange};
 
 /// Kdamonds at most. Each is a kernel thread that wakes every sampling interval; and because the
 /// kernel carries out one sysfs command at a time, collecting from all takes up to this many
@@ -156,7 +156,7 @@ impl DamonVaddr {
 
     /// Gives the commander an order, unless it still carries out the last one: every order is
     /// given again in the next round.
-    fn order(&mut self, order: Order, report: &mut AccessReport) -> Result<()> {
+    fn order(&mut self, order: DamonOrder, report: &mut AccessReport) -> Result<()> {
         self.finish(report)?;
         if let Some(commander) = self.idle.take() {
             self.commands = Some(Commands::start(commander)?);
@@ -180,8 +180,10 @@ impl DamonVaddr {
                 self.ended = answer.ended;
                 for change in answer.changes {
                     match change {
-                        Change::Started(monitored) => self.monitored.push(monitored),
-                        Change::Left(process) => self.monitored.retain(|m| m.process != process),
+                        TargetChange::Started(monitored) => self.monitored.push(monitored),
+                        TargetChange::Left(process) => {
+                            self.monitored.retain(|m| m.process != process)
+                        }
                     }
                 }
                 report.sampled.extend(answer.sampled);
@@ -241,7 +243,8 @@ impl AccessMonitor for DamonVaddr {
         let before = thread_cpu();
         processes.clone_into(&mut self.targets);
         // No order reads regions but Collect's, and what a late one read is old by now.
-        let ordered = self.order(Order::Targets(processes.to_vec()), &mut AccessReport::default());
+        let ordered =
+            self.order(DamonOrder::Targets(processes.to_vec()), &mut AccessReport::default());
         self.spent += thread_cpu().saturating_sub(before);
         ordered
     }
@@ -251,7 +254,7 @@ impl AccessMonitor for DamonVaddr {
         let sampling = self.attrs.sampling.as_nanos().max(1);
         let most = self.attrs.aggregation.as_nanos() / sampling;
         report.max_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
-        let ordered = self.order(Order::Collect, report);
+        let ordered = self.order(DamonOrder::Collect, report);
         let read = self.read(report);
         self.spent += thread_cpu().saturating_sub(before);
         ordered.and(read)
@@ -266,7 +269,7 @@ impl AccessMonitor for DamonVaddr {
         if commands.waits() {
             return Err(super::waits_still());
         }
-        commands.give(self.attrs, Order::Stop);
+        commands.give(self.attrs, DamonOrder::Stop);
         self.monitored.clear();
         match commands.take(Some(patience))? {
             Some(answer) => {
@@ -307,9 +310,9 @@ mod tests {
 
     use super::super::walk::fake::process;
     use super::*;
-    use crate::damon::fake::{Fake, put};
+    use crate::damon::fake::{FakeDamon, put};
 
-    fn targets(fake: &Fake) -> Vec<(String, String)> {
+    fn targets(fake: &FakeDamon) -> Vec<(String, String)> {
         (0..2)
             .map(|i| (fake.text(i, "state"), fake.text(i, "contexts/0/targets/0/pid_target")))
             .collect()
@@ -319,13 +322,13 @@ mod tests {
         list.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec()
     }
 
-    fn monitor(fake: &Fake) -> DamonVaddr {
+    fn monitor(fake: &FakeDamon) -> DamonVaddr {
         DamonVaddr::new(&fake.roots, Some(&fake.record), DamonAttrs::default(), 2).unwrap()
     }
 
     #[test]
     fn processes_come_and_go() {
-        let fake = Fake::new(0);
+        let fake = FakeDamon::new(0);
         let mut monitor = monitor(&fake);
         let (small, large) = (process(&fake.roots, 8, &[1]), process(&fake.roots, 9, &[1; 5]));
         monitor.set_targets(&[small]).unwrap();
@@ -344,7 +347,7 @@ mod tests {
 
     #[test]
     fn exited_process_frees_its_slot() {
-        let fake = Fake::new(0);
+        let fake = FakeDamon::new(0);
         let mut monitor = monitor(&fake);
         let mut reused = process(&fake.roots, 8, &[1]);
         reused.process.start_time += 1;
@@ -363,7 +366,7 @@ mod tests {
 
     #[test]
     fn waiting_kdamond_gets_no_command() {
-        let fake = Fake::new(0);
+        let fake = FakeDamon::new(0);
         let mut monitor = monitor(&fake);
         let (hostile, healthy) = (process(&fake.roots, 8, &[1]), process(&fake.roots, 9, &[1]));
         let thread = |state: char| {
@@ -398,7 +401,7 @@ mod tests {
 
     #[test]
     fn slower_attributes_reach_running_kdamond() {
-        let fake = Fake::new(0);
+        let fake = FakeDamon::new(0);
         let mut monitor = monitor(&fake);
         monitor.set_targets(&[process(&fake.roots, 8, &[1])]).unwrap();
         let slower = DamonAttrs { aggregation: Duration::from_secs(1), ..DamonAttrs::default() };
@@ -428,7 +431,7 @@ mod tests {
     /// of a file that the command writes.
     #[test]
     fn late_command_leaves_others_monitored() {
-        let fake = Fake::new(0);
+        let fake = FakeDamon::new(0);
         let region = HostRegion { start: 0, end: 4096, nr_accesses: 1, age: 0 };
         let mut monitor = monitor(&fake).with_reports(Box::new(OneRegion(region)));
         let (healthy, hostile) = (process(&fake.roots, 8, &[1]), process(&fake.roots, 9, &[1]));

@@ -5,17 +5,17 @@ use tempfile::TempDir;
 use super::*;
 use crate::topology::fixture;
 
-struct Machine {
+struct TestHost {
     dir: TempDir,
     roots: Roots,
 }
 
-fn machine() -> Machine {
+fn machine() -> TestHost {
     let (dir, roots) = fixture::copy("cxl-three-tier");
-    Machine { dir, roots }
+    TestHost { dir, roots }
 }
 
-impl Machine {
+impl TestHost {
     fn state(&self) -> PathBuf {
         self.dir.path().join("settings.json")
     }

@@ -32,7 +32,10 @@ fn groups_pids_and_guests_are_found() {
     assert_eq!((pids(&all, 1), pids(&all, 2)), (vec![101], vec![301]));
     assert_eq!(changes.joined.len(), 4);
     assert_eq!(changes.started, [TenantId(0), TenantId(1), TenantId(2)]);
-    assert_eq!((all.state(TenantId(0)), all.state(TenantId(3))), (State::Running, State::Waiting));
+    assert_eq!(
+        (all.state(TenantId(0)), all.state(TenantId(3))),
+        (TenantState::Running, TenantState::Waiting)
+    );
     assert_eq!(all.groups(TenantId(0)).len(), 1);
     // Nothing happened since.
     assert_eq!(all.refresh(&roots).unwrap(), Changes::default());
@@ -143,7 +146,7 @@ fn reused_pid_of_a_list_is_unmanaged() {
     assert_eq!((changes.left.len(), changes.joined.len()), (1, 0));
     assert_eq!(changes.ended, [TenantId(0)]);
     assert_eq!(list.refresh(&roots).unwrap(), Changes::default());
-    assert_eq!(list.state(TenantId(0)), State::Ended);
+    assert_eq!(list.state(TenantId(0)), TenantState::Ended);
 }
 
 #[test]
@@ -151,11 +154,11 @@ fn group_may_start_end_and_return() {
     let (_dir, roots) = fixture::copy("one-node");
     let mut late = tracker(&["cgroup:late.slice/*"]);
     late.refresh(&roots).unwrap();
-    assert_eq!(late.state(TenantId(0)), State::Waiting);
+    assert_eq!(late.state(TenantId(0)), TenantState::Waiting);
     let group = roots.cgroup.join("late.slice/a.scope");
     fixture::put(&group.join("cgroup.procs"), "");
     late.refresh(&roots).unwrap();
-    assert_eq!(late.state(TenantId(0)), State::Waiting);
+    assert_eq!(late.state(TenantId(0)), TenantState::Waiting);
 
     start(&roots, 500, 9000);
     fixture::put(&group.join("cgroup.procs"), "500\n501\n"); // 501 ended just now
@@ -202,7 +205,7 @@ fn unreadable_process_leaves_others_found() {
     assert_eq!((pids(&both, 0), pids(&both, 1)), (vec![101], vec![102, 103, 104]));
     let faults: Vec<_> = changes.faults.kept().iter().map(|f| (&f.scope, f.tenant)).collect();
     let second = Some(TenantId(1));
-    let (group, process) = (Scope::Group(memcached), Scope::Process(105));
+    let (group, process) = (FaultScope::Group(memcached), FaultScope::Process(105));
     assert_eq!(faults, [(&group, second), (&process, second)]);
     let said = &changes.faults.kept()[1].problem;
     assert!(said.contains("105/stat: found \"104 (ev\\xffil) \""), "{said}");
@@ -235,7 +238,7 @@ fn staying_tenants_keep_their_processes() {
     let changes = tracker.refresh(&roots).unwrap();
     assert_eq!(changes.joined, [(TenantId(1), Process { pid: 201, start_time: 1402 })]);
     assert_eq!((tracker.len(), tracker.name(TenantId(0))), (2, "qemu:db-1"));
-    assert_eq!(tracker.state(TenantId(7)), State::Ended);
+    assert_eq!(tracker.state(TenantId(7)), TenantState::Ended);
 }
 
 /// Whoever may make groups beside a service's may not take its place, and harms nobody else by

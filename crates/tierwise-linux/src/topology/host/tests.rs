@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::topology::{Source, fixture};
+use crate::topology::{FigureSource, fixture};
 
 fn found(name: &str) -> Host {
     Host::discover(&fixture::machine(name), None).unwrap()
@@ -27,7 +27,7 @@ fn offline(roots: &Roots, online: &str, gone: u32) {
 #[test]
 fn hmat_gives_two_tiers_with_their_figures() {
     let host = found("hmat-two-tier");
-    assert_eq!(host.verdict(), Verdict::Tiered);
+    assert_eq!(host.suitability(), Suitability::Tiered);
     assert_eq!(host.doubts(), Vec::<String>::new());
     let topology = host.topology();
     let names: Vec<&str> = topology.tiers.iter().map(|t| &*t.name).collect();
@@ -50,16 +50,18 @@ fn assumed_figures_are_marked_as_assumed() {
     let host = found("cxl-three-tier");
     assert_eq!(host.tiers[0].nodes, [0, 1]);
     assert_eq!(host.tiers[0].capacity, Pages(65_806_352 / 4 + 66_045_060 / 4));
-    assert_eq!(host.tiers[1].figures.load_latency.source, Source::Firmware);
+    assert_eq!(host.tiers[1].figures.load_latency.source, FigureSource::Firmware);
     let last = host.tiers[2].figures.load_latency;
-    assert_eq!(last.source, Source::Assumed);
+    assert_eq!(last.source, FigureSource::Assumed);
     assert!(last.value > host.tiers[1].figures.load_latency.value);
 }
 
 #[test]
 fn one_tier_differs_from_one_node() {
-    assert_eq!(found("one-node").verdict(), Verdict::OneNode { node: 0 });
-    let Verdict::OneTier { found, lines } = found("flat-two-node").verdict() else { panic!() };
+    assert_eq!(found("one-node").suitability(), Suitability::OneNode { node: 0 });
+    let Suitability::OneTier { found, lines } = found("flat-two-node").suitability() else {
+        panic!()
+    };
     assert!(found.contains("although node 1 has no CPUs"), "{found}");
     assert!(lines.contains("nodes = [1]"));
 }
@@ -69,7 +71,7 @@ fn configured_tiers_split_a_flat_machine() {
     let roots = fixture::machine("flat-two-node");
     let list = listed(&[("DRAM", &[0]), ("CXL", &[1])]);
     let host = Host::discover(&roots, Some(&list)).unwrap();
-    assert_eq!(host.verdict(), Verdict::Tiered);
+    assert_eq!(host.suitability(), Suitability::Tiered);
     assert_eq!((host.tier_of(0), host.tier_of(1)), (Some(TierId(0)), Some(TierId(1))));
     let wrong = listed(&[("DRAM", &[0]), ("CXL", &[2])]);
     assert!(Host::discover(&roots, Some(&wrong)).is_err());
@@ -101,7 +103,10 @@ fn offline_node_leaves_tier_and_returns() {
     fixture::put(&roots.sys.join("devices/virtual/memory_tiering/memory_tier22/nodelist"), "\n");
     let (tier, gone) = (TierId(1), before.tiers[1].capacity);
     let changes = host.refresh(&roots).unwrap();
-    assert_eq!(changes, [Change::Left { node: 2, tier }, Change::Resized { tier, before: gone }]);
+    assert_eq!(
+        changes,
+        [TierChange::Left { node: 2, tier }, TierChange::Resized { tier, before: gone }]
+    );
     assert_eq!((host.tiers.len(), host.tiers[1].capacity), (3, Pages(0)));
     assert_eq!(host.tiers[1].figures, before.tiers[1].figures);
     assert_eq!(host.tiers[2].figures, before.tiers[2].figures);
@@ -111,7 +116,7 @@ fn offline_node_leaves_tier_and_returns() {
 
     let (_other, whole) = fixture::copy("cxl-three-tier");
     let changes = host.refresh(&whole).unwrap();
-    assert_eq!(changes[0], Change::Joined { node: 2, tier });
+    assert_eq!(changes[0], TierChange::Joined { node: 2, tier });
     assert_eq!(host, before);
 }
 
@@ -123,8 +128,8 @@ fn an_unknown_node_is_reported_once() {
     fixture::put(&tiering.join("memory_tier30/nodelist"), "\n");
     fixture::put(&tiering.join("memory_tier31/nodelist"), "3\n");
     let changes = host.refresh(&roots).unwrap();
-    assert!(changes.contains(&Change::Left { node: 3, tier: TierId(2) }));
-    assert!(changes.contains(&Change::Outside { node: 3 }));
+    assert!(changes.contains(&TierChange::Left { node: 3, tier: TierId(2) }));
+    assert!(changes.contains(&TierChange::Outside { node: 3 }));
     assert_eq!(host.refresh(&roots).unwrap(), []);
 }
 
@@ -145,7 +150,7 @@ fn kernels_without_tiers_or_zoneinfo_are_served() {
     std::fs::remove_file(roots.proc.join("zoneinfo")).unwrap();
     let host = Host::discover(&roots, None).unwrap();
     assert_eq!(host.tiers[0].name, "memory");
-    assert!(matches!(host.verdict(), Verdict::OneTier { .. }));
+    assert!(matches!(host.suitability(), Suitability::OneTier { .. }));
     let size = host.tiers[0].capacity;
     assert_eq!(host.tiers[0].watermarks, Watermarks::kernel(size, size, host.page_size, 10));
 }

@@ -8,7 +8,7 @@ use super::nodes::Node;
 
 /// What can be done with this machine's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Suitability {
     /// Two or more tiers.
     Tiered,
     /// One memory node: nothing can be moved anywhere, only observed.
@@ -26,7 +26,7 @@ pub enum Verdict {
     },
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Suitability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tiered => write!(f, "this machine has memory tiers"),
@@ -45,7 +45,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl Verdict {
+impl Suitability {
     /// For nodes that are all in one tier.
     pub(super) fn of_one_tier(tier: &str, nodes: &[Node]) -> Self {
         if let [node] = nodes {
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn the_text_says_what_to_write() {
         let nodes = [node(0, true, &[10, 20]), node(1, false, &[20, 10])];
-        let said = Verdict::of_one_tier("memory_tier4", &nodes).to_string();
+        let said = Suitability::of_one_tier("memory_tier4", &nodes).to_string();
         assert!(
             said.starts_with(
                 "nodes 0, 1 are all in one memory tier (memory_tier4), although node 1 has no \
@@ -166,8 +166,8 @@ mod tests {
         assert!(said.ends_with(
             "[[tier]]\nname = \"fast\"\nnodes = [0]\n\n[[tier]]\nname = \"slow\"\nnodes = [1]\n"
         ));
-        let one = Verdict::of_one_tier("memory_tier4", &nodes[..1]);
-        assert_eq!(one, Verdict::OneNode { node: 0 });
+        let one = Suitability::of_one_tier("memory_tier4", &nodes[..1]);
+        assert_eq!(one, Suitability::OneNode { node: 0 });
         assert!(one.to_string().contains("only observes"));
     }
 }

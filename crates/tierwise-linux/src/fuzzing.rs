@@ -9,7 +9,7 @@ use std::path::Path;
 use bstr::ByteSlice;
 use tierwise_core::units::Bytes;
 
-use crate::cgroup::{Events, MemoryStat, Pressure, cpu, group, numa_stat, stat};
+use crate::cgroup::{Events, MemoryStat, Pressure, cpu, group, numa_stat};
 use crate::damon::record::Record;
 use crate::damon::trace::Format;
 use crate::file;
@@ -18,7 +18,7 @@ use crate::mqueue::Message;
 use crate::process::{Mounts, Stat, maps, mounts};
 use crate::qemu::{Dialogue, QmpError, Step};
 use crate::tenant::numa_maps;
-use crate::topology::{per_cpu, zoneinfo};
+use crate::topology::zoneinfo;
 
 /// A parser of bytes.
 pub type Parser = fn(&[u8]);
@@ -120,7 +120,7 @@ pub fn memory_stat(bytes: &[u8]) {
     if let Ok(counters) = MemoryStat::parse(path(), bytes) {
         assert!(counters.pgdemote_kswapd <= counters.demoted());
     }
-    let _ = (Events::parse(path(), bytes), stat::cpu_usage(path(), bytes));
+    let _ = (Events::parse(path(), bytes), cpu::usage(path(), bytes));
 }
 
 /// `cpu.max`.
@@ -149,7 +149,7 @@ pub fn zoneinfo(bytes: &[u8]) {
     if let Ok(nodes) = zoneinfo::watermarks(path(), &text) {
         assert!(nodes.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
-    per_cpu::each(&text, |_, _| {});
+    zoneinfo::per_cpu_lists(&text, |_, _| {});
 }
 
 /// `lru_gen`. What is found of one group is found of the root too.

@@ -1,9 +1,11 @@
-//! How many CPUs a group may use: `cpuset.cpus.effective` and `cpu.max`.
+//! CPUs that a group may use (`cpu.max`), and CPU time that it has used (`cpu.stat`).
 
 use std::path::Path;
+use std::time::Duration;
 
 use bstr::ByteSlice;
 
+use super::stat::flat;
 use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 
@@ -32,6 +34,25 @@ pub fn quota(path: &Path, text: impl AsRef<[u8]>) -> Result<Option<f64>> {
     Ok(Some(quota as f64 / period as f64))
 }
 
+/// CPU time of a group since it was made: `usage_usec` of `cpu.stat`.
+///
+/// # Errors
+/// A line that is no key with a number, or no `usage_usec`.
+pub fn usage(path: &Path, text: impl AsRef<[u8]>) -> Result<Duration> {
+    let mut used = None;
+    flat(path, text.as_ref(), |key, value| {
+        if key == b"usage_usec" {
+            used = Some(Duration::from_micros(value));
+        }
+    })?;
+    used.ok_or_else(|| LinuxError::Format {
+        path: path.to_owned(),
+        line: None,
+        found: "no usage_usec".into(),
+        expected: "usage_usec with the microseconds used",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -48,10 +69,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn missing_cpu_time_is_named() {
+        let said = usage(Path::new("cpu.stat"), "user_usec 1\n").unwrap_err();
+        assert!(said.to_string().contains("no usage_usec"), "{said}");
+    }
+
     proptest! {
         #[test]
-        fn nothing_panics(text in "(max|[0-9]{0,21}| |.{0,3}){0,4}") {
-            let _ = quota(Path::new("f"), &text);
+        fn nothing_panics(text in "(max|[a-z_]{0,9}|[0-9]{0,21}| |\n|.{0,3}){0,8}") {
+            let path = Path::new("f");
+            let _ = (quota(path, &text), usage(path, &text));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tierwise_core::units::Bytes;
 
 use super::pressure::Pressure;
-use super::stat::{self, Events, MemoryStat};
+use super::stat::{Events, MemoryStat};
 use super::{cpu, numa_stat};
 use crate::bytes::parsed;
 use crate::directories::{Directories, Visit};
@@ -145,7 +145,7 @@ impl Group {
     pub fn cpu_usage(&self, reader: &mut Reader) -> Result<Duration> {
         reader.bytes(&self.path, format_args!("cpu.stat"))?;
         let (path, text) = reader.last();
-        stat::cpu_usage(path, text)
+        cpu::usage(path, text)
     }
 
     /// CPUs that it may use: its effective cpuset, and the tightest quota of its own and of

@@ -1,8 +1,7 @@
 //! Files of `key value` lines ("flat keyed" in `Documentation/admin-guide/cgroup-v2.rst`):
-//! `memory.stat`, `memory.events`, `cpu.stat`.
+//! `memory.stat` and `memory.events`.
 
 use std::path::Path;
-use std::time::Duration;
 
 use bstr::ByteSlice;
 
@@ -28,8 +27,8 @@ pub fn flat<'a>(path: &Path, text: &'a [u8], mut take: impl FnMut(&'a [u8], u64)
     Ok(())
 }
 
-/// MemoryStat of `memory.stat`, since the group was made. `None` is what this kernel does not count;
-/// the ones of tiering are there since Linux 6.12, `pgdemote_proactive` came later.
+/// Counters of `memory.stat`, since the group was made. `None` is a counter that this kernel does
+/// not have; those of tiering are there since Linux 6.12, `pgdemote_proactive` came later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryStat {
     /// Pages promoted by NUMA balancing.
@@ -121,25 +120,6 @@ impl Events {
     }
 }
 
-/// CPU time of a group since it was made: `usage_usec` of `cpu.stat`.
-///
-/// # Errors
-/// A line that is no key with a number, or no `usage_usec`.
-pub fn cpu_usage(path: &Path, text: impl AsRef<[u8]>) -> Result<Duration> {
-    let mut usage = None;
-    flat(path, text.as_ref(), |key, value| {
-        if key == b"usage_usec" {
-            usage = Some(Duration::from_micros(value));
-        }
-    })?;
-    usage.ok_or_else(|| LinuxError::Format {
-        path: path.to_owned(),
-        line: None,
-        found: "no usage_usec".into(),
-        expected: "usage_usec with the microseconds used",
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -159,15 +139,13 @@ mod tests {
     fn damage_is_named_with_its_line() {
         let said = Events::parse(Path::new("memory.events"), "low 0\nhigh -1\n").unwrap_err();
         assert!(said.to_string().starts_with("memory.events:2: found \"high -1\""), "{said}");
-        let said = cpu_usage(Path::new("cpu.stat"), "user_usec 1\n").unwrap_err();
-        assert!(said.to_string().contains("no usage_usec"), "{said}");
     }
 
     proptest! {
         #[test]
         fn nothing_panics(text in "([a-z_]{0,9}[ ]?[0-9]{0,21}|.{0,9}|\n){0,20}") {
             let path = Path::new("f");
-            let _ = (MemoryStat::parse(path, &text), Events::parse(path, &text), cpu_usage(path, &text));
+            let _ = (MemoryStat::parse(path, &text), Events::parse(path, &text));
         }
     }
 }

@@ -8,7 +8,6 @@ use super::figures::Figures;
 use super::fingerprint::Fingerprint;
 use super::nodes::{self, Node};
 use super::overrides::{Override, TierOverride};
-use super::per_cpu;
 use super::suitability::{Suitability, numbers};
 use super::tiers::{self, KernelTier};
 use super::zoneinfo;
@@ -219,7 +218,7 @@ impl Host {
     pub fn kept_by_processors(&self, roots: &Roots, reader: &mut Reader, out: &mut Vec<Pages>) {
         out.clear();
         out.resize(self.tiers.len(), Pages(0));
-        per_cpu::listed(roots, reader, |node, pages| {
+        zoneinfo::per_cpu(roots, reader, |node, pages| {
             if let Some(tier) = self.tier_of(node) {
                 out[tier.index()] += pages;
             }

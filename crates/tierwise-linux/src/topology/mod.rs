@@ -5,8 +5,7 @@
 //! - [`access`]: latency and bandwidth where the firmware says them.
 //! - [`overrides`]: the operator's own list, which goes before the kernel's.
 //! - [`figures`]: which latency and bandwidth a tier is taken to have, and who says so.
-//! - [`zoneinfo`]: the kernel's watermarks; [`per_cpu`]: free pages that CPUs keep to
-//!   themselves.
+//! - [`zoneinfo`]: the kernel's watermarks, and free pages that CPUs keep to themselves.
 //! - [`Host`] puts them together; [`Fingerprint`] tells cheaply whether it would come out
 //!   otherwise, and [`Suitability`] says whether there is anything to tier.
 
@@ -18,7 +17,6 @@ pub(crate) mod fixture;
 mod host;
 pub mod nodes;
 pub mod overrides;
-pub mod per_cpu;
 mod suitability;
 pub mod tiers;
 pub mod zoneinfo;

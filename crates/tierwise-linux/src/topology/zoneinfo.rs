@@ -1,4 +1,5 @@
-//! The kernel's own watermarks of a node, from `/proc/zoneinfo`: the sum over the node's zones.
+//! `/proc/zoneinfo`: the kernel's watermarks of a node, and the free pages that CPUs keep to
+//! themselves.
 
 use std::path::Path;
 
@@ -6,8 +7,10 @@ use tierwise_core::topology::Watermarks;
 use tierwise_core::units::Pages;
 
 use crate::error::{LinuxError, Result};
+use crate::process::Reader;
+use crate::roots::Roots;
 
-/// The watermarks of every node, in base pages, ascending by node. A kernel that does not print
+/// The watermarks of every node, the sum over its zones, in base pages, ascending by node. A kernel that does not print
 /// `promo` (up to 6.12) has it one step above `high` all the same (`__setup_per_zone_wmarks`).
 ///
 /// # Errors
@@ -92,6 +95,43 @@ impl Zone {
             (&mut sum.promo, promo),
         ] {
             *mark = Pages(mark.0.saturating_add(more));
+        }
+    }
+}
+
+/// Calls with each list of free pages that a CPU keeps to itself (`pagesets`): its node, and its base
+/// pages. They are not counted as `MemFree`, and a CPU keeps up to a hundredth of a zone and more
+/// (`percpu_pagelist_high`): after a demotion these are tens of megabytes of the fast node. A file
+/// that cannot be read has no lists; that costs accuracy only.
+pub fn per_cpu(roots: &Roots, reader: &mut Reader, list: impl FnMut(u32, Pages)) {
+    if let Ok(text) = reader.text(&roots.proc, format_args!("zoneinfo")) {
+        per_cpu_lists(text, list);
+    }
+}
+
+/// Calls with each CPU's list in the text of `/proc/zoneinfo`, as [`per_cpu`].
+///
+/// ```
+/// use tierwise_linux::topology::zoneinfo::per_cpu_lists;
+///
+/// let text = "Node 0, zone   Normal\n  pages free     9\n  pagesets\n    cpu: 0\n\
+///                           count:    40\n              high:     60\n    \
+///             cpu: 1\n              count:    2\nNode 1, zone  Movable\n    cpu: 0\n\
+///                           count:    7\n";
+/// let mut lists = Vec::new();
+/// per_cpu_lists(text, |node, pages| lists.push((node, pages.0)));
+/// assert_eq!(lists, [(0, 40), (0, 2), (1, 7)]);
+/// per_cpu_lists("Node x, zone DMA\n count: 3\n", |_, _| panic!("of no node"));
+/// ```
+pub fn per_cpu_lists(text: &str, mut list: impl FnMut(u32, Pages)) {
+    let mut node = None;
+    for line in text.lines() {
+        if let Some(zone) = line.strip_prefix("Node ") {
+            node = zone.split(',').next().and_then(|number| number.parse().ok());
+        } else if let Some(count) = line.trim_start().strip_prefix("count:")
+            && let (Some(node), Ok(pages)) = (node, count.trim().parse())
+        {
+            list(node, Pages(pages));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What of each tier is free, and what strangers hold of it.
 //!
-//! What CPUs keep on lists of their own ([`crate::topology::per_cpu`]) is in nobody's use,
+//! What CPUs keep on lists of their own ([`crate::topology::zoneinfo::per_cpu`]) is in nobody's use,
 //! and the next allocation does not find it either: the engine is told `MemFree` as what is free,
 //! and of strangers only what is neither. The lists are read with each survey only, because
 //! printing them costs the kernel much.

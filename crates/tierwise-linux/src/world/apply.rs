@@ -42,6 +42,19 @@ const QUICK: Duration = Duration::from_millis(25);
 /// `MAP_HUGE_2MB`: pages that are mapped so are named once.
 const HUGE: u64 = 2 << 20;
 
+/// The world of a plan, borrowed from the live world.
+#[derive(Debug)]
+pub struct MoveContext<'a> {
+    /// Trees of the kernel's files.
+    pub roots: &'a Roots,
+    /// The machine.
+    pub host: &'a Host,
+    /// The engine's pages.
+    pub blocks: &'a mut Blocks,
+    /// The survey that knows which of a block's pages are resident.
+    pub survey: &'a mut Survey,
+}
+
 /// Carries plans out.
 #[derive(Debug)]
 pub struct Migrator<C> {
@@ -99,24 +112,18 @@ impl<C: Calls> Migrator<C> {
         std::mem::take(&mut self.cpu)
     }
 
-    /// Carries out moves in their order, and adds one outcome for each.
+    /// Carries out moves in their order, or none in a dry run, and adds one outcome for each.
     ///
     /// # Errors
     /// The kernel refuses to move pages at all. There is an outcome for each move even then.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "everything that a plan is about, borrowed from one world"
-    )]
     pub fn apply(
         &mut self,
         moves: &[Move],
         dry_run: bool,
-        roots: &Roots,
-        host: &Host,
-        blocks: &mut Blocks,
-        survey: &mut Survey,
+        context: MoveContext<'_>,
         out: &mut Vec<MoveOutcome>,
     ) -> Result<()> {
+        let MoveContext { roots, host, blocks, survey } = context;
         if moves.is_empty() {
             return Ok(());
         }
@@ -146,13 +153,8 @@ impl<C: Calls> Migrator<C> {
     ///
     /// # Errors
     /// As [`Migrator::apply`].
-    pub fn finish(
-        &mut self,
-        roots: &Roots,
-        host: &Host,
-        blocks: &Blocks,
-        survey: &mut Survey,
-    ) -> Result<()> {
+    pub fn finish(&mut self, context: MoveContext<'_>) -> Result<()> {
+        let MoveContext { roots, host, blocks, survey } = context;
         self.rest.retain(|page, to| blocks.get(*page).is_some_and(|block| block.tier == *to));
         if self.rest.is_empty() {
             return Ok(());

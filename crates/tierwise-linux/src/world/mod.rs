@@ -14,6 +14,7 @@
 //! be read is a fault of one process, group or guest, and costs nobody else anything; while it is
 //! the machine that cannot be read, what was known is kept and nothing is moved ([`crate::fault`]).
 
+mod account;
 pub mod apply;
 pub mod blocks;
 pub mod cpu_budget;
@@ -21,7 +22,9 @@ pub mod faults;
 pub mod free_memory;
 #[cfg(test)]
 mod hostile;
+mod migrate;
 pub mod monitor;
+mod observe;
 pub mod projector;
 pub mod survey;
 #[cfg(test)]
@@ -39,17 +42,18 @@ use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_core::world::World;
 
 use crate::error::Result;
-use crate::fault::{Fault, FaultScope, Faults};
+use crate::fault::FaultScope;
 use crate::migrate::{Calls, Kernel};
 use crate::monitor::{AccessMonitor, waits_still};
 use crate::process::Reader;
 use crate::roots::Roots;
-use crate::tenant::{Changes, Readings, TenantSelector, TenantState, TenantTracker};
-use crate::topology::{Fingerprint, Host, TierChange};
+use crate::tenant::{Readings, TenantSelector, TenantTracker};
+use crate::topology::{Fingerprint, Host};
+use account::Account;
+pub use account::Event;
 use apply::Migrator;
 use blocks::Blocks;
 use cpu_budget::CpuBudget;
-use faults::{Ledger, Told};
 use free_memory::FreeMemory;
 use monitor::{LostMonitor, MonitorThread};
 use projector::AccessProjector;
@@ -61,14 +65,6 @@ const WALK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A world that nobody wakes looks again after so long at the latest.
 const MAX_WAIT: Duration = Duration::from_secs(1);
-
-/// While nothing is looked at there is nothing to decide: rounds are so far apart, which cost
-/// something too. A service's latency is then as old.
-const SUSPENDED_WAIT: Duration = Duration::from_secs(5);
-
-/// Looks that are stretched more than so many times stretch rounds too: fewer of them find anything
-/// new.
-const ROUNDS_PER_SAMPLING: f64 = 16.0;
 
 /// What a world answers that goes on whatever happens.
 type Infallibly<T> = std::result::Result<T, Infallible>;
@@ -91,28 +87,6 @@ pub struct WorldConfig {
     pub cpu: (f64, f64),
 }
 
-/// What happened that people may want to know.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// Processes and tenants came and went.
-    Tenants(Changes),
-    /// Nodes came and went.
-    Machine(TierChange),
-    /// Something could not be read; or the machine, and nothing is moved until it can be.
-    Fault(Fault),
-    /// The machine can be read again.
-    Readable,
-    /// The way of looking failed.
-    MonitoringLost(String),
-    /// It looks less often than it was told to by this factor from now on, because of its CPU
-    /// time.
-    Throttled(f64),
-    /// Its CPU time is above the cap: it does not look until it is below the budget.
-    Suspended(bool),
-    /// The kernel refused to move pages.
-    Refused(String),
-}
-
 /// This host.
 pub struct LiveWorld<C: Calls = Kernel> {
     config: WorldConfig,
@@ -128,7 +102,7 @@ pub struct LiveWorld<C: Calls = Kernel> {
     lost_monitor: Option<LostMonitor>,
     projector: AccessProjector,
     migrator: Migrator<C>,
-    cpu_budget: CpuBudget,
+    account: Account,
     next_survey: Timestamp,
     /// By tenant: the last reading, with what was reported and seen since the last observation.
     tenants: Vec<TenantReading>,
@@ -138,10 +112,6 @@ pub struct LiveWorld<C: Calls = Kernel> {
     free_memory: FreeMemory,
     /// There was a survey since strangers were counted.
     surveyed: bool,
-    /// What could not be read in the round at hand.
-    faults: Faults,
-    ledger: Ledger,
-    events: Vec<Event>,
 }
 
 impl LiveWorld<Kernel> {
@@ -155,7 +125,7 @@ impl LiveWorld<Kernel> {
 impl<C: Calls> LiveWorld<C> {
     /// A world on another kernel: for tests.
     pub fn with_kernel(config: WorldConfig, host: Host, wake: Receiver<()>, calls: C) -> Self {
-        let cpu_budget = CpuBudget::new(config.cpu.0, config.cpu.1);
+        let account = Account::new(CpuBudget::new(config.cpu.0, config.cpu.1));
         Self {
             host,
             started: Instant::now(),
@@ -168,16 +138,13 @@ impl<C: Calls> LiveWorld<C> {
             lost_monitor: None,
             projector: AccessProjector::default(),
             migrator: Migrator::new(calls, &config.limits),
-            cpu_budget,
+            account,
             next_survey: Timestamp::ZERO,
             tenants: Vec::new(),
             reader: Reader::default(),
             machine: Fingerprint::default(),
             free_memory: FreeMemory::default(),
             surveyed: true,
-            faults: Faults::default(),
-            ledger: Ledger::default(),
-            events: Vec::new(),
             config,
         }
     }
@@ -249,7 +216,7 @@ impl<C: Calls> LiveWorld<C> {
 
     /// What it costs.
     pub fn cpu_budget(&self) -> &CpuBudget {
-        &self.cpu_budget
+        &self.account.cpu_budget
     }
 
     /// Blocks that are managed.
@@ -287,29 +254,29 @@ impl<C: Calls> LiveWorld<C> {
 
     /// The kernel's threads that promote page cache have used so much since they started.
     pub fn promoting(&mut self, total: Duration) {
-        self.cpu_budget.caching(total);
+        self.account.cpu_budget.caching(total);
     }
 
     /// Faults so far, by [`FaultScope::NAMES`].
     pub fn faults(&self) -> [u64; FaultScope::NAMES.len()] {
-        self.ledger.totals()
+        self.account.ledger.totals()
     }
 
     /// Why the machine could not be read in the last round, if it could not: nothing is moved until
     /// it can.
     pub fn unreadable(&self) -> Option<&str> {
-        self.ledger.machine()
+        self.account.ledger.machine()
     }
 
     /// Talking to tenants' services and guests has used so much of this process's time, which is
     /// not of the budget.
     pub fn polling(&mut self, total: Duration) {
-        self.cpu_budget.polling(total);
+        self.account.cpu_budget.polling(total);
     }
 
     /// Takes what happened since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.events)
+        std::mem::take(&mut self.account.events)
     }
 
     /// Stops looking.
@@ -323,140 +290,6 @@ impl<C: Calls> LiveWorld<C> {
 
     fn time(&self) -> Timestamp {
         Timestamp::ZERO + self.started.elapsed()
-    }
-
-    /// Between two rounds that nobody asks for, by what CPU time is left.
-    fn shortest_wait(&self) -> Duration {
-        if self.cpu_budget.suspended() {
-            return SUSPENDED_WAIT;
-        }
-        let times = self.cpu_budget.throttle() / ROUNDS_PER_SAMPLING;
-        if times > 1.0 { self.config.interval.mul_f64(times) } else { Duration::ZERO }
-    }
-
-    /// Who is there, which of their blocks, and where these lie. Without its processes being known
-    /// there is no survey.
-    fn survey(&mut self, now: Timestamp, out: &mut Observation) {
-        let throttle = self.cpu_budget.throttle();
-        self.next_survey = now + self.config.interval.mul_f64(throttle);
-        let refreshed = self.tracker.refresh(&self.config.roots);
-        let Some(mut changes) = self.faults.absorb(|| FaultScope::Machine, refreshed) else {
-            return;
-        };
-        self.faults.take(&mut changes.faults, None);
-        if changes != Changes::default() {
-            self.events.push(Event::Tenants(changes));
-        }
-        let nodes = self.survey_nodes();
-        self.faults.absorb(|| FaultScope::Machine, nodes);
-        self.survey.run(
-            now,
-            throttle,
-            &self.host,
-            &self.tracker,
-            &mut self.blocks,
-            self.migrator.calls(),
-            out,
-        );
-        self.faults.take(self.survey.faults(), None);
-        self.surveyed = true;
-        self.finish_moves();
-        self.read_tenants(now);
-    }
-
-    /// Which nodes are there.
-    fn survey_nodes(&mut self) -> Result<()> {
-        if self.host.has_changed(&self.config.roots, &mut self.reader, &mut self.machine)? {
-            let changes = self.host.refresh(&self.config.roots);
-            let changes = changes.inspect_err(|_| self.machine.forget())?;
-            self.events.extend(changes.into_iter().map(Event::Machine));
-        }
-        Ok(())
-    }
-
-    /// Whether moves are only decided.
-    fn moves_nothing(&self) -> bool {
-        self.config.dry_run || self.unreadable().is_some()
-    }
-
-    /// What is left behind of blocks that moved follows them.
-    fn finish_moves(&mut self) {
-        if self.moves_nothing() {
-            return;
-        }
-        let (roots, host) = (&self.config.roots, &self.host);
-        let finished = self.migrator.finish(roots, host, &self.blocks, &mut self.survey);
-        self.cpu_budget.moving(self.migrator.take_cpu());
-        if let Err(e) = finished {
-            self.events.push(Event::Refused(e.to_string()));
-        }
-    }
-
-    /// What was seen since the last time, and whom to look at next.
-    fn monitor(&mut self, out: &mut Observation) {
-        if let Some(late) = self.monitor.take_if(|monitor| monitor.is_late()) {
-            self.lost_monitor = late.leave();
-            self.events.push(Event::MonitoringLost(waits_still().to_string()));
-        }
-        let Some(monitor) = &mut self.monitor else { return };
-        match monitor.take() {
-            Ok(Some(report)) => {
-                out.bits_unread = report.sampled.is_empty();
-                self.projector.project(&report, &self.blocks, &mut self.tenants, out);
-                let cpu = monitor.cpu_time();
-                self.cpu_budget.looking(cpu);
-                // Nobody is watched while it is suspended: DAMON's threads would go on otherwise.
-                let watched = if self.cpu_budget.suspended() { &[] } else { self.survey.watched() };
-                monitor.again(report, watched, self.cpu_budget.throttle());
-            }
-            Ok(None) => {}
-            Err(problem) => {
-                self.monitor = None;
-                self.events.push(Event::MonitoringLost(problem.to_string()));
-            }
-        }
-    }
-
-    fn read_tenants(&mut self, now: Timestamp) {
-        for (index, reading) in self.tenants.iter_mut().enumerate() {
-            let tenant = TenantId(index as u16);
-            if self.tracker.state(tenant) == TenantState::Waiting {
-                reading.running = false;
-                reading.usage.clear();
-                reading.usage.resize(self.host.tiers.len(), Default::default());
-                continue;
-            }
-            let calls = self.migrator.calls();
-            self.readings.read(&self.host, &self.tracker, tenant, now, calls, reading);
-            self.faults.take(self.readings.faults(), Some(tenant));
-        }
-    }
-
-    /// Hands the readings over; what is counted since the last observation starts again.
-    fn hand_over(&mut self, out: &mut Observation) {
-        let (roots, host) = (&self.config.roots, &self.host);
-        let read = match std::mem::take(&mut self.surveyed) {
-            true => self.free_memory.survey(roots, host, &self.tenants),
-            false => self.free_memory.read(roots, host),
-        };
-        self.faults.absorb(|| FaultScope::Machine, read);
-        self.free_memory.tell(&mut out.tiers);
-        out.tenants.clone_from(&self.tenants);
-        for reading in &mut self.tenants {
-            reading.misses.iter_mut().for_each(|m| *m = 0);
-            (reading.p99, reading.operations, reading.busy) = (None, 0, Duration::ZERO);
-        }
-    }
-
-    /// What could not be read becomes news, as far as it is any.
-    fn report_faults(&mut self, now: Timestamp) {
-        let events = &mut self.events;
-        self.ledger.take(&mut self.faults, now, |told| {
-            events.push(match told {
-                Told::Fault(fault) => Event::Fault(fault),
-                Told::Readable => Event::Readable,
-            });
-        });
     }
 }
 
@@ -479,16 +312,8 @@ impl<C: Calls> World for LiveWorld<C> {
     fn observe(&mut self, out: &mut Observation) -> Infallibly<()> {
         out.clear();
         let now = self.time();
-        let (before, suspended) = (self.cpu_budget.throttle(), self.cpu_budget.suspended());
-        let read = self.cpu_budget.read(now);
-        self.faults.absorb(|| FaultScope::Machine, read);
-        if self.cpu_budget.throttle() != before {
-            self.events.push(Event::Throttled(self.cpu_budget.throttle()));
-        }
-        if self.cpu_budget.suspended() != suspended {
-            self.events.push(Event::Suspended(self.cpu_budget.suspended()));
-        }
-        let due = now >= self.next_survey && !self.cpu_budget.suspended();
+        self.account.read_cpu(now);
+        let due = now >= self.next_survey && !self.account.cpu_budget.suspended();
         if due {
             self.survey(now, out);
         }
@@ -497,7 +322,7 @@ impl<C: Calls> World for LiveWorld<C> {
         self.hand_over(out);
         // Whether the machine can be read is known by a survey.
         if due {
-            self.report_faults(now);
+            self.account.report_faults(now);
         }
         Ok(())
     }
@@ -505,28 +330,14 @@ impl<C: Calls> World for LiveWorld<C> {
     /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it,
     /// and what it has too much of is demoted afterwards.
     fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Infallibly<()> {
-        let carried = self.migrator.apply(
-            &plan.moves,
-            self.moves_nothing(),
-            &self.config.roots,
-            &self.host,
-            &mut self.blocks,
-            &mut self.survey,
-            out,
-        );
-        self.cpu_budget.moving(self.migrator.take_cpu());
-        if let Err(e) = carried {
-            // Tomorrow's plan may be carried out: a capability that is missing is said, not died
-            // of.
-            self.events.push(Event::Refused(e.to_string()));
-        }
+        self.carry_out(&plan.moves, out);
         Ok(())
     }
 
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> Infallibly<bool> {
         let now = self.time();
         let until = deadline.map_or(MAX_WAIT, |d| d.since(now)).min(MAX_WAIT);
-        let until = until.max(self.shortest_wait());
+        let until = until.max(self.account.shortest_wait(self.config.interval));
         match self.wake.recv_timeout(until) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(true),
             Err(RecvTimeoutError::Disconnected) => Ok(false),

@@ -91,6 +91,25 @@ struct Held {
     bytes: u64,
 }
 
+/// The world of one survey, borrowed from the live world.
+#[derive(Debug)]
+pub struct SurveyContext<'a, C> {
+    /// The time of the survey.
+    pub now: Timestamp,
+    /// The factor by which intervals are longer than configured.
+    pub throttle: f64,
+    /// The machine.
+    pub host: &'a Host,
+    /// The processes of each tenant.
+    pub tracker: &'a TenantTracker,
+    /// The engine's pages.
+    pub blocks: &'a mut Blocks,
+    /// The kernel.
+    pub calls: &'a mut C,
+    /// The observation that the survey adds to.
+    pub out: &'a mut Observation,
+}
+
 /// Surveys processes. Buffers are kept.
 #[derive(Debug, Default)]
 pub struct Survey {
@@ -165,27 +184,15 @@ impl Survey {
     /// Surveys every process that is due, and forgets those that are no more. One that cannot be
     /// surveyed is left out and is a fault of its own; where the machine lacks what it takes, what
     /// was known of it stays.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "everything that a survey reads, borrowed from one world"
-    )]
-    pub fn run(
-        &mut self,
-        now: Timestamp,
-        throttle: f64,
-        host: &Host,
-        tracker: &TenantTracker,
-        blocks: &mut Blocks,
-        calls: &mut impl Calls,
-        out: &mut Observation,
-    ) {
-        blocks.start();
-        self.drop_unmanaged(tracker, blocks, out);
+    pub fn run(&mut self, mut context: SurveyContext<'_, impl Calls>) {
+        let SurveyContext { now, tracker, .. } = context;
+        context.blocks.start();
+        self.drop_unmanaged(&mut context);
         self.watched.clear();
         self.tenants_due.resize(tracker.len(), Timestamp::ZERO);
         for tenant in (0..tracker.len()).map(|i| TenantId(i as u16)) {
             if now >= self.tenants_due[tenant.index()] {
-                self.survey_tenant(now, throttle, host, tracker, tenant, blocks, calls, out);
+                self.survey_tenant(tenant, &mut context);
             }
             for process in tracker.members(tenant) {
                 if let Some(known) = self.processes.get(&process) {
@@ -196,18 +203,8 @@ impl Survey {
     }
 
     /// Surveys the processes of a tenant that are due, as far as its share goes.
-    #[allow(clippy::too_many_arguments, reason = "see run")]
-    fn survey_tenant(
-        &mut self,
-        now: Timestamp,
-        throttle: f64,
-        host: &Host,
-        tracker: &TenantTracker,
-        tenant: TenantId,
-        blocks: &mut Blocks,
-        calls: &mut impl Calls,
-        out: &mut Observation,
-    ) {
+    fn survey_tenant(&mut self, tenant: TenantId, context: &mut SurveyContext<'_, impl Calls>) {
+        let SurveyContext { now, throttle, tracker, .. } = *context;
         let mut due = std::mem::take(&mut self.due);
         due.clear();
         due.extend(tracker.members(tenant).filter_map(|process| {
@@ -215,31 +212,27 @@ impl Survey {
             (now >= due).then_some((due, process))
         }));
         due.sort_unstable();
-        let tenant_started = calls.now();
+        let tenant_started = context.calls.now();
         for &(_, process) in &due {
-            let started = calls.now();
+            let started = context.calls.now();
             let spent = started.since(tenant_started);
             if spent >= SHARE {
                 self.tenants_due[tenant.index()] = now + (spent * TENANT_REST).mul_f64(throttle);
                 break;
             }
-            if let Err(e) = self.survey(host, process, tenant, blocks, calls, out) {
-                self.failed(process, tenant, &e, blocks, out);
+            if let Err(e) = self.survey(process, tenant, context) {
+                self.failed(process, tenant, &e, context);
             }
             if let Some(known) = self.processes.get_mut(&process) {
-                let rest = calls.now().since(started) * REST;
+                let rest = context.calls.now().since(started) * REST;
                 known.due = now + rest.mul_f64(throttle);
             }
         }
         self.due = due;
     }
 
-    fn drop_unmanaged(
-        &mut self,
-        tracker: &TenantTracker,
-        blocks: &mut Blocks,
-        out: &mut Observation,
-    ) {
+    fn drop_unmanaged(&mut self, context: &mut SurveyContext<'_, impl Calls>) {
+        let tracker = context.tracker;
         let tenants = (0..tracker.len()).map(|i| TenantId(i as u16));
         self.members.clear();
         self.members.extend(tenants.flat_map(|tenant| tracker.members(tenant)));
@@ -248,7 +241,7 @@ impl Survey {
         self.processes.retain(|process, _| {
             let stays = members.binary_search(process).is_ok();
             if !stays {
-                blocks.leave(*process, &mut out.freed);
+                context.blocks.leave(*process, &mut context.out.freed);
             }
             stays
         });
@@ -259,8 +252,7 @@ impl Survey {
         process: Process,
         tenant: TenantId,
         error: &LinuxError,
-        blocks: &mut Blocks,
-        out: &mut Observation,
+        context: &mut SurveyContext<'_, impl Calls>,
     ) {
         if !error.is_gone() {
             let fault = Fault::new(FaultScope::Process(process.pid), error);
@@ -268,20 +260,17 @@ impl Survey {
         }
         if !error.is_of_machine() {
             self.processes.remove(&process);
-            blocks.leave(process, &mut out.freed);
+            context.blocks.leave(process, &mut context.out.freed);
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "see run")]
     fn survey(
         &mut self,
-        host: &Host,
         process: Process,
         tenant: TenantId,
-        blocks: &mut Blocks,
-        calls: &mut impl Calls,
-        out: &mut Observation,
+        context: &mut SurveyContext<'_, impl Calls>,
     ) -> Result<()> {
+        let SurveyContext { host, blocks, calls, out, .. } = context;
         calls.charge(tenant);
         let task = process.task(&self.roots, &mut self.reader)?;
         let known = match self.processes.entry(process) {
@@ -314,7 +303,7 @@ impl Survey {
         known.resident =
             Bytes(self.walker.ranges.iter().map(|range| range.end - range.start).sum());
         self.divide(blocks.size());
-        self.locate(task, host, calls)?;
+        self.locate(task, host, *calls)?;
         blocks.update(
             process,
             tenant,

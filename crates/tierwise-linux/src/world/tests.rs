@@ -177,14 +177,14 @@ fn suspension_stops_monitoring_and_slows_rounds() {
         }
     };
     told(&mut world, 1);
-    assert_eq!(world.shortest_wait(), Duration::ZERO);
-    world.cpu_budget = CpuBudget::new(0.01, 0.03);
+    assert_eq!(world.account.shortest_wait(world.config.interval), Duration::ZERO);
+    world.account.cpu_budget = CpuBudget::new(0.01, 0.03);
     let second = |n: u64| Duration::from_secs(n);
-    (0..6).for_each(|n| world.cpu_budget.spent(Timestamp::ZERO + second(n), second(n)));
-    assert!(world.cpu_budget.suspended());
-    assert_eq!(world.shortest_wait(), SUSPENDED_WAIT);
+    (0..6).for_each(|n| world.account.cpu_budget.spent(Timestamp::ZERO + second(n), second(n)));
+    assert!(world.account.cpu_budget.suspended());
+    assert_eq!(world.account.shortest_wait(world.config.interval), account::SUSPENDED_WAIT);
     told(&mut world, 0);
-    world.cpu_budget = CpuBudget::new(f64::MAX, f64::MAX);
+    world.account.cpu_budget = CpuBudget::new(f64::MAX, f64::MAX);
     told(&mut world, 1);
 }
 
@@ -420,5 +420,5 @@ fn headless_process_stays_a_member() {
     let whole = (first..).step_by(BLOCK as usize).take(3);
     let known = whole.filter(|&address| world.blocks.page_at(process, address).is_some());
     assert_eq!(known.count(), 3);
-    assert!(world.faults.is_empty());
+    assert!(world.account.faults.is_empty());
 }

@@ -1,0 +1,115 @@
+//! Observation: the tenants' processes and their blocks, accesses, and readings of tenants and free
+//! memory.
+
+use std::time::Duration;
+
+use tierwise_core::observe::Observation;
+use tierwise_core::units::{TenantId, Timestamp};
+
+use super::survey::SurveyContext;
+use super::{Event, LiveWorld};
+use crate::error::Result;
+use crate::fault::FaultScope;
+use crate::migrate::Calls;
+use crate::monitor::waits_still;
+use crate::tenant::{Changes, TenantState};
+
+impl<C: Calls> LiveWorld<C> {
+    /// Who is there, which of their blocks, and where these lie. Without its processes being known
+    /// there is no survey.
+    pub(super) fn survey(&mut self, now: Timestamp, out: &mut Observation) {
+        let throttle = self.account.cpu_budget.throttle();
+        self.next_survey = now + self.config.interval.mul_f64(throttle);
+        let refreshed = self.tracker.refresh(&self.config.roots);
+        let Some(mut changes) = self.account.faults.absorb(|| FaultScope::Machine, refreshed)
+        else {
+            return;
+        };
+        self.account.faults.take(&mut changes.faults, None);
+        if changes != Changes::default() {
+            self.account.events.push(Event::Tenants(changes));
+        }
+        let nodes = self.survey_nodes();
+        self.account.faults.absorb(|| FaultScope::Machine, nodes);
+        self.survey.run(SurveyContext {
+            now,
+            throttle,
+            host: &self.host,
+            tracker: &self.tracker,
+            blocks: &mut self.blocks,
+            calls: self.migrator.calls(),
+            out,
+        });
+        self.account.faults.take(self.survey.faults(), None);
+        self.surveyed = true;
+        self.finish_moves();
+        self.read_tenants(now);
+    }
+
+    /// Which nodes are there.
+    fn survey_nodes(&mut self) -> Result<()> {
+        if self.host.has_changed(&self.config.roots, &mut self.reader, &mut self.machine)? {
+            let changes = self.host.refresh(&self.config.roots);
+            let changes = changes.inspect_err(|_| self.machine.forget())?;
+            self.account.events.extend(changes.into_iter().map(Event::Machine));
+        }
+        Ok(())
+    }
+
+    /// What was seen since the last time, and whom to look at next.
+    pub(super) fn monitor(&mut self, out: &mut Observation) {
+        if let Some(late) = self.monitor.take_if(|monitor| monitor.is_late()) {
+            self.lost_monitor = late.leave();
+            self.account.events.push(Event::MonitoringLost(waits_still().to_string()));
+        }
+        let Some(monitor) = &mut self.monitor else { return };
+        match monitor.take() {
+            Ok(Some(report)) => {
+                out.bits_unread = report.sampled.is_empty();
+                self.projector.project(&report, &self.blocks, &mut self.tenants, out);
+                let cpu = monitor.cpu_time();
+                self.account.cpu_budget.looking(cpu);
+                // Nobody is watched while it is suspended: DAMON's threads would go on otherwise.
+                let watched =
+                    if self.account.cpu_budget.suspended() { &[] } else { self.survey.watched() };
+                monitor.again(report, watched, self.account.cpu_budget.throttle());
+            }
+            Ok(None) => {}
+            Err(problem) => {
+                self.monitor = None;
+                self.account.events.push(Event::MonitoringLost(problem.to_string()));
+            }
+        }
+    }
+
+    fn read_tenants(&mut self, now: Timestamp) {
+        for (index, reading) in self.tenants.iter_mut().enumerate() {
+            let tenant = TenantId(index as u16);
+            if self.tracker.state(tenant) == TenantState::Waiting {
+                reading.running = false;
+                reading.usage.clear();
+                reading.usage.resize(self.host.tiers.len(), Default::default());
+                continue;
+            }
+            let calls = self.migrator.calls();
+            self.readings.read(&self.host, &self.tracker, tenant, now, calls, reading);
+            self.account.faults.take(self.readings.faults(), Some(tenant));
+        }
+    }
+
+    /// Hands the readings over; what is counted since the last observation starts again.
+    pub(super) fn hand_over(&mut self, out: &mut Observation) {
+        let (roots, host) = (&self.config.roots, &self.host);
+        let read = match std::mem::take(&mut self.surveyed) {
+            true => self.free_memory.survey(roots, host, &self.tenants),
+            false => self.free_memory.read(roots, host),
+        };
+        self.account.faults.absorb(|| FaultScope::Machine, read);
+        self.free_memory.tell(&mut out.tiers);
+        out.tenants.clone_from(&self.tenants);
+        for reading in &mut self.tenants {
+            reading.misses.iter_mut().for_each(|m| *m = 0);
+            (reading.p99, reading.operations, reading.busy) = (None, 0, Duration::ZERO);
+        }
+    }
+}

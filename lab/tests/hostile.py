@@ -40,11 +40,11 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def _lock(guest: Guest) -> Program:
-    """A program of the hostile tenant that holds its mmap lock, since before this returns."""
+def _lock(guest: Guest, tenant: str = "hostile", *when: str, within_s: float = 60) -> Program:
+    """A program of a hostile tenant that holds its mmap lock, since before this returns."""
     # As udev leaves it on a host.
     Path("/dev/fuse").chmod(0o666)
-    locked = guest.start("lockmm", "32", cgroup=guest.cgroup("hostile"))
+    locked = guest.start("lockmm", "32", *when, cgroup=guest.cgroup(tenant))
     guest.wait_until(lambda: locked.said() != "", 60, locked.said)
     # In so small a guest the kernel writes the page back at once, before it is locked.
     for limit in Path("/sys/class/bdi").glob("*/strict_limit"):
@@ -53,11 +53,11 @@ def _lock(guest: Guest) -> Program:
 
     def is_locked() -> bool:
         words = locked.said().split()
-        assert locked.running() and len(words) <= 1, f"lockmm: {locked.said()}"
+        assert locked.running() and words[1:] in ([], ["locks"]), f"lockmm: {locked.said()}"
         # The state of a process that waits for its file system.
-        return bool(words) and _state(int(words[0])) == "D"
+        return words[1:] == ["locks"] and _state(int(words[0])) == "D"
 
-    guest.wait_until(is_locked, 60, locked.said)
+    guest.wait_until(is_locked, within_s, locked.said)
     return locked
 
 
@@ -70,6 +70,58 @@ def locked_address_space_stops_nobody_else(guest: Guest) -> None:
     _serves_the_healthy(guest, daemon)
     # Its kdamond can be turned off only then.
     locked.stop()
+    assert daemon.stop() == 0, daemon.said()
+
+
+# One lock in three meets a move, or one in two; otherwise the daemon waits with a question. Each
+# attempt is another tenant's, because the last one's rests.
+ATTEMPTS = 20
+# Twice as long as the daemon waits for a process.
+LEFT_BEHIND_S = 2
+# The smallest calls: the daemon spends most of its time within one, and many are needed.
+SHORT_CALLS = """
+[move]
+call_p99_ms = 1
+"""
+# Of x86 (arch/x86/entry/syscalls/syscall_64.tbl).
+MOVE_PAGES = "279"
+
+
+def _waiting_moves(daemon: Tierwised) -> list[int]:
+    """The threads of the daemon that wait in the kernel with pages to move."""
+    waiting = []
+    for thread in Path(f"/proc/{daemon.pid}/task").iterdir():
+        # The call's number and its arguments: pid, count, pages, nodes, status, flags. A call
+        # without nodes only asks.
+        call = (thread / "syscall").read_text().split()
+        moves = len(call) > 4 and call[0] == MOVE_PAGES and int(call[4], 16) != 0
+        if moves and _state(int(thread.name)) == "D":
+            waiting.append(int(thread.name))
+    return waiting
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=550)
+def lock_taken_while_pages_move_stops_nobody_else(guest: Guest) -> None:
+    """A tenant locks while its pages are moved: the call is left behind, the others are managed."""
+    names = [f"hostile-{attempt}" for attempt in range(ATTEMPTS)]
+    tenants = [(name, f"cgroup = '{name}'") for name in (*names, "healthy")]
+    daemon = guest.tierwised(configuration(guest, "multi-clock", tenants, more=SHORT_CALLS))
+    for attempt, name in enumerate(names, 1):
+        locked = _lock(guest, name, "1", within_s=WITHIN_S)
+        time.sleep(LEFT_BEHIND_S)
+        waiting = _waiting_moves(daemon)
+        if waiting:
+            break
+        locked.stop()
+    else:
+        raise AssertionError(f"no lock met a move: {daemon.said()[-2000:]}")
+    guest.figure("attempts", attempt)
+    try:
+        _serves_the_healthy(guest, daemon)
+        assert _waiting_moves(daemon) == waiting, "the call was to wait all the time"
+    finally:
+        # Nothing that waits for the lock can be ended before.
+        locked.stop()
     assert daemon.stop() == 0, daemon.said()
 
 

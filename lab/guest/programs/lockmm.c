@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * lockmm MIB: a program without privileges whose address space stays locked. It touches MIB of
- * anonymous memory and a page of a FUSE file, and maps that file once more, for direct I/O. For
+ * lockmm MIB [NODE]: a program without privileges whose address space stays locked. It touches MIB
+ * of anonymous memory and a page of a FUSE file, and maps that file once more, for direct I/O. For
  * that the kernel first writes the dirty page back, under the mmap lock (fuse_file_mmap,
  * fs/fuse/file.c); the file system, which is the program's own, never answers the write.
  *
  * Whoever then reads /proc/PID/maps, walks its page tables or moves its pages waits for the lock.
- * The process that locks is a child, and prints its number before; its parent serves the file, and
- * the lock ends with it.
+ * With NODE, the memory is on that node and in use, and the program locks while somebody moves it.
+ * The process that locks is a child. It prints its number at first and "locks" just before; its
+ * parent serves the file, and the lock ends with it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -26,6 +27,12 @@
 #define ROOM (256 * 1024)
 /* Long enough for a daemon to find the process and to start monitoring it. */
 #define BEFORE_S 8
+
+/* One page of so many is asked about: some hundred pages in one call. */
+#define ASKED_BYTES (256UL << 10)
+/* Longest time between the first page that moved and the lock: some of the calls that follow. It
+ * differs from run to run, so that locks meet all that a mover does. */
+#define MOVING_US 10000
 
 static void write_text(const char *path, const char *text)
 {
@@ -109,9 +116,29 @@ static _Noreturn void serve(int device)
     }
 }
 
-static _Noreturn void lock(size_t bytes)
+/* Uses memory until a page of it is not on the node any more. */
+static void use_until_moved(const char *memory, size_t bytes, int node)
 {
-    allocate(bytes, -1, 0);
+    static void *addresses[PAGES_PER_CALL];
+    static int status[PAGES_PER_CALL];
+    size_t asked = 0;
+    for (size_t at = 0; at < bytes && asked < PAGES_PER_CALL; at += ASKED_BYTES)
+        addresses[asked++] = (void *)(memory + at);
+    for (;;) {
+        for (size_t at = 0; at < bytes; at += PAGE_BYTES)
+            (void)*(const volatile char *)(memory + at);
+        if (syscall(SYS_move_pages, 0, asked, addresses, NULL, status, 0) < 0)
+            fail("move_pages: %s", strerror(errno));
+        for (size_t i = 0; i < asked; i++) {
+            if (status[i] >= 0 && status[i] != node)
+                return;
+        }
+    }
+}
+
+static _Noreturn void lock(size_t bytes, int node)
+{
+    const char *memory = allocate(bytes, node, 0);
     int file = open("/mnt/file", O_RDWR);
     if (file < 0)
         fail("/mnt/file: %s", strerror(errno));
@@ -123,7 +150,15 @@ static _Noreturn void lock(size_t bytes)
         fail("/mnt/file, for direct I/O: %s", strerror(errno));
     printf("%d\n", getpid());
     fflush(stdout);
-    sleep(BEFORE_S);
+    if (node < 0) {
+        sleep(BEFORE_S);
+    } else {
+        use_until_moved(memory, bytes, node);
+        uint64_t seed = (uint64_t)(now_s() * 1e9) | 1;
+        usleep((useconds_t)(random_next(&seed) % MOVING_US));
+    }
+    printf("locks\n");
+    fflush(stdout);
     /* As late as this: the kernel soon writes it back without a lock. */
     page[0] = 1;
     errno = 0;
@@ -139,9 +174,10 @@ static void child_ended(int signal)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2)
-        fail("use: lockmm MIB");
+    if (argc != 2 && argc != 3)
+        fail("use: lockmm MIB [NODE]");
     size_t bytes = (size_t)number_of("MIB", argv[1], 1) * MIB;
+    int node = argc == 3 ? (int)number_of("NODE", argv[2], 0) : -1;
     if (setgid(NOBODY) || setuid(NOBODY) || prctl(PR_SET_DUMPABLE, 1))
         fail("cannot drop privileges: %s", strerror(errno));
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
@@ -159,7 +195,7 @@ int main(int argc, char **argv)
     signal(SIGCHLD, child_ended);
     if (fork() == 0) {
         close(device);
-        lock(bytes);
+        lock(bytes, node);
     }
     serve(device);
 }

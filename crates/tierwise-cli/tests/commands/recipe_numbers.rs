@@ -43,6 +43,12 @@ const READERS: &[&str] = &[
     "section.limit_or_none(\"",
 ];
 
+/// How stages read sizes.
+const SIZE_READERS: &[&str] = &["section.bytes(\"", "section.bytes_or(\""];
+
+/// Sizes that are larger than any memory, as TOML: the first is a byte more than 4096 TiB.
+const TOO_LARGE: &[&str] = &["4503599627370497", "0x10000000000001", "\"4097TiB\""];
+
 /// Lines without which an algorithm does not read all of its keys.
 fn beside(algorithm: &str) -> &'static str {
     match algorithm {
@@ -93,31 +99,38 @@ fn keys(stage: &str, algorithm: &str) -> Vec<String> {
     known.split(", ").map(str::to_owned).collect()
 }
 
-/// Adds the keys that the sources of a directory read as numbers.
-fn read_in(directory: &Path, keys: &mut BTreeSet<String>) {
+/// Adds the keys that the sources of a directory read by these readers.
+fn read_in(directory: &Path, readers: &[&str], keys: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            read_in(&path, keys);
+            read_in(&path, readers, keys);
             continue;
         }
         let source = std::fs::read_to_string(&path).unwrap();
-        for reader in READERS {
+        for reader in readers {
             let found = source.split(reader).skip(1);
             keys.extend(found.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
         }
     }
 }
 
-#[test]
-fn every_number_of_a_stage_is_reached() {
+/// The keys that all stages read by these readers.
+fn read_by(readers: &[&str]) -> BTreeSet<String> {
     let mut read = BTreeSet::new();
     for stage in ["baseline", "estimate", "partition", "select"] {
         read_in(
             &Path::new(env!("CARGO_MANIFEST_DIR")).join("../tierwise-core/src").join(stage),
+            readers,
             &mut read,
         );
     }
+    read
+}
+
+#[test]
+fn every_number_of_a_stage_is_reached() {
+    let read = read_by(READERS);
     let reached: BTreeSet<String> =
         algorithms().into_iter().flat_map(|(stage, algorithm)| keys(stage, algorithm)).collect();
     let missing: Vec<&String> = read.difference(&reached).collect();
@@ -128,12 +141,15 @@ fn every_number_of_a_stage_is_reached() {
 #[test]
 fn every_number_of_a_recipe_refuses_nonsense() {
     let mut wrong = Vec::new();
+    let sizes = read_by(SIZE_READERS);
+    assert!(!sizes.is_empty(), "sizes are read otherwise now");
     for (stage, algorithm) in algorithms() {
         for key in keys(stage, algorithm) {
             if TEXTS.contains(&key.as_str()) {
                 continue;
             }
-            for found in NONSENSE {
+            let too_large = if sizes.contains(&key) { TOO_LARGE } else { &[] };
+            for found in NONSENSE.iter().chain(too_large) {
                 let refusal = build(stage, algorithm, &format!("{key} = {found}"));
                 let message = refusal.map_or_else(|error| error.to_string(), |()| String::new());
                 let place = format!(

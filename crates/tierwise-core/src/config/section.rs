@@ -13,6 +13,9 @@ use super::{line_of, slip};
 use crate::tenant::Limit;
 use crate::units::Bytes;
 
+/// The allowed sizes.
+const SIZE: &str = "a size above zero, up to 4096TiB, for instance \"16GiB\"";
+
 /// The allowed forms of a limit.
 const LIMIT: &str = "a size (\"16GiB\"), a share of the resident set (0.7), \"auto\", or \"none\"";
 
@@ -288,21 +291,21 @@ impl<'a> Section<'a> {
         Ok(self.whole(key, allowed)?.map_or(default, Duration::from_millis))
     }
 
-    /// A size: whole bytes, or a text like "64KiB". Never zero.
+    /// A size: whole bytes, or a text like "64KiB". Never zero, and in either form no larger than
+    /// [`Bytes::parse`] allows.
     ///
     /// # Errors
-    /// The value is not a size, or is zero.
+    /// The value is not a size, is zero, or is larger than any memory.
     pub fn bytes(&self, key: &'static str) -> Result<Option<Bytes>, ConfigError> {
         let Some(value) = self.value(key).map(Spanned::get_ref) else { return Ok(None) };
         let parsed = match value {
-            DeValue::Integer(i) => u64::from_str_radix(i.as_str(), i.radix()).ok().map(Bytes),
+            DeValue::Integer(i) => u64::from_str_radix(i.as_str(), i.radix())
+                .ok()
+                .and_then(|bytes| Bytes::parse(&bytes.to_string()).ok()),
             DeValue::String(text) => Bytes::parse(text).ok(),
             _ => None,
         };
-        parsed
-            .filter(|b| b.0 > 0)
-            .map(Some)
-            .ok_or_else(|| self.wrong(key, value, "a size above zero, for instance \"16GiB\""))
+        parsed.filter(|b| b.0 > 0).map(Some).ok_or_else(|| self.wrong(key, value, SIZE))
     }
 
     /// A size, or the default.
@@ -456,7 +459,8 @@ mod tests {
         );
         assert_eq!(
             refusal("c = \"0GiB\"", |s| s.bytes("c").err()),
-            "x.toml:1: c: found \"0GiB\"; allowed: a size above zero, for instance \"16GiB\""
+            "x.toml:1: c: found \"0GiB\"; allowed: a size above zero, up to 4096TiB, for instance \
+             \"16GiB\""
         );
         assert_eq!(
             refusal("k = \"anno\"", |s| s.choice_or("k", 0, &[("anon", 1), ("file", 2)]).err()),
@@ -468,6 +472,24 @@ mod tests {
             }),
             "x.toml:3: a.b[0].x: found 1; allowed: true or false"
         );
+    }
+
+    #[test]
+    fn sizes_have_one_limit_in_all_forms() {
+        let read = |size: &str| {
+            let document = Document::parse("x.toml", &format!("c = {size}")).unwrap();
+            document.root().bytes("c").map(|bytes| bytes.unwrap().0).map_err(|e| e.to_string())
+        };
+        for size in ["4503599627370496", "0x10000000000000", "\"4503599627370496\"", "\"4096TiB\""]
+        {
+            assert_eq!(read(size), Ok(1 << 52), "{size}");
+        }
+        // Whole bytes stay exact up to the limit.
+        assert_eq!(read("4503599627370495"), Ok((1 << 52) - 1));
+        for size in ["4503599627370497", "0x10000000000001", "\"4503599627370497\"", "\"4097TiB\""]
+        {
+            assert!(read(size).unwrap_err().contains(super::SIZE), "{size}");
+        }
     }
 
     #[test]

@@ -113,10 +113,13 @@ const READERS: &[&str] = &[
     "SizeKeys::read(",
 ];
 
-/// The keys that a source reads as numbers.
-fn read_in(source: &str) -> BTreeSet<&str> {
+/// Functions that read sizes; the last reads a share beside.
+const SIZE_READERS: &[&str] = &[".bytes(", ".bytes_or(", "SizeKeys::read("];
+
+/// The keys that a source reads by these readers.
+fn read_in<'a>(source: &'a str, readers: &[&str]) -> BTreeSet<&'a str> {
     let mut keys = BTreeSet::new();
-    for reader in READERS {
+    for reader in readers {
         for (at, _) in source.match_indices(reader) {
             let call = source[at..].split_once(')').map_or("", |(call, _)| call);
             let quoted = call.split('"').skip(1).step_by(2);
@@ -133,7 +136,7 @@ fn every_number_stands_in_the_table() {
         let listed: BTreeSet<&str> =
             NUMBERS.iter().filter(|(table, ..)| tables.contains(table)).map(|row| row.1).collect();
         assert_eq!(
-            read_in(source),
+            read_in(source, READERS),
             listed,
             "the table of numbers is another than {tables:?} reads"
         );
@@ -183,6 +186,7 @@ fn beside(table: &str, key: &str) -> &'static str {
         ("tier", "write_gbps" | "channels") => "share = 0.5\nload_ns = 90\nread_gbps = 30\n",
         ("tier", _) => "share = 0.5\nload_ns = 90\n",
         ("machine", key) if key != "fast_share" => "fast_share = 0.3\n",
+        ("service", "footprint") => "max_per_second = 100\n",
         ("service", "lines_together") => {
             "max_per_second = 100\nfootprint = \"8MiB\"\ntrace = \"a.twt\"\n"
         }
@@ -206,6 +210,33 @@ fn likely_slips_name_the_intended_value() {
         let suggests = message.ends_with(&format!("; did you mean {meant}?"));
         if !(message.contains(&format!("{key}: found ")) && suggests) {
             wrong.push(format!("[{table}] {key} = {found}: {message}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn sizes_beyond_any_memory_are_refused() {
+    // The first is a byte more than 4096 TiB.
+    let too_large = ["4503599627370497", "0x10000000000001", "\"4097TiB\""];
+    let mut wrong = Vec::new();
+    for (source, tables) in SOURCES {
+        let sizes = read_in(source, SIZE_READERS);
+        let of_source = NUMBERS.iter().filter(|row| tables.contains(&row.0));
+        for (table, key, _) in of_source.filter(|row| sizes.contains(row.1)) {
+            if key.ends_with("share") {
+                continue;
+            }
+            for found in too_large {
+                let text = scenario(table, &format!("{}{key} = {found}", beside(table, key)));
+                let message = Scenario::parse("s.toml", &text, Path::new(".")).map(drop);
+                let message =
+                    message.map_or_else(|error| error.to_string(), |()| "accepted".to_owned());
+                let limit = "; allowed: a size above zero, up to 4096TiB";
+                if !(message.contains(&format!("{key}: found ")) && message.contains(limit)) {
+                    wrong.push(format!("[{table}] {key} = {found}: {message}"));
+                }
+            }
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

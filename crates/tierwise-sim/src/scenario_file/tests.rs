@@ -138,7 +138,8 @@ fn sizes_that_make_no_machine_are_refused() {
     );
     assert_eq!(
         with("fast = \"0MiB\"\n"),
-        "s.toml:5: machine.fast: found \"0MiB\"; allowed: a size above zero, for instance \"16GiB\""
+        "s.toml:5: machine.fast: found \"0MiB\"; allowed: a size above zero, up to 4096TiB, for \
+         instance \"16GiB\""
     );
     assert_eq!(
         with("fast = \"1KiB\"\n"),

@@ -1,6 +1,8 @@
 """What a tenant without privileges can do to the daemon and so to the other tenants: nothing."""
 
 import contextlib
+import json
+import signal
 import threading
 import time
 from pathlib import Path
@@ -184,3 +186,58 @@ def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
         locked.stop()
     assert daemon.stop() == 0, daemon.said()
     assert not any(instances.iterdir()), "the daemon left its trace instance"
+
+
+SHARED_MIB = 16
+
+
+def _failed_moves(guest: Guest) -> int:
+    """Promotions of the daemon's that failed because pages were in use otherwise."""
+    socket = str(guest.folder / "control.sock")
+    view = json.loads(guest.run("tierwise", "status", "--json", "--socket", socket))
+    return sum(row["count"] for row in view["counters"]["promote_fail"] if row["reason"] == "busy")
+
+
+@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=550)
+def memory_of_two_tenants_moves_only_if_asked(guest: Guest) -> None:
+    """What two tenants map stays where it is; with move.shared, one tenant moves it for both."""
+    file = Path("/dev/shm/of-both")
+    groups = [guest.cgroup(name) for name in ("first", "second")]
+    tenants = [(group.name, f"cgroup = '{group.name}'") for group in groups]
+    # Every page is used several times while DAMON waits for its next check, and the CPUs rest.
+    sizes = {"mib": SHARED_MIB, "hot_mib": SHARED_MIB}
+    options = {**sizes, "pattern": "fixed", "node": 1, "pause_us": 1000}
+    try:
+        shared = [guest.stairs(group, shared=file, **options) for group in groups]
+    finally:
+        # It stays as long as it is mapped.
+        file.unlink(missing_ok=True)
+    # Only one of them uses it.
+    shared[1].signal(signal.SIGSTOP)
+    own = guest.stairs(groups[0], **options)
+
+    def describe() -> str:
+        found = "; ".join(stairs.describe() for stairs in (*shared, own))
+        return f"{found}; tierwised said: {daemon.said()[-1500:]}"
+
+    with guest.part() as part:
+        daemon = part.tierwised(configuration(part, "multi-clock", tenants))
+
+        def tried() -> bool:
+            assert daemon.running(), f"tierwised ended: {daemon.said()[-2000:]}"
+            for stairs in shared:
+                assert stairs.region().share(1) == 1.0, f"it was moved: {describe()}"
+            # A block is 256 KiB, and nearly each of what they share was to move.
+            return own.region().share(0) > 0.9 and _failed_moves(part) > SHARED_MIB * 3
+
+        guest.figure("own_fast_s", guest.wait_until(tried, WITHIN_S, describe, every_s=1))
+        assert daemon.stop() == 0, daemon.said()
+    with guest.part() as part:
+        more = "[move]\nshared = true\n"
+        daemon = part.tierwised(configuration(part, "multi-clock", tenants, more=more))
+
+        def moved() -> bool:
+            assert daemon.running(), f"tierwised ended: {daemon.said()[-2000:]}"
+            return all(stairs.region().share(0) > 0.9 for stairs in shared)
+
+        guest.figure("shared_fast_s", guest.wait_until(moved, WITHIN_S, describe, every_s=1))

@@ -16,6 +16,7 @@
  *   phases=N         how many; 0 goes on until it is ended (0)
  *   node=N           where the region is first placed (wherever the kernel puts it)
  *   huge=1           of huge pages
+ *   shared=FILE      the memory of this file, which everyone maps who names it
  *   lock=1           mlocked
  *   pause_us=N       sleep so long after every 10,000 accesses (0)
  *   forget=1         drop the CPU's translations after every 10,000 accesses: an emulated one holds
@@ -24,6 +25,8 @@
  *
  * Prints a JSON line when a phase ends: its hot part, accesses done, seconds.
  */
+#include <fcntl.h>
+
 #include "common.h"
 
 /* Accesses between two looks at the clock: some 100 us under emulation. */
@@ -37,7 +40,7 @@ struct options {
         pause_us, forget;
     enum pattern pattern;
     int sequential;
-    const char *report;
+    const char *report, *shared;
 };
 
 struct region {
@@ -97,11 +100,33 @@ static void read_option(struct options *options, char *word)
         options->sequential = is_sequential(value);
     else if (strcmp(word, "report") == 0)
         options->report = value;
+    else if (strcmp(word, "shared") == 0)
+        options->shared = value;
     else
         fail("'%s' is no option; one of: mib, hot_mib, hot_at_mib, pattern, order, stores, cold, "
              "phase_s, "
-             "operations, phases, node, huge, lock, pause_us, forget, report",
+             "operations, phases, node, huge, lock, pause_us, forget, report, shared",
              word);
+}
+
+/* A file's memory, every page touched; those that it did not have yet are allocated as in
+ * allocate(). */
+static char *map_file(const char *path, size_t bytes, int node)
+{
+    int file = open(path, O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ftruncate(file, (off_t)bytes) != 0)
+        fail("shared: %s: %s", path, strerror(errno));
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED)
+        fail("shared: mmap of %s: %s", path, strerror(errno));
+    close(file);
+    if (node >= 0)
+        bind_to(node);
+    for (size_t at = 0; at < bytes; at += PAGE_BYTES)
+        memory[at] = (char)(at / PAGE_BYTES + 1);
+    if (node >= 0)
+        bind_to(-1);
+    return memory;
 }
 
 /* Where the hot part starts in this phase. */
@@ -208,7 +233,8 @@ int main(int count, char **words)
              options.hot_at_mib, options.hot_mib, options.mib);
     struct region region = {.bytes = (size_t)options.mib * MIB,
                             .hot_bytes = (size_t)options.hot_mib * MIB};
-    region.memory = allocate(region.bytes, (int)options.node, options.huge != 0);
+    region.memory = options.shared ? map_file(options.shared, region.bytes, (int)options.node)
+                                   : allocate(region.bytes, (int)options.node, options.huge != 0);
     if (options.lock && mlock(region.memory, region.bytes) != 0)
         fail("mlock of %zu bytes: %s", region.bytes, strerror(errno));
     uint64_t seed = RANDOM_SEED;

@@ -477,7 +477,8 @@ mod tests {
     #[test]
     fn sizes_have_one_limit_in_all_forms() {
         let read = |size: &str| {
-            let document = Document::parse("x.toml", &format!("c = {size}")).unwrap();
+            let text = format!("c = {size}");
+            let document = Document::parse("x.toml", &text).unwrap();
             document.root().bytes("c").map(|bytes| bytes.unwrap().0).map_err(|e| e.to_string())
         };
         for size in ["4503599627370496", "0x10000000000000", "\"4503599627370496\"", "\"4096TiB\""]

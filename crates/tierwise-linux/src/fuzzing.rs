@@ -155,8 +155,8 @@ pub fn zoneinfo(bytes: &[u8]) {
 /// `lru_gen`. What is found of one group is found of the root too.
 pub fn lru_gen(bytes: &[u8]) {
     let (mut of_one, mut all) = (Vec::new(), Vec::new());
-    let mut one = mglru::Lines::new(Path::new("/a"));
-    let mut root = mglru::Lines::new(Path::new("/"));
+    let mut one = mglru::Lines::new(|name: &[u8]| mglru::below(name, b"/a"));
+    let mut root = mglru::Lines::new(|_: &[u8]| true);
     for line in bytes.lines() {
         assert_eq!(one.take(line, &mut of_one), root.take(line, &mut all));
     }

@@ -214,6 +214,7 @@ fn counters(second: u64) -> Counters {
         // A block is a huge page.
         moved_bytes: (promote_success + demote_success) << 21,
         promoted_cache_bytes: 0,
+        demoted_unmanaged_bytes: 0,
         faults: Vec::new(),
         external_migrations: 17,
         samples: second * 850,

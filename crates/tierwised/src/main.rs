@@ -60,6 +60,8 @@ fn run(args: Args) -> anyhow::Result<()> {
             "runs without {lacks} and can do little: start it as root, as its systemd unit does"
         );
     }
+    let roots = args.root.map_or_else(Roots::default, Roots::under);
+    system::memory::leave_fast_tier(&config, &roots);
     let _control = control::Server::start(&control.socket, sender.clone(), waker.clone())?;
     let queue = control.queue().map(str::to_owned).map(|name| {
         let (sender, waker) = (sender.clone(), waker.clone());
@@ -76,7 +78,6 @@ fn run(args: Args) -> anyhow::Result<()> {
         }
     };
     system::signal::start(sender, waker.clone(), Arc::clone(&stop))?;
-    let roots = args.root.map_or_else(Roots::default, Roots::under);
     let options = Options { config, file, roots, dry_run: args.dry_run };
     let channels = Channels { requests, wake, waker, stop, views, unavailable };
     let daemon = Daemon::new(options, channels)?;

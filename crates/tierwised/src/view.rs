@@ -169,6 +169,9 @@ pub struct Counters {
     /// Bytes of page cache that the kernel promoted on request, by its last count.
     #[serde(default)]
     pub promoted_cache_bytes: u64,
+    /// Bytes of idle unmanaged memory that the kernel was asked to demote.
+    #[serde(default)]
+    pub demoted_unmanaged_bytes: u64,
     /// Readings that failed, by what they concern.
     #[serde(default)]
     pub faults: Vec<FaultCount>,

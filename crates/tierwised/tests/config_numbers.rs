@@ -23,6 +23,7 @@ const ROWS: &[Row] = &[
     ("monitor", "interval_ms", true, ""),
     ("move", "rate", true, ""),
     ("move", "call_p99_ms", true, ""),
+    ("move", "unmanaged_idle_s", false, ""),
     ("cpu", "budget_percent", true, ""),
     ("cpu", "cap_percent", true, ""),
     ("kernel", "numa_balancing", false, ""),

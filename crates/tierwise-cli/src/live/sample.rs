@@ -32,6 +32,7 @@ pub fn snapshot() -> Snapshot {
             demote_fail: Vec::new(),
             moved_bytes: 15 * GIB,
             promoted_cache_bytes: 0,
+            demoted_unmanaged_bytes: 0,
             faults: Vec::new(),
             pages_in_doubt: 0,
             external_migrations: 2,

@@ -6,6 +6,7 @@
 //! - [`limits`]: bytes, CPU time and the length of a call that a mover may take, and its wait after
 //!   a full node.
 //! - [`page_cache`]: pages of files that no process maps, moved by the kernel.
+//! - [`unmanaged`]: room that idle memory of no tenant makes.
 
 pub mod calls;
 pub mod limits;
@@ -13,6 +14,7 @@ pub mod mover;
 pub mod page_cache;
 #[cfg(test)]
 mod tests;
+pub mod unmanaged;
 
 pub use calls::{Calls, Kernel};
 pub use limits::Limits;

@@ -56,6 +56,46 @@ pub fn move_pages(
     })
 }
 
+/// Prefer a node, and take another if it has no memory left (`linux/mempolicy.h`).
+const MPOL_PREFERRED: i32 = 1;
+
+/// Words of a node mask: the kernel has at most 1,024 nodes (`MAX_NUMNODES`).
+const MASK_WORDS: usize = 1024 / usize::BITS as usize;
+
+/// Bits of a node mask, and one more: set_mempolicy(2) leaves the last out.
+const MASK_BITS: usize = 1024 + 1;
+
+/// Has this thread, and those that it starts from now on, allocate on a node, and moves what this
+/// process has on the `others` there: set_mempolicy(2) and migrate_pages(2).
+///
+/// # Errors
+/// A node is not there, or the kernel refuses.
+pub fn live_on(node: u32, others: &[u32]) -> io::Result<()> {
+    let (to, from) = (mask(&[node])?, mask(others)?);
+    // SAFETY: the kernel reads `MASK_BITS - 1` bits of each mask, which are as long.
+    #[allow(unsafe_code)]
+    let answers = unsafe {
+        [
+            libc::syscall(libc::SYS_set_mempolicy, MPOL_PREFERRED, to.as_ptr(), MASK_BITS),
+            libc::syscall(libc::SYS_migrate_pages, 0, MASK_BITS, from.as_ptr(), to.as_ptr()),
+        ]
+    };
+    if answers.iter().any(|&answer| answer < 0) {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn mask(nodes: &[u32]) -> io::Result<[usize; MASK_WORDS]> {
+    let mut mask = [0; MASK_WORDS];
+    for &node in nodes {
+        let (word, bit) = (node / usize::BITS, node % usize::BITS);
+        let word = mask.get_mut(word as usize).ok_or(io::ErrorKind::InvalidInput)?;
+        *word |= 1 << bit;
+    }
+    Ok(mask)
+}
+
 /// `struct pm_scan_arg` of `linux/fs.h` (Linux 6.7).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -114,6 +154,20 @@ mod tests {
     fn the_request_is_the_kernels() {
         // include/uapi/linux/fs.h: direction 3, size 96, 'f', 16.
         assert_eq!(PAGEMAP_SCAN as u64, 0xc060_6610);
+    }
+
+    #[test]
+    fn node_masks_have_one_bit_per_node() {
+        let bits = mask(&[0, 3, 64]).unwrap();
+        assert_eq!((bits[0], bits[1]), (0b1001, 1));
+        assert!(mask(&[1024]).is_err());
+    }
+
+    #[test]
+    fn absent_node_cannot_be_lived_on() {
+        // A thread of its own: the policy would stay with the test's.
+        let lived = std::thread::spawn(|| live_on(1023, &[]).is_ok()).join().unwrap();
+        assert!(!lived);
     }
 
     #[test]

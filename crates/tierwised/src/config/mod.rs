@@ -173,6 +173,11 @@ pub struct Moving {
     /// fastest tier than its cap. Page cache need not be mapped by a process and therefore cannot
     /// be moved page by page. Needs `kernel.demotion`, MGLRU and debugfs.
     pub page_cache: bool,
+    /// Memory of the fastest tier that no tenant holds makes way for tenants that have memory in
+    /// slower tiers, if it was idle for so many seconds: the kernel demotes it, page cache and
+    /// anonymous memory, and drops none of it. 0 leaves all unmanaged memory where it is. Has an
+    /// effect where the kernel demotes (`kernel.demotion`), with MGLRU and debugfs.
+    pub unmanaged_idle_s: u64,
     /// Have the kernel promote page cache that a tenant that is a control group reads again and
     /// again from slower tiers, up to the tenant's share and its `cap`. Needs DAMON on physical
     /// memory, of which it takes one kdamond, and MGLRU switched off: under MGLRU a read leaves no
@@ -189,6 +194,8 @@ impl Default for Moving {
             call_p99_ms: 20,
             shared: false,
             page_cache: false,
+            // What is used twice a minute stays.
+            unmanaged_idle_s: 30,
             promote_page_cache: false,
         }
     }

@@ -229,6 +229,9 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     tenants(place, config)
 }
 
+/// A day: what is used less often is idle by any measure.
+const MAX_IDLE_S: u64 = 86_400;
+
 /// What is wrong with how much may be moved: the key and the problem.
 fn moving(config: &Config) -> Option<(&'static str, String)> {
     let (rate, block) = (&config.moving.rate, &config.block);
@@ -245,6 +248,11 @@ fn moving(config: &Config) -> Option<(&'static str, String)> {
              moved; for instance 1GB"
         );
         return Some(("rate", problem));
+    }
+    let idle = config.moving.unmanaged_idle_s;
+    if idle > MAX_IDLE_S {
+        let problem = format!("found {idle}; allowed: 0 to {MAX_IDLE_S}, 0 leaves it alone");
+        return Some(("unmanaged_idle_s", problem));
     }
     // A call that takes longer than a minute does not end.
     (!(1..=60_000).contains(&config.moving.call_p99_ms)).then(|| {

@@ -60,6 +60,15 @@ pub(super) const METRICS: &[Metric] = &[
         },
     ),
     counter(
+        "demoted_unmanaged",
+        "bytes",
+        &[],
+        "Idle memory of no tenant that the kernel was asked to demote.",
+        |s, out| {
+            out.one(s.counters.demoted_unmanaged_bytes);
+        },
+    ),
+    counter(
         "external_migrations",
         "",
         &[],

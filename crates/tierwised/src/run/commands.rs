@@ -107,6 +107,7 @@ impl Daemon {
         }
         self.options.config = config;
         self.page_cache.refused = false;
+        self.unmanaged.refused = false;
         self.endpoints.follow(&self.options.config);
         Ok(lines)
     }

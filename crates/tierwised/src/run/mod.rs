@@ -12,6 +12,7 @@
 //! - `pressure`: tenants' memory pressure.
 //! - [`page_cache`]: page cache that the kernel demotes on request; [`cache_promotion`]: page cache
 //!   that it promotes.
+//! - `unmanaged`: room that idle memory of no tenant makes.
 
 mod activity;
 pub mod cache_promotion;
@@ -27,6 +28,7 @@ mod peers;
 mod pressure;
 pub mod setup;
 pub mod snapshot;
+mod unmanaged;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,6 +49,7 @@ use self::endpoints::Endpoints;
 use self::history::History;
 use self::page_cache::PageCache;
 use self::pressure::Pressure;
+use self::unmanaged::Unmanaged;
 use crate::config::Config;
 use crate::control::Request;
 use crate::judgement;
@@ -98,6 +101,7 @@ pub struct Daemon {
     endpoints: Endpoints,
     pressure: Pressure,
     page_cache: PageCache,
+    unmanaged: Unmanaged,
     rounds: u64,
 }
 
@@ -147,6 +151,7 @@ impl Daemon {
             endpoints,
             pressure: Pressure::default(),
             page_cache: PageCache::new(),
+            unmanaged: Unmanaged::new(),
             rounds: 0,
             world,
             options,
@@ -165,6 +170,7 @@ impl Daemon {
             self.retry_monitoring();
             self.demote_page_cache();
             self.promote_page_cache();
+            self.make_room();
             let old = self.channels.views.borrow().is_old();
             if old && self.channels.views.receiver_count() > UNREAD {
                 self.publish();

@@ -136,6 +136,7 @@ impl Daemon {
             demote_fail: failed(&metrics.demote),
             moved_bytes: self.world.moved_bytes(),
             promoted_cache_bytes: self.page_cache.promotion.moved().0,
+            demoted_unmanaged_bytes: self.unmanaged.demoted().0,
             faults: faults(&self.world),
             external_migrations: metrics.external_migrations,
             pages_in_doubt: self.world.pages_in_doubt(),

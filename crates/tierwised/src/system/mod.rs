@@ -2,12 +2,14 @@
 //!
 //! - [`descriptors`]: the limit of open files.
 //! - [`log`]: lines for a terminal or the journal.
+//! - [`memory`]: its own memory, in the slowest tier.
 //! - [`optional`]: features that may fail to start and are tried again.
 //! - [`privilege`]: the capabilities that it keeps.
 //! - [`signal`]: the signals that end it or make it read its configuration again.
 
 pub mod descriptors;
 pub mod log;
+pub mod memory;
 pub mod optional;
 pub mod privilege;
 pub mod signal;

@@ -92,22 +92,36 @@ pub fn generations(
     reader: &mut Reader,
     out: &mut Vec<Generation>,
 ) -> Result<Option<LinuxError>> {
+    let cgroup = cgroup.as_os_str().as_bytes();
+    generations_of(roots, |name| below(name, cgroup), reader, out)
+}
+
+/// Reads the generations of the cgroups whose paths `wanted` accepts, as [`generations`] does.
+///
+/// # Errors
+/// As [`generations`].
+pub fn generations_of(
+    roots: &Roots,
+    wanted: impl Fn(&[u8]) -> bool,
+    reader: &mut Reader,
+    out: &mut Vec<Generation>,
+) -> Result<Option<LinuxError>> {
     out.clear();
-    let mut lines = Lines::new(cgroup);
+    let mut lines = Lines::new(wanted);
     let take = |line: &[u8]| lines.take(line, out);
     reader.lines(&roots.sys, format_args!("kernel/debug/lru_gen"), EXPECTED, take)
 }
 
 /// The lines of the file, which belong to the last cgroup and node named before them.
-pub(crate) struct Lines<'a> {
-    cgroup: &'a [u8],
+pub(crate) struct Lines<F> {
+    wanted: F,
     memcg: Option<u64>,
     node: Option<u32>,
 }
 
-impl<'a> Lines<'a> {
-    pub fn new(cgroup: &'a Path) -> Self {
-        Self { cgroup: cgroup.as_os_str().as_bytes(), memcg: None, node: None }
+impl<F: Fn(&[u8]) -> bool> Lines<F> {
+    pub fn new(wanted: F) -> Self {
+        Self { wanted, memcg: None, node: None }
     }
 
     /// Takes the next line; false if it is not as documented.
@@ -117,7 +131,7 @@ impl<'a> Lines<'a> {
             Some(b"memcg") => {
                 let read = memcg_line(line);
                 self.node = None;
-                self.memcg = read.and_then(|(id, name)| below(name, self.cgroup).then_some(id));
+                self.memcg = read.and_then(|(id, name)| (self.wanted)(name).then_some(id));
                 read.is_some()
             }
             Some(b"node") => {
@@ -147,7 +161,7 @@ fn memcg_line(line: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// Whether a cgroup is another, or below it.
-fn below(name: &[u8], cgroup: &[u8]) -> bool {
+pub(crate) fn below(name: &[u8], cgroup: &[u8]) -> bool {
     let rest = name.strip_prefix(cgroup.strip_suffix(b"/").unwrap_or(cgroup));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }

@@ -1,0 +1,94 @@
+"""Memory of no tenant: what is idle makes way for tenants, and what is used stays."""
+
+import time
+
+from tierguest import Guest, test
+from tierguest.ballast import free_mib
+from tierguest.configuration import configuration
+from tierguest.files import table, write
+from tierguest.settings import PER_CPU_LISTS
+from tierguest.stairs import Stairs
+
+MIB = 1 << 20
+# The tenant's hot part fits into the fast node only if half of the idle memory makes way.
+LEFT_MIB = 64
+IDLE_MIB = 128
+IDLE_HOT_MIB = 8
+TENANT_MIB = 192
+TENANT_HOT_MIB = 96
+# Idle for seconds: an emulated program that uses its hot part all the time does so several times a
+# second.
+IDLE_S = 4
+LIMIT_S = 300
+# Several intervals of idleness: with room to make, the first is demoted after two.
+STILL_S = 6 * IDLE_S
+
+
+def _machine(guest: Guest) -> tuple[Stairs, Stairs]:
+    """A fast node that an idle program and a ballast fill, and a tenant on the slow node."""
+    write(PER_CPU_LISTS, 100)
+    idle = guest.stairs(
+        guest.cgroup("idle"),
+        mib=IDLE_MIB,
+        hot_mib=IDLE_HOT_MIB,
+        node=0,
+        pattern="fixed",
+        pause_us=10_000,
+    )
+    guest.ballast(LEFT_MIB)
+    tenant = guest.stairs(
+        guest.cgroup("tenant"), mib=TENANT_MIB, hot_mib=TENANT_HOT_MIB, node=1, pattern="fixed"
+    )
+    return idle, tenant
+
+
+def _config(guest: Guest, idle_s: int) -> str:
+    config = configuration(
+        guest,
+        "tierwise",
+        tenants=[("tenant", "cgroup = 'tenant'")],
+        more=f"[move]\nunmanaged_idle_s = {idle_s}\n",
+    )
+    return config.replace("release_damon = true", "release_damon = true\ndemotion = true")
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=500)
+def idle_unmanaged_memory_makes_room(guest: Guest) -> None:
+    """Idle memory of no tenant is demoted until a tenant's hot memory is fast; what its owner uses
+    stays fast, and nothing is swapped."""
+    idle, tenant = _machine(guest)
+    before = idle.cold().share(0)
+    swapped = table("/proc/vmstat")["pswpout"]
+    assert before > 0.95, f"it was to begin on the fast node: {idle.describe()}"
+    daemon = guest.tierwised(_config(guest, IDLE_S))
+
+    def saying() -> str:
+        return (
+            f"tenant {tenant.describe()}; idle {idle.describe()}; {free_mib(0)} MiB free; "
+            f"{daemon.said()[-1500:]}"
+        )
+
+    def served() -> bool:
+        assert daemon.running(), f"tierwised ended: {daemon.said()}"
+        return tenant.hot().share(0) > 0.9
+
+    guest.figure("seconds", guest.wait_until(served, LIMIT_S, saying))
+    guest.figure("idle_hot_fast_share", idle.hot().share(0))
+    guest.figure("idle_cold_fast_share", idle.cold().share(0))
+    assert "makes room for tenants" in daemon.said(), daemon.said()
+    assert idle.cold().share(0) < 0.8, f"idle memory stayed: {saying()}"
+    assert idle.hot().share(0) > 0.75, f"memory in use was demoted: {saying()}"
+    assert table("/proc/vmstat")["pswpout"] == swapped, "memory was swapped"
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=300)
+def unmanaged_memory_can_be_left_alone(guest: Guest) -> None:
+    """`move.unmanaged_idle_s = 0`: idle memory of no tenant stays on the fast node."""
+    idle, tenant = _machine(guest)
+    daemon = guest.tierwised(_config(guest, 0))
+    guest.wait_until(lambda: "has started" in daemon.said(), LIMIT_S, daemon.said)
+    time.sleep(STILL_S)
+    assert daemon.running(), f"tierwised ended: {daemon.said()}"
+    share = idle.cold().share(0)
+    guest.figure("idle_cold_fast_share", share)
+    assert share > 0.95, f"idle memory was demoted: {idle.describe()}; {daemon.said()[-1500:]}"

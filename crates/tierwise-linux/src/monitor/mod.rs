@@ -2,11 +2,11 @@
 //!
 //! | name | reports | requires | cost |
 //! |---|---|---|---|
-//! | [`damon_vaddr`] | regions of a process's addresses | `CONFIG_DAMON_VADDR` | a kernel thread per process |
+//! | [`damon_vaddr`] | regions of a process | `CONFIG_DAMON_VADDR` | a kernel thread per process |
 //! | [`damon_paddr`] | regions of physical memory | `CONFIG_DAMON_PADDR` | one kernel thread |
-//! | [`idle_bitmap`] | referenced pages | `CONFIG_IDLE_PAGE_TRACKING` | CPU time of this process |
+//! | [`idle_bitmap`] | referenced pages | `CONFIG_IDLE_PAGE_TRACKING` | this process |
 //! | [`perf_samples`] | single accesses | PEBS or IBS: bare metal | an interrupt per sample |
-//! | [`soft_dirty`] | written pages | `CONFIG_MEM_SOFT_DIRTY` | CPU time of this process, a fault per written page |
+//! | [`soft_dirty`] | written pages | `CONFIG_MEM_SOFT_DIRTY` | this process, a fault per written page |
 //! | [`pagemap_scan`] | written pages | a program that takes part | a fault per written page |
 //!
 //! Each file has a `probe`, which returns why a source is not available and how to make it so.

@@ -1,20 +1,19 @@
-//! What can go wrong between Tierwise and the kernel: always with the path or the process, and the
-//! kernel's answer in words.
+//! Errors of this crate. Each has the path or the process, and the kernel's answer.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::bytes::shown_path;
 
-/// A refusal of the kernel's, or something in one of its files that is not what it should be.
+/// A refusal of the kernel, or an unexpected content of one of its files.
 #[derive(Debug, thiserror::Error)]
 pub enum LinuxError {
     /// A file could not be read, written or listed.
     #[error("{}: cannot {what}: {source}", shown_path(path))]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// "read", "write \"on\"", "list".
+        /// Action: "read", "write \"on\"", "list".
         what: String,
         /// The kernel's answer.
         source: io::Error,
@@ -22,56 +21,56 @@ pub enum LinuxError {
     /// A file's content is not what the kernel documents.
     #[error("{}{}: found {found}; expected {expected}", shown_path(path), line.map_or(String::new(), |n| format!(":{n}")))]
     Format {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The line, counted from 1, if it has more than one.
+        /// Line, counted from 1, if the file has more than one.
         line: Option<usize>,
-        /// What is there.
+        /// Content found.
         found: String,
-        /// What should be.
+        /// Content expected.
         expected: &'static str,
     },
     /// A system call on a process failed.
     #[error("process {pid}: {call}: {source}")]
     Process {
-        /// The process.
+        /// Pid.
         pid: i32,
-        /// The call, by its name in the manual.
+        /// Name of the call in the manual.
         call: &'static str,
         /// The kernel's answer.
         source: io::Error,
     },
-    /// A process keeps whoever asks about its memory waiting.
+    /// A process makes calls on its memory wait.
     #[error(
         "process {pid}: {why}; its memory is left where it is until the lock is free (a thread \
          that waits for a file system, or is throttled by cpu.max, may hold it)"
     )]
     Locked {
-        /// The process.
+        /// Pid.
         pid: i32,
-        /// What it did.
+        /// Reason, as a clause about the process.
         why: &'static str,
     },
-    /// Several control groups have the name that should say which one is meant.
+    /// Several control groups have the given name.
     #[error(
         "cgroup {written:?}: found {count} groups of that name: {}; \
          write the path of the one that is meant",
         groups.iter().map(|group| shown_path(group).to_string()).collect::<Vec<_>>().join(", ")
     )]
     Ambiguous {
-        /// As the operator wrote it.
+        /// Name in the configuration.
         written: String,
-        /// Some of the groups, below the mount point.
+        /// Some of the groups, by path below the mount point.
         groups: Vec<PathBuf>,
-        /// How many there are.
+        /// Number of groups.
         count: usize,
     },
     /// The machine, its kernel or the configuration lacks something.
     #[error("{what}; {remedy}")]
     Missing {
-        /// What is missing, as one clause.
+        /// The lack, as one clause.
         what: String,
-        /// What to do about it.
+        /// Remedy, as one clause.
         remedy: String,
     },
 }
@@ -82,21 +81,21 @@ impl LinuxError {
         Self::File { path: path.to_owned(), what: what.into(), source }
     }
 
-    /// Whether the file or the process was not there (any more): for whoever follows things that
-    /// come and go, that is news and not a failure.
+    /// True if the file or process does not exist (any more). For code that follows things that
+    /// come and go, that is no failure.
     pub fn is_gone(&self) -> bool {
         let (Self::File { source, .. } | Self::Process { source, .. }) = self else { return false };
         says_gone(source)
     }
 
-    /// Whether the kernel answered that the file is in use (`EBUSY`).
+    /// True if the kernel answered that the file is in use (`EBUSY`).
     pub fn is_busy(&self) -> bool {
         let Self::File { source, .. } = self else { return false };
         source.raw_os_error() == Some(libc::EBUSY)
     }
 
-    /// Whether it is the machine that lacks something, whatever was being read: descriptors,
-    /// memory, or what [`LinuxError::Missing`] says.
+    /// True if the machine lacks something, independent of the file that was read: descriptors,
+    /// memory, or the content of [`LinuxError::Missing`].
     pub fn is_of_machine(&self) -> bool {
         match self {
             Self::File { source, .. } | Self::Process { source, .. } => {
@@ -108,7 +107,7 @@ impl LinuxError {
     }
 }
 
-/// Whether this is the kernel's way to say that something is not there (any more).
+/// True if the kernel answers that something does not exist (any more).
 pub(crate) fn says_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))

@@ -1,13 +1,13 @@
-//! What concerns one of many, and what concerns the machine: told apart here and nowhere else.
+//! Faults: failures of one process, group or guest, told apart from those of the machine.
 //!
-//! - A failure to read one process, control group, guest or endpoint is a [`Fault`]: data, beside
-//!   what was read of the others.
-//! - A failure for want of descriptors or memory, or of something that belongs to nobody, is the
-//!   machine's, whoever's file was being read. Surveys return it as their error; a world says it,
-//!   keeps what it knows, moves nothing, and tries again.
-//! - Nothing ends the daemon once it runs: the error of [`crate::world::LiveWorld`] is a type
-//!   without values. What keeps it from starting is that the machine's tiers, its configuration or
-//!   its state cannot be read then.
+//! - A failure to read one process, control group, guest or endpoint is a [`Fault`]: data, next to
+//!   the readings of the others.
+//! - A failure for lack of file descriptors or memory, or of something that belongs to no tenant,
+//!   is the machine's, even if a tenant's file was read. Surveys return it as their error. The live
+//!   world reports it, keeps its last known state, moves nothing, and tries again.
+//! - No failure ends the daemon once it runs: the error of [`crate::world::LiveWorld`] is a type
+//!   without values. The daemon does not start if the machine's tiers, its configuration or its
+//!   state cannot be read.
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +15,11 @@ use tierwise_core::units::TenantId;
 
 use crate::error::{LinuxError, Result};
 
-/// Most faults that are kept of one survey: what one tenant breaks on purpose must not fill memory.
-/// The rest is counted.
-const KEPT: usize = 64;
+/// Maximum number of faults kept per survey: what one tenant breaks on purpose must not fill
+/// memory. The rest is counted.
+const MAX_KEPT: usize = 64;
 
-/// Whom a fault concerns.
+/// Scope of a fault.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultScope {
     /// A process.
@@ -33,10 +33,10 @@ pub enum FaultScope {
 }
 
 impl FaultScope {
-    /// Every name, in the order of [`FaultScope::index`].
+    /// All names, in the order of [`FaultScope::index`].
     pub const NAMES: [&'static str; 4] = ["process", "group", "guest", "machine"];
 
-    /// Which of the names is its own.
+    /// Index of its name.
     pub fn index(&self) -> usize {
         match self {
             Self::Process(_) => 0,
@@ -47,20 +47,19 @@ impl FaultScope {
     }
 }
 
-/// A failure, and whom it concerns.
+/// A failure and its scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Whom.
+    /// Process, group, guest or machine that the failure concerns.
     pub scope: FaultScope,
-    /// Whose process, group or guest it is, if that is known.
+    /// Tenant of the process, group or guest, if it is known.
     pub tenant: Option<TenantId>,
-    /// What happened, for people.
+    /// Error message.
     pub problem: String,
 }
 
 impl Fault {
-    /// Reading something of this scope failed. Where the machine lacks something it is the
-    /// machine's fault.
+    /// A fault of this scope, or of the machine if the machine lacks something.
     pub fn new(scope: FaultScope, error: &LinuxError) -> Self {
         let scope = if error.is_of_machine() { FaultScope::Machine } else { scope };
         Self { scope, tenant: None, problem: error.to_string() }
@@ -71,29 +70,30 @@ impl Fault {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     kept: Vec<Fault>,
-    /// By [`FaultScope::index`], those that were not kept too.
+    /// By [`FaultScope::index`], including those that were not kept.
     counts: [u64; FaultScope::NAMES.len()],
 }
 
 impl Faults {
-    /// None.
+    /// Removes all faults.
     pub fn clear(&mut self) {
         self.kept.clear();
         self.counts = Default::default();
     }
 
-    /// Whether there is none.
+    /// True if there are no faults.
     pub fn is_empty(&self) -> bool {
         self.counts == [0; FaultScope::NAMES.len()]
     }
 
-    /// One more.
+    /// Adds a fault.
     pub fn push(&mut self, fault: Fault) {
         self.counts[fault.scope.index()] += 1;
         self.keep(fault);
     }
 
-    /// What was read, if it was: what is gone is no fault.
+    /// Returns the value of a successful read. A failure becomes a fault, unless the file or
+    /// process no longer exists.
     pub fn absorb<T>(&mut self, scope: impl FnOnce() -> FaultScope, read: Result<T>) -> Option<T> {
         match read {
             Ok(read) => return Some(read),
@@ -103,17 +103,17 @@ impl Faults {
         None
     }
 
-    /// Reading a process failed.
+    /// Adds the fault of a process.
     pub fn process(&mut self, pid: i32, error: &LinuxError) {
         self.push(Fault::new(FaultScope::Process(pid), error));
     }
 
-    /// Reading a control group failed.
+    /// Adds the fault of a control group.
     pub fn group(&mut self, path: &Path, error: &LinuxError) {
         self.push(Fault::new(FaultScope::Group(path.to_owned()), error));
     }
 
-    /// Takes those of another list, which concern a tenant.
+    /// Takes the faults of another list. Those without a tenant get this one.
     pub fn take(&mut self, others: &mut Self, tenant: Option<TenantId>) {
         for (count, more) in self.counts.iter_mut().zip(others.counts) {
             *count += more;
@@ -125,24 +125,24 @@ impl Faults {
     }
 
     fn keep(&mut self, fault: Fault) {
-        // The machine's must not be lost; one is enough.
+        // A fault of the machine must not be lost; one is enough.
         let is_first = || fault.scope == FaultScope::Machine && self.of_machine().is_none();
-        if self.kept.len() < KEPT || is_first() {
+        if self.kept.len() < MAX_KEPT || is_first() {
             self.kept.push(fault);
         }
     }
 
-    /// How many, by [`FaultScope::index`].
+    /// Number of faults, by [`FaultScope::index`].
     pub fn counts(&self) -> [u64; FaultScope::NAMES.len()] {
         self.counts
     }
 
-    /// Those that were kept.
+    /// Faults that were kept.
     pub fn kept(&self) -> &[Fault] {
         &self.kept
     }
 
-    /// What is wrong with the machine, if anything.
+    /// The machine's problem, if there is one.
     pub fn of_machine(&self) -> Option<&str> {
         self.kept.iter().find(|fault| fault.scope == FaultScope::Machine).map(|f| &*f.problem)
     }
@@ -179,7 +179,7 @@ mod tests {
         faults.group(Path::new("/c"), &error(libc::EIO));
         faults.take(&mut others, Some(TenantId(3)));
         assert_eq!(faults.counts(), [1000, 1, 0, 1]);
-        assert!(faults.kept().len() <= KEPT + 1 && others.is_empty());
+        assert!(faults.kept().len() <= MAX_KEPT + 1 && others.is_empty());
         assert!(faults.of_machine().is_some_and(|problem| problem.contains("Too many open files")));
         assert_eq!((faults.kept()[0].tenant, faults.kept()[1].tenant), (None, Some(TenantId(3))));
     }

@@ -1,17 +1,16 @@
-//! Calls that a process can make wait for as long as it likes.
+//! Guarded calls: calls that a process can make wait for any time.
 //!
-//! Reading the mappings of a process, walking its page tables and moving its pages take its mmap
-//! lock. A process without privileges can hold that lock for ever: it replaces a mapping of a file
-//! whose file system, its own in user space (FUSE), never answers the write-back that the kernel
-//! then waits for with the lock held (`fuse_vma_close`, fs/fuse/file.c). A CPU limit that stops a
-//! thread while it holds the lock has the same effect for a while. A waiter in move_pages(2) cannot
-//! even be killed.
+//! Reading a process's mappings, walking its page tables and moving its pages take its mmap lock. A
+//! process without privileges can hold that lock for ever. It replaces a mapping of a file whose
+//! file system, its own in user space (FUSE), never answers a write-back; the kernel waits for that
+//! with the lock held (`fuse_vma_close`, fs/fuse/file.c). A CPU limit that stops a thread while it
+//! holds the lock has the same effect for a while. A waiter in move_pages(2) cannot even be killed.
 //!
-//! Such calls therefore run on a thread of their own. Once it has slept for [`LIMIT`] it is left to
-//! its wait, and the process is left out until the call has returned and [`REST`] times as long has
+//! Such calls therefore run on a thread of their own. A thread that has slept for [`LIMIT`] is left
+//! to its wait. The process is left out until the call has returned and [`REST`] times as long has
 //! passed. A tenant with [`MAX_STUCK`] such processes is left out as a whole: it costs the others
-//! [`MAX_STUCK`] seconds in [`REST`], and no more threads. A thread that runs, or waits for a CPU,
-//! is no such case: large processes take long.
+//! [`MAX_STUCK`] seconds in [`REST`], and no more threads. A thread that runs or waits for a CPU
+//! does not count, because large processes take long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,34 +24,34 @@ use crate::error::{LinuxError, Result};
 use crate::monitor::thread_cpu;
 use crate::worker;
 
-/// How long a call may sleep: a thousand times as long as an mmap lock is commonly held, and still
-/// a wait that the other tenants hardly notice.
+/// Maximum sleep of a call: a thousand times as long as an mmap lock is commonly held, and still a
+/// wait that the other tenants hardly notice.
 pub const LIMIT: Duration = Duration::from_secs(1);
 
-/// A process rests so many times as long as it kept a call waiting: one hundredth of the time of a
-/// world is the most that it can take.
+/// Rest of a process, as a multiple of the time that it kept a call waiting: it can take at most
+/// one hundredth of the daemon's time.
 pub const REST: u32 = 100;
 
-/// A process that kept a call waiting for hours is tried again after so long.
+/// Maximum rest: a process that kept a call waiting for hours is tried again after it.
 const MAX_REST: Duration = Duration::from_secs(600);
 
-/// Processes of one tenant that may wait or rest before the tenant is left out as a whole.
+/// Number of processes of one tenant that wait or rest at which the whole tenant is left out.
 pub const MAX_STUCK: usize = 4;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A process that did not answer in time.
+/// A process whose call did not return in time.
 #[derive(Debug)]
 struct Stuck {
     pid: i32,
     tenant: TenantId,
     since: Instant,
     returned: Arc<AtomicBool>,
-    /// The end of its rest, once the call has returned.
+    /// End of its rest, once the call has returned.
     rests_until: Option<Instant>,
 }
 
-/// The thread that makes the calls.
+/// Thread that makes the calls.
 #[derive(Debug)]
 struct Worker {
     jobs: Sender<Job>,
@@ -64,7 +63,7 @@ impl Worker {
         let (jobs, taken) = bounded::<Job>(1);
         let (name, named) = bounded(1);
         worker::spawn("guard", move || {
-            // Whoever starts it waits for this.
+            // The thread that starts it waits for the id.
             let _ = name.send(gettid().as_raw_nonzero().get());
             taken.into_iter().for_each(|job| job());
         })?;
@@ -72,7 +71,7 @@ impl Worker {
         Ok(Self { jobs, tid })
     }
 
-    /// Whether it sleeps, as for a lock. One that runs or waits for a CPU does not.
+    /// True if the thread sleeps, as for a lock. False if it runs or waits for a CPU.
     fn sleeps(&self) -> bool {
         let stat = std::fs::read(format!("/proc/self/task/{}/stat", self.tid)).unwrap_or_default();
         // proc(5): the state follows the name, which is in parentheses.
@@ -97,8 +96,8 @@ impl Default for Guard {
 }
 
 impl Guard {
-    /// Runs a call on a process of a tenant and returns its result. What the call owns is lost
-    /// where it does not return in time.
+    /// Runs a call on a process of a tenant, and returns its result. If the call does not return in
+    /// time, everything that it owns is lost.
     ///
     /// # Errors
     /// [`LinuxError::Locked`]: the call did not return in time, or the process or its tenant rests.
@@ -116,7 +115,7 @@ impl Guard {
         let job = Box::new(move || {
             let before = thread_cpu();
             let result = call();
-            // A caller that gave up has no use for it.
+            // A caller that gave up does not receive the result.
             let _ = answer.send((result, thread_cpu().saturating_sub(before)));
             ends.store(true, Ordering::Release);
         });
@@ -126,7 +125,7 @@ impl Guard {
             None => Worker::start()?,
         };
         if worker.jobs.send(job).is_err() {
-            return Err(locked(pid, "the thread that asks has ended"));
+            return Err(locked(pid, "the thread that makes the calls has ended"));
         }
         loop {
             match answers.recv_timeout(self.limit) {
@@ -148,7 +147,7 @@ impl Guard {
         }
     }
 
-    /// CPU time that calls have used on the guard's threads.
+    /// CPU time of calls on the guard's threads.
     pub fn cpu(&self) -> Duration {
         self.cpu
     }
@@ -167,7 +166,10 @@ impl Guard {
             return Err(locked(pid, "it kept its address space locked"));
         }
         if self.stuck.iter().filter(|stuck| stuck.tenant == tenant).count() >= MAX_STUCK {
-            return Err(locked(pid, "others of its tenant kept their address spaces locked"));
+            return Err(locked(
+                pid,
+                "other processes of its tenant kept their address spaces locked",
+            ));
         }
         Ok(())
     }
@@ -189,7 +191,7 @@ mod tests {
         Guard { limit: Duration::from_millis(20), ..Guard::default() }
     }
 
-    /// A call that waits until the sender goes.
+    /// Makes a call that waits until the sender is dropped.
     fn waits(guard: &mut Guard, pid: i32, tenant: TenantId) -> (Result<()>, Sender<()>) {
         let (release, released) = bounded::<()>(0);
         let result = guard.run(pid, tenant, move || {
@@ -215,7 +217,7 @@ mod tests {
         assert!(!problem.is_of_machine() && !problem.is_gone());
         assert!(guard.run(7, FIRST, || ()).is_err());
         assert_eq!(guard.run(8, FIRST, || 1).unwrap(), 1);
-        // Once the lock is free the process still rests.
+        // The process still rests after the lock is free.
         drop(release);
         while !guard.stuck[0].returned.load(Ordering::Acquire) {
             thread::yield_now();
@@ -235,7 +237,7 @@ mod tests {
         for pid in 100..1100 {
             assert!(guard.run(pid, FIRST, || ()).is_err());
         }
-        // None of them waited, and none has a thread.
+        // None of these calls waited, and none has a thread.
         assert_eq!(guard.stuck.len(), MAX_STUCK);
         assert!(started.elapsed() < guard.limit * 1000);
         assert_eq!(guard.run(100, SECOND, || 3).unwrap(), 3);

@@ -1,8 +1,7 @@
-//! This Linux host as a world: its memory tiers, its tenants, ways of looking at their pages and of
-//! moving them.
+//! This Linux host as a world: its memory tiers and tenants, access monitoring and page migration.
 //!
-//! Everything is found from [`roots::Roots`], so tests run on a tree of their own; what only a real
-//! kernel can show is tested in the lab.
+//! All paths start at [`roots::Roots`], so that tests run on a tree of their own. The lab tests
+//! what only a real kernel can show.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

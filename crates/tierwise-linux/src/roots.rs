@@ -1,9 +1,9 @@
-//! Where the kernel's file systems are mounted. Everything that this crate reads or writes is found
-//! from here, so that tests use a tree of their own and never the machine's.
+//! Mount points of the kernel's file systems. All paths that this crate reads or writes start here,
+//! so that tests use a tree of their own and never the machine's.
 
 use std::path::PathBuf;
 
-/// The kernel's file systems.
+/// Mount points of the kernel's file systems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roots {
     /// sysfs.
@@ -15,14 +15,14 @@ pub struct Roots {
 }
 
 impl Default for Roots {
-    /// Where every distribution mounts them.
+    /// The usual mount points of distributions.
     fn default() -> Self {
         Self { sys: "/sys".into(), proc: "/proc".into(), cgroup: "/sys/fs/cgroup".into() }
     }
 }
 
 impl Roots {
-    /// A tree under one directory: `sys`, `proc` and `cgroup` in it.
+    /// Mount points in one directory: `sys`, `proc` and `cgroup`.
     pub fn under(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         Self {

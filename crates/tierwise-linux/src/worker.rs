@@ -1,10 +1,10 @@
-//! Threads of this crate's own.
+//! Threads of this crate.
 
 use std::thread::{self, JoinHandle};
 
 use crate::error::{LinuxError, Result};
 
-/// Starts a thread of that name.
+/// Starts a thread with this name.
 ///
 /// # Errors
 /// No thread can be started.

@@ -32,7 +32,7 @@ const SEED: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsableSource {
     /// The source.
-    pub way: Source,
+    pub source: Source,
     /// The reason, starting with the source's name.
     pub why: String,
 }
@@ -42,11 +42,11 @@ pub struct UsableSource {
 /// # Errors
 /// No source runs; the text has the reason of each.
 pub fn source(config: &Config, roots: &Roots) -> std::result::Result<UsableSource, String> {
-    let probe = |way: Source| probe(way, config, roots);
-    let Some(way) = configured(config.monitor.source) else { return automatic(&probe) };
-    match probe(way) {
-        Ok(()) => Ok(UsableSource { way, why: format!("{}, as configured", way.name()) }),
-        Err(e) => Err(format!("not {}, as configured, because {e}", way.name())),
+    let probe = |source: Source| probe(source, config, roots);
+    let Some(source) = configured(config.monitor.source) else { return automatic(&probe) };
+    match probe(source) {
+        Ok(()) => Ok(UsableSource { source, why: format!("{}, as configured", source.name()) }),
+        Err(e) => Err(format!("not {}, as configured, because {e}", source.name())),
     }
 }
 
@@ -70,7 +70,7 @@ fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<Usabl
     let found = [choice.samples, choice.references];
     let found = found
         .into_iter()
-        .find_map(|SelectedSource { way, why }| Some(UsableSource { way: way?, why }));
+        .find_map(|SelectedSource { source, why }| Some(UsableSource { source: source?, why }));
     found.ok_or_else(|| match probe(Source::SoftDirty) {
         Ok(()) => format!(
             "{blind}; soft-dirty is available and reports writes only: write source \
@@ -82,9 +82,9 @@ fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<Usabl
 
 /// Whether a source is available by the time that the daemon starts access monitoring. It may
 /// release DAMON before.
-fn probe(way: Source, config: &Config, roots: &Roots) -> Result<()> {
-    way.probe(roots)?;
-    let of_damon = matches!(way, Source::DamonVaddr | Source::DamonPaddr);
+fn probe(source: Source, config: &Config, roots: &Roots) -> Result<()> {
+    source.probe(roots)?;
+    let of_damon = matches!(source, Source::DamonVaddr | Source::DamonPaddr);
     match damon_stat(roots).filter(|_| of_damon && !config.kernel.release_damon) {
         None => Ok(()),
         Some(switch) => Err(LinuxError::Missing {
@@ -243,8 +243,8 @@ mod tests {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let why = source(&config(""), &roots).unwrap_err();
-        for way in ["not damon-vaddr, because ", "not idle-bitmap, because ", "not damon-paddr"] {
-            assert_eq!(why.matches(way).count(), 1, "{way}: {why}");
+        for text in ["not damon-vaddr, because ", "not idle-bitmap, because ", "not damon-paddr"] {
+            assert_eq!(why.matches(text).count(), 1, "{text}: {why}");
         }
         assert!(!why.contains("nothing"), "{why}");
         let why = source(&config("[monitor]\nsource = \"idle-bitmap\""), &roots).unwrap_err();
@@ -261,11 +261,11 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         put("kernel/mm/damon/admin/kdamonds/nr_kdamonds", "0\n");
-        assert_eq!(source(&config(""), &roots).unwrap().way, Source::DamonVaddr);
+        assert_eq!(source(&config(""), &roots).unwrap().source, Source::DamonVaddr);
         put("module/damon_stat/parameters/enabled", "Y\n");
         let why = source(&config(""), &roots).unwrap_err();
         assert!(why.contains("damon_stat holds DAMON for itself"), "{why}");
         let released = config("[kernel]\nrelease_damon = true");
-        assert_eq!(source(&released, &roots).unwrap().way, Source::DamonVaddr);
+        assert_eq!(source(&released, &roots).unwrap().source, Source::DamonVaddr);
     }
 }

@@ -1,18 +1,19 @@
-//! The place where kdamonds are made, `/sys/kernel/mm/damon/admin/kdamonds`, shared with whoever
-//! else uses DAMON.
+//! Administration of kdamonds, `/sys/kernel/mm/damon/admin/kdamonds`, which Tierwise shares with
+//! DAMON's other users.
 //!
-//! Writing `nr_kdamonds` throws every kdamond's settings away and makes that many empty ones; the
-//! kernel refuses it (`EBUSY`) while any runs (`damon_sysfs_kdamonds_add_dirs`, mm/damon/sysfs.c).
-//! So:
+//! Writing `nr_kdamonds` discards every kdamond's settings and makes that many empty ones. The
+//! kernel refuses it (`EBUSY`) while any of them runs (`damon_sysfs_kdamonds_add_dirs`,
+//! mm/damon/sysfs.c). So:
 //!
-//! - a place is *empty* when it is off and has no context: nobody has written anything into it, and
-//!   it may be taken;
-//! - a place that is on, or has a context, and is not in our record, is another program's and stays
-//!   as it is;
-//! - `nr_kdamonds` is written only when every place is empty, so that nothing of anybody's is lost.
+//! - a place is *empty* if it is off and has no context: no program has written anything into it,
+//!   and it may be taken;
+//! - a place that is on or has a context, and is not in this process's record, belongs to another
+//!   program and stays as it is;
+//! - `nr_kdamonds` is written only while every place is empty, so that no other program loses
+//!   anything.
 //!
-//! Once ours run, another program can only use places that are empty, so `Admin` makes a few more
-//! than it takes.
+//! Once Tierwise's kdamonds run, another program can only use empty places, so `Admin` makes a few
+//! more than it takes.
 
 use std::path::{Path, PathBuf};
 
@@ -26,11 +27,11 @@ use crate::process::{Process, Reader};
 use crate::roots::Roots;
 use crate::state_file::Loaded;
 
-/// Places left empty for others (damo uses one or two): a place is a few hundred bytes of kernel
-/// memory.
+/// Places left empty for other programs (damo uses one or two). A place is a few hundred bytes of
+/// kernel memory.
 const SPARE: u32 = 2;
 
-/// DAMON's administration directory, and what of it is ours.
+/// DAMON's administration directory, with the record of the places taken.
 #[derive(Debug)]
 pub struct Admin {
     roots: Roots,
@@ -40,20 +41,20 @@ pub struct Admin {
     made_all: bool,
 }
 
-/// Whose a place is.
+/// State of a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Nobody's.
+    /// Not in use.
     Empty,
-    /// Another program's: its thread if it runs.
+    /// In use by another program; its thread, if it runs.
     Taken(Option<i32>),
 }
 
 impl Admin {
-    /// Whether this kernel has DAMON and its sysfs, and lets us in.
+    /// Checks that the kernel has DAMON with its sysfs, and that this process may use it.
     ///
     /// # Errors
-    /// Why not, and how to get it.
+    /// The error names the reason and the remedy.
     pub fn probe(roots: &Roots) -> Result<()> {
         let directory = roots.sys.join("kernel/mm/damon/admin/kdamonds");
         let path = directory.join("nr_kdamonds");
@@ -69,17 +70,17 @@ impl Admin {
         }
     }
 
-    /// Opens the directory. With a path, what is taken is recorded there, and what a record there
-    /// says was left behind by a process that was killed is turned off first.
+    /// Opens the directory. With a path, the places taken are recorded there. If a record of a
+    /// killed process exists, the kdamonds in it are turned off first.
     ///
     /// # Errors
-    /// There is no DAMON, or a kdamond that is ours cannot be turned off.
+    /// The kernel has no DAMON, or a kdamond of a killed process cannot be turned off.
     pub fn open(roots: &Roots, record_path: Option<&Path>) -> Result<Self> {
         Self::probe(roots)?;
         if let Some(path) = record_path
-            && let Left::Unknown(said) = clean_up_recorded(roots, path)?
+            && let Left::Unknown(problem) = clean_up_recorded(roots, path)?
         {
-            tracing::warn!("{said}");
+            tracing::warn!("{problem}");
         }
         Ok(Self {
             kdamonds: kdamonds(roots),
@@ -90,7 +91,7 @@ impl Admin {
         })
     }
 
-    /// Whose each place is.
+    /// State of each place.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -110,20 +111,20 @@ impl Admin {
         Ok(if contexts == 0 { Place::Empty } else { Place::Taken(None) })
     }
 
-    /// Whether there is a place now, or one could be made.
+    /// Checks that there is an empty place, or that places can be made.
     ///
     /// # Errors
-    /// [`LinuxError::Missing`] names who uses DAMON when there is none.
+    /// If there is no place, [`LinuxError::Missing`] names the users of DAMON.
     pub fn has_room(&self) -> Result<()> {
         let places = self.places()?;
         let room = places.is_empty() || places.contains(&Place::Empty);
-        if room { Ok(()) } else { Err(self.nobody_left(&places)) }
+        if room { Ok(()) } else { Err(self.all_taken(&places)) }
     }
 
-    /// Takes up to so many kdamonds; at least one, if any was asked for.
+    /// Takes up to `count` kdamonds, and at least one if any is requested.
     ///
     /// # Errors
-    /// [`LinuxError::Missing`] names who uses DAMON when there is no place.
+    /// If there is no place, [`LinuxError::Missing`] names the users of DAMON.
     pub fn take(&mut self, count: u32) -> Result<Vec<Kdamond>> {
         let mut places = self.places()?;
         let all_empty = places.iter().all(|p| *p == Place::Empty);
@@ -133,24 +134,24 @@ impl Admin {
             self.made_all = true;
             places = self.places()?;
         }
-        // A place of ours looks empty until it is configured.
+        // A place taken by this process looks empty until it is configured.
         let ours = |index: u32| self.record.taken.iter().any(|t| t.index == index);
         let empty = (0u32..).zip(&places).filter(|(i, p)| **p == Place::Empty && !ours(*i));
         let chosen: Vec<u32> = empty.map(|(i, _)| i).take(count as usize).collect();
         if chosen.is_empty() && count > 0 {
-            return Err(self.nobody_left(&places));
+            return Err(self.all_taken(&places));
         }
         self.record.taken.extend(chosen.iter().map(|&index| Taken { index, thread: None }));
         self.save()?;
         Ok(chosen.into_iter().map(|index| Kdamond::at(&self.kdamonds, index)).collect())
     }
 
-    /// Writes down which threads ours are. To be called right after they were turned on: one that
-    /// runs and whose thread was not noted cannot be told from another program's after `kill -9`,
+    /// Records the threads of these kdamonds. Call it right after they are turned on. After `kill
+    /// -9`, a running kdamond whose thread was not recorded cannot be told from another program's,
     /// and is left alone.
     ///
     /// # Errors
-    /// DAMON's files are gone, or the record cannot be written.
+    /// DAMON's files no longer exist, or the record cannot be written.
     pub fn note(&mut self, kdamonds: &[Kdamond], reader: &mut Reader) -> Result<()> {
         for taken in &mut self.record.taken {
             if let Some(kdamond) = kdamonds.iter().find(|k| k.index() == taken.index) {
@@ -160,8 +161,8 @@ impl Admin {
         self.save()
     }
 
-    /// Turns kdamonds off and empties their places; the directory itself too if we had made all
-    /// places and nobody else uses one by now.
+    /// Turns kdamonds off and empties their places. If this process made all places and no other
+    /// program uses one, removes the places, too.
     ///
     /// # Errors
     /// The first failure, after everything was tried.
@@ -192,8 +193,8 @@ impl Admin {
         }
     }
 
-    /// Who uses the places that there are.
-    fn nobody_left(&self, places: &[Place]) -> LinuxError {
+    /// Returns the error that names the users of all places.
+    fn all_taken(&self, places: &[Place]) -> LinuxError {
         let users: Vec<String> = places.iter().enumerate().map(|(i, p)| self.user(i, p)).collect();
         LinuxError::Missing {
             what: format!("every kdamond belongs to another user: {}", users.join(", ")),
@@ -218,12 +219,12 @@ fn kdamonds(roots: &Roots) -> PathBuf {
     roots.sys.join("kernel/mm/damon/admin/kdamonds")
 }
 
-/// Turns off what a killed process left: places whose thread is the one recorded, or that were
-/// recorded before they were turned on and are off still. Returns those that stay on, because they
-/// wait for a lock: a command to them would wait too.
+/// Turns off the kdamonds that a killed process left on: places whose thread is the recorded one,
+/// or that were recorded before they were turned on and are still off. Returns those that stay on
+/// because they wait for a lock: a command to them would wait, too.
 ///
 /// # Errors
-/// A kdamond that is ours cannot be turned off.
+/// A kdamond of the killed process cannot be turned off.
 fn clean_up(roots: &Roots, left: &Record) -> Result<Vec<String>> {
     let (mut reader, mut waiting) = (Reader::default(), Vec::new());
     for taken in &left.taken {
@@ -234,7 +235,7 @@ fn clean_up(roots: &Roots, left: &Record) -> Result<Vec<String>> {
                 kdamond.abandon();
             }
             Ok(true) => kdamond.restore()?,
-            // Its Drop must not touch it.
+            // Its Drop must not turn it off.
             Ok(false) => std::mem::forget(kdamond),
             Err(e) => {
                 std::mem::forget(kdamond);
@@ -247,25 +248,25 @@ fn clean_up(roots: &Roots, left: &Record) -> Result<Vec<String>> {
     Ok(waiting)
 }
 
-/// What a record said of a process that was killed.
+/// Result of the clean-up after a killed process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Left {
-    /// There is no record, or none was taken.
+    /// There is no record, or it has no kdamonds.
     Nothing,
-    /// It is of an earlier boot.
+    /// The record is of an earlier boot.
     OtherBoot,
-    /// These places were its own: they are off, unless another program has them by now.
+    /// These places were in the record. They are off, unless another program has taken them since.
     Places(Vec<u32>),
-    /// The record could not be used, and DAMON does not show who turned a kdamond on; or a kdamond
-    /// waits for a lock and stays on. This says what is known.
+    /// The record could not be used, and DAMON does not show which program turned a kdamond on; or
+    /// a kdamond waits for a lock and stays on. The text says what is known.
     Unknown(String),
 }
 
-/// Turns off what a killed process left, by its record, and removes that. The record stays where a
-/// kdamond stays on.
+/// Turns off the kdamonds that a killed process left on, by its record, and removes the record. The
+/// record stays if a kdamond stays on.
 ///
 /// # Errors
-/// A kdamond that is ours cannot be turned off, or the record cannot be removed.
+/// A kdamond of the killed process cannot be turned off, or the record cannot be removed.
 pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
     let left = match Record::load(record, roots)? {
         Loaded::Nothing => return Ok(Left::Nothing),
@@ -289,7 +290,7 @@ pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
     Ok(left)
 }
 
-/// Which kdamonds run, for people who have to find out whose they are.
+/// Text that names the running kdamonds, for an operator who has to find their users.
 fn running(roots: &Roots) -> String {
     let directory = kdamonds(roots);
     let count = patience::number::<u32>(&directory.join("nr_kdamonds")).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! DAMON's sysfs as a tree of plain files. A plain file does not create directories when a count is
-//! written, so the tree has the directories that the kernel would make, and what was written is
-//! read back from the files.
+//! written, so the tree has the directories that the kernel would make. Tests read the files to
+//! check the writes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ impl FakeDamon {
         }
     }
 
-    /// As if the kernel had started a thread for it.
+    /// Sets a kdamond as if the kernel had started a thread for it.
     pub fn run(&self, index: u32, pid: i32, start_time: u64) {
         put(&self.file(index, "state"), "on\n");
         put(&self.file(index, "pid"), &format!("{pid}\n"));

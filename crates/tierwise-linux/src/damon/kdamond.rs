@@ -1,4 +1,4 @@
-//! One kdamond with one context: what it monitors and how, its schemes, on and off.
+//! One kdamond with one context: its target, attributes and schemes, on and off.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::process::{Process, Reader, Stat, Task};
 use crate::roots::Roots;
 use tierwise_core::observe::DamonAttrs;
 
-/// What is monitored.
+/// Target of monitoring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A process's virtual addresses (`vaddr`): the kernel follows its mappings.
@@ -32,10 +32,10 @@ impl Target {
     }
 }
 
-/// What is monitored, how finely, and what is done about it.
+/// Target, attributes and schemes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Monitoring {
-    /// What.
+    /// Process or physical memory to monitor.
     pub target: Target,
     /// Intervals and bounds.
     pub attrs: DamonAttrs,
@@ -43,16 +43,17 @@ pub struct Monitoring {
     pub schemes: Vec<Scheme>,
 }
 
-/// How often the kernel looks for new mappings: every ten aggregation intervals. Its default is a
-/// minute, in which a process that has just started would not be seen; more often than its regions
-/// can adapt is of no use.
+/// Interval at which the kernel updates a target's mappings: every ten aggregation intervals. Its
+/// default is a minute, during which a process that has just started would not be monitored. A
+/// shorter interval than regions take to adapt is of no use.
 const UPDATE_AGGREGATIONS: u32 = 10;
 
-/// A kdamond that is ours. Dropping it turns it off and leaves its place empty, as it was found.
+/// A kdamond that this process took. Dropping it turns it off and leaves its place empty, as it was
+/// found.
 #[derive(Debug)]
 pub struct Kdamond {
     directory: PathBuf,
-    /// `state` in it, and what is read of the first scheme: written and read all the time.
+    /// Paths of `state` and of the first scheme's files, which are used all the time.
     state: PathBuf,
     pid: PathBuf,
     tried: PathBuf,
@@ -62,7 +63,7 @@ pub struct Kdamond {
 }
 
 impl Kdamond {
-    /// Takes a place that [`super::Admin`] found to be nobody's, or that a record says is ours.
+    /// Takes a place that [`super::Admin`] found empty, or that a record lists.
     pub(super) fn at(kdamonds: &Path, index: u32) -> Self {
         let directory = kdamonds.join(index.to_string());
         let (state, pid) = (directory.join("state"), directory.join("pid"));
@@ -70,7 +71,7 @@ impl Kdamond {
         Self { directory, state, pid, tried, index, schemes: Vec::new(), given_back: false }
     }
 
-    /// Its number below `kdamonds/`.
+    /// Number below `kdamonds/`.
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -83,42 +84,42 @@ impl Kdamond {
         self.context().join("schemes").join(scheme.to_string())
     }
 
-    /// Whether it runs. One whose process has ended stops by itself.
+    /// True if it runs. A kdamond whose process has ended stops by itself.
     ///
     /// # Errors
-    /// Its files are gone.
+    /// Its files no longer exist.
     pub fn is_on(&self) -> Result<bool> {
         patience::patiently(|| file::holds(&self.state, "on"))
     }
 
-    /// Its kernel thread while it runs.
+    /// Kernel thread, while it runs.
     ///
     /// # Errors
-    /// Its files are gone.
+    /// Its files no longer exist.
     pub fn thread(&self, roots: &Roots, reader: &mut Reader) -> Result<Option<Process>> {
         let pid: i32 = patience::number(&self.pid)?;
         // The kernel writes -1 for none.
         Ok(if pid > 0 { Process::read(roots, pid, reader).ok() } else { None })
     }
 
-    /// CPU time its thread has used, zero when it does not run.
+    /// CPU time of its thread; zero if it does not run.
     ///
     /// # Errors
-    /// Its files are gone.
+    /// Its files no longer exist.
     pub fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Result<Duration> {
         let thread = self.thread(roots, reader)?;
         let stat = thread.and_then(|t| Stat::read(roots, t.pid, reader).ok());
         Ok(stat.map_or(Duration::ZERO, |s| s.cpu_time()))
     }
 
-    /// Turns it off if it runs, and writes everything again. A target can only be changed so: a
-    /// commit would keep the regions of the old one.
+    /// Turns it off if it runs, and writes all its settings. A target can be changed only this way:
+    /// a commit would keep the regions of the old one.
     ///
     /// # Errors
     /// The kernel lacks the operations or an action, or a file is missing.
     pub fn configure(&mut self, monitoring: &Monitoring) -> Result<()> {
         self.off()?;
-        // Also empties what was configured before.
+        // Writing 0 also removes the old settings.
         patience::write(&self.directory.join("contexts/nr_contexts"), "1")?;
         let context = self.context();
         self.write_operations(monitoring.target.operations())?;
@@ -145,21 +146,22 @@ impl Kdamond {
     /// Turns it on.
     ///
     /// # Errors
-    /// `EBUSY` after all patience: the module `damon_stat` holds DAMON for itself, or another such
-    /// user does. `EINVAL`: the process is gone.
+    /// `EBUSY` after all retries: the kernel module `damon_stat` or another exclusive user holds
+    /// DAMON. `EINVAL`: the process has ended.
     pub fn on(&self, roots: &Roots) -> Result<()> {
         self.try_on().map_err(|problem| if problem.is_busy() { held(roots) } else { problem })
     }
 
-    /// Turns it on where other kdamonds of ours run, so that no exclusive user holds DAMON.
+    /// Turns it on while other kdamonds of this process run, so that no exclusive user can hold
+    /// DAMON.
     ///
     /// # Errors
-    /// `EBUSY` after all patience: another program's command is on its way.
+    /// `EBUSY` after all retries: another program's command is being executed.
     pub(crate) fn try_on(&self) -> Result<()> {
         patience::write(&self.state, "on")
     }
 
-    /// Has the kernel read intervals, bounds, schemes and quotas again while it runs.
+    /// Commits intervals, bounds, schemes and quotas while it runs.
     ///
     /// # Errors
     /// It does not run, or the kernel refuses a value.
@@ -167,7 +169,7 @@ impl Kdamond {
         patience::write(&self.state, "commit")
     }
 
-    /// Gives new intervals and bounds to a kdamond that may be running.
+    /// Sets new intervals and bounds, also while it runs.
     ///
     /// # Errors
     /// The kernel refuses a value.
@@ -176,7 +178,7 @@ impl Kdamond {
         if self.is_on()? { self.commit() } else { Ok(()) }
     }
 
-    /// Gives a scheme another quota, from the next [`Kdamond::commit`] on if it runs.
+    /// Sets another quota of a scheme; while it runs, from the next [`Kdamond::commit`] on.
     ///
     /// # Errors
     /// There is no such scheme, or the kernel refuses the value.
@@ -199,18 +201,18 @@ impl Kdamond {
             return Ok(());
         }
         let answer = patience::write(&self.state, "off");
-        // A process that ended in the meantime has stopped it already.
+        // If its process has ended in the meantime, it has stopped already.
         if answer.is_err() && !self.is_on()? { Ok(()) } else { answer }
     }
 
-    /// Reads the first scheme's regions into `out`, ascending; false, and none, if it does not run
-    /// any more.
+    /// Reads the first scheme's regions into `out`, ascending. Returns false, without regions, if
+    /// it no longer runs.
     ///
-    /// The kernel answers at the end of the aggregation interval, so that this waits for as long as
-    /// one.
+    /// The kernel answers at the end of the aggregation interval, so this waits for up to one
+    /// interval.
     ///
     /// # Errors
-    /// The kernel refuses, or its files are not as documented.
+    /// The kernel refuses, or the files are not as documented.
     pub fn regions(&self, reader: &mut Reader, out: &mut Vec<HostRegion>) -> Result<bool> {
         out.clear();
         let updated = patience::write(&self.state, "update_schemes_tried_regions");
@@ -222,7 +224,7 @@ impl Kdamond {
         Ok(true)
     }
 
-    /// Has the kernel tell what its schemes did, for [`Kdamond::stats`].
+    /// Has the kernel update the schemes' counters, for [`Kdamond::stats`].
     ///
     /// # Errors
     /// It does not run.
@@ -230,8 +232,7 @@ impl Kdamond {
         patience::write(&self.state, "update_schemes_stats")
     }
 
-    /// What a scheme had done by the last [`Kdamond::update_stats`], since the kdamond was turned
-    /// on.
+    /// Counters of a scheme at the last [`Kdamond::update_stats`], since the kdamond was turned on.
     ///
     /// # Errors
     /// There is no such scheme.
@@ -239,19 +240,19 @@ impl Kdamond {
         SchemeStats::read(&self.scheme_folder(scheme))
     }
 
-    /// Whether its thread sleeps without being interruptible, as it does for the mmap lock of its
-    /// process. Every command to it would wait as long, with DAMON's lock held: nobody could
-    /// command any other kdamond.
+    /// True if its thread is in uninterruptible sleep, as while it waits for the mmap lock of its
+    /// process. Every command to it would wait as long with DAMON's lock held, so that no program
+    /// could command any kdamond.
     ///
     /// # Errors
-    /// Its files are gone.
+    /// Its files no longer exist.
     pub fn is_waiting(&self, roots: &Roots, reader: &mut Reader) -> Result<bool> {
         let thread = self.thread(roots, reader)?;
         let stat = thread.and_then(|thread| Stat::read(roots, thread.pid, reader).ok());
         Ok(stat.is_some_and(|stat| stat.is_uninterruptible()))
     }
 
-    /// Leaves it as it is. What was recorded of it is for [`super::clean_up_recorded`].
+    /// Leaves it as it is. Its record is for [`super::clean_up_recorded`].
     pub(crate) fn abandon(mut self) {
         self.given_back = true;
     }
@@ -259,7 +260,7 @@ impl Kdamond {
     /// Turns it off and leaves its place empty.
     ///
     /// # Errors
-    /// It still runs; or its place cannot be emptied.
+    /// It still runs, or its place cannot be emptied.
     pub fn restore(mut self) -> Result<()> {
         self.clear()
     }
@@ -267,7 +268,8 @@ impl Kdamond {
     fn clear(&mut self) -> Result<()> {
         self.given_back = true;
         match self.off() {
-            // Somebody has made DAMON's directories again: it is not ours any more.
+            // Another program has made DAMON's directories again: the place is no longer this
+            // process's.
             Err(e) if e.is_gone() => return Ok(()),
             other => other?,
         }
@@ -320,16 +322,16 @@ fn write_target(context: &Path, target: &Target) -> Result<()> {
     }
 }
 
-/// The switch of the kernel's module `damon_stat`, if it is on: then it holds DAMON for itself
-/// (newer kernels may be built with it on), and no kdamond can be turned on until N is written
-/// there.
+/// Path of the switch of the kernel module `damon_stat`, if it is on. The module then holds DAMON
+/// for itself (newer kernels may be built with it on), and no kdamond can be turned on until N is
+/// written there.
 pub fn damon_stat(roots: &Roots) -> Option<PathBuf> {
     let switch = roots.sys.join("module/damon_stat/parameters/enabled");
     let text = file::text_if_there(&switch).ok().flatten()?;
     (text.trim() == "Y").then_some(switch)
 }
 
-/// Why `on` answered `EBUSY`, with what to do.
+/// Returns the reason why `on` failed with `EBUSY`, with the remedy.
 fn held(roots: &Roots) -> LinuxError {
     if let Some(switch) = damon_stat(roots) {
         return LinuxError::Missing {

@@ -2,16 +2,16 @@
 //! (`Documentation/admin-guide/mm/damon/usage.rst`).
 //!
 //! A *kdamond* is a kernel thread that samples page table accessed bits of a *target* (a process,
-//! `vaddr`, or ranges of physical memory, `paddr`) and sums them up in *regions*. A *scheme* picks
-//! regions by their access pattern and does something with them: `stat` only reports them in
+//! `vaddr`, or ranges of physical memory, `paddr`) and counts them by *region*. A *scheme* selects
+//! regions by their access pattern and applies an action: `stat` only reports them in
 //! `tried_regions`, `migrate_hot` and `migrate_cold` move them.
 //!
-//! Other programs use kdamonds too. [`admin`] takes only what nobody uses, [`record`] remembers
-//! what was taken, so that a start after `kill -9` can turn it off.
+//! Other programs use kdamonds, too. [`admin`] takes only places that no program uses. [`record`]
+//! stores the places taken, so that a start after `kill -9` can turn them off.
 //!
 //! The kernel guards its whole sysfs with one lock that it only tries, and holds it while it
-//! carries out a command, so that any access can answer `EBUSY` for as long as an aggregation
-//! interval; [`patience`] waits for that.
+//! executes a command. Any access can therefore fail with `EBUSY` for as long as an aggregation
+//! interval; [`patience`] retries.
 
 pub mod admin;
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Which operations this kernel's DAMON was built with, found without touching DAMON:
-//! `avail_operations` only exists in a context, and a probe must not make one. The kernel's symbols
-//! (`/proc/kallsyms`) name the functions that were built in.
+//! Operations of this kernel's DAMON, found without touching DAMON: `avail_operations` only exists
+//! in a context, and a probe must not make one. The kernel's symbols (`/proc/kallsyms`) name the
+//! built-in functions.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -8,13 +8,13 @@ use std::io::{BufRead, BufReader};
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
-/// Refuses if the kernel's symbols name DAMON, but none of these operations ("vaddr", "paddr").
-/// Where symbols cannot be read nothing is known, and configuring a kdamond tells.
+/// Refuses if the kernel's symbols name DAMON, but none of these operations ("vaddr", "paddr"). If
+/// symbols cannot be read, only configuring a kdamond shows it.
 ///
 /// # Errors
-/// The operations are missing; with the option that builds them in.
+/// The operations are missing; the error names the option that builds them in.
 pub fn probe(roots: &Roots, operations: &str) -> Result<()> {
-    // mm/damon/vaddr.c and paddr.c: every function there starts so.
+    // Prefix of every function in mm/damon/vaddr.c and paddr.c.
     let prefix = if operations == "paddr" { "damon_pa_" } else { "damon_va_" };
     let Ok(file) = File::open(roots.proc.join("kallsyms")) else { return Ok(()) };
     let mut lines = BufReader::new(file);
@@ -30,7 +30,7 @@ pub fn probe(roots: &Roots, operations: &str) -> Result<()> {
     if knows_damon { Err(missing(operations)) } else { Ok(()) }
 }
 
-/// What to say when the operations are not there.
+/// Returns the error that the operations are missing.
 pub(super) fn missing(operations: &str) -> LinuxError {
     LinuxError::Missing {
         what: format!("this kernel's DAMON has no operations {operations}"),

@@ -1,6 +1,6 @@
 //! Waits for DAMON's sysfs lock. The kernel tries the lock (`mutex_trylock(&damon_sysfs_lock)`,
-//! mm/damon/sysfs.c) and answers `EBUSY` while another command, ours or another program's, is being
-//! carried out.
+//! mm/damon/sysfs.c) and answers `EBUSY` while another command, of this or another program, is
+//! executed.
 
 use std::path::Path;
 use std::thread;
@@ -9,18 +9,18 @@ use std::time::Duration;
 use crate::error::{LinuxError, Result};
 use crate::file;
 
-/// Between two tries: the kernel's default sampling interval, at whose end a kdamond handles
+/// Pause between two tries: the kernel's default sampling interval, at whose end a kdamond handles
 /// commands.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Two seconds in all: twice the longest aggregation interval that is of use (a second), for which
-/// another program's `update_schemes_tried_regions` may hold the lock.
+/// Number of tries, two seconds in all: twice the longest useful aggregation interval (a second),
+/// for which another program's `update_schemes_tried_regions` may hold the lock.
 const TRIES: u32 = 400;
 
 fn is(error: &LinuxError, number: i32) -> bool {
     matches!(error, LinuxError::File { source, .. } if source.raw_os_error() == Some(number))
 }
 
-/// Tries until the answer is something else than `EBUSY`, or the patience is at an end.
+/// Tries until the answer is something other than `EBUSY`, or the tries are used up.
 pub(super) fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     patiently_with(TRIES, PAUSE, &mut attempt)
 }
@@ -49,8 +49,8 @@ pub(super) fn number<T: std::str::FromStr>(path: &Path) -> Result<T> {
     patiently(|| file::value(path, "a number"))
 }
 
-/// Whether the kdamond ended while it was asked (`damon_call`): its process has, and it says so
-/// before it is off.
+/// True if the kdamond ended during the command (`damon_call`): its process has ended, and the
+/// kernel reports that before the kdamond is off.
 pub(super) fn was_cancelled<T>(answer: &Result<T>) -> bool {
     answer.as_ref().err().is_some_and(|e| is(e, libc::ECANCELED))
 }

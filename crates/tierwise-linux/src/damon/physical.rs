@@ -7,12 +7,12 @@ use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
 
-/// The node's ranges of physical memory, start and end in bytes, ascending, neighbours joined.
-/// Holes inside a block are the kernel's to skip.
+/// Ranges of the node's physical memory, start and end in bytes, ascending, neighbours joined. The
+/// kernel skips holes inside a block.
 ///
 /// # Errors
-/// The node is not there, its memory cannot be told by blocks (`CONFIG_MEMORY_HOTPLUG` is off), or
-/// the block size is not a hexadecimal number.
+/// The node does not exist, its memory has no blocks (`CONFIG_MEMORY_HOTPLUG` is off), or the block
+/// size is not a hexadecimal number.
 pub fn ranges(roots: &Roots, node: u32) -> Result<Vec<(u64, u64)>> {
     let size_path = roots.sys.join("devices/system/memory/block_size_bytes");
     let text = file::text(&size_path)?;
@@ -50,7 +50,7 @@ pub fn ranges(roots: &Roots, node: u32) -> Result<Vec<(u64, u64)>> {
     Ok(ranges)
 }
 
-/// As [`ranges`], of several nodes.
+/// Ranges of several nodes, as [`ranges`].
 ///
 /// # Errors
 /// As [`ranges`].

@@ -1,5 +1,5 @@
-//! What of DAMON is ours, written down before it is used, so that a start after `kill -9` turns it
-//! off.
+//! Record of the kdamonds that this process takes, written before they are used, so that a start
+//! after `kill -9` turns them off.
 
 use std::path::Path;
 
@@ -13,16 +13,16 @@ use crate::state_file::{self, Loaded};
 /// One kdamond that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
-    /// Its number below `kdamonds/`.
+    /// Number below `kdamonds/`.
     pub index: u32,
-    /// Its thread while it runs. A number that another process uses by now has another thread.
+    /// Thread while it runs. If another process uses the place by now, it has another thread.
     pub thread: Option<Process>,
 }
 
-/// Every kdamond that was taken in this boot.
+/// Every kdamond taken since this boot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// `/proc/sys/kernel/random/boot_id`: after another boot nothing here is true any more.
+    /// `/proc/sys/kernel/random/boot_id`: after another boot the record no longer holds.
     pub boot: String,
     /// The kdamonds.
     pub taken: Vec<Taken>,
@@ -32,7 +32,7 @@ impl Record {
     /// An empty record of this boot.
     ///
     /// # Errors
-    /// The boot's identity cannot be read.
+    /// The boot id cannot be read.
     pub fn new(roots: &Roots) -> Result<Self> {
         Ok(Self { boot: state_file::boot_id(roots)?, taken: Vec::new() })
     }
@@ -40,25 +40,25 @@ impl Record {
     /// Reads a record.
     ///
     /// # Errors
-    /// The file may not be read, or the kernel does not tell the boot.
+    /// The file may not be read, or the kernel does not report the boot id.
     pub fn load(path: &Path, roots: &Roots) -> Result<Loaded<Self>> {
         state_file::read(path, "boot", &state_file::boot_id(roots)?, |_| Ok(()))
     }
 
-    /// Writes it; it is on the disk when this returns.
+    /// Writes the record. It is on the disk when this returns.
     ///
     /// # Errors
-    /// The directory is not there or cannot be written.
+    /// The directory does not exist or cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text =
             serde_json::to_string(self).map_err(|e| LinuxError::file(path, "write", e.into()))?;
         state_file::write(path, text.as_bytes())
     }
 
-    /// Removes the file, once everything is given back.
+    /// Removes the file, once everything is restored.
     ///
     /// # Errors
-    /// It is there and cannot be removed.
+    /// The file exists and cannot be removed.
     pub fn remove(path: &Path) -> Result<()> {
         state_file::remove(path)
     }

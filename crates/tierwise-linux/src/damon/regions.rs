@@ -1,4 +1,4 @@
-//! What a scheme saw: `tried_regions/<n>/{start,end,nr_accesses,age}`.
+//! Regions that a scheme reports: `tried_regions/<n>/{start,end,nr_accesses,age}`.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ use crate::process::Reader;
 pub struct HostRegion {
     /// First address.
     pub start: u64,
-    /// First address after it.
+    /// First address after the region.
     pub end: u64,
-    /// Samples found accessed in the last aggregation interval, of `aggregation / sampling` taken.
+    /// Checks of the last aggregation interval that found the region accessed, of `aggregation /
+    /// sampling`.
     pub nr_accesses: u32,
-    /// Aggregation intervals for which this has not changed much.
+    /// Aggregation intervals for which the access count has not changed much.
     pub age: u32,
 }
 
 /// Reads every region below `tried_regions` into `out`, ascending by address.
 ///
-/// The kernel numbers them from 0 without gaps, so the first number that is missing ends the list.
-/// A region that vanishes while it is read (another program gave the order to clear them) is left
-/// out.
+/// The kernel numbers them from 0 without gaps, so the first missing number ends the list. A region
+/// that vanishes while it is read (another program has them cleared) is left out.
 ///
 /// ```
 /// use tierwise_linux::damon::regions::{HostRegion, read};
@@ -40,7 +40,7 @@ pub struct HostRegion {
 /// ```
 ///
 /// # Errors
-/// A file cannot be read for another reason than that it is gone, or does not hold a number.
+/// A file exists and cannot be read, or does not hold a number.
 pub fn read(directory: &Path, reader: &mut Reader, out: &mut Vec<HostRegion>) -> Result<()> {
     out.clear();
     for n in 0u32.. {
@@ -70,7 +70,7 @@ fn rest(directory: &Path, n: u32, start: u64, reader: &mut Reader) -> Result<Hos
     Ok(HostRegion { start, end, nr_accesses, age })
 }
 
-/// The region that an address lies in, of a list in ascending order.
+/// Region that contains an address, in an ascending list.
 pub fn find(regions: &[HostRegion], address: u64) -> Option<&HostRegion> {
     let after = regions.partition_point(|r| r.start <= address);
     regions.get(after.checked_sub(1)?).filter(|r| address < r.end)
@@ -115,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        // Every case writes files.
+        // Each case writes files.
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn regions_come_back_as_written(

@@ -1,4 +1,4 @@
-//! Schemes (DAMOS): which regions, what is done with them, how much of it at most
+//! Schemes (DAMOS): a selection of regions, an action, and a quota
 //! (`Documentation/mm/damon/design.rst`, "Operation Schemes").
 
 use std::ops::RangeInclusive;
@@ -9,12 +9,12 @@ use super::patience;
 use crate::error::{LinuxError, Result};
 use tierwise_core::units::Bytes;
 
-/// What is done with the regions of a scheme.
+/// Action on the regions of a scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing but counting and reporting them.
+    /// Counts and reports them only.
     Stat,
-    /// Moves them to a node, hottest first. Of virtual addresses only since Linux 6.17; 6.12
+    /// Moves them to a node, hottest first. For virtual addresses only since Linux 6.17; 6.12
     /// accepts the scheme and moves nothing.
     MigrateHot {
         /// NUMA node.
@@ -44,14 +44,14 @@ impl Action {
     }
 }
 
-/// Which regions: all three must fit, ends included.
+/// Selection of regions: all three ranges must match, ends included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessPattern {
-    /// Bytes.
+    /// Size in bytes.
     pub size: RangeInclusive<u64>,
-    /// Samples found accessed in an aggregation interval.
+    /// Checks of an aggregation interval that found the region accessed.
     pub nr_accesses: RangeInclusive<u32>,
-    /// Aggregation intervals.
+    /// Age in aggregation intervals.
     pub age: RangeInclusive<u32>,
 }
 
@@ -62,36 +62,37 @@ impl Default for AccessPattern {
     }
 }
 
-/// The most that a scheme may do in each interval; zero is no limit.
+/// Quota of a scheme per interval; zero is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     /// Time of the kdamond, in whole milliseconds.
     pub time: Duration,
     /// Bytes tried. Less than a page lets nothing through.
     pub bytes: Bytes,
-    /// The interval, in whole milliseconds.
+    /// Interval of the quota, in whole milliseconds.
     pub interval: Duration,
 }
 
 impl Default for Quota {
-    /// No limit, counted by the second.
+    /// No limit, counted per second.
     fn default() -> Self {
         Self { time: Duration::ZERO, bytes: Bytes(0), interval: Duration::from_secs(1) }
     }
 }
 
-/// Which pages of a region: those that no filter rejects. Physical addresses only.
+/// Selection of a region's pages: those that no filter rejects. Physical addresses only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// Only those charged to a memory cgroup itself, not its children: its path from the cgroup
-    /// mount, as in "/system.slice/redis.service".
+    /// Only pages charged to a memory cgroup itself, not to its children. The path starts at the
+    /// cgroup mount, as in "/system.slice/redis.service".
     Memcg(String),
-    /// Only those of files.
+    /// Only pages of files.
     Files,
 }
 
 impl Filter {
-    /// Writes it into its directory: it rejects. Since Linux 6.14 one could also allow.
+    /// Writes the filter into its directory. It rejects pages; since Linux 6.14 a filter can also
+    /// allow them.
     fn write(&self, directory: &Path) -> Result<()> {
         let (kind, matching) = match self {
             Self::Memcg(_) => ("memcg", "N"),
@@ -109,16 +110,16 @@ impl Filter {
     }
 }
 
-/// A scheme.
+/// A scheme: an action on selected regions, within a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scheme {
-    /// What is done.
+    /// Action on the regions.
     pub action: Action,
-    /// With which regions.
+    /// Selection of regions.
     pub pattern: AccessPattern,
-    /// How much at most.
+    /// Quota per interval.
     pub quota: Quota,
-    /// Which of their pages.
+    /// Filters on the regions' pages.
     pub filters: Vec<Filter>,
 }
 
@@ -129,7 +130,8 @@ impl Scheme {
         Self { action: Action::Stat, pattern, quota, filters: Vec::new() }
     }
 
-    /// Writes it into its directory, `schemes/<n>`. It counts from the next `on` or `commit`.
+    /// Writes the scheme into its directory, `schemes/<n>`. It counts from the next `on` or
+    /// `commit`.
     ///
     /// # Errors
     /// The kernel does not know the action or the filter, or a file is missing.
@@ -148,7 +150,7 @@ impl Scheme {
         self.write_filters(directory)
     }
 
-    /// Writes its quota alone, for a running scheme that is given another.
+    /// Writes the quota alone, for a scheme that already runs.
     ///
     /// # Errors
     /// A file is missing.
@@ -161,8 +163,8 @@ impl Scheme {
     }
 
     fn write_filters(&self, directory: &Path) -> Result<()> {
-        // Since Linux 6.15 filters that pages are asked for have a directory of their own, and the
-        // old one is going.
+        // Since Linux 6.15 filters on pages have a directory of their own, and the old one is being
+        // removed.
         let newer = directory.join("ops_filters");
         let filters = if newer.is_dir() { newer } else { directory.join("filters") };
         patience::write(&filters.join("nr_filters"), &self.filters.len().to_string())?;
@@ -190,19 +192,20 @@ fn bounds<T: ToString>(directory: &Path, range: &RangeInclusive<T>) -> Result<()
     patience::write(&directory.join("max"), &range.end().to_string())
 }
 
-/// What a scheme did since its kdamond was turned on.
+/// Counters of a scheme since its kdamond was turned on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SchemeStats {
-    /// Bytes of regions that fitted.
+    /// Bytes of matching regions.
     pub tried: Bytes,
-    /// Bytes of them with which something was done: moved, for the migrating actions.
+    /// Bytes that the action was applied to: those moved, for the migrating actions.
     pub applied: Bytes,
-    /// How often a quota cut it short.
+    /// Number of intervals that the quota cut short.
     pub quota_exceeded: u64,
 }
 
 impl SchemeStats {
-    /// Reads them from the scheme's directory; the kdamond must have been told to update them.
+    /// Reads the counters from the scheme's directory. The kdamond must have been told to update
+    /// them.
     ///
     /// # Errors
     /// A file is missing or does not hold a number.

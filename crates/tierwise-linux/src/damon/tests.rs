@@ -1,4 +1,4 @@
-//! What is written where, what is left alone, and what is turned off.
+//! Tests of the files written, left alone and restored.
 
 use std::fs;
 use std::time::Duration;
@@ -117,7 +117,7 @@ fn what_others_use_stays_as_it_is() {
     let taken = admin.take(2).unwrap();
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0].index(), 2);
-    // Ours is taken in the record but empty in sysfs until it is configured.
+    // A taken place is in the record, but empty in sysfs until it is configured.
     put(&fake.file(2, "contexts/nr_contexts"), "1\n");
     let error = admin.take(1).unwrap_err().to_string();
     assert!(error.contains("0 (on, thread 900 kdamond.0), 1 (configured, off)"), "{error}");
@@ -142,7 +142,7 @@ fn only_a_killed_process_leftovers_are_stopped() {
     admin.note(&taken, &mut Reader::default()).unwrap();
     taken.into_iter().for_each(std::mem::forget);
     drop(admin);
-    // Another program has taken place 1 since, and 3 was never ours.
+    // Another program has taken place 1 since, and place 3 was never taken here.
     fake.run(1, 905, 20);
     fake.run(3, 906, 20);
     fake.admin();
@@ -152,7 +152,7 @@ fn only_a_killed_process_leftovers_are_stopped() {
     assert!(!fake.record.exists());
 }
 
-/// Turning it off would wait as long, and with it the start or `tierwise restore`.
+/// Turning it off would wait as long, and so would the start or `tierwise restore`.
 #[test]
 fn waiting_leftover_stops_no_start() {
     let fake = FakeDamon::new(2);
@@ -172,7 +172,7 @@ fn waiting_leftover_stops_no_start() {
     let admin::Left::Unknown(said) = clean_up() else { panic!("nothing waited") };
     assert!(said.starts_with("kdamond 0 of an earlier run waits"), "{said}");
     assert_eq!((fake.text(0, "state").as_str(), fake.text(1, "state").as_str()), ("on", "off"));
-    // Once the lock is free the record says what is left.
+    // After the lock is free, the record still lists the kdamond.
     put(&stat, &running);
     assert_eq!(clean_up(), admin::Left::Places(vec![0, 1]));
     assert_eq!(fake.text(0, "state"), "off");
@@ -188,7 +188,7 @@ fn damaged_record_stops_no_start() {
     admin.note(&taken, &mut Reader::default()).unwrap();
     taken.into_iter().for_each(std::mem::forget);
     drop(admin);
-    // Place 1 is another program's.
+    // Place 1 belongs to another program.
     fake.run(1, 905, 20);
     let whole = fs::read(&fake.record).unwrap();
     for length in 0..whole.len() {
@@ -219,7 +219,7 @@ fn stopped_kdamond_has_no_regions() {
         .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
         .unwrap();
     fake.run(0, 900, 1);
-    // 1.5 s at a hundred ticks a second.
+    // 1.5 s at 100 ticks per second.
     let cpu = taken[0].cpu_time(&fake.roots, &mut Reader::default()).unwrap();
     assert_eq!(cpu, Duration::from_millis(1500));
     let mut out = vec![HostRegion { start: 0, end: 1, nr_accesses: 0, age: 0 }];

@@ -1,13 +1,13 @@
-//! The regions of kdamonds from their tracepoint `damon:damon_aggregated`
-//! (include/trace/events/damon.h), through a trace instance of our own
+//! Regions of kdamonds from their tracepoint `damon:damon_aggregated`
+//! (include/trace/events/damon.h), through a trace instance of this process
 //! (Documentation/trace/ftrace.rst, "Instances").
 //!
 //! The kernel writes regions into the instance's buffers at the end of each aggregation interval.
-//! Reading them commands nothing: it waits for no kdamond and takes no lock of DAMON's, so that one
-//! kdamond that waits for its process keeps no other from being read. It also costs one record per
-//! region, where sysfs costs four files. The instance needs no capability, only root's files;
-//! perf_event_open(2) needs `CAP_SYS_ADMIN` where `kernel.perf_event_paranoid` is above 2, as on
-//! Debian's and Ubuntu's kernels.
+//! Reading them needs no command: it waits for no kdamond and takes no lock of DAMON's. A kdamond
+//! that waits for its process therefore does not keep the others from being read. Reading costs one
+//! record per region, where sysfs costs four files. The instance needs no capability, only access
+//! to root's files; perf_event_open(2) needs `CAP_SYS_ADMIN` if `kernel.perf_event_paranoid` is
+//! above 2, as on Debian's and Ubuntu's kernels.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -23,20 +23,20 @@ use crate::file;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
 
-/// KiB of the buffers of all CPUs together: the regions that 16 kdamonds with 1,000 regions each
-/// report in eight aggregation intervals, at 56 bytes per record. The kernel keeps the newest.
+/// KiB of all CPUs' buffers together: the regions that 16 kdamonds with 1,000 regions each report
+/// in eight aggregation intervals, at 56 bytes per record. The kernel keeps the newest.
 const BUFFERS_KIB: usize = 8 << 10;
 
-/// KiB of one CPU's buffer at least: two intervals of one kdamond.
+/// Minimum KiB of one CPU's buffer: two intervals of one kdamond.
 const MIN_BUFFER_KIB: usize = 128;
 
-/// Instances are called so, and after the process that made them.
+/// Prefix of an instance's name, before the process that made it.
 const PREFIX: &str = "tierwise-";
 
-/// The largest record that is read: the kernel's has 48 bytes.
+/// Maximum bytes of a record that is read: the kernel's has 48.
 const MAX_RECORD: usize = 256;
 
-/// Where the tracepoint's fields stand in its records.
+/// Offsets and sizes of the tracepoint's fields in its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     pid: usize,
@@ -48,7 +48,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Reads lines such as `field:unsigned long start; offset:24; size:8; signed:0;`.
+    /// Parses lines such as `field:unsigned long start; offset:24; size:8; signed:0;`.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let offset = |name: &str, size: usize| {
             let line = text.lines().find(|line| {
@@ -75,7 +75,7 @@ impl Format {
         })
     }
 
-    /// Reads a record.
+    /// Decodes a record.
     fn record(&self, time: u64, bytes: &[u8]) -> Option<TraceRecord> {
         let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
         let int = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
@@ -89,14 +89,14 @@ impl Format {
         Some(TraceRecord { time, thread, region, of: int(self.nr_regions)? as usize })
     }
 
-    /// Reads the records of a page of the ring buffer (kernel/trace/ring_buffer.c): its time, the
-    /// bytes that follow, and events. An event starts with 5 bits of type and 27 of time since the
-    /// last one.
+    /// Decodes the records of a page of the ring buffer (kernel/trace/ring_buffer.c): the page's
+    /// time, the length of its data, and events. An event starts with 5 bits of type and 27 bits of
+    /// time since the last one.
     pub(crate) fn page(&self, page: &[u8], records: &mut Vec<TraceRecord>) {
         const PADDING: u32 = 29;
         const TIME_EXTEND: u32 = 30;
         const TIME_STAMP: u32 = 31;
-        // The upper bits of the length say that older events were overwritten.
+        // The upper bits of the length flag overwritten events.
         const LENGTH: u64 = (1 << 20) - 1;
         let long = |at: usize| page.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
         let (Some(mut time), Some(length)) = (long(0), long(8)) else { return };
@@ -116,12 +116,12 @@ impl Format {
                 TIME_EXTEND | TIME_STAMP => {
                     let Some(more) = int(at) else { return };
                     let more = u64::from(more) << 27;
-                    // A time stamp is not added to what was before, but takes its place.
+                    // A time stamp replaces the time; a time extension adds to it.
                     time = if kind == TIME_STAMP { more | delta } else { time.wrapping_add(more) };
                     at += 4;
                 }
                 PADDING | 0 => {
-                    // Its length stands first, and counts itself.
+                    // The length comes first, and includes itself.
                     let Some(length) = int(at).filter(|&length| length >= 4) else { return };
                     let next = at + length as usize;
                     if kind == 0 {
@@ -141,29 +141,29 @@ impl Format {
     }
 }
 
-/// A region that a kdamond's thread reported, and of how many it is one.
+/// A region that a kdamond's thread reported, and the number of its regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TraceRecord {
-    /// In the units of the trace clock.
+    /// Time in units of the trace clock.
     pub(crate) time: u64,
     thread: i32,
     region: HostRegion,
     of: usize,
 }
 
-/// Puts records together to the regions of one aggregation interval.
+/// Assembles records to the regions of one aggregation interval.
 #[derive(Debug, Default)]
 struct Assembler {
-    /// Of the interval at hand.
+    /// Regions of the current interval.
     regions: Vec<HostRegion>,
-    /// Of the last whole one.
+    /// Regions of the last complete interval.
     whole: Vec<HostRegion>,
     fresh: bool,
 }
 
 impl Assembler {
     fn push(&mut self, region: HostRegion, of: usize) {
-        // Regions ascend: another interval has started, and records of this one were lost.
+        // Regions ascend, so another interval has started, and records of the last one were lost.
         if self.regions.last().is_some_and(|last| region.start < last.end) {
             self.regions.clear();
         }
@@ -176,29 +176,28 @@ impl Assembler {
     }
 }
 
-/// The buffers of all kdamonds.
+/// Trace buffers of all kdamonds.
 #[derive(Debug)]
 pub struct Trace {
     /// The instance's directory.
     instance: PathBuf,
     format: Format,
-    /// One file for each CPU.
+    /// One file per CPU.
     cpus: Vec<File>,
     page: Vec<u8>,
     records: Vec<TraceRecord>,
-    /// By the kdamond's thread.
+    /// By kdamond thread.
     threads: HashMap<i32, Assembler>,
 }
 
 impl Trace {
-    /// Makes an instance and has kdamonds report into it. Removes instances that killed
-    /// processes left.
+    /// Makes an instance into which kdamonds report. Removes instances that killed processes left.
     ///
     /// # Errors
-    /// tracefs is not there or not accessible, or the tracepoint is not as this needs it.
+    /// tracefs does not exist or is not accessible, or the tracepoint has unknown fields.
     pub fn open(roots: &Roots) -> Result<Self> {
         let tracing = tracing(roots)?;
-        // One that cannot be removed, because another program reads it, does no harm.
+        // An instance that cannot be removed, because another program reads it, does no harm.
         if let Err(problem) = remove_left(roots) {
             tracing::warn!("{problem}");
         }
@@ -213,7 +212,7 @@ impl Trace {
         let name = format!("{PREFIX}{}-{}", own.pid, own.start_time);
         let instance = tracing.join("instances").join(name);
         fs::create_dir(&instance).map_err(|e| LinuxError::file(&instance, "make", e))?;
-        // From here on, Drop removes it.
+        // Drop removes the instance from here on.
         let mut trace = Self {
             instance,
             format,
@@ -235,7 +234,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Reads what these threads reported since the last call.
+    /// Reads the regions that these threads reported since the last call.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -252,7 +251,7 @@ impl Trace {
                 }
             }
         }
-        // A kdamond may have changed its CPU while it reported.
+        // A kdamond may have moved to another CPU while it reported.
         self.records.sort_by_key(|record| record.time);
         for record in self.records.drain(..).filter(|record| threads.contains(&record.thread)) {
             self.threads.entry(record.thread).or_default().push(record.region, record.of);
@@ -260,7 +259,7 @@ impl Trace {
         Ok(())
     }
 
-    /// The regions of the last aggregation interval of a kdamond's thread that ended since the last
+    /// Regions of the last aggregation interval of a kdamond's thread that has ended since the last
     /// call, ascending; `None` if none has.
     pub fn take(&mut self, thread: i32) -> Option<&[HostRegion]> {
         let assembler = self.threads.get_mut(&thread)?;
@@ -278,7 +277,7 @@ impl Drop for Trace {
     }
 }
 
-/// The directory of tracefs, if it has DAMON's tracepoint.
+/// Directory of tracefs, if it has DAMON's tracepoint.
 fn tracing(roots: &Roots) -> Result<PathBuf> {
     let places = ["kernel/tracing", "kernel/debug/tracing"].map(|name| roots.sys.join(name));
     let has = |tracing: &&PathBuf| tracing.join("events/damon/damon_aggregated").exists();
@@ -288,7 +287,7 @@ fn tracing(roots: &Roots) -> Result<PathBuf> {
     })
 }
 
-/// Removes the instances of processes that have ended without doing so. Returns their names.
+/// Removes the instances of processes that ended without doing so. Returns their names.
 ///
 /// # Errors
 /// The directory of instances cannot be listed, or one of them cannot be removed.
@@ -306,7 +305,7 @@ pub fn remove_left(roots: &Roots) -> Result<Vec<String>> {
     Ok(removed)
 }
 
-/// The process that made an instance, if it is one of ours.
+/// Process that made an instance, if Tierwise made it.
 fn maker(instance: &Path) -> Option<Process> {
     let name = instance.file_name()?.to_str()?.strip_prefix(PREFIX)?;
     let (pid, start_time) = name.split_once('-')?;
@@ -318,7 +317,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Linux 6.12's.
+    /// Format of Linux 6.12.
     const FORMAT: &str = "name: damon_aggregated
 ID: 563
 format:
@@ -363,7 +362,7 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
     fn records_are_read_by_their_format() {
         assert_eq!(format().record(1, &bytes(4096)), Some(record(1, 4096)));
         assert_eq!(format().record(1, &bytes(4096)[..47]), None);
-        // Another kernel's, which this does not know.
+        // A format of another kernel, which is not known.
         assert_eq!(Format::parse(FORMAT.replace("age", "old").as_bytes()), None);
         let wide =
             FORMAT.replace("nr_accesses;\toffset:40;\tsize:4", "nr_accesses;\toffset:40;\tsize:8");
@@ -387,10 +386,10 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
         let long = [&52u32.to_ne_bytes()[..], &bytes(8192)].concat();
         let events = [
             event(12, 5, &bytes(4096)),
-            // Ten units and 2 << 27 later.
+            // 10 + (2 << 27) time units later.
             event(30, 10, &2u32.to_ne_bytes()),
             event(0, 1, &long),
-            // An event that was discarded.
+            // A discarded event.
             event(29, 3, &[&8u32.to_ne_bytes()[..], &[1; 4]].concat()),
             event(31, 7, &1u32.to_ne_bytes()),
             event(12, 0, &bytes(12288)),
@@ -402,7 +401,7 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
         let late = 100 + 5 + 10 + (2 << 27) + 1;
         let stamped = (1 << 27) + 7;
         assert_eq!(records, [record(105, 4096), record(late, 8192), record(stamped, 12288)]);
-        // Nothing is read beyond the length, nor beyond what was read.
+        // No event beyond the length, or beyond the bytes read, is decoded.
         records.clear();
         format().page(&page(100, 0, &events)[..16 + 51], &mut records);
         format().page(&[], &mut records);
@@ -418,7 +417,7 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
     }
 
     proptest! {
-        /// Whatever records are lost, what is given is of one interval.
+        /// Regions belong to one interval, for any loss of records.
         #[test]
         fn regions_are_of_one_interval(
             intervals in prop::collection::vec(1usize..6, 1..8),

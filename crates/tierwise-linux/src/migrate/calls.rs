@@ -19,7 +19,7 @@ pub trait Calls {
     fn now(&mut self) -> Timestamp;
     /// CPU time that the calling thread and its calls have used.
     fn cpu(&mut self) -> Duration;
-    /// Whether this very process still runs.
+    /// True if this process still runs.
     fn is_alive(&mut self, process: &Process) -> bool;
     /// The number by which the pages of this very process are asked for and moved: that of a
     /// thread that is alive. `None` if the process is gone.
@@ -39,7 +39,7 @@ pub trait Calls {
     ) -> Result<T> {
         Ok(call())
     }
-    /// Where pages lie: `status[i]` becomes a node or a negative error number.
+    /// Reads the nodes of pages: `status[i]` becomes a node or a negative error number.
     ///
     /// # Errors
     /// The call as a whole failed.

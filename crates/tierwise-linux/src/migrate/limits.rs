@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tierwise_core::units::{Bandwidth, Timestamp};
 
-/// How much a mover may do.
+/// Limits of a mover.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Bytes a second.
+    /// Bytes per second.
     pub bandwidth: Option<Bandwidth>,
-    /// Share of one CPU.
+    /// Part of one CPU.
     pub cpu: Option<f64>,
     /// P99 of one call that is aimed at.
     pub call: Duration,

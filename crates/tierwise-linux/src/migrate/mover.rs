@@ -39,31 +39,31 @@ const LARGEST_PAGE: u64 = 2 << 20;
 /// What status entries hold before a call: no node, and no error number of Linux.
 const UNTOUCHED: i32 = i32::MIN;
 
-/// One page that should be somewhere else.
+/// A page to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The tenant whose process it is.
+    /// Tenant of the process.
     pub tenant: TenantId,
-    /// The process.
+    /// Process that maps the page.
     pub process: Process,
     /// Its first address.
     pub address: u64,
     /// Its size in bytes: a base page's, or a huge page's.
     pub bytes: u64,
-    /// Where it should lie.
+    /// Target node.
     pub node: u32,
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moved {
-    /// Where it lay; `None` if it was gone or never asked about.
+    /// Node before the move; `None` if the page was not present or its node was never read.
     pub from: Option<u32>,
     /// Moved, or why not.
     pub result: std::result::Result<(), FailReason>,
 }
 
-/// What a mover did so far.
+/// Counters of a mover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Calls that moved.
@@ -111,7 +111,7 @@ impl Mover {
         }
     }
 
-    /// What it did so far.
+    /// Counters so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
@@ -354,7 +354,7 @@ impl Mover {
         if pages > 0 && self.tally.in_doubt == 0 {
             tracing::info!(
                 "process {} ended while {pages} pages were moved, which may be of another process \
-                 that has its number now: they count as not moved; this is said once",
+                 with the same pid: they count as not moved; this message appears once",
                 process.pid
             );
         }
@@ -362,7 +362,7 @@ impl Mover {
         self.all(out, FailReason::NotPresent);
     }
 
-    /// A call as a whole failed: what that says of every page in it.
+    /// Sets the outcomes of a batch whose call failed as a whole.
     fn refused(&mut self, error: LinuxError, out: &mut [Moved]) -> Result<()> {
         if let LinuxError::Locked { .. } = error {
             // The survey reports it.

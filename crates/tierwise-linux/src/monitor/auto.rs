@@ -1,10 +1,10 @@
-//! Picks the best way of looking that is there, and says why.
+//! Selection of the best available access monitoring source, with the reason.
 
 use super::{damon_paddr, damon_vaddr, idle_bitmap, pagemap_scan, perf_samples, soft_dirty};
 use crate::error::Result;
 use crate::roots::Roots;
 
-/// A way of looking, by the name of its file.
+/// An access monitoring source. Its name is that of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// [`damon_vaddr`].
@@ -22,7 +22,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Every way.
+    /// Every source.
     pub const ALL: [Self; 6] = [
         Self::DamonVaddr,
         Self::DamonPaddr,
@@ -32,7 +32,7 @@ impl Source {
         Self::PagemapScan,
     ];
 
-    /// Its name in configuration and reports.
+    /// Name in configuration and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DamonVaddr => "damon-vaddr",
@@ -44,10 +44,10 @@ impl Source {
         }
     }
 
-    /// Whether it is available.
+    /// Checks that the source is available.
     ///
     /// # Errors
-    /// Why not, and how to get it.
+    /// The error names the reason and the remedy.
     pub fn probe(self, roots: &Roots) -> Result<()> {
         match self {
             Self::DamonVaddr => damon_vaddr::probe(roots),
@@ -59,13 +59,13 @@ impl Source {
         }
     }
 
-    /// What speaks for it.
-    const fn merit(self) -> &'static str {
+    /// Reason to select the source.
+    const fn reason(self) -> &'static str {
         match self {
             Self::DamonVaddr => {
                 "finds hot regions of each process at a cost that does not grow with its size"
             }
-            Self::DamonPaddr => "watches all of memory with one kernel thread",
+            Self::DamonPaddr => "monitors all memory with one kernel thread",
             Self::IdleBitmap => "reports for every page whether it was accessed",
             Self::PerfSamples => "counts the accesses that really went to memory",
             Self::SoftDirty => "reports the pages that any process has written",
@@ -74,60 +74,60 @@ impl Source {
     }
 }
 
-/// What was picked for one purpose, if anything, and why, in one sentence.
+/// Source selected for one purpose, if any, and the reason in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectedSource {
-    /// The way.
-    pub way: Option<Source>,
-    /// Why.
+    /// Selected source; `None` if none is available.
+    pub source: Option<Source>,
+    /// Reason for the selection, and for passing over better sources.
     pub why: String,
 }
 
-/// What was picked.
+/// The sources selected for each purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// For what is referenced.
+    /// For reference bits.
     pub references: SelectedSource,
     /// For samples of accesses.
     pub samples: SelectedSource,
-    /// For writes.
+    /// For written pages.
     pub writes: SelectedSource,
 }
 
-/// Picks for each purpose the first that is there. References: DAMON on each process, because its
-/// cost is bounded, before the idle bitmap, which visits every page; DAMON on physical memory,
-/// which is coarser, where there is neither. Writes: soft-dirty bits only, because `PAGEMAP_SCAN`
-/// needs programs that take part, which is for the operator to say.
+/// Selects the first available source for each purpose. References: DAMON on each process, because
+/// its cost is bounded; else the idle page bitmap, which visits every page; else DAMON on physical
+/// memory, which is coarser. Writes: soft-dirty bits only, because `PAGEMAP_SCAN` needs programs
+/// that take part, and only the operator knows of them.
 pub fn auto(roots: &Roots) -> Selection {
-    auto_by(|way| way.probe(roots))
+    auto_by(|source| source.probe(roots))
 }
 
-/// As [`auto`], of those ways that a probe of the caller's lets pass.
+/// Selects as [`auto`] does, with the caller's own probe.
 pub fn auto_by(probe: impl Fn(Source) -> Result<()>) -> Selection {
-    let pick = |ways: &[Source]| pick(ways, &probe);
+    let select = |sources: &[Source]| select(sources, &probe);
     Selection {
-        references: pick(&[Source::DamonVaddr, Source::IdleBitmap, Source::DamonPaddr]),
-        samples: pick(&[Source::PerfSamples]),
-        writes: pick(&[Source::SoftDirty]),
+        references: select(&[Source::DamonVaddr, Source::IdleBitmap, Source::DamonPaddr]),
+        samples: select(&[Source::PerfSamples]),
+        writes: select(&[Source::SoftDirty]),
     }
 }
 
-fn pick(ways: &[Source], probe: impl Fn(Source) -> Result<()>) -> SelectedSource {
+fn select(sources: &[Source], probe: impl Fn(Source) -> Result<()>) -> SelectedSource {
     let mut why = String::new();
-    for &way in ways {
-        match probe(way) {
+    for &source in sources {
+        match probe(source) {
             Ok(()) => {
-                let name = way.name();
-                let merit = way.merit();
+                let name = source.name();
+                let reason = source.reason();
                 return SelectedSource {
-                    way: Some(way),
-                    why: format!("{name}, because it {merit}{why}"),
+                    source: Some(source),
+                    why: format!("{name}, because it {reason}{why}"),
                 };
             }
-            Err(e) => why = format!("{why}; not {}, because {e}", way.name()),
+            Err(e) => why = format!("{why}; not {}, because {e}", source.name()),
         }
     }
-    SelectedSource { way: None, why: why.trim_start_matches("; ").to_owned() }
+    SelectedSource { source: None, why: why.trim_start_matches("; ").to_owned() }
 }
 
 #[cfg(test)]
@@ -139,41 +139,45 @@ mod tests {
     fn the_best_there_is_and_why() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
-        let choice = auto(&roots);
-        assert_eq!(choice.references.way, None);
-        assert!(choice.references.why.contains("CONFIG_DAMON_SYSFS"), "{}", choice.references.why);
-        assert!(choice.references.why.contains("CONFIG_IDLE_PAGE_TRACKING"));
+        let selection = auto(&roots);
+        assert_eq!(selection.references.source, None);
+        assert!(
+            selection.references.why.contains("CONFIG_DAMON_SYSFS"),
+            "{}",
+            selection.references.why
+        );
+        assert!(selection.references.why.contains("CONFIG_IDLE_PAGE_TRACKING"));
 
         fs::create_dir_all(roots.sys.join("kernel/mm/page_idle")).unwrap();
         fs::write(roots.sys.join("kernel/mm/page_idle/bitmap"), "").unwrap();
         let references = auto(&roots).references;
-        assert_eq!(references.way, Some(Source::IdleBitmap));
+        assert_eq!(references.source, Some(Source::IdleBitmap));
         assert!(references.why.contains("not damon-vaddr"), "{}", references.why);
 
         let kdamonds = roots.sys.join("kernel/mm/damon/admin/kdamonds");
         fs::create_dir_all(&kdamonds).unwrap();
         fs::write(kdamonds.join("nr_kdamonds"), "0\n").unwrap();
         let references = auto(&roots).references;
-        assert_eq!(references.way, Some(Source::DamonVaddr));
+        assert_eq!(references.source, Some(Source::DamonVaddr));
         assert!(references.why.starts_with("damon-vaddr, because it finds"), "{}", references.why);
     }
 
     #[test]
     fn physical_monitoring_is_the_last_resort() {
-        let paddr_only = |way| match way {
+        let paddr_only = |source| match source {
             Source::DamonPaddr => Ok(()),
             _ => {
                 Err(crate::error::LinuxError::Missing { what: "no".into(), remedy: "none".into() })
             }
         };
         let references = auto_by(paddr_only).references;
-        assert_eq!(references.way, Some(Source::DamonPaddr));
+        assert_eq!(references.source, Some(Source::DamonPaddr));
         assert!(references.why.contains("not damon-vaddr, because no"), "{}", references.why);
-        assert_eq!(auto_by(paddr_only).samples.way, None);
+        assert_eq!(auto_by(paddr_only).samples.source, None);
     }
 
     #[test]
-    fn every_way_has_its_own_name() {
+    fn every_source_has_its_own_name() {
         let mut names: Vec<_> = Source::ALL.iter().map(|c| c.name()).collect();
         names.sort_unstable();
         names.dedup();

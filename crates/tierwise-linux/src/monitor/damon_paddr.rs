@@ -1,10 +1,10 @@
-//! DAMON on physical memory: one kdamond for all processes, whatever their number. It says how hot
-//! ranges of frames are, not whose they are; [`super::frames`] finds that out through
-//! `/proc/PID/pagemap`, which shows frames to `CAP_SYS_ADMIN` only.
+//! DAMON on physical memory: one kdamond for any number of processes. It finds how hot ranges of
+//! frames are. [`super::frames`] finds the processes that map them through `/proc/PID/pagemap`,
+//! which shows frames only with `CAP_SYS_ADMIN`.
 //!
-//! The kernel's memory cgroup filters are of no use here: it asks them when it acts on a region's
-//! pages, and a filter does not change which regions there are. Where it moves pages itself they
-//! are ([`crate::migrate::page_cache::damos`]).
+//! The kernel's memory cgroup filters are of no use here: the kernel applies them when it acts on a
+//! region's pages, and a filter does not change the regions. They are of use where DAMON itself
+//! moves pages ([`crate::migrate::page_cache::damos`]).
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::error::Result;
 use crate::process::Reader;
 use crate::roots::Roots;
 
-/// Whether the kernel has it and lets us in.
+/// Checks that the kernel has it and that this process may use it.
 ///
 /// # Errors
-/// Why not, and how to get it.
+/// The error names the reason and the remedy.
 pub fn probe(roots: &Roots) -> Result<()> {
     Admin::probe(roots)?;
     operations::probe(roots, "paddr")
@@ -41,10 +41,10 @@ pub struct DamonPaddr {
 }
 
 impl DamonPaddr {
-    /// Over ranges of physical addresses ([`crate::damon::physical::ranges`]), ascending.
+    /// A source for ranges of physical addresses ([`crate::damon::physical::ranges`]), ascending.
     ///
     /// # Errors
-    /// There is no DAMON, all of it is another program's, or the record cannot be read.
+    /// The kernel has no DAMON, another program uses all of it, or the record cannot be read.
     pub fn new(
         roots: &Roots,
         record: Option<&Path>,
@@ -71,7 +71,7 @@ impl AccessMonitor for DamonPaddr {
         "damon-paddr"
     }
 
-    /// Starts with the first process, and stops with the last: physical memory is every tenant's.
+    /// Starts with the first process and stops with the last: all tenants share physical memory.
     fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
         self.frames.set(processes)?;
         if processes.is_empty() {
@@ -89,8 +89,8 @@ impl AccessMonitor for DamonPaddr {
     fn collect(&mut self, report: &mut AccessReport) -> Result<()> {
         let before = thread_cpu();
         let attrs = &self.monitoring.attrs;
-        let most = attrs.aggregation.as_nanos() / attrs.sampling.as_nanos().max(1);
-        report.max_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        let max = attrs.aggregation.as_nanos() / attrs.sampling.as_nanos().max(1);
+        report.max_accesses = u32::try_from(max).unwrap_or(u32::MAX).max(1);
         if let Some(kdamond) = self.kdamonds.first() {
             kdamond.regions(&mut self.reader, &mut report.physical)?;
             self.frames.find_owners(report)?;

@@ -1,9 +1,9 @@
-//! Whose the frames are that DAMON saw in physical memory: the page tables of the processes looked
-//! at, turned round.
+//! Attribution of DAMON's physical regions to processes, by the page tables of the monitored
+//! processes.
 //!
-//! A frame's neighbours belong to anybody, so a process's addresses are as hot as the mean of the
-//! regions that their frames lie in, by pieces of [`PIECE`]. Reading page tables takes as long as
-//! they are large; with more than [`PAGES`] pages the processes take turns.
+//! Neighbouring frames may belong to any process. The access count of a piece of [`PIECE`] bytes of
+//! addresses is therefore the mean of the regions that its frames lie in. Reading page tables takes
+//! as long as they are large: with more than [`PAGES`] pages the processes take turns.
 
 use super::walk::Walk;
 use super::{AccessReport, MonitorTarget, ProcessRegion};
@@ -14,19 +14,19 @@ use crate::process::resident::PAGE_SIZE;
 use crate::process::{Pagemap, Process};
 use crate::roots::Roots;
 
-/// Bytes of addresses whose heat is told as one: an eighth of a huge page. DAMON's regions of
-/// physical memory are megabytes, so that less would say no more.
+/// Bytes of addresses that get one access count: an eighth of a huge page. DAMON's regions of
+/// physical memory are megabytes, so that smaller pieces would not be more exact.
 pub const PIECE: u64 = 256 << 10;
 
-/// Pages looked up in one collection, and those of the process at hand: 4 GiB of memory, whose page
-/// tables take some ten milliseconds.
+/// Pages looked up per collection, to which the rest of the current process comes: 4 GiB of memory,
+/// whose page tables take some ten milliseconds.
 pub const PAGES: usize = 1 << 20;
 
-/// Looks frames up.
+/// Looks up the frames of processes.
 #[derive(Debug)]
 pub(super) struct Frames {
     walk: Walk,
-    /// The process whose turn is next.
+    /// Index of the next process.
     turn: usize,
     /// Frame and address of each page.
     pages: Vec<(u64, u64)>,
@@ -37,12 +37,12 @@ impl Frames {
         Self { walk: Walk::new(roots), turn: 0, pages: Vec::new() }
     }
 
-    /// Whose frames are looked up.
+    /// Sets the processes whose frames are looked up.
     pub fn set(&mut self, processes: &[MonitorTarget]) -> Result<()> {
         self.walk.set(processes, |_, _| Ok(()))
     }
 
-    /// Adds to what was seen of physical memory what it says of processes.
+    /// Adds regions of processes' addresses to a report of physical memory.
     pub fn find_owners(&mut self, report: &mut AccessReport) -> Result<()> {
         let (first, mut index, mut monitored, mut next) = (self.turn, 0, 0, 0);
         let pages = &mut self.pages;
@@ -96,8 +96,8 @@ fn frames_hidden(process: Process) -> LinuxError {
     }
 }
 
-/// The pages of a process, ascending by address, as pieces with the mean heat of their frames'
-/// regions.
+/// Adds the pages of a process, ascending by address, as pieces with the mean access count of their
+/// frames' regions.
 fn add_pieces(
     process: Process,
     pages: &[(u64, u64)],
@@ -125,7 +125,7 @@ mod tests {
     use super::super::walk::fake;
     use super::*;
 
-    /// A page that is present, in a frame.
+    /// A present page in a frame.
     const fn entry(frame: u64) -> u64 {
         1 << 63 | frame
     }
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn addresses_inherit_their_frames_heat() {
-        // 63 pages up to the end of the first piece, and one more; every third frame lies in the
-        // hot region.
+        // The first piece has 63 pages and the second has one. Every third frame lies in the hot
+        // region.
         let entries: Vec<u64> =
             (0..64).map(|n| entry(if n % 3 == 0 { 100 + n } else { 900 + n })).collect();
         let (_tree, mut frames, watched) = own(&entries);
@@ -156,22 +156,22 @@ mod tests {
         };
         frames.find_owners(&mut report).unwrap();
         assert_eq!(report.sampled, [watched.process]);
-        let told: Vec<_> =
+        let found: Vec<_> =
             report.regions.iter().map(|r| (r.region.start, r.region.nr_accesses)).collect();
-        // 21 of 63 are hot: 8; and the last alone.
-        assert_eq!(told, [(0, 8), (PIECE, 20)]);
+        // 21 of 63 frames are hot: the mean is 8. The last frame is hot.
+        assert_eq!(found, [(0, 8), (PIECE, 20)]);
     }
 
     #[test]
-    fn frames_that_are_hidden_are_said() {
+    fn hidden_frames_are_reported() {
         let (_tree, mut frames, watched) = own(&[entry(0), entry(0)]);
-        let said = frames.find_owners(&mut AccessReport::default()).unwrap_err().to_string();
+        let problem = frames.find_owners(&mut AccessReport::default()).unwrap_err().to_string();
         let pid = watched.process.pid.to_string();
-        assert!(said.contains("CAP_SYS_ADMIN") && said.contains(&pid), "{said}");
+        assert!(problem.contains("CAP_SYS_ADMIN") && problem.contains(&pid), "{problem}");
     }
 
     #[test]
-    fn a_process_without_memory_is_no_mistake() {
+    fn process_without_memory_is_no_error() {
         let (_tree, mut frames, _) = own(&[0, 0]);
         let mut report = AccessReport::default();
         frames.find_owners(&mut report).unwrap();

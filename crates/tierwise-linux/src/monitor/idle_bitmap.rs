@@ -1,9 +1,10 @@
-//! The idle page bitmap (`Documentation/admin-guide/mm/idle_page_tracking.rst`): one bit a page
-//! frame. Writing a one clears the page's accessed bits and calls it idle; a zero read later means
-//! that it was accessed in between.
+//! The idle page bitmap (`Documentation/admin-guide/mm/idle_page_tracking.rst`): one bit per page
+//! frame. Writing a one clears the page's accessed bits and marks it idle. If the bit is zero
+//! later, the page was accessed in between.
 //!
-//! Exact by the page, and dear: every page's frame is looked up and its word of 64 pages read and
-//! written. Frames are visited in ascending order, so that a word is read and written once.
+//! It is exact to the page, and expensive: every page's frame is looked up, and its word of 64
+//! pages is read and written. Frames are visited in ascending order, so that each word is read and
+//! written once.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -20,10 +21,10 @@ fn path(roots: &Roots) -> PathBuf {
     roots.sys.join("kernel/mm/page_idle/bitmap")
 }
 
-/// Whether the kernel has the bitmap and lets us in.
+/// Checks that the kernel has the bitmap and that this process may use it.
 ///
 /// # Errors
-/// Why not, and how to get it.
+/// The error names the reason and the remedy.
 pub fn probe(roots: &Roots) -> Result<()> {
     if path(roots).exists() {
         return open(roots).map(|_| ());
@@ -45,13 +46,13 @@ fn open(roots: &Roots) -> Result<File> {
     file.map_err(|e| LinuxError::file(&path, "open for reading and writing", e))
 }
 
-/// The idle page bitmap.
+/// Access monitoring with the idle page bitmap.
 #[derive(Debug)]
 pub struct IdleBitmap {
     walk: Walk,
     bitmap: File,
     frames: Vec<(u64, u64)>,
-    /// Addresses of pages accessed, of one process.
+    /// Addresses of accessed pages of one process.
     accessed: Vec<u64>,
     spent: Duration,
 }
@@ -73,7 +74,7 @@ impl IdleBitmap {
     }
 }
 
-/// Adds the addresses of pages that were accessed, and calls all of them idle. `frames` ascend.
+/// Adds the addresses of accessed pages, and marks all pages idle. `frames` ascend.
 fn take(bitmap: &File, frames: &[(u64, u64)], accessed: &mut Vec<u64>) -> std::io::Result<()> {
     for word in frames.chunk_by(|a, b| a.0 / 64 == b.0 / 64) {
         let offset = word[0].0 / 64 * 8;
@@ -97,7 +98,7 @@ fn take(bitmap: &File, frames: &[(u64, u64)], accessed: &mut Vec<u64>) -> std::i
     Ok(())
 }
 
-/// The bitmap is every tenant's: without it nobody is looked at.
+/// Returns an error of the machine: without the bitmap no process can be monitored.
 fn failed(path: &Path, error: &std::io::Error) -> LinuxError {
     LinuxError::Missing {
         what: format!("{} cannot be read and written: {error}", path.display()),
@@ -165,7 +166,7 @@ mod tests {
         let roots = Roots::under(tree.path());
         assert!(probe(&roots).unwrap_err().to_string().contains("CONFIG_IDLE_PAGE_TRACKING"));
         fs::create_dir_all(roots.sys.join("kernel/mm/page_idle")).unwrap();
-        // Frames 0 to 127, of which the kernel has found 70 accessed since it was called idle.
+        // Frames 0 to 127. The kernel has found frame 70 accessed since it was marked idle.
         let words = [u64::MAX, !(1u64 << 6)];
         fs::write(path(&roots), words.map(u64::to_ne_bytes).concat()).unwrap();
         let entries = [PRESENT | 70, PRESENT | 3, 0, PRESENT | 900];
@@ -177,8 +178,8 @@ mod tests {
         let process = watched.process;
         assert_eq!(report.sampled, [process]);
         assert_eq!(report.referenced, [ProcessRange { process, start: 0x1000, end: 0x2000 }]);
-        // Only our own pages are called idle. A plain file keeps what is written, where the kernel
-        // would add to it.
+        // Only the process's pages are marked idle. A plain file keeps the written word, while the
+        // kernel would add it to the old one.
         let after = fs::read(path(&roots)).unwrap();
         assert_eq!(after, [1u64 << 3, 1 << 6].map(u64::to_ne_bytes).concat());
 

@@ -1,16 +1,16 @@
-//! Ways of looking at what processes access.
+//! Access monitoring sources.
 //!
-//! | name | sees | needs | who pays |
+//! | name | reports | requires | cost |
 //! |---|---|---|---|
-//! | [`damon_vaddr`] | regions of a process's addresses | `CONFIG_DAMON_VADDR` | a kernel thread a process looked at |
+//! | [`damon_vaddr`] | regions of a process | `CONFIG_DAMON_VADDR` | a kernel thread per process |
 //! | [`damon_paddr`] | regions of physical memory | `CONFIG_DAMON_PADDR` | one kernel thread |
-//! | [`idle_bitmap`] | single pages referenced | `CONFIG_IDLE_PAGE_TRACKING` | this process |
-//! | [`perf_samples`] | single accesses | PEBS or IBS: bare metal | an interrupt a sample |
-//! | [`soft_dirty`] | single pages written | `CONFIG_MEM_SOFT_DIRTY` | this process, and a fault a page written |
-//! | [`pagemap_scan`] | single pages written | a program that takes part | that program: a fault a page |
+//! | [`idle_bitmap`] | referenced pages | `CONFIG_IDLE_PAGE_TRACKING` | this process |
+//! | [`perf_samples`] | single accesses | PEBS or IBS: bare metal | an interrupt per sample |
+//! | [`soft_dirty`] | written pages | `CONFIG_MEM_SOFT_DIRTY` | this process, a fault per written page |
+//! | [`pagemap_scan`] | written pages | a program that takes part | a fault per written page |
 //!
-//! Each file has a `probe`, which says why a way is not available and how to get it. [`auto()`]
-//! picks from what is there.
+//! Each file has a `probe`, which returns why a source is not available and how to make it so.
+//! [`auto()`] selects among the available ones.
 
 pub mod auto;
 pub mod damon_paddr;
@@ -34,67 +34,68 @@ use crate::process::Process;
 
 pub use auto::{Selection, Source, auto};
 
-/// A process to look at.
+/// A process to monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonitorTarget {
-    /// The process.
+    /// Process whose accesses are monitored.
     pub process: Process,
-    /// Its tenant: each has the same part where there is more to see than can be monitored.
+    /// Tenant of the process. If there are more processes than can be monitored, every tenant gets
+    /// an equal part.
     pub tenant: TenantId,
-    /// Its resident set: of a tenant's processes the large come more often.
+    /// Resident set. A tenant's larger processes are monitored more often.
     pub resident: Bytes,
 }
 
-/// A region of a process's addresses.
+/// A DAMON region of a process's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessRegion {
-    /// Whose.
+    /// Process that the addresses belong to.
     pub process: Process,
-    /// The region.
+    /// Addresses and access count.
     pub region: HostRegion,
 }
 
-/// A run of pages of a process, in bytes.
+/// A range of pages of a process, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessRange {
-    /// Whose.
+    /// Process that the addresses belong to.
     pub process: Process,
     /// First address.
     pub start: u64,
-    /// First address after it.
+    /// First address after the range.
     pub end: u64,
 }
 
 /// One access that a CPU sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressSample {
-    /// Whose.
+    /// Process that the addresses belong to.
     pub process: Process,
     /// Virtual address.
     pub address: u64,
-    /// Physical address; 0 where the kernel does not tell.
+    /// Physical address; 0 if the kernel does not report it.
     pub physical: u64,
-    /// A store.
+    /// True for a store.
     pub write: bool,
 }
 
-/// What was seen since the last collection. Lists keep their memory.
+/// Accesses since the last collection. Lists keep their memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessReport {
-    /// The processes that were looked at: of the others nothing is known, which is not the same as
-    /// nothing accessed.
+    /// Processes that were monitored. About the others nothing is known, which is not the same as
+    /// no access.
     pub sampled: Vec<Process>,
     /// DAMON's regions, by process in the order of `sampled`, then ascending.
     pub regions: Vec<ProcessRegion>,
     /// DAMON's regions of physical memory, ascending.
     pub physical: Vec<HostRegion>,
-    /// The most that `nr_accesses` can be: samples in an aggregation interval.
+    /// Maximum of `nr_accesses`: the checks per aggregation interval.
     pub max_accesses: u32,
-    /// Pages referenced.
+    /// Referenced pages.
     pub referenced: Vec<ProcessRange>,
-    /// Pages written.
+    /// Written pages.
     pub written: Vec<ProcessRange>,
-    /// Accesses sampled.
+    /// Sampled accesses.
     pub samples: Vec<AddressSample>,
 }
 
@@ -111,26 +112,26 @@ impl AccessReport {
     }
 }
 
-/// A way of looking that was started.
+/// An access monitoring source that was started.
 pub trait AccessMonitor: Debug + Send {
-    /// Its name in configuration and reports.
+    /// Name in configuration and reports.
     fn name(&self) -> &'static str;
 
-    /// Looks at these processes and no others from now on. One that is gone already is not an
-    /// error.
+    /// Monitors these processes and no others from now on. A process that has ended already is not
+    /// an error.
     ///
     /// # Errors
     /// The kernel refuses for another reason.
     fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()>;
 
-    /// Adds what was seen since the last call to `report`. Processes that are gone are left out.
+    /// Adds the accesses since the last call to `report`. Processes that have ended are left out.
     ///
     /// # Errors
     /// The kernel refuses.
     fn collect(&mut self, report: &mut AccessReport) -> Result<()>;
 
-    /// Looks so many times less often than configured, 1 or more: what it costs is above the
-    /// budget.
+    /// Makes intervals `times` times as long as configured, 1 or more, because monitoring exceeds
+    /// its CPU budget.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -138,29 +139,30 @@ pub trait AccessMonitor: Debug + Send {
         Ok(())
     }
 
-    /// How long a collection may take before the kernel is taken to wait for a process.
+    /// Time after which a collection counts as late: the kernel then waits for a process.
     fn patience(&self) -> Duration {
         PATIENCE
     }
 
-    /// Stops looking and gives back what was taken. Looking can start again by
-    /// [`AccessMonitor::set_targets`].
+    /// Stops monitoring and restores what was taken over. [`AccessMonitor::set_targets`] starts it
+    /// again.
     ///
     /// # Errors
-    /// Something could not be given back.
+    /// Something could not be restored.
     fn stop(&mut self) -> Result<()>;
 
-    /// CPU time that looking has cost, the kernel's threads included.
+    /// CPU time of monitoring, the kernel's threads included.
     ///
     /// # Errors
-    /// The kernel's threads cannot be asked.
+    /// The CPU time of the kernel's threads cannot be read.
     fn cpu_time(&mut self) -> Result<Duration>;
 }
 
-/// What a collection may take beside its own intervals: a machine short of CPU time can be so slow.
+/// Time that a collection may take besides its own intervals: a machine short of CPU time can be
+/// that slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Says why monitoring could not be stopped.
+/// Returns the error that monitoring could not be stopped.
 pub(crate) fn waits_still() -> LinuxError {
     LinuxError::Missing {
         what: "access monitoring waits in the kernel for a process that keeps its address space \
@@ -176,7 +178,7 @@ pub(crate) fn thread_cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Joins a range to the last one if it follows it.
+/// Adds a range, or extends the last one if it ends where the range starts.
 fn push_range(out: &mut Vec<ProcessRange>, range: ProcessRange) {
     match out.last_mut() {
         Some(last) if last.process == range.process && last.end == range.start => {

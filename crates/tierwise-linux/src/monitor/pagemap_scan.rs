@@ -1,11 +1,11 @@
 //! Writes by `PAGEMAP_SCAN` and asynchronous write protection (Linux 6.7,
-//! `Documentation/admin-guide/mm/pagemap.rst`): finds the written pages and protects them again in
-//! one call, without a gap in which a store is missed.
+//! `Documentation/admin-guide/mm/pagemap.rst`). One call finds the written pages and protects them
+//! again, without a gap in which a store is missed.
 //!
 //! It works only on memory that its own process has registered with userfaultfd
-//! (`UFFD_FEATURE_WP_ASYNC`). Nobody can register another process's memory, so this is for programs
-//! that take part, such as one linked with Tierwise, and for no other. `EPERM` on a process means
-//! that it does not.
+//! (`UFFD_FEATURE_WP_ASYNC`). No process can register another's memory, so this source is only for
+//! programs that take part, such as one linked with Tierwise. `EPERM` on a process means that it
+//! does not take part.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::error::{LinuxError, Result};
 use crate::process::Pagemap;
 use crate::roots::Roots;
 
-/// Whether the kernel scans. Whether a process takes part is known once it is looked at.
+/// Checks that the kernel has `PAGEMAP_SCAN`. Only monitoring a process shows that it takes part.
 ///
 /// # Errors
-/// Why not, and how to get it.
+/// The error names the reason and the remedy.
 pub fn probe(roots: &Roots) -> Result<()> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     if Pagemap::open(roots, own)?.has_scan() {
@@ -30,7 +30,7 @@ pub fn probe(roots: &Roots) -> Result<()> {
     })
 }
 
-/// `PAGEMAP_SCAN` on processes that take part.
+/// Access monitoring with `PAGEMAP_SCAN`, of processes that take part.
 #[derive(Debug)]
 pub struct PagemapScan {
     walk: Walk,
@@ -38,7 +38,7 @@ pub struct PagemapScan {
 }
 
 impl PagemapScan {
-    /// Nothing watched yet.
+    /// A source without targets.
     ///
     /// # Errors
     /// As [`probe`].
@@ -76,7 +76,7 @@ impl AccessMonitor for PagemapScan {
                     }
                 }
             }
-            // Of a process without registered memory nothing is known.
+            // About a process without registered memory nothing is known.
             if registered {
                 report.sampled.push(process);
             }
@@ -108,12 +108,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_without_it_says_so() {
+    fn kernel_without_it_is_reported() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let own = std::process::id() as i32;
         fake::process(&roots, own, &[1 << 63]);
-        let said = probe(&roots).unwrap_err().to_string();
-        assert!(said.contains("Linux 6.7"), "{said}");
+        let problem = probe(&roots).unwrap_err().to_string();
+        assert!(problem.contains("Linux 6.7"), "{problem}");
     }
 }

@@ -1,12 +1,12 @@
 //! Accesses sampled by the CPU: Intel's PEBS (`mem-loads`) and AMD's IBS (`ibs_op`), through
 //! perf_event_open(2).
 //!
-//! One counter a CPU, for all processes; samples of processes that are not watched are thrown
-//! away. A virtual machine mostly has neither. The kernel slows sampling down by itself where it
+//! One counter per CPU samples all processes; samples of other processes than the targets are
+//! dropped. Most virtual machines have neither. The kernel lowers the sampling rate by itself if it
 //! would take too long (`kernel.perf_cpu_time_max_percent`).
 //!
-//! Not tested on hardware here: what is tested is what a sample's bytes mean and what [`probe`]
-//! says.
+//! Not tested on hardware here. Tests cover the decoding of a sample's bytes and the errors of
+//! [`probe`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use crate::roots::Roots;
 /// Loads that take fewer cycles than this hit a cache: an L3 hit takes 40 to 70 on current servers,
 /// memory 200 and more.
 const LOAD_LATENCY: u64 = 100;
-/// Bytes of each CPU's ring: 6,500 samples of 40 bytes, a collection every second at a rate
-/// at which the kernel starts to throttle.
+/// Bytes of each CPU's ring: 6,500 samples of 40 bytes, a collection per second at the rate at
+/// which the kernel starts to throttle.
 const RING: usize = 256 << 10;
 
-/// What the CPU has.
+/// Sampling hardware of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hardware {
-    /// `mem-loads`; newer Intel CPUs also need `mem-loads-aux` beside it.
+    /// `mem-loads`; newer Intel CPUs also need `mem-loads-aux`.
     Pebs {
         aux: bool,
     },
@@ -50,10 +50,10 @@ fn hardware(roots: &Roots) -> Option<Hardware> {
     devices.join("ibs_op").exists().then_some(Hardware::Ibs)
 }
 
-/// Whether CPUs sample addresses and the kernel lets us ask.
+/// Checks that CPUs sample addresses and that this process may use them.
 ///
 /// # Errors
-/// Why not, and how to get it.
+/// The error names the reason and the remedy.
 pub fn probe(roots: &Roots) -> Result<()> {
     let missing = |what: &str, remedy: &str| {
         Err(LinuxError::Missing { what: what.into(), remedy: remedy.into() })
@@ -76,8 +76,8 @@ pub fn probe(roots: &Roots) -> Result<()> {
     }
     let path = roots.proc.join("sys/kernel/perf_event_paranoid");
     let paranoid: i32 = file::value(&path, "a number from -1 to 4")?;
-    // CAP_PERFMON stands above it, and root mostly has that; where it was dropped, opening a
-    // counter says so.
+    // CAP_PERFMON overrides it, and root usually has that. If it was dropped, opening a counter
+    // fails.
     if paranoid > 0 && !rustix::process::geteuid().is_root() {
         return Err(LinuxError::Missing {
             what: format!("{} is {paranoid}: sampling all CPUs is not allowed", path.display()),
@@ -87,15 +87,15 @@ pub fn probe(roots: &Roots) -> Result<()> {
     Ok(())
 }
 
-/// One CPU's counter.
+/// Counter of one CPU.
 #[derive(Debug)]
-struct Processor {
+struct CpuSampler {
     sampler: Sampled,
     /// Keeps `mem-loads-aux` counting.
     _aux: Option<Counter>,
 }
 
-/// perf-event2's sampler has no Debug.
+/// Sampler with `Debug`, which perf-event2's own does not have.
 struct Sampled(Sampler);
 
 impl std::fmt::Debug for Sampled {
@@ -108,16 +108,17 @@ impl std::fmt::Debug for Sampled {
 #[derive(Debug)]
 pub struct PerfSamples {
     roots: Roots,
-    /// One sample in so many events.
+    /// Events per sample.
     period: u64,
-    cpus: Vec<Processor>,
-    /// Ascending by number.
+    cpus: Vec<CpuSampler>,
+    /// Ascending by pid.
     watched: Vec<Process>,
     spent: Duration,
 }
 
 impl PerfSamples {
-    /// One sample in so many loads beyond the last-level cache (PEBS) or operations (IBS).
+    /// A source without targets. `period` is the number of loads beyond the last-level cache (PEBS)
+    /// or of operations (IBS) per sample.
     ///
     /// # Errors
     /// As [`probe`].
@@ -160,7 +161,7 @@ fn event(pmu: &str, name: Option<&str>) -> std::io::Result<Dynamic> {
     builder.build().map_err(std::io::Error::other)
 }
 
-fn open(hardware: Hardware, cpu: usize, period: u64) -> std::io::Result<Processor> {
+fn open(hardware: Hardware, cpu: usize, period: u64) -> std::io::Result<CpuSampler> {
     let (event, aux, skid) = match hardware {
         Hardware::Pebs { aux } => {
             let aux = if aux { Some(event("cpu", Some("mem-loads-aux"))?) } else { None };
@@ -172,7 +173,7 @@ fn open(hardware: Hardware, cpu: usize, period: u64) -> std::io::Result<Processo
     let flags = SampleFlag::TID | SampleFlag::ADDR | SampleFlag::DATA_SRC | SampleFlag::PHYS_ADDR;
     builder.any_pid().one_cpu(cpu).sample(flags).sample_period(period).precise_ip(skid);
     if hardware == Hardware::Ibs {
-        // IBS cannot leave the kernel out; its addresses are dropped when they are read.
+        // IBS cannot exclude the kernel; its samples are dropped when they are read.
         builder.exclude_kernel(false).exclude_hv(false);
     }
     let mut aux = aux.map(|a| Builder::new(a).any_pid().one_cpu(cpu).build()).transpose()?;
@@ -184,14 +185,14 @@ fn open(hardware: Hardware, cpu: usize, period: u64) -> std::io::Result<Processo
     if let Some(aux) = &mut aux {
         aux.enable()?;
     }
-    Ok(Processor { sampler: Sampled(counter.sampled(RING)?), _aux: aux })
+    Ok(CpuSampler { sampler: Sampled(counter.sampled(RING)?), _aux: aux })
 }
 
-/// Bytes of a sample with the four fields asked for, in the order that perf_event_open(2) lists
-/// them: process and thread (two of 4 bytes), address, data source, physical address.
+/// Bytes of a sample with the requested fields, in the order of perf_event_open(2): process and
+/// thread (4 bytes each), address, data source, physical address.
 const SAMPLE: usize = 32;
 
-/// Reads a sample; none if it has no address of a program's.
+/// Decodes a sample; `None` if it is not of a target or not of a user address.
 fn parse(bytes: &[u8; SAMPLE], watched: &[Process]) -> Option<AddressSample> {
     let word = |i: usize| {
         let mut word = [0; 8];
@@ -230,7 +231,7 @@ impl AccessMonitor for PerfSamples {
                 }
                 let mut bytes = [0; SAMPLE];
                 let mut at = 0;
-                // One or two pieces, where the ring's end falls within the sample.
+                // A sample that wraps around the ring's end has two pieces.
                 for piece in record.data() {
                     let length = piece.len().min(SAMPLE - at);
                     bytes[at..at + length].copy_from_slice(&piece[..length]);
@@ -251,7 +252,7 @@ impl AccessMonitor for PerfSamples {
         Ok(())
     }
 
-    /// Of reading samples; the interrupts are charged to whoever was interrupted.
+    /// CPU time of reading samples. The interrupts are charged to the interrupted process.
     fn cpu_time(&mut self) -> Result<Duration> {
         Ok(self.spent)
     }
@@ -267,18 +268,18 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn the_probe_says_why_not() {
+    fn probe_names_the_reason() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         fs::create_dir_all(roots.proc.join("sys/kernel")).unwrap();
-        let said = || probe(&roots).unwrap_err().to_string();
-        assert!(said().contains("neither cpu/events/mem-loads nor ibs_op"));
+        let problem = || probe(&roots).unwrap_err().to_string();
+        assert!(problem().contains("neither cpu/events/mem-loads nor ibs_op"));
         fs::write(roots.proc.join("cpuinfo"), "processor\t: 0\nflags\t\t: fpu hypervisor\n")
             .unwrap();
-        assert!(said().contains("virtual machine"));
+        assert!(problem().contains("virtual machine"));
         fs::create_dir_all(devices(&roots).join("ibs_op")).unwrap();
         assert_eq!(hardware(&roots), Some(Hardware::Ibs));
-        assert!(said().contains("perf_event_paranoid"));
+        assert!(problem().contains("perf_event_paranoid"));
         fs::write(roots.proc.join("sys/kernel/perf_event_paranoid"), "0\n").unwrap();
         probe(&roots).unwrap();
         fs::create_dir_all(devices(&roots).join("cpu/events")).unwrap();
@@ -288,7 +289,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn samples_are_read_and_strangers_left_out(
+        fn samples_of_other_processes_are_dropped(
             pid in 1i32..20, address: u64, physical: u64, store: bool
         ) {
             let watched = [3, 7, 11].map(|pid| Process { pid, start_time: 1 });

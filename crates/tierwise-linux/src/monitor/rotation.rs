@@ -1,10 +1,10 @@
-//! Who is looked at next when there are more processes than can be looked at.
+//! Rotation: selects the processes to monitor if there are more than can be monitored at once.
 //!
 //! In every turn each tenant earns an equal part of the places, and divides it among its processes:
-//! a sixteenth evenly, the rest by their resident memory. A process earns one at most. Those that
-//! have earned the most are monitored, and pay one. So a tenant cannot crowd out the others,
-//! however many processes it has and however much memory they map, and the smallest process of a
-//! tenant has its turn too.
+//! a sixteenth evenly, the rest by their resident memory. A process earns at most one place. The
+//! processes that have earned the most are monitored, and each pays one place. A tenant therefore
+//! cannot crowd out the others, however many processes it has and however much memory they map, and
+//! its smallest process gets a turn, too.
 //!
 //! ```
 //! use tierwise_core::units::{Bytes, TenantId};
@@ -20,11 +20,11 @@
 //! };
 //! let mut rotation = RoundRobin::default();
 //! rotation.set(&[watched(1, 6), watched(2, 1), watched(3, 1)]);
-//! let mut chosen = Vec::new();
+//! let mut selected = Vec::new();
 //! let mut is_monitoring = [0; 4];
 //! for _ in 0..8 {
-//!     rotation.next(2, &mut chosen);
-//!     chosen.iter().for_each(|p| is_monitoring[p.pid as usize] += 1);
+//!     rotation.next(2, &mut selected);
+//!     selected.iter().for_each(|p| is_monitoring[p.pid as usize] += 1);
 //! }
 //! assert_eq!(is_monitoring, [0, 8, 4, 4]);
 //! ```
@@ -32,8 +32,8 @@
 use super::MonitorTarget;
 use crate::process::Process;
 
-/// The part of a tenant's earnings that is divided evenly: a process without memory to speak of is
-/// monitored in one of sixteen turns of its tenant's places.
+/// Part of a tenant's earnings that is divided evenly: a process with almost no memory is monitored
+/// in one of sixteen turns of its tenant's places.
 const EVEN: f64 = 1.0 / 16.0;
 
 #[derive(Debug, Clone, Copy)]
@@ -42,21 +42,21 @@ struct Entry {
     earned: f64,
 }
 
-/// The processes and what they have earned.
+/// The processes and their earnings.
 #[derive(Debug, Clone, Default)]
 pub struct RoundRobin {
     /// Ascending by process.
     entries: Vec<Entry>,
-    /// Memory for the next.
+    /// Memory for the next list.
     spare: Vec<Entry>,
-    /// Indexes of the entries in the order of their earnings.
+    /// Indexes of the entries, by falling earnings.
     order: Vec<usize>,
-    /// By tenant: how many processes it has, and the resident memory of all.
+    /// By tenant: number of processes, and their resident memory in all.
     tenants: Vec<(usize, f64)>,
 }
 
 impl RoundRobin {
-    /// Replaces the processes; those that stay keep what they have earned.
+    /// Replaces the processes. Those that stay keep their earnings.
     pub fn set(&mut self, processes: &[MonitorTarget]) {
         let mut entries = std::mem::take(&mut self.spare);
         entries.clear();
@@ -82,19 +82,19 @@ impl RoundRobin {
         }
     }
 
-    /// How many there are.
+    /// Number of processes.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no processes.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Starts a turn: chooses as many as there are places.
-    pub fn next(&mut self, places: usize, chosen: &mut Vec<Process>) {
-        chosen.clear();
+    /// Starts a turn: selects one process per place.
+    pub fn next(&mut self, places: usize, selected: &mut Vec<Process>) {
+        selected.clear();
         let tenants = self.tenants.iter().filter(|(count, _)| *count > 0).count();
         let part = places as f64 / tenants.max(1) as f64;
         for entry in &mut self.entries {
@@ -105,14 +105,14 @@ impl RoundRobin {
         }
         self.order.clear();
         self.order.extend(0..self.entries.len());
-        // Equal earnings go by process, so that the order of the caller's list does not matter.
+        // Equal earnings go by process, so that the order of the caller's list has no effect.
         let entries = &mut self.entries;
         self.order.sort_unstable_by(|&a, &b| {
             entries[b].earned.total_cmp(&entries[a].earned).then(a.cmp(&b))
         });
         for &at in self.order.iter().take(places) {
             entries[at].earned -= 1.0;
-            chosen.push(entries[at].watched.process);
+            selected.push(entries[at].watched.process);
         }
     }
 }
@@ -129,21 +129,21 @@ mod tests {
         MonitorTarget { process, tenant: TenantId(tenant), resident: Bytes(bytes) }
     }
 
-    /// How often each process has its turn.
+    /// Number of turns of each process.
     fn turns(targets: &[MonitorTarget], places: usize, rounds: usize) -> HashMap<i32, usize> {
         let mut rotation = RoundRobin::default();
-        let (mut chosen, mut turns) = (Vec::new(), HashMap::new());
+        let (mut selected, mut turns) = (Vec::new(), HashMap::new());
         for _ in 0..rounds {
             rotation.set(targets);
-            rotation.next(places, &mut chosen);
-            assert_eq!(chosen.len(), places.min(targets.len()));
-            chosen.iter().for_each(|p| *turns.entry(p.pid).or_insert(0) += 1);
+            rotation.next(places, &mut selected);
+            assert_eq!(selected.len(), places.min(targets.len()));
+            selected.iter().for_each(|p| *turns.entry(p.pid).or_insert(0) += 1);
         }
         turns
     }
 
     proptest! {
-        /// Every process has a turn, however small, and places are never left empty.
+        /// Every process gets a turn, however small, and no place stays empty.
         #[test]
         fn every_process_has_its_turn(
             sizes in proptest::collection::vec((0u16..3, 0u64..1 << 40), 1..60),
@@ -151,13 +151,13 @@ mod tests {
         ) {
             let targets: Vec<MonitorTarget> =
                 (1..).zip(&sizes).map(|(pid, &(tenant, size))| target(pid, tenant, size)).collect();
-            // The smallest of sixty processes of one of three tenants earns a sixteenth of a
-            // sixtieth of a third of the places in a turn.
+            // The smallest of sixty processes of one of three tenants earns, per turn, a sixteenth
+            // of a sixtieth of a third of the places.
             let rounds = 16 * 3 * (sizes.len().div_ceil(places) + 16);
             prop_assert_eq!(turns(&targets, places, rounds).len(), sizes.len());
         }
 
-        /// A tenant has its part of the turns, whatever another one starts and maps.
+        /// A tenant gets its part of the turns, however much another one starts and maps.
         #[test]
         fn tenants_share_places_evenly(others in 1i32..500, size in 0u64..1 << 40) {
             let hostile = (2..others + 2).map(|pid| target(pid, 1, size));

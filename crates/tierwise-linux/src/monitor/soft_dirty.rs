@@ -1,8 +1,8 @@
-//! Writes by soft-dirty bits (`Documentation/admin-guide/mm/soft-dirty.rst`): writing 4 to
-//! `/proc/PID/clear_refs` clears them and write-protects the process's pages; the first store to
-//! each faults once and sets it again.
+//! Writes by soft-dirty bits (`Documentation/admin-guide/mm/soft-dirty.rst`). Writing 4 to
+//! `/proc/PID/clear_refs` clears them and write-protects the process's pages. The first store to
+//! each page faults once and sets its bit again.
 //!
-//! The process pays for these faults, and debuggers and CRIU use the same bits: nobody else may
+//! The process pays for these faults. Debuggers and CRIU use the same bits: no other program may
 //! clear them meanwhile.
 
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::file;
 use crate::process::{PageState, Task};
 use crate::roots::Roots;
 
-/// Whether this kernel tracks writes, as far as can be said without touching a process: the file is
-/// there on every kernel with `CONFIG_PROC_PAGE_MONITOR`, but without `CONFIG_MEM_SOFT_DIRTY` no
-/// bit is ever set again.
+/// Checks that this kernel tracks writes, as far as that shows without touching a process. The file
+/// is there on every kernel with `CONFIG_PROC_PAGE_MONITOR`, but without `CONFIG_MEM_SOFT_DIRTY`
+/// the kernel never sets a bit again.
 ///
 /// # Errors
-/// Why not, and how to get it.
+/// The error names the reason and the remedy.
 pub fn probe(roots: &Roots) -> Result<()> {
     let clear = roots.proc.join("self/clear_refs");
     if clear.exists() {
@@ -31,7 +31,7 @@ pub fn probe(roots: &Roots) -> Result<()> {
     })
 }
 
-/// Soft-dirty bits.
+/// Access monitoring with soft-dirty bits.
 #[derive(Debug)]
 pub struct SoftDirty {
     walk: Walk,
@@ -39,7 +39,7 @@ pub struct SoftDirty {
 }
 
 impl SoftDirty {
-    /// Nothing watched yet.
+    /// A source without targets.
     ///
     /// # Errors
     /// As [`probe`].
@@ -71,7 +71,7 @@ impl AccessMonitor for SoftDirty {
             for mapping in mappings.iter().filter(|m| m.is_tierable() && m.writable) {
                 walked.pagemap.ranges(mapping.start, mapping.end, PageState::SoftDirty, ranges)?;
             }
-            // What is written between the two is missed once; to stop the process would cost more.
+            // Writes between reading and clearing are missed; stopping the process would cost more.
             clear(roots, walked.task)?;
             report.sampled.push(process);
             for r in ranges.iter() {
@@ -106,7 +106,7 @@ mod tests {
     const DIRTY: u64 = PRESENT | 1 << 55;
 
     #[test]
-    fn written_pages_are_seen_and_cleared() {
+    fn written_pages_are_reported_and_cleared() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         assert!(probe(&roots).is_err());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reused_number_is_not_looked_at() {
+    fn reused_pid_is_not_monitored() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         fs::create_dir_all(roots.proc.join("self")).unwrap();

@@ -1,5 +1,4 @@
-//! Walks over the pages of processes: what the ways of looking that read page tables have in
-//! common.
+//! Walks over the page tables of processes, for the sources that read them.
 
 use std::collections::BTreeSet;
 
@@ -8,29 +7,29 @@ use crate::error::{LinuxError, Result};
 use crate::process::{AddressRange, Mapping, Maps, Mounts, Pagemap, Process, Reader, Task};
 use crate::roots::Roots;
 
-/// One process at its turn, and its page map, which is open as long.
+/// The process being walked, with its open page map.
 #[derive(Debug)]
 pub(super) struct WalkedProcess<'a> {
     pub process: Process,
-    /// Of its threads that by which it is read.
+    /// Thread through which its memory is read.
     pub task: Task,
     pub pagemap: &'a mut Pagemap,
 }
 
-/// The processes that are walked, with the buffers for it.
+/// The processes to walk, and the buffers for it.
 #[derive(Debug)]
 pub(super) struct Walk {
     pub roots: Roots,
     reader: Reader,
     maps: Maps,
     pub ranges: Vec<AddressRange>,
-    /// Of the process walked last.
+    /// Page map of the process that was walked last.
     pagemap: Option<Pagemap>,
     processes: Vec<(Process, Mounts)>,
 }
 
-/// What keeps one process from being looked at is said here and by the survey, which reads the same
-/// files; looking goes on. What keeps all from it ends looking.
+/// Logs a failure of one process: monitoring goes on, and the survey, which reads the same files,
+/// reports it. A failure of the machine is returned and ends monitoring.
 fn one_of_many(process: Process, error: LinuxError) -> Result<()> {
     if error.is_of_machine() {
         return Err(error);
@@ -53,13 +52,13 @@ impl Walk {
         }
     }
 
-    /// Replaces the processes, opens the files of new ones, and calls with each of these.
+    /// Replaces the processes. Opens the files of each new one and calls `start` with it.
     pub fn set(
         &mut self,
         processes: &[MonitorTarget],
         mut start: impl FnMut(&Roots, Task) -> Result<()>,
     ) -> Result<()> {
-        // By sets: a tenant may have any number of processes.
+        // Sets keep this fast: a tenant may have any number of processes.
         let wanted: BTreeSet<Process> = processes.iter().map(|target| target.process).collect();
         self.processes.retain(|(process, _)| wanted.contains(process));
         let known: BTreeSet<Process> = self.processes.iter().map(|(process, _)| *process).collect();
@@ -74,7 +73,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Whether its page map may be read shows now, and not at its first turn.
+    /// Opens the page map, so that a missing permission shows now and not at the first walk.
     fn open(&mut self, process: Process) -> Result<(Task, Mounts)> {
         let task = process.task(&self.roots, &mut self.reader)?;
         Pagemap::of(&mut self.pagemap, &self.roots, task)?;
@@ -87,11 +86,11 @@ impl Walk {
         self.processes.clear();
     }
 
-    /// Calls with each process that still runs and its mappings worth tiering; processes that are
-    /// gone, or cannot be read, are dropped.
+    /// Calls `monitor` with each running process and its mappings worth tiering. Processes that
+    /// have ended or cannot be read are dropped.
     ///
     /// # Errors
-    /// The machine lacks what it takes to look at any.
+    /// The machine lacks what is needed to monitor any process.
     pub fn each(
         &mut self,
         mut monitor: impl FnMut(
@@ -113,7 +112,7 @@ impl Walk {
                 maps.read(roots, task, mounts, reader)?;
                 Ok(WalkedProcess { process, task, pagemap })
             });
-            // Alive after the files were opened and read: they are this process's.
+            // The process is alive after its files were opened and read, so they are its own.
             if !process.is_alive_with(roots, reader) {
                 return false;
             }
@@ -122,7 +121,7 @@ impl Walk {
             match monitored {
                 Ok(()) => true,
                 Err(e) => {
-                    // It is opened again the next time, if it is still to be looked at.
+                    // `set` opens it again if it is still a target.
                     answer = one_of_many(process, e);
                     false
                 }
@@ -140,7 +139,7 @@ pub(crate) mod fake {
     use super::*;
     use tierwise_core::units::{Bytes, TenantId};
 
-    /// One page after another from 0x1000, each with its pagemap entry, in one anonymous mapping.
+    /// Pages from 0x1000 on, each with its pagemap entry, in one anonymous mapping.
     pub fn process(roots: &Roots, pid: i32, entries: &[u64]) -> MonitorTarget {
         let directory = roots.proc.join(pid.to_string());
         fs::create_dir_all(&directory).unwrap();
@@ -156,7 +155,7 @@ pub(crate) mod fake {
         MonitorTarget { process, tenant: TenantId(0), resident }
     }
 
-    /// Gives the pages other entries.
+    /// Sets other entries for the pages.
     pub fn set(roots: &Roots, pid: i32, entries: &[u64]) {
         let all = [0].iter().chain(entries).flat_map(|e| e.to_ne_bytes()).collect::<Vec<u8>>();
         fs::write(roots.proc.join(format!("{pid}/pagemap")), all).unwrap();
@@ -168,7 +167,7 @@ mod tests {
     use super::*;
     use crate::file::open_below;
 
-    /// A tenant that forks must not use up the descriptors of all.
+    /// A tenant that forks must not use up the file descriptors of all tenants.
     #[test]
     fn many_walks_open_one_pagemap() {
         let tree = tempfile::tempdir().unwrap();

@@ -7,10 +7,10 @@ use super::{Reader, Stat};
 use crate::roots::Roots;
 
 const PAGE: usize = 4096;
-/// Enough for a thread that only waits.
+/// Stack of the second thread: enough for one that only waits.
 const STACK: usize = 16 * PAGE;
 
-/// It ends when this is dropped.
+/// The process, which ends when this is dropped.
 pub(crate) struct Headless {
     pub pid: i32,
     /// First address of its memory.
@@ -29,7 +29,7 @@ extern "C" fn wait(_: *mut c_void) -> libc::c_int {
 }
 
 impl Headless {
-    /// With so many bytes, all present.
+    /// A process with `bytes` bytes of memory, all present.
     pub fn new(bytes: usize) -> Self {
         let length = bytes + STACK;
         let (protection, flags) =
@@ -61,7 +61,7 @@ impl Headless {
         assert!(pid > 0, "cannot fork: {}", std::io::Error::last_os_error());
         let headless = Self { pid, address: at as u64, bytes: length };
         let mut reader = Reader::default();
-        // The child gets there in its own time.
+        // The child's main thread ends in its own time.
         while !Stat::read(&Roots::default(), pid, &mut reader).unwrap().is_dead() {
             std::thread::yield_now();
         }
@@ -72,7 +72,7 @@ impl Headless {
 impl Drop for Headless {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: its own child, which nobody else waits for, and its own mapping.
+        // SAFETY: the child is this object's own and nothing else waits for it; so is the mapping.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
             libc::waitpid(self.pid, ptr::null_mut(), 0);

@@ -1,4 +1,4 @@
-//! Who a process is: the kernel gives process numbers out again, so a number alone is not enough.
+//! Identity of a process. The kernel reuses pids, so a pid alone does not identify a process.
 
 use super::reader::Reader;
 use super::stat::Stat;
@@ -6,19 +6,19 @@ use super::task::Task;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
-/// A process: its number, and when it was started.
+/// A process: its pid and its start time.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct Process {
-    /// Its number.
+    /// Pid.
     pub pid: i32,
-    /// Clock ticks after boot at which it was started (`/proc/PID/stat`, field 22).
+    /// Start time in clock ticks after boot (`/proc/PID/stat`, field 22).
     pub start_time: u64,
 }
 
 impl Process {
-    /// The process that has the number now.
+    /// Reads the process that has a pid now.
     ///
     /// # Errors
     /// There is none, or none of its threads is alive ([`LinuxError::is_gone`]); or its `stat`
@@ -39,11 +39,11 @@ impl Process {
         LinuxError::Process { pid, call, source }
     }
 
-    /// The thread through which this very process's memory is reached now.
+    /// Finds a live thread of this process, through which its memory is reached.
     ///
     /// # Errors
-    /// The process is gone, or another has its number ([`LinuxError::is_gone`]); or its files
-    /// cannot be read.
+    /// The process has ended, or another has its pid ([`LinuxError::is_gone`]); or its files cannot
+    /// be read.
     pub fn task(&self, roots: &Roots, reader: &mut Reader) -> Result<Task> {
         let (now, task) = Self::read_with_task(roots, self.pid, reader)?;
         if now != *self {
@@ -52,13 +52,13 @@ impl Process {
         Ok(task)
     }
 
-    /// Whether this very process still runs. A number that was given out again, and a process whose
-    /// `stat` cannot be read, do not count.
+    /// True if this process still runs. False if another process has the pid, or if `stat` cannot
+    /// be read.
     pub fn is_alive_with(&self, roots: &Roots, reader: &mut Reader) -> bool {
         self.task(roots, reader).is_ok()
     }
 
-    /// [`Process::is_alive_with`] with a buffer of its own.
+    /// Calls [`Process::is_alive_with`] with a buffer of its own.
     ///
     /// ```
     /// use tierwise_linux::process::{Process, Reader};

@@ -1,14 +1,15 @@
-//! A process's mappings (`/proc/PID/maps`, proc(5)), and which of them are worth tiering.
+//! Mappings of a process (`/proc/PID/maps`, proc(5)), and the selection of those worth tiering.
 //!
-//! Worth it is memory that belongs to the process and would otherwise stay where it was first
-//! touched: private anonymous memory, the heap, and shared memory (tmpfs, memfd, System V, shared
-//! anonymous), in which databases keep their buffers and QEMU its guests. Not worth it, or not
-//! allowed:
+//! Worth tiering is memory that belongs to the process and would otherwise stay where it was first
+//! touched. That is private anonymous memory, the heap, and shared memory (tmpfs, memfd, System V,
+//! shared anonymous), in which databases keep their buffers and QEMU its guests. Not worth tiering,
+//! or not movable:
 //!
-//! - stacks of main threads: small, nearly always hot, and one of the few things that a migration
-//!   can stall visibly (other threads' stacks are anonymous mappings and cannot be told apart);
-//! - files: their pages are the page cache, which belongs to whoever touched it first, and reclaim
-//!   handles it;
+//! - stacks of main threads: small, nearly always hot, and one of the few mappings where a
+//!   migration can stall visibly (other threads' stacks are anonymous mappings and cannot be told
+//!   apart);
+//! - files: their pages are the page cache, which belongs to the first process that touched it, and
+//!   reclaim handles it;
 //! - hugetlb: a pool that the operator split over the nodes by hand;
 //! - device memory, DAX and the kernel's own pages (`[vdso]`, `[vvar]`, `[vsyscall]`): they do not
 //!   move.
@@ -25,10 +26,10 @@ use crate::bytes::{hexadecimal, parsed};
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
-/// What is mapped.
+/// Content of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MappingKind {
-    /// Private memory without a file, whether named (`[anon:...]`) or not.
+    /// Private memory without a file, named (`[anon:...]`) or not.
     Anonymous,
     /// `brk(2)`'s heap.
     Heap,
@@ -36,9 +37,9 @@ pub enum MappingKind {
     Stack,
     /// Shared memory: tmpfs, memfd, System V, shared anonymous.
     Shmem,
-    /// A file of another file system.
+    /// A file on any other file system.
     File,
-    /// Huge pages from the pool.
+    /// Huge pages of the hugetlb pool.
     Hugetlb,
     /// A device, DAX or the kernel's own pages.
     Special,
@@ -49,23 +50,23 @@ pub enum MappingKind {
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// First address after it.
+    /// First address after the mapping.
     pub end: u64,
-    /// May be written.
+    /// True if the mapping is writable.
     pub writable: bool,
-    /// `MAP_SHARED`.
+    /// True for `MAP_SHARED`.
     pub shared: bool,
-    /// What is mapped.
+    /// Content of a mapping.
     pub kind: MappingKind,
 }
 
 impl Mapping {
-    /// Whether its pages should be looked at and moved.
+    /// True if its pages are to be monitored and moved.
     pub fn is_tierable(&self) -> bool {
         matches!(self.kind, MappingKind::Anonymous | MappingKind::Heap | MappingKind::Shmem)
     }
 
-    /// Its size in bytes of address space; how much of it is resident is another matter.
+    /// Size in bytes of address space, resident or not.
     pub fn bytes(&self) -> u64 {
         self.end - self.start
     }
@@ -80,11 +81,11 @@ pub struct Maps {
 const EXPECTED: &str = "START-END PERMS OFFSET MAJOR:MINOR INODE [PATH] as in proc(5)";
 
 impl Maps {
-    /// Reads them into this; the list keeps its memory. A line that is not as proc(5) says is left
-    /// out, and the first of them is returned as what to say of it.
+    /// Reads the mappings into this list, which keeps its memory. A line that does not match
+    /// proc(5) is left out. Returns the error of the first such line.
     ///
     /// # Errors
-    /// The process is not there (any more), or it is another user's.
+    /// The process does not exist (any more), or belongs to another user.
     pub fn read(
         &mut self,
         roots: &Roots,
@@ -98,12 +99,12 @@ impl Maps {
         reader.lines(&roots.proc, format_args!("{task}/maps"), EXPECTED, take)
     }
 
-    /// All of them.
+    /// All mappings.
     pub fn all(&self) -> &[Mapping] {
         &self.mappings
     }
 
-    /// Those worth tiering.
+    /// Mappings worth tiering.
     pub fn tierable(&self) -> impl Iterator<Item = &Mapping> {
         self.mappings.iter().filter(|m| m.is_tierable())
     }
@@ -136,7 +137,7 @@ pub fn parse(line: &[u8], mounts: &Mounts) -> Option<Mapping> {
     (start < end).then_some(Mapping { start, end, writable, shared, kind })
 }
 
-/// The next field, and the rest after the spaces that end it.
+/// Takes the next field and the spaces that end it.
 fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let text = rest.trim_start_with(|c| c == ' ');
     let end = text.find_byte(b' ').unwrap_or(text.len());
@@ -146,8 +147,8 @@ fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 fn kind(path: &[u8], device: Device, inode: u64, shared: bool, mounts: &Mounts) -> MappingKind {
-    // Before the device: the kernel's internal mounts of shared and huge memory are in no
-    // mountinfo.
+    // Checked before the device: mountinfo does not list the kernel's internal mounts of shared and
+    // huge memory.
     let starts = |prefixes: &[&str]| prefixes.iter().any(|p| path.starts_with(p.as_bytes()));
     if path == b"[heap]" {
         MappingKind::Heap

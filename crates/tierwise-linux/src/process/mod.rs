@@ -1,14 +1,12 @@
-//! A process as the kernel shows it: who it is, what it has mapped, which of its pages are there
-//! and where they lie.
+//! A process: its identity, its mappings, and the presence and location of its pages.
 //!
-//! - [`identity`]: a process number that was given out again is another process.
-//! - [`maps`]: its mappings, and which of them are worth tiering.
-//! - [`resident`]: the pages that are present, from `PAGEMAP_SCAN` or `/proc/PID/pagemap`.
-//! - [`task`]: the thread through which its memory is reached.
-//! - [`syscall`]: the only system calls of this crate that no library wraps.
+//! - [`identity`]: tells a process from a later one with the same pid.
+//! - [`maps`]: reads its mappings, and selects those worth tiering.
+//! - [`resident`]: finds present pages, with `PAGEMAP_SCAN` or `/proc/PID/pagemap`.
+//! - [`task`]: finds the thread through which its memory is reached.
+//! - [`syscall`]: wraps the system calls of this crate that no library wraps.
 //!
-//! Everything is read into buffers of the caller's, so that looking at the same processes again
-//! allocates nothing.
+//! Callers pass the buffers, so that reading the same processes again allocates nothing.
 
 #[cfg(test)]
 pub(crate) mod headless;

@@ -1,5 +1,5 @@
-//! Which file systems a process's mapped files lie on, by device number (`/proc/PID/mountinfo`,
-//! proc(5)): tmpfs is memory worth tiering, hugetlbfs is a pool that must not be touched.
+//! File systems of a process's mapped files, by device number (`/proc/PID/mountinfo`, proc(5)).
+//! tmpfs is memory worth tiering; hugetlbfs is a pool that must not be touched.
 
 use std::io;
 use std::str;
@@ -11,22 +11,22 @@ use super::task::Task;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
-/// A device, major and minor.
+/// Device number, major and minor.
 pub type Device = (u32, u32);
 
-/// The tmpfs and hugetlbfs mounts that a process sees.
+/// The tmpfs and hugetlbfs mounts visible to a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mounts {
-    /// Ascending, as the other.
+    /// Ascending, as the other list.
     tmpfs: Vec<Device>,
     hugetlbfs: Vec<Device>,
 }
 
 impl Mounts {
-    /// Reads them for a process into this; lists keep their memory.
+    /// Reads the mounts of a process; lists keep their memory.
     ///
     /// # Errors
-    /// The process is not there, or its `mountinfo` cannot be read.
+    /// The process does not exist, or its `mountinfo` cannot be read.
     pub fn read(
         &mut self,
         roots: &Roots,
@@ -45,7 +45,7 @@ impl Mounts {
             true
         };
         let read = reader.lines(&roots.proc, format_args!("{task}/mountinfo"), "a mount", take);
-        // A process may have a hundred thousand mounts and as many mappings.
+        // Sorted: a process may have a hundred thousand mounts and as many mappings.
         for devices in [&mut self.tmpfs, &mut self.hugetlbfs] {
             devices.sort_unstable();
             devices.dedup();
@@ -53,19 +53,19 @@ impl Mounts {
         read.map(drop).map_err(ended)
     }
 
-    /// Whether files of the device are in memory.
+    /// True if the device is a tmpfs.
     pub fn is_tmpfs(&self, device: Device) -> bool {
         self.tmpfs.binary_search(&device).is_ok()
     }
 
-    /// Whether files of the device are huge pages of the pool.
+    /// True if the device is a hugetlbfs.
     pub fn is_hugetlbfs(&self, device: Device) -> bool {
         self.hugetlbfs.binary_search(&device).is_ok()
     }
 }
 
-/// A process that is ending has no mounts any more, and the kernel calls the question invalid
-/// (`mounts_open_common`, fs/proc_namespace.c).
+/// Treats EINVAL as the end of the process: a process that is ending has no mounts any more, and
+/// the kernel returns EINVAL for it (`mounts_open_common`, fs/proc_namespace.c).
 fn ended(error: LinuxError) -> LinuxError {
     match error {
         LinuxError::File { path, what, source } if source.raw_os_error() == Some(libc::EINVAL) => {
@@ -75,7 +75,7 @@ fn ended(error: LinuxError) -> LinuxError {
     }
 }
 
-/// "0:23" as the device, decimal; "00:1a", hexadecimal, in `maps`.
+/// Parses a device such as "0:23", decimal; `maps` has "00:1a", hexadecimal.
 pub(super) fn device(text: &[u8], radix: u32) -> Option<Device> {
     let (major, minor) = str::from_utf8(text).ok()?.split_once(':')?;
     Some((u32::from_str_radix(major, radix).ok()?, u32::from_str_radix(minor, radix).ok()?))

@@ -1,4 +1,5 @@
-//! Reads small files again and again without allocating: path and content keep their memory.
+//! A reader of small files that allocates nothing in the steady state: path and content keep their
+//! memory.
 
 use std::fmt::{self, Write};
 use std::io::{self, Read};
@@ -11,22 +12,22 @@ use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 use crate::file::{open, read_whole, read_whole_if_there};
 
-/// Most bytes of a line: a path of `PATH_MAX` bytes each of which is escaped by four, and what
-/// stands before and after it, four times over. What is longer is cut.
+/// Maximum bytes per line: four times a path of `PATH_MAX` bytes, each escaped by four, with the
+/// fields before and after it. Longer lines are cut.
 const MAX_LINE: usize = 64 << 10;
 
-/// A path and a content that are used again for every file read.
+/// A path and a content, whose memory is used again for every file.
 #[derive(Debug, Default)]
 pub struct Reader {
     path: PathBuf,
     name: String,
     bytes: Vec<u8>,
-    /// What lines are read through.
+    /// Buffer through which lines are read.
     window: Vec<u8>,
 }
 
 impl Reader {
-    /// Points at a file below a directory.
+    /// Sets the path to a file below a directory.
     fn point(&mut self, directory: &Path, name: fmt::Arguments<'_>) {
         self.name.clear();
         // Writing to a String does not fail.
@@ -36,7 +37,7 @@ impl Reader {
         self.path.push(&self.name);
     }
 
-    /// A path below a directory, of which nothing is read.
+    /// Path below a directory. Nothing is read.
     pub fn below(&mut self, directory: &Path, name: &Path) -> &Path {
         self.path.clear();
         self.path.push(directory);
@@ -44,21 +45,21 @@ impl Reader {
         &self.path
     }
 
-    /// The whole content of a file below a directory.
+    /// Reads the whole content of a file below a directory.
     ///
     /// # Errors
-    /// It cannot be read. [`LinuxError::is_gone`] tells whether it was not there.
+    /// The file cannot be read. [`LinuxError::is_gone`] tells if it does not exist.
     pub fn bytes(&mut self, directory: &Path, name: fmt::Arguments<'_>) -> Result<&[u8]> {
         self.point(directory, name);
         read_whole(&self.path, &mut self.bytes)?;
         Ok(&self.bytes)
     }
 
-    /// The whole content of a file below a directory, if the file is there. That it is not costs no
-    /// error.
+    /// Reads the whole content of a file below a directory; `None` if it does not exist. That case
+    /// allocates no error.
     ///
     /// # Errors
-    /// It is there and cannot be read.
+    /// The file exists and cannot be read.
     pub fn bytes_if_there(
         &mut self,
         directory: &Path,
@@ -69,10 +70,11 @@ impl Reader {
         Ok(there.then_some(&self.bytes[..]))
     }
 
-    /// [`Reader::bytes`] of a file whose every word is the kernel's.
+    /// Reads a file as [`Reader::bytes`] does, as text: for files that contain only the kernel's
+    /// own words.
     ///
     /// # Errors
-    /// As [`Reader::bytes`], or it is no text.
+    /// As [`Reader::bytes`], or the content is not UTF-8.
     pub fn text(&mut self, directory: &Path, name: fmt::Arguments<'_>) -> Result<&str> {
         self.bytes(directory, name)?;
         self.as_text()
@@ -83,10 +85,11 @@ impl Reader {
         str::from_utf8(&self.bytes).map_err(|_| self.format(None, found(), "text"))
     }
 
-    /// [`Reader::text`] if the file is there. That it is not costs no error.
+    /// Reads a file as [`Reader::text`] does; `None` if it does not exist. That case allocates no
+    /// error.
     ///
     /// # Errors
-    /// It is there and cannot be read, or is no text.
+    /// The file exists and cannot be read, or is not UTF-8.
     pub fn text_if_there(
         &mut self,
         directory: &Path,
@@ -98,12 +101,12 @@ impl Reader {
         }
     }
 
-    /// Calls with each line of a file below a directory, however long the file is: of a line that
-    /// is too long with its beginning. Lines that `take` does not understand are passed over, and
-    /// the first of them is returned as what to say of it.
+    /// Calls `take` with each line of a file below a directory, however long the file is; of a line
+    /// that is too long, with its start. Lines that `take` refuses are skipped. Returns the error
+    /// of the first one.
     ///
     /// # Errors
-    /// The file cannot be read, or not to its end.
+    /// The file cannot be read to its end.
     pub fn lines(
         &mut self,
         directory: &Path,
@@ -123,10 +126,10 @@ impl Reader {
         Ok(damage.map(|(line, found)| self.format(Some(line), found, expected)))
     }
 
-    /// A file that holds one value.
+    /// Reads a file that holds one value.
     ///
     /// # Errors
-    /// It cannot be read, or it holds something else.
+    /// The file cannot be read, or holds something else.
     pub fn value<T: FromStr>(
         &mut self,
         directory: &Path,
@@ -138,7 +141,7 @@ impl Reader {
         parsed(found).ok_or_else(|| self.format(None, format!("{:?}", shown(found)), expected))
     }
 
-    /// What to say when the file read last is not what it should be.
+    /// Returns the error that the last file read does not have the expected content.
     pub fn format(
         &self,
         line: Option<usize>,
@@ -148,18 +151,18 @@ impl Reader {
         LinuxError::Format { path: self.path.clone(), line, found: found.into(), expected }
     }
 
-    /// The path and the content read last, together: for parsers that name both.
+    /// Path and content of the last file read, for parsers that report both.
     pub fn last(&self) -> (&Path, &[u8]) {
         (&self.path, &self.bytes)
     }
 }
 
-/// Calls with each line of a file. Each byte is looked at once.
+/// Calls `take` with each line of a file. Each byte is scanned once.
 fn each_line(path: &Path, window: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut file = open(path)?;
     window.resize(MAX_LINE, 0);
-    // Bytes of a line whose end was not read yet; whether its beginning was handed over because it
-    // is too long.
+    // Bytes of a line whose end was not read yet; true if the line is too long and its start was
+    // passed on.
     let (mut held, mut cut) = (0, false);
     loop {
         let read = match file.read(&mut window[held..]) {
@@ -213,12 +216,19 @@ mod tests {
         );
         for (content, found) in [(&b"x"[..], "\"x\""), (b"\xff4", "\"\\xff4\""), (b"", "\"\"")] {
             std::fs::write(directory.path().join("a1"), content).unwrap();
-            let said = reader.value::<u32>(directory.path(), format_args!("a1"), "a number");
-            let said = said.unwrap_err().to_string();
-            assert!(said.ends_with(&format!("a1: found {found}; expected a number")), "{said}");
+            let problem = reader.value::<u32>(directory.path(), format_args!("a1"), "a number");
+            let problem = problem.unwrap_err().to_string();
+            assert!(
+                problem.ends_with(&format!("a1: found {found}; expected a number")),
+                "{problem}"
+            );
         }
-        let said = reader.value::<u32>(directory.path(), format_args!(""), "a number").unwrap_err();
-        assert!(said.to_string().ends_with("cannot read: Is a directory (os error 21)"), "{said}");
+        let problem =
+            reader.value::<u32>(directory.path(), format_args!(""), "a number").unwrap_err();
+        assert!(
+            problem.to_string().ends_with("cannot read: Is a directory (os error 21)"),
+            "{problem}"
+        );
     }
 
     fn lines(content: &[u8]) -> Vec<Vec<u8>> {
@@ -251,13 +261,13 @@ mod tests {
         let take = |line: &[u8]| parsed::<u32>(line).map(|n| sum += n).is_some();
         let mut reader = Reader::default();
         let damage = reader.lines(directory.path(), format_args!("f"), "a number", take).unwrap();
-        let said = damage.unwrap().to_string();
-        assert!(said.ends_with("f:2: found \"ev\\xffil\"; expected a number"), "{said}");
+        let problem = damage.unwrap().to_string();
+        assert!(problem.ends_with("f:2: found \"ev\\xffil\"; expected a number"), "{problem}");
         assert_eq!(sum, 3);
     }
 
     proptest! {
-        // Every case writes a file.
+        // Each case writes a file.
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn lines_are_those_of_the_whole(

@@ -1,5 +1,5 @@
-//! Which pages of a process are present, written, or where in physical memory: `PAGEMAP_SCAN` where
-//! the kernel has it (Linux 6.7), else `/proc/PID/pagemap` entry by entry
+//! Pages of a process that are present or written, and their page frames. `PAGEMAP_SCAN` finds them
+//! if the kernel has it (Linux 6.7), else `/proc/PID/pagemap`, entry by entry
 //! (`Documentation/admin-guide/mm/pagemap.rst`).
 
 use std::fmt::Write;
@@ -13,14 +13,13 @@ use super::task::Task;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
-/// Bytes in a base page. Tierwise runs on x86-64 and on arm64 kernels built with 4 KiB pages; both
-/// have this one.
+/// Bytes per base page. Tierwise runs on x86-64 and on arm64 kernels with 4 KiB pages.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// Regions asked for in one `PAGEMAP_SCAN`: 24 bytes each, 12 KiB. Beyond that the call costs more
-/// than its entry.
+/// Regions per `PAGEMAP_SCAN`: 24 bytes each, 12 KiB. With that many, the scan costs more than
+/// entering the kernel.
 const SCAN_REGIONS: usize = 512;
-/// `pagemap` entries read at once: 32 KiB, 16 MiB of address space, so that one read stays below a
+/// `pagemap` entries per read: 32 KiB, 16 MiB of address space, so that one read stays below a
 /// millisecond.
 const ENTRIES: usize = 4096;
 
@@ -38,10 +37,10 @@ const ENTRY_PRESENT: u64 = 1 << 63;
 const ENTRY_SOFT_DIRTY: u64 = 1 << 55;
 const ENTRY_PFN: u64 = (1 << 55) - 1;
 
-/// PageState of which sort.
+/// State of the pages to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageState {
-    /// In memory, the shared page of zeros left out where the kernel says which it is.
+    /// In memory. The shared zero page is left out if the kernel reports it.
     Present,
     /// In memory and written since soft-dirty bits were last cleared.
     SoftDirty,
@@ -49,7 +48,7 @@ pub enum PageState {
 
 impl PageState {
     fn arg(self) -> ScanArg {
-        // Inverted, so that a page has to be "not the page of zeros".
+        // Inverted, so that a page must not be the zero page.
         let (category_inverted, zero) = (PAGE_IS_PFNZERO, PAGE_IS_PFNZERO);
         let category_mask = zero
             | match self {
@@ -72,22 +71,23 @@ impl PageState {
     }
 }
 
-/// A run of pages of one sort, in bytes.
+/// A range of pages of one state, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AddressRange {
     /// First address.
     pub start: u64,
-    /// First address after it.
+    /// First address after the range.
     pub end: u64,
-    /// Mapped as huge pages (2 MiB on x86). Only `PAGEMAP_SCAN` knows; false otherwise.
+    /// True if mapped as huge pages (2 MiB on x86). Only `PAGEMAP_SCAN` reports it; false
+    /// otherwise.
     pub huge: bool,
 }
 
 /// An open `/proc/PID/pagemap`, with the buffers to read it. The file stays bound to the address
-/// space that it was opened on: of a process that is gone, or after an exec, it reads as empty,
-/// whoever has the number now. It is opened again for each use ([`Pagemap::reopen`]), by one holder
-/// for all processes: a file kept open for each would let a tenant that forks use up the
-/// descriptors and the memory of all.
+/// space that it was opened on: once the process has ended or called exec, it reads as empty, even
+/// if another process has the pid. One object serves all processes and opens the file again for
+/// each use ([`Pagemap::reopen`]). A file kept open per process would let a tenant that forks use
+/// up the file descriptors and the memory of all tenants.
 #[derive(Debug)]
 pub struct Pagemap {
     path: PathBuf,
@@ -100,10 +100,10 @@ pub struct Pagemap {
 }
 
 impl Pagemap {
-    /// Opens it and finds out whether the kernel scans.
+    /// Opens the file, and checks if the kernel has `PAGEMAP_SCAN`.
     ///
     /// # Errors
-    /// The process is not there, or `CAP_SYS_PTRACE` is missing.
+    /// The process does not exist, or `CAP_SYS_PTRACE` is missing.
     pub fn open(roots: &Roots, task: impl Into<Task>) -> Result<Self> {
         let task = task.into();
         let name = format!("{task}/pagemap");
@@ -112,7 +112,7 @@ impl Pagemap {
         let regions = vec![ScanRegion::default(); SCAN_REGIONS].into_boxed_slice();
         let mut pagemap =
             Self { path, name, task, file, scan: true, regions, entries: Box::default() };
-        // An empty range asks nothing but whether the request is known.
+        // An empty range only shows if the kernel knows the request.
         let known = syscall::pagemap_scan(
             &pagemap.file,
             &mut PageState::Present.arg(),
@@ -124,8 +124,8 @@ impl Pagemap {
         Ok(pagemap)
     }
 
-    /// Opens the page map of a process in the place of `last`, whose file is closed and whose
-    /// buffers are kept.
+    /// Opens the page map of a process in place of `last`, whose file is closed and whose buffers
+    /// are kept.
     ///
     /// # Errors
     /// As [`Pagemap::open`].
@@ -144,10 +144,10 @@ impl Pagemap {
         self.entries = vec![0; ENTRIES * 8].into_boxed_slice();
     }
 
-    /// Opens a process's in its place.
+    /// Opens the page map of another process in its place.
     ///
     /// # Errors
-    /// The process is not there (any more), or may not be read.
+    /// The process does not exist (any more), or may not be read.
     pub fn reopen(&mut self, roots: &Roots, task: Task) -> Result<()> {
         self.name.clear();
         // Writing to a String does not fail.
@@ -160,15 +160,15 @@ impl Pagemap {
         Ok(())
     }
 
-    /// Whether the kernel has `PAGEMAP_SCAN`.
+    /// True if the kernel has `PAGEMAP_SCAN`.
     pub fn has_scan(&self) -> bool {
         self.scan
     }
 
-    /// Adds the pages of a sort between two addresses to `out`, ascending, neighbours merged.
+    /// Adds the pages in a state between two addresses to `out`, ascending, neighbours merged.
     ///
     /// # Errors
-    /// The kernel refuses, for instance because the process is gone.
+    /// The kernel refuses, for instance because the process has ended.
     pub fn ranges(
         &mut self,
         start: u64,
@@ -187,12 +187,12 @@ impl Pagemap {
         })
     }
 
-    /// Adds the pages written since the last call, and write-protects them again. Only memory that
-    /// its own process has registered with userfaultfd for asynchronous write protection
-    /// (`UFFD_FEATURE_WP_ASYNC`) can be asked for.
+    /// Adds the pages written since the last call, and write-protects them again. This works only
+    /// on memory that its own process has registered with userfaultfd for asynchronous write
+    /// protection (`UFFD_FEATURE_WP_ASYNC`).
     ///
     /// # Errors
-    /// `EPERM` if it is not registered; the kernel has no `PAGEMAP_SCAN`.
+    /// `EPERM` if the memory is not registered; or the kernel has no `PAGEMAP_SCAN`.
     pub fn take_written(
         &mut self,
         start: u64,
@@ -230,7 +230,7 @@ impl Pagemap {
                 let huge = region.categories & PAGE_IS_HUGE != 0;
                 push(out, AddressRange { start: region.start, end: region.end, huge });
             }
-            // A walk that does not advance would go on for ever.
+            // A walk that does not advance would never end.
             if arg.walk_end <= at {
                 break;
             }
@@ -239,8 +239,8 @@ impl Pagemap {
         Ok(())
     }
 
-    /// Adds address and page frame number of every present page. Needs `CAP_SYS_ADMIN`: without it
-    /// the kernel shows every frame as 0, which is left out.
+    /// Adds the page frame number and address of every present page. Needs `CAP_SYS_ADMIN`: without
+    /// it the kernel shows every frame as 0, which is left out.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -256,8 +256,8 @@ impl Pagemap {
         })
     }
 
-    /// Calls with every entry; stops where the file does, as it does for an address space that is
-    /// gone.
+    /// Calls `each` with every entry. Stops at the end of the file, which for an address space that
+    /// no longer exists is its start.
     fn entries(&mut self, start: u64, end: u64, mut each: impl FnMut(u64, u64)) -> Result<()> {
         let mut at = start / PAGE_SIZE;
         let last = end.div_ceil(PAGE_SIZE);
@@ -285,7 +285,7 @@ impl Pagemap {
     }
 }
 
-/// Adds a range, or lengthens the last one.
+/// Adds a range, or extends the last one.
 fn push(out: &mut Vec<AddressRange>, range: AddressRange) {
     match out.last_mut() {
         Some(last) if last.end == range.start && last.huge == range.huge => last.end = range.end,
@@ -293,11 +293,11 @@ fn push(out: &mut Vec<AddressRange>, range: AddressRange) {
     }
 }
 
-/// Asks on which nodes pages of a process lie: `status[i]` becomes a node, or `-ENOENT` where no
-/// page is present, or another negative error number.
+/// Finds the nodes of a process's pages. `status[i]` becomes a node, `-ENOENT` if no page is
+/// present, or another negative error number.
 ///
 /// # Errors
-/// The process is gone, or `CAP_SYS_PTRACE` is missing.
+/// The process has ended, or `CAP_SYS_PTRACE` is missing.
 pub fn nodes(pid: i32, addresses: &[usize], status: &mut [i32]) -> Result<()> {
     syscall::move_pages(pid, addresses, None, status, 0).map(|_| ())
 }
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn both_ways_agree_on_this_process() {
-        // 64 pages of which every other one is touched.
+        // 64 pages, every other one touched.
         let memory = vec![0u8; 66 * 4096];
         let start = (memory.as_ptr() as u64).div_ceil(PAGE_SIZE) * PAGE_SIZE;
         let end = start + 64 * PAGE_SIZE;
@@ -359,7 +359,7 @@ mod tests {
         pagemap.read_entries_instead();
         pagemap.ranges(start, end, PageState::Present, &mut by_entry).unwrap();
         let bytes = |ranges: &[AddressRange]| ranges.iter().map(|r| r.end - r.start).sum::<u64>();
-        // Huge pages may have made untouched neighbours present, but both see the same.
+        // Huge pages may have made untouched neighbours present, but both methods report the same.
         assert_eq!(bytes(&by_kernel), bytes(&by_entry));
         assert!(bytes(&by_entry) >= 32 * PAGE_SIZE);
         let mut status = [i32::MIN];

@@ -1,5 +1,4 @@
-//! `/proc/PID/stat` (proc(5)): when a process or a kernel thread was started, and what CPU
-//! time it used.
+//! `/proc/PID/stat` (proc(5)): start time, CPU time and state of a process or a kernel thread.
 
 use std::time::Duration;
 
@@ -11,16 +10,16 @@ use crate::bytes::{parsed, shown, words};
 use crate::error::Result;
 use crate::roots::Roots;
 
-/// What of `/proc/PID/stat` is of use here.
+/// Fields of `/proc/PID/stat` that this crate uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// State: R, S, D, T, Z (the main thread has ended, and with it mostly the process), X.
+    /// State: R, S, D, T, Z (the main thread has ended, and usually the process), X.
     pub state: char,
     /// Clock ticks in user mode (field 14).
     pub utime: u64,
     /// Clock ticks in the kernel (field 15).
     pub stime: u64,
-    /// Clock ticks after boot at which it was started (field 22).
+    /// Start time in clock ticks after boot (field 22).
     pub start_time: u64,
     /// Resident pages (field 24); not exact, but cheap.
     pub rss: u64,
@@ -29,15 +28,15 @@ pub struct Stat {
 const EXPECTED: &str = "the fields of /proc/PID/stat as proc(5) lists them";
 
 impl Stat {
-    /// Reads it of a process.
+    /// Reads the fields of a process.
     ///
     /// # Errors
-    /// The process is not there (any more), or the file is not as proc(5) says.
+    /// The process does not exist (any more), or the file does not match proc(5).
     pub fn read(roots: &Roots, pid: i32, reader: &mut Reader) -> Result<Self> {
         Self::read_of(roots, pid.into(), reader)
     }
 
-    /// Reads it of a thread.
+    /// Reads the fields of a thread.
     ///
     /// # Errors
     /// As [`Stat::read`].
@@ -47,8 +46,8 @@ impl Stat {
         parsed.ok_or_else(|| reader.format(None, found(), EXPECTED))
     }
 
-    /// Reads the content. The name in parentheses may itself contain parentheses and spaces, so the
-    /// fields are counted from the last one.
+    /// Parses the content. The name in parentheses may contain parentheses and spaces, so fields
+    /// are counted from the last parenthesis.
     ///
     /// ```
     /// use tierwise_linux::process::Stat;
@@ -60,7 +59,7 @@ impl Stat {
     pub fn parse(content: impl AsRef<[u8]>) -> Option<Self> {
         let content = content.as_ref();
         let mut fields = words(content.get(content.rfind_byte(b')')? + 1..)?);
-        // The first field here is number 3 of proc(5).
+        // The first of these fields is number 3 of proc(5).
         let state = char::from(*fields.next()?.first()?);
         let mut number = |skipped: usize| parsed(fields.nth(skipped)?);
         let utime = number(10)?;
@@ -70,7 +69,7 @@ impl Stat {
         Some(Self { state, utime, stime, start_time, rss })
     }
 
-    /// CPU time used, in user mode and in the kernel.
+    /// CPU time in user mode and in the kernel.
     pub fn cpu_time(&self) -> Duration {
         let per_second = rustix::param::clock_ticks_per_second().max(1);
         let ticks = u128::from(self.utime) + u128::from(self.stime);
@@ -78,13 +77,13 @@ impl Stat {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
-    /// Whether the thread sleeps without being interruptible, as it does for a lock. A kdamond
+    /// True if the thread is in uninterruptible sleep, as while it waits for a lock. A kdamond
     /// between two samples sleeps in state I (`schedule_timeout_idle`, mm/damon/core.c).
     pub fn is_uninterruptible(&self) -> bool {
         self.state == 'D'
     }
 
-    /// Whether the thread is dead. Of a main thread, others may be alive
+    /// True if the thread is dead. If it is a main thread, other threads may be alive
     /// ([`super::Process::task`]).
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')

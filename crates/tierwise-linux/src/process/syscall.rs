@@ -1,5 +1,4 @@
-//! The system calls that no kept library wraps, each wrapped once: move_pages(2) and the
-//! `PAGEMAP_SCAN` ioctl.
+//! System calls that no maintained library wraps: move_pages(2) and the `PAGEMAP_SCAN` ioctl.
 
 use std::fs::File;
 use std::io;
@@ -7,24 +6,24 @@ use std::os::fd::AsRawFd;
 
 use crate::error::{LinuxError, Result};
 
-/// Move only pages that no other process maps (`linux/mempolicy.h`).
+/// Moves only pages that no other process maps (`linux/mempolicy.h`).
 pub const MPOL_MF_MOVE: i32 = 1 << 1;
-/// Move shared pages too; needs `CAP_SYS_NICE`.
+/// Moves shared pages, too; needs `CAP_SYS_NICE`.
 pub const MPOL_MF_MOVE_ALL: i32 = 1 << 2;
 
-/// move_pages(2): moves pages of a process to nodes, or, without nodes, asks where they lie.
+/// Calls move_pages(2): moves pages of a process to nodes, or finds their nodes if `nodes` is
+/// `None`.
 ///
-/// `status[i]` becomes the node of `addresses[i]` or a negative error number. The kernel leaves
-/// entries as they were when it gives up early, so the caller fills them beforehand with something
-/// it recognises. The result is how many pages were not moved (0 before Linux 4.17 whatever
-/// happened).
+/// `status[i]` becomes the node of `addresses[i]` or a negative error number. If the kernel gives
+/// up early, it leaves entries as they were, so the caller fills them beforehand with a value that
+/// it recognises. Returns the number of pages that were not moved (always 0 before Linux 4.17).
 ///
 /// # Errors
 /// The call as a whole failed: `ESRCH` (no such process), `EPERM`, `ENOMEM`, `ENODEV` (no such
 /// node).
 ///
 /// # Panics
-/// Never: slices of different lengths are cut to the shortest.
+/// Never. Slices of different lengths are cut to the shortest.
 pub fn move_pages(
     pid: i32,
     addresses: &[usize],
@@ -35,8 +34,8 @@ pub fn move_pages(
     let count = addresses.len().min(status.len()).min(nodes.map_or(usize::MAX, <[i32]>::len));
     let wanted = nodes.map_or(std::ptr::null(), <[i32]>::as_ptr);
     // SAFETY: the kernel reads `count` addresses and nodes and writes `count` entries of status,
-    // all within the slices. The addresses are the other process's and are never followed here:
-    // they are checked by the kernel.
+    // all within the slices. The addresses belong to the other process. They are never dereferenced
+    // here, and the kernel checks them.
     #[allow(unsafe_code)]
     let answer = unsafe {
         libc::syscall(
@@ -104,7 +103,7 @@ pub(super) struct ScanArg {
     pub flags: u64,
     pub start: u64,
     pub end: u64,
-    /// Where the kernel stopped.
+    /// Address at which the kernel stopped.
     pub walk_end: u64,
     pub vec: u64,
     pub vec_len: u64,
@@ -115,7 +114,7 @@ pub(super) struct ScanArg {
     pub return_mask: u64,
 }
 
-/// `struct page_region` of `linux/fs.h`: a run of pages with the same categories.
+/// `struct page_region` of `linux/fs.h`: a range of pages with the same categories.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ScanRegion {
@@ -127,8 +126,8 @@ pub(super) struct ScanRegion {
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: rustix::ioctl::Opcode = rustix::ioctl::opcode::read_write::<ScanArg>(b'f', 16);
 
-/// The `PAGEMAP_SCAN` ioctl on an open `/proc/PID/pagemap`. Sets `arg`'s buffer to `regions` and
-/// returns how many of them were filled; `arg.walk_end` says up to where.
+/// Calls the `PAGEMAP_SCAN` ioctl on an open `/proc/PID/pagemap`. Sets `arg`'s buffer to `regions`,
+/// and returns how many of them were filled. `arg.walk_end` is the address that the scan reached.
 pub(super) fn pagemap_scan(
     pagemap: &File,
     arg: &mut ScanArg,
@@ -176,7 +175,7 @@ mod tests {
         let mut status = [i32::MIN; 1];
         move_pages(0, &[page.as_ptr() as usize & !4095], None, &mut status, 0).unwrap();
         assert!(status[0] >= 0, "status {status:?}");
-        // Beyond the largest process number that a kernel can be told to use (2^22).
+        // Larger than the maximum pid of any kernel configuration (2^22).
         let error = move_pages(1 << 23, &[0], None, &mut status, 0).unwrap_err();
         assert!(error.is_gone());
         assert!(error.to_string().starts_with("process 8388608: move_pages: No such process"));

@@ -1,8 +1,8 @@
 //! The thread through which the memory of a process is reached.
 //!
 //! Threads share their memory, and the main thread may end before the others (`pthread_exit`). The
-//! process is then shown as a zombie, its `maps` is empty and move_pages(2) refuses its number,
-//! although its memory is all there. Any thread that is alive shows it.
+//! process is then a zombie, its `maps` is empty, and move_pages(2) refuses its pid, although its
+//! memory still exists. Every live thread gives access to it.
 
 use std::fmt;
 use std::fs;
@@ -12,7 +12,7 @@ use super::stat::Stat;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
-/// A thread of a process. It is displayed as its directory below `/proc`.
+/// A thread of a process. Its display form is its directory below `/proc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
     pid: i32,
@@ -20,20 +20,20 @@ pub struct Task {
 }
 
 impl Task {
-    /// The number of the process.
+    /// Pid of the process.
     pub fn pid(self) -> i32 {
         self.pid
     }
 
-    /// The number of the thread: move_pages(2) and DAMON take it in the place of the process's.
+    /// Thread id: move_pages(2) and DAMON accept it in place of the pid.
     pub fn tid(self) -> i32 {
         self.tid
     }
 
-    /// A thread of the process that is not dead: the main thread, unless it has ended.
+    /// Finds a live thread of the process: the main thread, unless it has ended.
     ///
     /// # Errors
-    /// The process is not there (any more) or its files cannot be read.
+    /// The process does not exist (any more), or its files cannot be read.
     pub(super) fn alive(
         roots: &Roots,
         pid: i32,
@@ -45,7 +45,7 @@ impl Task {
         }
         let directory = roots.proc.join(format!("{pid}/task"));
         let failed = |e| LinuxError::file(&directory, "list", e);
-        // All of them, as with processes: what it costs grows with what the tenant pays for.
+        // All threads are listed, as all processes are: the tenant pays for what they cost.
         for entry in fs::read_dir(&directory).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -53,7 +53,7 @@ impl Task {
             match Stat::read_of(roots, task, reader) {
                 Ok(stat) if !stat.is_dead() => return Ok(Some(task)),
                 Err(e) if !e.is_gone() => return Err(e),
-                // Dead, or gone since.
+                // Dead, or removed since.
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Changes settings, and gives them back.
+//! Changes settings, and restores them.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};

@@ -1,10 +1,10 @@
-//! Tenants: which processes they are, and what is read of them.
+//! Tenants: their processes, and the readings of them.
 //!
-//! - [`TenantSelector`]: how the operator says which processes a tenant is.
-//! - [`TenantTracker`]: who belongs to whom, as processes come and go.
-//! - [`Readings`]: resident pages by tier, CPU time and CPUs, for the engine.
-//! - [`numa_maps`]: pages by node of a process without a control group of its own, and what that
-//!   costs.
+//! - [`TenantSelector`]: selects a tenant's processes.
+//! - [`TenantTracker`]: follows each tenant's processes as they come and go.
+//! - [`Readings`]: reads resident pages by tier, CPU time and CPUs for the engine.
+//! - [`numa_maps`]: reads the pages by node of a process without a control group of its own, and
+//!   documents the cost.
 
 pub mod numa_maps;
 pub(crate) mod qemu;

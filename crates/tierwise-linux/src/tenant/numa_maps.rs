@@ -1,8 +1,8 @@
 //! `/proc/PID/numa_maps` (numa(7)): a process's pages by node.
 //!
-//! The kernel walks the page tables of the whole process to write it, with its `mmap_lock` held for
-//! reading: 17 ms for each GiB of 4 KiB pages in a virtual machine with two CPUs. It is for
-//! processes that have no control group of their own, and not for every tick: see
+//! The kernel walks the page tables of the whole process to write it, and holds the process's
+//! `mmap_lock` for reading: 17 ms per GiB of 4 KiB pages in a virtual machine with two CPUs. The
+//! file is only for processes without a control group of their own, and not for every round: see
 //! [`super::Readings`].
 //!
 //! ```
@@ -22,12 +22,13 @@ use tierwise_core::units::Bytes;
 use crate::bytes::parsed;
 use crate::cgroup::numa_stat::{add, of_node};
 
-/// What a line looks like.
+/// Format of a line, for error messages.
 pub const EXPECTED: &str =
     "a mapping such as \"7f10a0000000 default anon=3 N0=2 N1=1 kernelpagesize_kB=4\"";
 
-/// Adds a mapping's memory to the nodes of `usage`, which is kept ascending by node. Pages that
-/// processes share count for each of them. False for a line that is not as the manual has it.
+/// Adds a mapping's memory to the nodes of `usage`, which stays ascending by node. Pages that
+/// processes share count for each of them. Returns false for a line that is not as the manual
+/// describes it.
 pub fn add_line(line: &[u8], usage: &mut Vec<(u32, Bytes)>) -> bool {
     // Address and policy come first; a file's name has its spaces escaped.
     let words = || line.split_str(b" ").skip(2);
@@ -48,7 +49,7 @@ pub fn add_line(line: &[u8], usage: &mut Vec<(u32, Bytes)>) -> bool {
     understood
 }
 
-/// `N` and a digit: `file=N0=x` starts otherwise.
+/// True for `N` and a digit: `file=N0=x` starts otherwise.
 fn is_of_node(word: &[u8]) -> bool {
     word.strip_prefix(b"N").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
 }

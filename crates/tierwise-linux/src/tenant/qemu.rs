@@ -1,9 +1,9 @@
-//! Finding the process of a QEMU guest.
+//! Search for the process of a QEMU guest.
 //!
-//! It runs a QEMU that only root could have installed ([`process`]). A guest's name is what its
-//! user says: it counts of those users only who are the system's, and of two guests with one name
-//! neither does. A pid file counts of root and of the process's own user; of a socket the kernel
-//! tells who listens on it.
+//! The process must run a QEMU that only root could have installed ([`process`]). A guest's name is
+//! chosen by its user. It counts only if that is a system user, and if no two guests have it. A pid
+//! file counts if root or the process's own user wrote it. For a socket, the kernel reports the
+//! process that listens on it.
 
 use std::fs;
 use std::io;
@@ -22,21 +22,21 @@ use crate::process::{Process, Reader};
 use crate::qemu::process;
 use crate::roots::Roots;
 
-/// Users of the system have smaller numbers (`UID_MIN` of login.defs); people and their containers
-/// have these and larger.
-const FIRST_PERSON: u32 = 1000;
+/// First user id that is not a system user's (`UID_MIN` of login.defs). People and their containers
+/// have this and larger ones.
+const FIRST_ORDINARY_USER: u32 = 1000;
 
-/// `libvirt-qemu` of Debian and Ubuntu, which has a number of its own.
+/// `libvirt-qemu` of Debian and Ubuntu, a system user with a large id.
 const LIBVIRT_QEMU: u32 = 64055;
 
-/// Most processes that a refusal lists: a line's.
+/// Maximum number of processes that an error lists, so that it fits a line.
 const MAX_LISTED: usize = 8;
 
-/// The process of a guest, if it runs: with its start time, so that a reused pid is not taken for
-/// it.
+/// Finds the process of a guest, if it runs. It is identified by its start time, too, so that a
+/// later process with the same pid is not taken for it.
 ///
 /// # Errors
-/// What is there may not be believed, more than one process fits, or `/proc` cannot be listed.
+/// The process found may not be trusted, more than one process fits, or `/proc` cannot be listed.
 pub(super) fn find(roots: &Roots, guest: &Qemu, reader: &mut Reader) -> Result<Option<Process>> {
     match guest {
         Qemu::Name(name) => by_name(roots, name, reader),
@@ -52,15 +52,16 @@ fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<Proc
             continue;
         }
         match process::user(roots, pid) {
-            // Reading a command line waits for the mmap lock of a process, which people may hold.
-            Ok(uid) if !is_of_the_system(uid) => {
+            // Reading a command line waits for the process's mmap lock, which an ordinary user's
+            // process may hold.
+            Ok(uid) if !is_system_user(uid) => {
                 refused.push(format!("process {pid} is of user {uid}"));
                 continue;
             }
             Ok(_) if is_named(roots, pid, name) => {}
             _ => continue,
         }
-        match believed(roots, pid, reader, is_of_the_system) {
+        match trusted(roots, pid, reader, is_system_user) {
             Ok((process, uid)) => {
                 found.push((process, format!("process {pid} of user {uid}")));
             }
@@ -73,8 +74,8 @@ fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<Proc
         [] if refused.is_empty() => Ok(None),
         [] => Err(LinuxError::Missing {
             what: format!(
-                "no guest of a system user is named {}; what QEMU of other users says of itself \
-                 does not count: {}",
+                "no guest of a system user is named {}; the name of another user's QEMU does not \
+                 count: {}",
                 quoted(name),
                 listed(refused)
             ),
@@ -92,17 +93,17 @@ fn by_name(roots: &Roots, name: &str, reader: &mut Reader) -> Result<Option<Proc
     }
 }
 
-/// The pid file of a guest that ended may name a process that has its number now, so it must be
-/// QEMU; and who wrote it must be whose process it is, or root.
+/// Finds a guest by its pid file. The file of a guest that has ended may name another process, so
+/// the process must be QEMU. The file's writer must be the process's user or root.
 fn by_pidfile(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<Process>> {
-    // A pipe of that name would otherwise be waited for.
+    // Without O_NONBLOCK, opening a pipe of that name would wait.
     let (text, writer) = match process::beginning(path, libc::O_NONBLOCK) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(|e| LinuxError::file(path, "read", e))?,
     };
     let text = text.trim_ascii();
     if text.is_empty() {
-        // QEMU makes it before it writes it.
+        // QEMU creates the file before it writes it.
         return Ok(None);
     }
     let pid = std::str::from_utf8(text).ok().and_then(|text| text.parse::<i32>().ok());
@@ -110,7 +111,7 @@ fn by_pidfile(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<
         let (found, expected) = (quoted(text), "the number of a process, as -pidfile writes it");
         return Err(LinuxError::Format { path: path.to_owned(), line: None, found, expected });
     };
-    match believed(roots, pid, reader, |uid| may_name(writer, uid)) {
+    match trusted(roots, pid, reader, |uid| may_name(writer, uid)) {
         Ok((process, _)) => Ok(Some(process)),
         Err(None) => Ok(None),
         Err(Some(why)) => Err(LinuxError::Missing {
@@ -120,20 +121,20 @@ fn by_pidfile(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<
     }
 }
 
-/// Whether a file of one user may say that a process of another is a tenant's.
+/// True if a file of one user may name a process of another.
 fn may_name(writer: u32, uid: u32) -> bool {
     writer == 0 || writer == geteuid().as_raw() || writer == uid
 }
 
-/// Who listens on a socket. `/proc/net/unix` would say it without a connection, but prints paths as
-/// they are, newlines included, so that anybody can write lines of it.
+/// Finds the process that listens on a socket. `/proc/net/unix` would show it without a connection,
+/// but prints paths unescaped, newlines included, so that any process can forge lines.
 fn by_socket(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<Process>> {
     let pid = match listener(path) {
         Ok(pid) => pid,
         Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
         Err(e) => return Err(LinuxError::file(path, "connect", e.into())),
     };
-    match believed(roots, pid, reader, |_| true) {
+    match trusted(roots, pid, reader, |_| true) {
         Ok((process, _)) => Ok(Some(process)),
         Err(None) => Ok(None),
         Err(Some(why)) => Err(LinuxError::Missing {
@@ -143,7 +144,7 @@ fn by_socket(roots: &Roots, path: &Path, reader: &mut Reader) -> Result<Option<P
     }
 }
 
-/// The process that called listen(2) on a socket. Nothing is waited for, and the connection ends at
+/// Process that called listen(2) on a socket. Nothing is waited for, and the connection ends at
 /// once.
 fn listener(path: &Path) -> std::result::Result<i32, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -152,7 +153,7 @@ fn listener(path: &Path) -> std::result::Result<i32, Errno> {
     peer(&socket)
 }
 
-/// Who listened when the connection was made; 0 is a process that no number names here.
+/// Process that listened when the connection was made; 0 if it has no pid in this namespace.
 fn peer(socket: &OwnedFd) -> std::result::Result<i32, Errno> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -174,11 +175,11 @@ fn peer(socket: &OwnedFd) -> std::result::Result<i32, Errno> {
     Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
-/// A process that is QEMU, was so all the time, and whose user counts; and that user.
+/// Returns a process and its user, if it has been QEMU all the time and its user counts.
 ///
 /// # Errors
-/// Why not; nothing if the process is gone.
-fn believed(
+/// The reason; `None` if the process has ended.
+fn trusted(
     roots: &Roots,
     pid: i32,
     reader: &mut Reader,
@@ -191,13 +192,14 @@ fn believed(
         return Err(None);
     }
     let uid = user.map_err(Some)?;
-    let refused = || Some(format!("it is of user {uid}, whose word does not count for that"));
+    let refused =
+        || Some(format!("it belongs to user {uid}, and is not trusted as a guest named this way"));
     if counts(uid) { Ok((before, uid)) } else { Err(refused()) }
 }
 
-/// Whether a user is one that people cannot log in as, by the numbers that distributions give out.
-fn is_of_the_system(uid: u32) -> bool {
-    uid < FIRST_PERSON || uid == LIBVIRT_QEMU || uid == geteuid().as_raw()
+/// True for users that people cannot log in as, by the ids that distributions assign.
+fn is_system_user(uid: u32) -> bool {
+    uid < FIRST_ORDINARY_USER || uid == LIBVIRT_QEMU || uid == geteuid().as_raw()
 }
 
 fn listed(mut words: Vec<String>) -> String {
@@ -209,7 +211,7 @@ fn listed(mut words: Vec<String>) -> String {
     words.join("; ")
 }
 
-/// Every process, ascending.
+/// All pids, ascending.
 fn processes(roots: &Roots) -> Result<Vec<i32>> {
     let list = |e| LinuxError::file(&roots.proc, "list", e);
     let entries = fs::read_dir(&roots.proc).map_err(list)?.flatten();
@@ -219,14 +221,13 @@ fn processes(roots: &Roots) -> Result<Vec<i32>> {
     Ok(pids)
 }
 
-/// Whether a process's command line says that it is the guest of this name. One that ends meanwhile
-/// is not.
+/// True if a process's command line names the guest. A process that ends meanwhile does not count.
 fn is_named(roots: &Roots, pid: i32, name: &str) -> bool {
     let command = process::beginning(&roots.proc.join(format!("{pid}/cmdline")), 0);
     command.is_ok_and(|(command, _)| guest_name(&command).as_deref() == Some(name.as_bytes()))
 }
 
-/// The name in `-name guest=NAME,debug-threads=on` or `-name NAME`. QEMU writes a comma of a name
+/// Name in `-name guest=NAME,debug-threads=on` or `-name NAME`. QEMU writes a comma in a name
 /// twice.
 pub(crate) fn guest_name(command: &[u8]) -> Option<Vec<u8>> {
     let mut arguments = command.split(|byte| *byte == 0);
@@ -241,7 +242,7 @@ pub(crate) fn guest_name(command: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// What stands between single commas; two stand for one.
+/// Splits at single commas; two commas stand for one.
 fn options(value: &[u8]) -> Vec<Vec<u8>> {
     let mut options = vec![Vec::new()];
     let mut bytes = value.iter().copied().peekable();

@@ -1,9 +1,9 @@
-//! What is read of a tenant for the engine: resident pages by tier, CPU time, CPUs.
+//! Readings of tenants for the engine: resident pages by tier, CPU time, CPUs.
 //!
-//! A tenant of control groups is read from their counters, which costs a few small files. For lists
-//! of pids and QEMU guests, and for groups without the memory controller, pages by node are only in
-//! [`super::numa_maps`], which walks page tables: they are read at an interval that the caller
-//! chooses, and the last figure is given meanwhile.
+//! A tenant of control groups is read from their counters, a few small files. For lists of pids,
+//! QEMU guests and groups without the memory controller, only [`super::numa_maps`] has pages by
+//! node, and it walks page tables. It is read at an interval that the caller sets, and the last
+//! value counts in between.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -26,14 +26,14 @@ use crate::process::{Process, Reader, Stat};
 use crate::roots::Roots;
 use crate::topology::Host;
 
-/// How many CPUs a tenant may use is asked again after so long: operators change it, programs
-/// do not.
-const PROCESSORS_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval at which the number of a tenant's CPUs is read again: operators change it, programs do
+/// not.
+const CPUS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The CPU time of everything of one kind that a tenant has.
+/// CPU times of a tenant's groups or processes.
 #[derive(Debug)]
 struct Used<K> {
-    /// Ascending; true if it was read in the reading at hand.
+    /// Ascending; true if it was read in the current reading.
     known: Vec<(K, Duration, bool)>,
 }
 
@@ -44,7 +44,8 @@ impl<K> Default for Used<K> {
 }
 
 impl<K: Ord> Used<K> {
-    /// Somebody has used so much in all. Returns what of it is new; nothing at the first reading.
+    /// Records the total CPU time of one of them. Returns what has come since the last reading, and
+    /// zero at the first.
     fn read<Q>(&mut self, who: &Q, now: Duration) -> Duration
     where
         K: Borrow<Q>,
@@ -63,24 +64,24 @@ impl<K: Ord> Used<K> {
         }
     }
 
-    /// Forgets who was not read.
-    fn end(&mut self) {
+    /// Forgets those that were not read.
+    fn forget_unread(&mut self) {
         self.known.retain_mut(|(_, _, read)| std::mem::take(read));
     }
 }
 
-/// What is remembered of a tenant between two readings.
+/// State of a tenant between two readings.
 #[derive(Debug, Default)]
 struct Last {
     walked: Option<Timestamp>,
     walked_usage: Vec<(u32, Bytes)>,
     groups: Used<PathBuf>,
     processes: Used<Process>,
-    /// When CPUs were asked for, and how many there were.
+    /// Time of the last reading of CPUs, and their number.
     cpus: Option<(Timestamp, f64)>,
 }
 
-/// Reads tenants again and again.
+/// Reads tenants in every round.
 #[derive(Debug)]
 pub struct Readings {
     roots: Arc<Roots>,
@@ -92,8 +93,8 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// Walks page tables (`numa_maps`) at most once in such an interval for each tenant that has no
-    /// control group.
+    /// Readings that walk page tables (`numa_maps`) at most once per interval for each tenant
+    /// without a control group.
     pub fn new(roots: Roots, walk_interval: Duration) -> Self {
         Self {
             roots: Arc::new(roots),
@@ -105,20 +106,20 @@ impl Readings {
         }
     }
 
-    /// Forgets what was read of every tenant: their numbers mean others now.
+    /// Forgets every tenant: their ids mean other tenants now.
     pub fn forget(&mut self) {
         self.last.clear();
     }
 
-    /// Fills `usage`, `busy`, `cpus` and `running` of a tenant's reading; the rest is left as it
-    /// is. Memory on nodes that are in no tier does not count. A group's figures are those of all
-    /// processes charged to it, also of one that belongs to a tenant listed earlier.
+    /// Sets `usage`, `busy`, `cpus` and `running` of a tenant's reading, and leaves the rest as it
+    /// is. Memory on nodes in no tier does not count. A group's values include all processes
+    /// charged to it, even one that belongs to a tenant listed earlier.
     ///
-    /// `busy` starts with the second reading of a process or group: what it used before is not of
-    /// this interval.
+    /// `busy` starts with the second reading of a process or group: its earlier CPU time does not
+    /// belong to this interval.
     ///
-    /// A process or a group that cannot be read is left out, and is a fault of its own
-    /// ([`Readings::faults`]); a usage of which nothing could be read stays as it was.
+    /// A process or group that cannot be read is left out and recorded as a fault
+    /// ([`Readings::faults`]). If nothing of the usage can be read, it stays as it was.
     pub fn read(
         &mut self,
         host: &Host,
@@ -144,12 +145,12 @@ impl Readings {
         out.cpus = self.cpus(&roots, tracker, tenant, now);
     }
 
-    /// What could not be read since this list was last taken.
+    /// Failed reads since this list was last taken.
     pub fn faults(&mut self) -> &mut Faults {
         &mut self.faults
     }
 
-    /// False if nothing could be read although there is something.
+    /// Reads a tenant's usage. Returns false if there is one and none of it could be read.
     fn read_usage(
         &mut self,
         tracker: &TenantTracker,
@@ -169,16 +170,15 @@ impl Readings {
                 }
             }
         }
-        // Without the memory controller there is no file for any of them; half of each kind would
-        // count twice.
+        // Without the memory controller no group has the file. Half of each kind would count twice.
         match (counted, failed) {
             (0, 0) => self.walk(tracker, tenant, now, calls),
             _ => counted > 0,
         }
     }
 
-    /// Adds the usage of a tenant's processes, each as far as it can be read. False if none of them
-    /// could.
+    /// Adds the usage of a tenant's processes, as far as it can be read. Returns false if none
+    /// could be read.
     fn walk(
         &mut self,
         tracker: &TenantTracker,
@@ -195,7 +195,7 @@ impl Readings {
         let (mut walked, mut failed) = (0, 0);
         for process in tracker.members(tenant) {
             let read = process.task(roots, reader).and_then(|task| {
-                // The reader goes with the call, which the process may keep waiting.
+                // The reader moves into the call, which may wait for the process.
                 let (mut own, roots) = (std::mem::take(reader), Arc::clone(roots));
                 let (own, sum, read) = calls.guarded(process.pid, move || {
                     let mut sum = Vec::new();
@@ -249,12 +249,12 @@ impl Readings {
                 }
             }
         }
-        last.groups.end();
-        last.processes.end();
+        last.groups.forget_unread();
+        last.processes.forget_unread();
         busy
     }
 
-    /// [`Readings::count_processors`], or what it said a short while ago.
+    /// Returns [`Readings::count_cpus`], or its last result while that is recent.
     fn cpus(
         &mut self,
         roots: &Roots,
@@ -263,22 +263,17 @@ impl Readings {
         now: Timestamp,
     ) -> f64 {
         let known = self.last.get(&tenant).and_then(|last| last.cpus);
-        if let Some((_, count)) = known.filter(|(at, _)| now.since(*at) < PROCESSORS_INTERVAL) {
+        if let Some((_, count)) = known.filter(|(at, _)| now.since(*at) < CPUS_INTERVAL) {
             return count;
         }
-        let count = self.count_processors(roots, tracker, tenant);
+        let count = self.count_cpus(roots, tracker, tenant);
         self.last.entry(tenant).or_default().cpus = Some((now, count));
         count
     }
 
-    /// CPUs that a tenant may use: the sum over its groups, or the most that one of its
-    /// processes may use; never more than are online. Zero where nothing says so.
-    fn count_processors(
-        &mut self,
-        roots: &Roots,
-        tracker: &TenantTracker,
-        tenant: TenantId,
-    ) -> f64 {
+    /// Number of CPUs that a tenant may use: the sum over its groups, or the maximum over its
+    /// processes; at most those online. Zero if the kernel reports none of these.
+    fn count_cpus(&mut self, roots: &Roots, tracker: &TenantTracker, tenant: TenantId) -> f64 {
         let read = online(roots, &mut self.reader);
         let online = self.faults.absorb(|| FaultScope::Machine, read).flatten();
         let mut allowed = 0.0_f64;
@@ -298,7 +293,7 @@ impl Readings {
     }
 }
 
-/// CPUs that are online, if the kernel says so.
+/// Number of online CPUs, if the kernel reports it.
 fn online(roots: &Roots, reader: &mut Reader) -> Result<Option<f64>> {
     if reader.bytes_if_there(&roots.sys, format_args!("devices/system/cpu/online"))?.is_none() {
         return Ok(None);
@@ -307,7 +302,7 @@ fn online(roots: &Roots, reader: &mut Reader) -> Result<Option<f64>> {
     file::count(path, list).map(|count| Some(count as f64))
 }
 
-/// `Cpus_allowed_list` of `/proc/PID/status`. The process's name, which stands there too, has its
+/// Reads `Cpus_allowed_list` of `/proc/PID/status`. The process's name in the same file has its
 /// newlines escaped.
 fn cpus_allowed(roots: &Roots, process: Process, reader: &mut Reader) -> Result<Option<f64>> {
     let task = process.task(roots, reader)?;
@@ -350,7 +345,7 @@ mod tests {
             let (host, tracker) = (&self.host, &self.tracker);
             let mut kernel = Kernel::new(self.roots.clone());
             self.readings.read(host, tracker, TenantId(tenant), now, &mut kernel, &mut out);
-            assert_eq!(out.operations, 7); // others fill that
+            assert_eq!(out.operations, 7); // filled elsewhere
             out
         }
     }
@@ -375,7 +370,7 @@ mod tests {
         let mut m = machine(&["pids:102", "qemu:db-1"]);
         let first = m.read(0, 1);
         assert_eq!(first.usage[1], Pages(4096 + 1024 + 512));
-        assert_eq!(first.cpus, 1.0); // it is bound to one of two
+        assert_eq!(first.cpus, 1.0); // bound to one of two CPUs
         let maps = m.roots.proc.join("102/numa_maps");
         fixture::put(&maps, "1000 default anon=5 N1=5 kernelpagesize_kB=4\n");
         assert_eq!(m.read(0, 10).usage, first.usage);
@@ -392,7 +387,7 @@ mod tests {
         fixture::put(&stat, &text);
         let ticks = 75.0 / rustix::param::clock_ticks_per_second() as f64;
         assert_eq!(m.read(0, 2).busy, Duration::from_secs_f64(ticks));
-        // Another process has its number: none of what it used is the tenant's.
+        // Another process has the pid: its CPU time is not the tenant's.
         fixture::put(&stat, &text.replace(" 1500 ", " 9500 ").replace(" 950 ", " 99950 "));
         assert_eq!(m.read(0, 3).busy, Duration::ZERO);
     }

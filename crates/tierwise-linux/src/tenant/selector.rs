@@ -1,4 +1,4 @@
-//! How the operator says which processes a tenant is.
+//! Tenant selectors: the configured rule that selects a tenant's processes.
 //!
 //! ```
 //! use tierwise_linux::tenant::{Qemu, TenantSelector};
@@ -23,30 +23,31 @@ use tierwise_core::config::nearest;
 use crate::cgroup::Pattern;
 use crate::error::LinuxError;
 
-/// Which processes a tenant is.
+/// Selector of a tenant's processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TenantSelector {
-    /// Those of control groups: `cgroup:PATTERN`.
+    /// Processes of control groups: `cgroup:PATTERN`.
     Cgroup(Pattern),
-    /// These, and nobody who gets their number later: `pids:12,14`. Their children are not theirs.
+    /// These processes: `pids:12,14`. Their children and later processes with the same pids are not
+    /// included.
     Pids(Vec<i32>),
     /// A QEMU guest.
     Qemu(Qemu),
 }
 
-/// How a QEMU guest is found.
+/// Key by which a QEMU guest is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Qemu {
-    /// By its name (`-name guest=NAME`): `qemu:NAME`.
+    /// Its name (`-name guest=NAME`): `qemu:NAME`.
     Name(String),
-    /// By the file that `-pidfile` names: `qemu-pidfile:PATH`.
+    /// The file that `-pidfile` names: `qemu-pidfile:PATH`.
     Pidfile(PathBuf),
-    /// By who listens on its QMP socket: `qemu-qmp:PATH`.
+    /// The QMP socket that its process listens on: `qemu-qmp:PATH`.
     Qmp(PathBuf),
 }
 
-/// What may stand before the colon.
+/// Kinds of selectors, before the colon.
 const KINDS: [&str; 5] = ["cgroup", "pids", "qemu", "qemu-pidfile", "qemu-qmp"];
 
 impl FromStr for TenantSelector {
@@ -68,10 +69,7 @@ impl FromStr for TenantSelector {
         match kind {
             "cgroup" => Pattern::parse(rest).map(Self::Cgroup),
             "pids" => pids(rest).map(Self::Pids).ok_or_else(|| {
-                refuse(
-                    format!("found {rest:?}"),
-                    "write process numbers, such as pids:12,14".into(),
-                )
+                refuse(format!("found {rest:?}"), "write process ids, such as pids:12,14".into())
             }),
             "qemu" if rest.is_empty() => {
                 Err(refuse("no name".into(), "write the guest's name: qemu:NAME".into()))
@@ -154,7 +152,7 @@ mod tests {
         let said = |text: &str| text.parse::<TenantSelector>().unwrap_err().to_string();
         assert!(said("redis").contains("unknown kind; allowed: cgroup:PATTERN, pids:N,N"));
         for bad in ["pids:", "pids:0", "pids:-4", "pids:1,,2", "pids:all", "pids:99999999999"] {
-            assert!(said(bad).contains("write process numbers"), "{bad}");
+            assert!(said(bad).contains("write process ids"), "{bad}");
         }
         assert!(said("qemu:").contains("no name"));
         assert!(said("qemu-qmp:db.qmp").contains("write the whole path"));

@@ -1,9 +1,9 @@
-//! Who belongs to which tenant, followed as processes come and go.
+//! Tenants' processes, followed as they come and go.
 //!
-//! A process is its number and when it was started, so a number that was given out again is another
-//! process. A group lists numbers alone, so a new process counts once the group lists its number
-//! while it is known to have it. One that fits two tenants belongs to the one listed first, and
-//! that is said once.
+//! A process is its pid and its start time, so that a reused pid is another process. A group lists
+//! pids only. A new process therefore counts once the group lists its pid while that process is
+//! known to have it. A process that fits two tenants belongs to the one listed first, and the
+//! conflict is reported once.
 
 use std::collections::BTreeMap;
 
@@ -17,47 +17,48 @@ use crate::fault::{FaultScope, Faults};
 use crate::process::Process;
 use crate::roots::Roots;
 
-/// Members whose start times are read again in one refresh, of each tenant. A read takes some 5 us,
-/// so that a tenant of thousands of processes costs the others no more than one of this many. The
-/// others are taken to be who they were: whoever uses a process checks its start time.
+/// Maximum number of members per tenant whose start times are read again in one refresh. A read
+/// takes some 5 us, so that a tenant of thousands of processes costs the others no more than one of
+/// this size. The identity of the other members is taken as unchanged: every user of a process
+/// checks its start time.
 const CHECKED: usize = 256;
 
-/// Where a tenant is in its life.
+/// State of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TenantState {
     /// Its groups or its guest do not exist yet, or have no process yet.
     Waiting,
     /// It has processes.
     Running,
-    /// It had processes and has none now. A group or a guest may come back.
+    /// It had processes and has none now. A group or guest may come back.
     Ended,
 }
 
 /// A process that fits two tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conflict {
-    /// The process.
+    /// Process that fits both.
     pub process: Process,
-    /// The tenant that it belongs to: the one listed first.
+    /// Tenant that it belongs to: the one listed first.
     pub kept: TenantId,
-    /// The tenant that it would fit too.
+    /// The other tenant that it fits.
     pub also: TenantId,
 }
 
-/// What [`TenantTracker::refresh`] found.
+/// Changes that [`TenantTracker::refresh`] found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Processes that came.
+    /// New processes.
     pub joined: Vec<(TenantId, Process)>,
-    /// Processes that are not the tenant's any more.
+    /// Processes that are no longer the tenant's.
     pub left: Vec<(TenantId, Process)>,
-    /// Tenants that have processes now and had none.
+    /// Tenants that had no process and have one now.
     pub started: Vec<TenantId>,
-    /// Tenants whose last process went.
+    /// Tenants that have lost their last process.
     pub ended: Vec<TenantId>,
-    /// Processes that fit two tenants, each pair said once.
+    /// Processes that fit two tenants. Each pair is reported once.
     pub conflicts: Vec<Conflict>,
-    /// What could not be read: a process, a group or a guest that is left out.
+    /// Failed reads; each process, group or guest in it is left out.
     pub faults: Faults,
 }
 
@@ -69,12 +70,13 @@ struct Tenant {
     /// Ascending.
     members: Vec<Process>,
     groups: Vec<Group>,
-    /// What the refresh at hand finds, and after it what the one before had: its memory is kept.
+    /// Processes found by the current refresh. Afterwards the previous members, to keep their
+    /// memory.
     found: Vec<Process>,
     found_groups: Vec<Group>,
-    /// The pid after which members are checked next.
+    /// Last pid whose start time was checked.
     checked: i32,
-    /// For a list of pids: who had the number when it was first seen.
+    /// For a list of pids: the process that had each pid when it was first found.
     first_seen: BTreeMap<i32, Process>,
 }
 
@@ -95,7 +97,7 @@ struct Tenant {
 pub struct TenantTracker {
     tenants: Vec<Tenant>,
     /// Ascending.
-    said: Vec<Conflict>,
+    reported: Vec<Conflict>,
     buffers: Buffers,
     pids: Vec<i32>,
     owners: Vec<(Process, TenantId)>,
@@ -103,16 +105,15 @@ pub struct TenantTracker {
 }
 
 impl TenantTracker {
-    /// Follows these tenants, by name; [`TenantId`] is the index.
+    /// A tracker of these tenants, by name; [`TenantId`] is the index.
     pub fn new(tenants: Vec<(String, TenantSelector)>) -> Self {
         let mut tracker = Self::default();
         tracker.set_tenants(tenants);
         tracker
     }
 
-    /// Follows these tenants from now on. A tenant whose name and selector stay keeps its
-    /// processes, though its index may be another; those of a tenant that is no more are not
-    /// reported as having left.
+    /// Replaces the tenants. A tenant with the same name and selector keeps its processes, although
+    /// its index may change. The processes of a removed tenant are not reported as having left.
     pub fn set_tenants(&mut self, tenants: Vec<(String, TenantSelector)>) {
         let mut old = std::mem::take(&mut self.tenants);
         let keep = |(name, selector): (String, TenantSelector)| match old
@@ -123,71 +124,72 @@ impl TenantTracker {
             None => Tenant::new(name, selector),
         };
         self.tenants = tenants.into_iter().map(keep).collect();
-        // The pairs name tenants by their index.
-        self.said.clear();
+        // The reported pairs name tenants by index.
+        self.reported.clear();
     }
 
-    /// How many tenants there are.
+    /// Number of tenants.
     pub fn len(&self) -> usize {
         self.tenants.len()
     }
 
-    /// Whether there is none.
+    /// True if there are no tenants.
     pub fn is_empty(&self) -> bool {
         self.tenants.is_empty()
     }
 
-    /// A tenant's name; empty for one that does not exist.
+    /// Name of a tenant; empty if it does not exist.
     pub fn name(&self, tenant: TenantId) -> &str {
         self.tenants.get(tenant.index()).map_or("", |t| &t.name)
     }
 
-    /// Where a tenant is in its life; [`TenantState::Ended`] for one that does not exist.
+    /// State of a tenant; [`TenantState::Ended`] if it does not exist.
     pub fn state(&self, tenant: TenantId) -> TenantState {
         self.tenants.get(tenant.index()).map_or(TenantState::Ended, |t| t.state)
     }
 
-    /// A tenant's processes, ascending by number.
+    /// Processes of a tenant, ascending by pid.
     pub fn members(&self, tenant: TenantId) -> impl Iterator<Item = Process> + '_ {
         self.tenants.get(tenant.index()).into_iter().flat_map(|t| t.members.iter().copied())
     }
 
-    /// The control groups that a tenant has now; none if it is not chosen by group.
+    /// Control groups that a tenant has now; none for other selectors.
     pub fn groups(&self, tenant: TenantId) -> &[Group] {
         self.tenants.get(tenant.index()).map_or(&[], |t| &t.groups)
     }
 
-    /// Reads again who belongs to whom.
+    /// Reads the processes of all tenants again.
     ///
     /// # Errors
-    /// The machine lacks what it takes to read anything. What was known before stays then.
+    /// The machine lacks what is needed to read anything; the last known state stays then.
     /// Processes and groups that vanish are no errors, and those that cannot be read are
     /// [`Changes::faults`].
     pub fn refresh(&mut self, roots: &Roots) -> Result<Changes> {
         self.owners.clear();
         let mut faults = Faults::default();
         for (index, tenant) in self.tenants.iter_mut().enumerate() {
-            // More tenants than u16 can number are refused with the configuration.
+            // The configuration refuses more tenants than a u16 can number.
             let id = TenantId(index as u16);
             self.buffers.faults.clear();
             tenant.find(roots, &mut self.buffers, &mut self.pids)?;
             faults.take(&mut self.buffers.faults, Some(id));
             self.owners.extend(tenant.found.iter().map(|&process| (process, id)));
         }
-        self.part_doubles();
-        let new = self.conflicts.iter().filter(|double| self.said.binary_search(double).is_err());
+        self.resolve_conflicts();
+        let new =
+            self.conflicts.iter().filter(|double| self.reported.binary_search(double).is_err());
         let mut changes =
             Changes { conflicts: new.copied().collect(), faults, ..Changes::default() };
-        // Only pairs that are there now: a process that ended is forgotten.
-        std::mem::swap(&mut self.said, &mut self.conflicts);
+        // Only current pairs are kept: a process that has ended is forgotten.
+        std::mem::swap(&mut self.reported, &mut self.conflicts);
         for (index, tenant) in self.tenants.iter_mut().enumerate() {
             tenant.take(TenantId(index as u16), &mut changes);
         }
         Ok(changes)
     }
 
-    /// Leaves a process that fits several tenants to the one listed first.
-    fn part_doubles(&mut self) {
+    /// Assigns a process that fits several tenants to the one listed first.
+    fn resolve_conflicts(&mut self) {
         self.conflicts.clear();
         self.owners.sort_unstable();
         let mut first = None;
@@ -219,11 +221,10 @@ impl Tenant {
         }
     }
 
-    /// Finds the groups and the live processes that fit now. What cannot be read of them is left in
-    /// the buffers.
+    /// Finds the groups and live processes that match now. Failed reads stay in the buffers.
     ///
     /// # Errors
-    /// The machine lacks what it takes to read any.
+    /// The machine lacks what is needed to read any of them.
     fn find(&mut self, roots: &Roots, buffers: &mut Buffers, pids: &mut Vec<i32>) -> Result<()> {
         pids.clear();
         let mut guest = None;
@@ -251,7 +252,7 @@ impl Tenant {
             }
             TenantSelector::Pids(list) => pids.extend(list),
             TenantSelector::Qemu(named) => {
-                // Finding it reads every command line; as long as it lives there is no need to.
+                // The search reads every command line. It is not needed while the process lives.
                 let reader = &mut buffers.reader;
                 match self.members.first().filter(|p| p.is_alive_with(roots, reader)) {
                     Some(process) => guest = Some(*process),
@@ -270,7 +271,7 @@ impl Tenant {
         self.found.clear();
         let mut left = CHECKED;
         let turn = match self.members.partition_point(|member| member.pid <= self.checked) {
-            // All were checked, or can be at once: from the first again.
+            // All are checked, or can be in one refresh: the next one starts with the first.
             end if end == self.members.len() || self.members.len() <= CHECKED => i32::MIN,
             _ => self.checked,
         };
@@ -298,13 +299,13 @@ impl Tenant {
         }
     }
 
-    /// Leaves out new processes that the groups do not list once more. Between the list and the
-    /// reading of a number, its process may end and the kernel may give the number to a process
-    /// of another tenant's. One that has the number before and after a list that has it was
-    /// meant by that list. A member is known by its start time and needs no second list.
+    /// Drops new processes that a second list of the groups does not have. Between the list and the
+    /// reading of a pid, its process may end and the kernel may give the pid to another tenant's
+    /// process. If a process has the pid before and after the second list, that list means this
+    /// process. A member is known by its start time and needs no second list.
     ///
-    /// A list of the group's is asked, and not `/proc/PID/cgroup`, because its paths are those of
-    /// the daemon's cgroup namespace and need not fit the mount.
+    /// `/proc/PID/cgroup` is of no use here: its paths are those of the daemon's cgroup namespace,
+    /// and need not match the mount.
     fn confirm(&mut self, roots: &Roots, buffers: &mut Buffers, pids: &mut Vec<i32>) -> Result<()> {
         let Self { found, members, found_groups, .. } = self;
         let known = |process: &Process| members.binary_search(process).is_ok();
@@ -312,13 +313,13 @@ impl Tenant {
             return Ok(());
         }
         pids.clear();
-        // What is wrong with a group was said with its first list.
-        let said = std::mem::take(&mut buffers.faults);
+        // Faults of a group were recorded with its first list.
+        let reported = std::mem::take(&mut buffers.faults);
         for group in found_groups.iter() {
             let read = group.processes(buffers, pids);
             one_of_many(read, buffers, || FaultScope::Group(group.path.clone()))?;
         }
-        buffers.faults = said;
+        buffers.faults = reported;
         let reader = &mut buffers.reader;
         found.retain(|process| {
             let listed = || pids.binary_search(&process.pid).is_ok();
@@ -327,13 +328,13 @@ impl Tenant {
         Ok(())
     }
 
-    /// Whether a process has a listed number but is not the one that had it when it was listed:
-    /// nobody asked for it.
+    /// True if a process has a listed pid, but is not the process that had it when the list was
+    /// first read.
     fn is_unmanaged(&self, process: Process) -> bool {
         self.first_seen.get(&process.pid).is_some_and(|&first| first != process)
     }
 
-    /// What was found is what it has now.
+    /// Makes the processes found the tenant's members, and records the changes.
     fn take(&mut self, id: TenantId, changes: &mut Changes) {
         if matches!(self.selector, TenantSelector::Pids(_)) {
             for process in &self.found {
@@ -364,10 +365,11 @@ impl Tenant {
     }
 }
 
-/// Whether one of many was read. One that is gone was not, and one that cannot be read is a fault.
+/// True if the read succeeded. A missing process or group is left out, and one that cannot be read
+/// is a fault.
 ///
 /// # Errors
-/// No other could be read either.
+/// The failure is the machine's, so that no other can be read either.
 fn one_of_many(
     read: Result<()>,
     buffers: &mut Buffers,

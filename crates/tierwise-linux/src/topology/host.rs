@@ -58,7 +58,7 @@ pub struct Host {
     nodes: Vec<Node>,
 }
 
-/// What [`Host::refresh`] found.
+/// A change that [`Host::refresh`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TierChange {
     /// A node went offline, or the kernel moved it to another tier.
@@ -261,7 +261,7 @@ impl Host {
         Ok(report.turn())
     }
 
-    /// Whether there is anything to tier.
+    /// Returns if this machine has memory tiers, and the reason if not.
     pub fn suitability(&self) -> Suitability {
         match &self.tiers[..] {
             [tier] => Suitability::of_one_tier(&tier.name, &self.nodes),

@@ -1,4 +1,4 @@
-//! Which memory tiers this host has.
+//! Memory tiers of this host.
 //!
 //! - [`nodes`]: NUMA nodes with memory, their size and distances.
 //! - [`tiers`]: the tiers that the kernel made of them.

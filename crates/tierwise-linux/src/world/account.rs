@@ -5,38 +5,39 @@ use std::time::Duration;
 use tierwise_core::units::Timestamp;
 
 use super::cpu_budget::CpuBudget;
-use super::faults::{Ledger, Told};
+use super::faults::{Ledger, Report};
 use crate::fault::{Fault, FaultScope, Faults};
 use crate::tenant::Changes;
 use crate::topology::TierChange;
 
-/// While nothing is looked at there is nothing to decide: rounds are so far apart, which cost
-/// something too. A service's latency is then as old.
+/// Time between rounds while monitoring is suspended: without accesses there is nothing to decide,
+/// and rounds cost CPU time, too. A service's latency is then as old.
 pub(super) const SUSPENDED_WAIT: Duration = Duration::from_secs(5);
 
-/// Looks that are stretched more than so many times stretch rounds too: fewer of them find anything
-/// new.
+/// Throttle factor above which rounds become rarer, too: with monitoring intervals that long, fewer
+/// rounds find new accesses.
 const ROUNDS_PER_SAMPLING: f64 = 16.0;
 
-/// What happened that people may want to know.
+/// An event for the log.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Processes and tenants came and went.
+    /// Processes and tenants that came or ended.
     Tenants(Changes),
-    /// Nodes came and went.
+    /// Nodes that came or went.
     Machine(TierChange),
-    /// Something could not be read; or the machine, and nothing is moved until it can be.
+    /// Failure to read something. While it is the machine, nothing is moved.
     Fault(Fault),
     /// The machine can be read again.
     Readable,
-    /// The way of looking failed.
+    /// The access monitoring source failed.
     MonitoringLost(String),
-    /// It looks less often than it was told to by this factor from now on, because of its CPU
-    /// time.
+    /// New throttle factor: intervals are this many times as long as configured, because of the
+    /// daemon's CPU time.
     Throttled(f64),
-    /// Its CPU time is above the cap: it does not look until it is below the budget.
+    /// True: monitoring is suspended because CPU time is above the cap. False: it is on again,
+    /// because CPU time is below the budget.
     Suspended(bool),
-    /// The kernel refused to move pages.
+    /// The kernel refuses to move pages.
     Refused(String),
 }
 
@@ -44,14 +45,14 @@ pub enum Event {
 #[derive(Debug)]
 pub(super) struct Account {
     pub cpu_budget: CpuBudget,
-    /// What could not be read in the current round.
+    /// Failed reads of the current round.
     pub faults: Faults,
     pub ledger: Ledger,
     pub events: Vec<Event>,
 }
 
 impl Account {
-    /// Without faults or events.
+    /// An account without faults or events.
     pub fn new(cpu_budget: CpuBudget) -> Self {
         Self {
             cpu_budget,
@@ -61,7 +62,7 @@ impl Account {
         }
     }
 
-    /// Reads the CPU time used, and reports a change of the throttle.
+    /// Reads the CPU time used. A change of the throttle or a suspension becomes an event.
     pub fn read_cpu(&mut self, now: Timestamp) {
         let (before, suspended) = (self.cpu_budget.throttle(), self.cpu_budget.suspended());
         let read = self.cpu_budget.read(now);
@@ -74,7 +75,7 @@ impl Account {
         }
     }
 
-    /// Between two rounds that nobody asks for, by what CPU time is left.
+    /// Shortest wait between two rounds, by the CPU time left. A wake-up ends it earlier.
     pub fn shortest_wait(&self, interval: Duration) -> Duration {
         if self.cpu_budget.suspended() {
             return SUSPENDED_WAIT;
@@ -83,13 +84,13 @@ impl Account {
         if times > 1.0 { interval.mul_f64(times) } else { Duration::ZERO }
     }
 
-    /// What could not be read becomes news, as far as it is any.
+    /// Turns faults into events, as far as they are worth reporting.
     pub fn report_faults(&mut self, now: Timestamp) {
         let events = &mut self.events;
-        self.ledger.take(&mut self.faults, now, |told| {
-            events.push(match told {
-                Told::Fault(fault) => Event::Fault(fault),
-                Told::Readable => Event::Readable,
+        self.ledger.take(&mut self.faults, now, |report| {
+            events.push(match report {
+                Report::Fault(fault) => Event::Fault(fault),
+                Report::Readable => Event::Readable,
             });
         });
     }

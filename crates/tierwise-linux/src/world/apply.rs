@@ -1,10 +1,10 @@
-//! How a plan becomes system calls, and what came of each move.
+//! Applies plans: turns moves into system calls, and reports the outcome of each.
 //!
-//! A page of the engine's is a block of many; it has moved when more than half of what is resident
-//! of it lies where it was to go, verified. The rest of it follows ([`Migrator::finish`]): nobody
-//! else would ever ask for it, because the engine knows the block in one place. A round is not
-//! longer than [`ROUND`]: what does not fit into it is reported as over the budget, and the engine
-//! plans it again if it still wants it.
+//! A page of the engine's is a block of many base pages. It has moved when more than half of its
+//! resident memory is verified to lie in the target tier. The rest follows ([`Migrator::finish`]):
+//! the engine knows only one tier per block, and never plans that rest again. A round is at most
+//! [`ROUND`] long. Moves that do not fit into it are reported as over the budget, and the engine
+//! plans them again if it still wants them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,60 +22,60 @@ use crate::process::resident::PAGE_SIZE;
 use crate::roots::Roots;
 use crate::topology::{Host, nodes};
 
-/// Longest time spent on one plan: half the wait between two looks, so that what is seen is not
-/// older than what is decided.
+/// Maximum time for one plan: half the longest wait between two rounds, so that accesses are not
+/// older than the decisions based on them.
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Most bytes handed to the mover at once: what moves in a tenth of a round at a modest 1 GB/s, so
-/// that a round ends in time.
+/// Maximum bytes per call of the mover: what moves in less than a tenth of a round at a modest 1
+/// GB/s, so that a round ends in time.
 const PORTION: u64 = 32 << 20;
 
-/// Fewest: a block of the default size. A machine on which that takes long does not move more by
-/// asking for less.
+/// Minimum: a block of the default size. A machine on which that takes long does not move more in
+/// smaller portions.
 const MIN_PORTION: u64 = 2 << 20;
 
-/// A portion is halved when it took more than a fifth of a round, and doubled when it took less
-/// than a twentieth: in between a round is some portions long, and ends at most one late.
+/// A portion is halved if it took more than a fifth of a round, and doubled if it took less than a
+/// twentieth. In between, a round has several portions and is late by at most one.
 const SLOW: Duration = Duration::from_millis(100);
 const QUICK: Duration = Duration::from_millis(25);
 
-/// `MAP_HUGE_2MB`: pages that are mapped so are named once.
+/// Size of a huge page (`MAP_HUGE_2MB`), which takes one request.
 const HUGE: u64 = 2 << 20;
 
-/// The world of a plan, borrowed from the live world.
+/// Parts of the live world that a migration borrows.
 #[derive(Debug)]
 pub struct MoveContext<'a> {
-    /// Trees of the kernel's files.
+    /// Mount points of the kernel's file systems.
     pub roots: &'a Roots,
     /// The machine.
     pub host: &'a Host,
     /// The engine's pages.
     pub blocks: &'a mut Blocks,
-    /// The survey that knows which of a block's pages are resident.
+    /// Survey that finds a block's resident pages.
     pub survey: &'a mut Survey,
 }
 
-/// Carries plans out.
+/// Applies plans.
 #[derive(Debug)]
 pub struct Migrator<C> {
     calls: C,
     mover: Mover,
     requests: Vec<Request>,
-    /// First request of each move of a portion.
+    /// Index of the first request of each move of a portion.
     firsts: Vec<usize>,
     moved: Vec<Moved>,
     targets: Vec<Option<u32>>,
     reader: Reader,
-    /// Blocks that moved in part, and where to.
+    /// Blocks that moved in part, and their target tiers.
     rest: BTreeMap<PageId, TierId>,
     finishing: Vec<(PageId, TierId)>,
-    /// Bytes of a portion at this machine's pace.
+    /// Bytes per portion at this machine's pace.
     portion: u64,
     cpu: Duration,
 }
 
 impl<C: Calls> Migrator<C> {
-    /// With full allowances.
+    /// A migrator with full allowances.
     pub fn new(calls: C, limits: &Limits) -> Self {
         Self {
             calls,
@@ -92,12 +92,12 @@ impl<C: Calls> Migrator<C> {
         }
     }
 
-    /// The kernel.
+    /// System calls.
     pub fn calls(&mut self) -> &mut C {
         &mut self.calls
     }
 
-    /// Bytes moved so far, verified.
+    /// Bytes moved so far, as verified.
     pub fn moved_bytes(&self) -> u64 {
         self.mover.tally().bytes
     }
@@ -107,15 +107,15 @@ impl<C: Calls> Migrator<C> {
         self.mover.tally().in_doubt
     }
 
-    /// CPU time spent on moving since the last call.
+    /// CPU time spent on migration since the last call.
     pub fn take_cpu(&mut self) -> Duration {
         std::mem::take(&mut self.cpu)
     }
 
-    /// Carries out moves in their order, or none in a dry run, and adds one outcome for each.
+    /// Applies moves in their order, or none in a dry run, and adds one outcome per move.
     ///
     /// # Errors
-    /// The kernel refuses to move pages at all. There is an outcome for each move even then.
+    /// The kernel refuses to move any page. Even then every move gets an outcome.
     pub fn apply(
         &mut self,
         moves: &[Move],
@@ -129,7 +129,7 @@ impl<C: Calls> Migrator<C> {
         }
         let cpu = self.calls.cpu();
         let started = self.calls.now();
-        self.aim(roots, host);
+        self.select_targets(roots, host);
         let mut at = 0;
         let mut answer = Ok(());
         while at < moves.len() {
@@ -148,8 +148,8 @@ impl<C: Calls> Migrator<C> {
         answer
     }
 
-    /// Moves what is left behind of blocks that moved in part, as long as they are still known to
-    /// be there; a portion of it at a time.
+    /// Moves the rest of blocks that moved in part, one portion per call. A block whose known tier
+    /// has changed since is left as it is.
     ///
     /// # Errors
     /// As [`Migrator::apply`].
@@ -160,7 +160,7 @@ impl<C: Calls> Migrator<C> {
             return Ok(());
         }
         let cpu = self.calls.cpu();
-        self.aim(roots, host);
+        self.select_targets(roots, host);
         let mut wanted = std::mem::take(&mut self.finishing);
         wanted.clear();
         wanted.extend(self.rest.iter().map(|(page, to)| (*page, *to)));
@@ -177,8 +177,8 @@ impl<C: Calls> Migrator<C> {
         answer
     }
 
-    /// For each tier the node with the most room.
-    fn aim(&mut self, roots: &Roots, host: &Host) {
+    /// Selects the node with the most free memory of each tier as the target.
+    fn select_targets(&mut self, roots: &Roots, host: &Host) {
         let reader = &mut self.reader;
         let mut free_memory =
             |node: &u32| nodes::free(roots, reader, *node).map_or(0, |free| free.0);
@@ -188,7 +188,8 @@ impl<C: Calls> Migrator<C> {
         }
     }
 
-    /// Makes requests of as many moves as fit into a portion; at least of one. Returns how many.
+    /// Makes requests of as many moves as fit into a portion, and of at least one. Returns their
+    /// number.
     fn gather(
         &mut self,
         moves: impl Iterator<Item = (PageId, TierId)>,
@@ -210,7 +211,7 @@ impl<C: Calls> Migrator<C> {
                 continue;
             };
             for range in ranges {
-                // A huge page that reaches beyond the block is named by the part in it.
+                // A huge page that extends beyond the block is requested by its part inside it.
                 let step = if range.huge { HUGE } else { PAGE_SIZE };
                 let mut address = range.start;
                 while address < range.end {
@@ -230,7 +231,7 @@ impl<C: Calls> Migrator<C> {
         self.firsts.len()
     }
 
-    /// Moves the portion at hand, and learns how large the next may be.
+    /// Moves the current portion, and adapts the size of the next one to the time that it took.
     fn run(&mut self) -> Result<()> {
         let started = self.calls.now();
         let answer = self.mover.run(&mut self.calls, &self.requests, &mut self.moved);
@@ -243,27 +244,27 @@ impl<C: Calls> Migrator<C> {
         answer
     }
 
-    /// Which requests the i-th move of the portion became.
+    /// Range of the requests of the i-th move of the portion.
     fn requests_of(&self, i: usize) -> std::ops::Range<usize> {
         self.firsts[i]..self.firsts.get(i + 1).copied().unwrap_or(self.requests.len())
     }
 
-    /// One outcome a move of the portion.
+    /// Adds one outcome per move of the portion.
     fn report(&mut self, moves: &[Move], blocks: &mut Blocks, out: &mut Vec<MoveOutcome>) {
         for (i, m) in moves.iter().enumerate() {
             let range = self.requests_of(i);
             let left = left_behind(&self.requests[range.clone()], &self.moved[range.clone()]);
             let full = self.targets.get(m.to.index()).copied().flatten().is_none();
-            let verdict = if full {
+            let result = if full {
                 Err(FailReason::TargetFull)
             } else {
-                verdict(&self.requests[range.clone()], &self.moved[range])
+                result_of(&self.requests[range.clone()], &self.moved[range])
             };
             let mut outcome = unmoved(m, blocks, FailReason::NotPresent);
             outcome.result =
-                if outcome.from.is_none() { Err(FailReason::NotPresent) } else { verdict };
+                if outcome.from.is_none() { Err(FailReason::NotPresent) } else { result };
             if outcome.result == Err(FailReason::Already) && outcome.from != Some(m.to) {
-                // It is there: what was known was old.
+                // The page is in the target tier; the known tier was out of date.
                 outcome.result = Ok(());
             }
             self.rest.remove(&m.page);
@@ -283,7 +284,7 @@ fn unmoved(m: &Move, blocks: &Blocks, reason: FailReason) -> MoveOutcome {
     MoveOutcome { page: m.page, from, to: m.to, result: Err(reason) }
 }
 
-/// Bytes of a block that are there and not where they were to go.
+/// Resident bytes of a block outside the target tier.
 fn left_behind(requests: &[Request], moved: &[Moved]) -> u64 {
     let stays = |moved: &Moved| {
         !matches!(moved.result, Ok(()) | Err(FailReason::Already | FailReason::NotPresent))
@@ -291,9 +292,9 @@ fn left_behind(requests: &[Request], moved: &[Moved]) -> u64 {
     requests.iter().zip(moved).filter(|(_, moved)| stays(moved)).map(|(r, _)| r.bytes).sum()
 }
 
-/// What became of a block: moved if more than half of it did, there already if it was, else why
-/// most of the rest did not.
-fn verdict(requests: &[Request], moved: &[Moved]) -> std::result::Result<(), FailReason> {
+/// Result for a block: moved if more than half of it moved or was there already, `Already` if none
+/// of that had to move, otherwise the most common reason, by bytes.
+fn result_of(requests: &[Request], moved: &[Moved]) -> std::result::Result<(), FailReason> {
     let bytes = |wanted: &dyn Fn(&Moved) -> bool| -> u64 {
         let pairs = requests.iter().zip(moved);
         pairs.filter(|(_, moved)| wanted(moved)).map(|(request, _)| request.bytes).sum()

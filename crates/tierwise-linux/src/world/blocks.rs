@@ -1,7 +1,7 @@
-//! Which memory is which page of the engine's: aligned blocks of processes' addresses, numbered.
+//! Blocks: aligned pieces of processes' addresses, numbered as the engine's pages.
 //!
-//! A number is not given again before the next observation, so that news of a block that is gone
-//! cannot be taken for news of its successor.
+//! A number is not used again within one observation. What is reported about a block that no longer
+//! exists is therefore never taken for its successor's.
 //!
 //! ```
 //! use tierwise_core::units::{PageId, TenantId, TierId};
@@ -16,9 +16,12 @@
 //! assert_eq!((allocated.len(), blocks.page_at(process, 2 * 4096 + 5)), (1, Some(PageId(1))));
 //!
 //! // Block 2 was unmapped, and the kernel demoted block 9.
-//! let found = [FoundBlock { number: 1, tier: Some(TierId(0)) }, FoundBlock { number: 9, tier: Some(TierId(1)) }];
+//! let found =
+//!     [(1, 0), (9, 1)].map(|(number, tier)| FoundBlock { number, tier: Some(TierId(tier)) });
 //! blocks.update(process, tenant, &found, &mut allocated, &mut freed, &mut external_migrations);
-//! assert_eq!((freed, external_migrations[0].page, external_migrations[0].tier), (vec![PageId(1)], PageId(2), TierId(1)));
+//! assert_eq!(freed, [PageId(1)]);
+//! let migration = &external_migrations[0];
+//! assert_eq!((migration.page, migration.tier), (PageId(2), TierId(1)));
 //! ```
 
 use std::collections::BTreeMap;
@@ -30,46 +33,46 @@ use tierwise_core::units::{PageId, TenantId, TierId};
 use crate::process::Process;
 use crate::process::resident::PAGE_SIZE;
 
-/// A block of a process that is there.
+/// A block that a survey found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundBlock {
-    /// Its address by the size of a block.
+    /// Address divided by the size of a block.
     pub number: u64,
-    /// Where it lies; `None` if that is not known, or in no tier.
+    /// Tier; `None` if it is not known, or if the block's node is in no tier.
     pub tier: Option<TierId>,
 }
 
-/// What is known of a page.
+/// State of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Whose.
+    /// Process that maps the block.
     pub process: Process,
-    /// Which tenant's.
+    /// Tenant of the process.
     pub tenant: TenantId,
-    /// Its address by the size of a block.
+    /// Address divided by the size of a block.
     pub number: u64,
-    /// Where it lies, as far as is known.
+    /// Last known tier.
     pub tier: TierId,
 }
 
-/// Every block of every process.
+/// The blocks of all processes.
 #[derive(Debug)]
 pub struct Blocks {
     size: u64,
     order: u8,
-    /// By page; `None` for numbers that are free.
+    /// By page; `None` for free numbers.
     table: Vec<Option<Block>>,
-    /// Numbers that may be given.
+    /// Numbers that may be used.
     free: Vec<PageId>,
-    /// Numbers that became free in this observation.
+    /// Numbers freed in this observation.
     freed: Vec<PageId>,
-    /// Ascending by block, for each process.
+    /// Blocks by process, ascending.
     processes: BTreeMap<Process, Vec<(u64, PageId)>>,
     merged: Vec<(u64, PageId)>,
 }
 
 impl Blocks {
-    /// No blocks; each will be of `size` bytes, a power of two from a base page on.
+    /// No blocks. A block has `size` bytes, a power of two and at least a base page.
     pub fn new(size: u64) -> Self {
         Self {
             size,
@@ -87,36 +90,36 @@ impl Blocks {
         self.size
     }
 
-    /// How many there are.
+    /// Number of blocks.
     pub fn len(&self) -> usize {
         self.processes.values().map(Vec::len).sum()
     }
 
-    /// Whether there are none.
+    /// True if there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.processes.values().all(Vec::is_empty)
     }
 
-    /// A page's block.
+    /// Block of a page, while it exists.
     pub fn get(&self, page: PageId) -> Option<&Block> {
         self.table.get(page.index()).and_then(Option::as_ref)
     }
 
-    /// A page lies elsewhere now.
+    /// Records a page's new tier.
     pub fn placed(&mut self, page: PageId, tier: TierId) {
         if let Some(Some(block)) = self.table.get_mut(page.index()) {
             block.tier = tier;
         }
     }
 
-    /// The page at an address of a process.
+    /// Page at an address of a process, if there is one.
     pub fn page_at(&self, process: Process, address: u64) -> Option<PageId> {
         let blocks = self.processes.get(&process)?;
         let number = address / self.size;
         blocks.binary_search_by_key(&number, |b| b.0).ok().map(|at| blocks[at].1)
     }
 
-    /// The blocks of a process that a range of addresses touches, ascending, by number.
+    /// Blocks of a process that overlap a range of addresses, ascending, by block number.
     pub fn within(&self, process: Process, start: u64, end: u64) -> &[(u64, PageId)] {
         let Some(blocks) = self.processes.get(&process) else { return &[] };
         let first = blocks.partition_point(|b| b.0 < start / self.size);
@@ -124,18 +127,18 @@ impl Blocks {
         &blocks[first..last.max(first)]
     }
 
-    /// The processes that have blocks.
+    /// Processes that have blocks.
     pub fn processes(&self) -> impl Iterator<Item = Process> + '_ {
         self.processes.keys().copied()
     }
 
-    /// An observation starts: what became free in the last one may be given again.
+    /// Starts an observation: numbers freed in the last one may be used again.
     pub fn start(&mut self) {
         self.free.append(&mut self.freed);
     }
 
-    /// A process has these blocks now, ascending, and no others. Blocks whose whereabouts are not
-    /// known yet are left out until they are.
+    /// Replaces a process's blocks by those found, ascending. A new block without a known tier is
+    /// left out until its tier is known.
     pub fn update(
         &mut self,
         process: Process,
@@ -158,18 +161,18 @@ impl Blocks {
                 merged.push((number, page));
             } else if let Some(tier) = found.tier {
                 let number = found.number;
-                let page = self.give(Block { process, tenant, number, tier });
+                let page = self.allocate(Block { process, tenant, number, tier });
                 report(allocated, page, tenant, tier, self.order);
                 merged.push((number, page));
             }
         }
         before.for_each(|(_, page)| self.forget(page, freed));
-        // The old list's memory is kept for the next process.
+        // The next process uses the old list's memory.
         self.merged = old;
         self.processes.insert(process, merged);
     }
 
-    /// A process is no more, or nobody's.
+    /// Removes a process that has ended or belongs to no tenant any more.
     pub fn leave(&mut self, process: Process, freed: &mut Vec<PageId>) {
         for (_, page) in self.processes.remove(&process).unwrap_or_default() {
             self.forget(page, freed);
@@ -190,7 +193,7 @@ impl Blocks {
         }
     }
 
-    fn give(&mut self, block: Block) -> PageId {
+    fn allocate(&mut self, block: Block) -> PageId {
         let page = self.free.pop().unwrap_or_else(|| {
             self.table.push(None);
             PageId(self.table.len() as u32 - 1)
@@ -206,7 +209,7 @@ impl Blocks {
     }
 }
 
-/// Reports a birth; one that follows the last and is like it makes it longer.
+/// Reports an allocation. It extends the last one if it follows it and has the same attributes.
 fn report(allocated: &mut Vec<Allocated>, page: PageId, tenant: TenantId, tier: TierId, order: u8) {
     let attributes = Attributes { tenant, tier, kind: PageKind::Anon, order };
     match allocated.last_mut() {
@@ -289,7 +292,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn births_and_ends_add_up(rounds in prop::collection::vec(
+        fn allocations_and_frees_add_up(rounds in prop::collection::vec(
             prop::collection::btree_map(0u64..20, prop::option::of(0u8..2), 0..12), 1..8,
         )) {
             let mut blocks = Blocks::new(4096);

@@ -1,17 +1,18 @@
-//! What looking, deciding and moving cost, and what follows when it is too much.
+//! CPU budget: the CPU time of access monitoring, decisions and migration, and the throttle factor
+//! that follows from it.
 //!
-//! Averaged over ten seconds. Above the budget everything is done half as often again, down to a
-//! sixty-fourth; well below it, more often again. Above the cap nothing is looked at until the
-//! average is below the budget. Moving is paid for from an allowance of its own, by bytes: it is
-//! what Tierwise is there for, and is reported beside. So is what polling tenants' services costs:
-//! each of these has a budget of its own.
+//! CPU time is averaged over ten seconds. Above the budget all intervals become half as long again,
+//! up to 64 times as long as configured; well below it they become shorter again. Above the cap
+//! monitoring is suspended until the average is below the budget. Migration has limits of its own,
+//! in bytes: it is Tierwise's purpose, and its CPU time is reported separately. So is that of
+//! polling tenants' services, each of which has a budget of its own.
 //!
 //! ```
 //! use std::time::Duration;
 //! use tierwise_core::units::Timestamp;
 //! use tierwise_linux::world::cpu_budget::CpuBudget;
 //!
-//! // 1 % of a CPU, and 3 % at most. A second costs 20 ms: 2 %.
+//! // A budget of 1 % of a CPU and a cap of 3 %. A second costs 20 ms: 2 %.
 //! let mut cpu_budget = CpuBudget::new(0.01, 0.03);
 //! let second = |n: u64| Timestamp(n * 1_000_000_000);
 //! (0..=10).for_each(|n| cpu_budget.spent(second(n), Duration::from_millis(20 * n)));
@@ -28,76 +29,77 @@ use tierwise_core::units::Timestamp;
 
 use crate::error::Result;
 
-/// Seconds over which the average is taken: long enough for a survey of a large process to be one
-/// of several things in it.
+/// Seconds over which the average is taken: long enough for the survey of a large process to be
+/// only one part of it.
 const WINDOW: usize = 10;
 
-/// A step towards looking less often, and the smaller one back.
+/// Steps by which the throttle rises, and the smaller one by which it falls.
 const SLOWER: f64 = 1.5;
 const FASTER: f64 = 1.2;
 
-/// Least often: with intervals of a second, once a minute.
-const MAX_LEN: f64 = 64.0;
+/// Largest throttle factor: an interval of one second becomes about one minute.
+const MAX_THROTTLE: f64 = 64.0;
 
-/// Below this part of the budget there is room to look more often.
-const ROOM: f64 = 0.7;
+/// Part of the budget below which the throttle falls.
+const LOW_USE: f64 = 0.7;
 
-/// The meter.
+/// Measures CPU time and derives the throttle factor.
 #[derive(Debug)]
 pub struct CpuBudget {
     budget: f64,
     cap: f64,
-    /// CPU time at the end of each of the last seconds, oldest first.
+    /// CPU time at the end of each of the last seconds, the oldest first.
     seconds: [(Timestamp, Duration); WINDOW + 1],
     filled: usize,
-    looking: Duration,
-    /// Of the kernel's threads that look for page cache.
+    monitoring: Duration,
+    /// CPU time of the kernel's threads that promote page cache.
     caching: Duration,
     moving: Duration,
-    /// With tenants, each of which has a budget of its own for that.
+    /// CPU time of polling tenants, each of which has a budget of its own for it.
     polling: Duration,
     total: Duration,
     throttle: f64,
     suspended: bool,
-    /// At the last judgement.
-    judged: f64,
+    /// Average at the last update of the throttle.
+    last_used: f64,
 }
 
 impl CpuBudget {
-    /// With a budget and a cap in parts of one CPU.
+    /// An empty account with a budget and a cap, in parts of one CPU.
     pub fn new(budget: f64, cap: f64) -> Self {
         Self {
             budget,
             cap,
             seconds: [(Timestamp::ZERO, Duration::ZERO); WINDOW + 1],
             filled: 0,
-            looking: Duration::ZERO,
+            monitoring: Duration::ZERO,
             caching: Duration::ZERO,
             moving: Duration::ZERO,
             polling: Duration::ZERO,
             total: Duration::ZERO,
             throttle: 1.0,
             suspended: false,
-            judged: 0.0,
+            last_used: 0.0,
         }
     }
 
-    /// The kernel's threads that look have used so much since they started.
-    pub fn looking(&mut self, total: Duration) {
-        self.looking = self.looking.max(total);
+    /// Records the CPU time of the kernel's monitoring threads, in all since they started.
+    pub fn monitoring(&mut self, total: Duration) {
+        self.monitoring = self.monitoring.max(total);
     }
 
-    /// The kernel's threads that look for page cache have used so much since they started.
+    /// Records the CPU time of the kernel's threads that promote page cache, in all since they
+    /// started.
     pub fn caching(&mut self, total: Duration) {
         self.caching = self.caching.max(total);
     }
 
-    /// So much more was spent on moving.
+    /// Adds CPU time spent on migration.
     pub fn moving(&mut self, more: Duration) {
         self.moving += more;
     }
 
-    /// Talking to tenants' services and guests has used so much since it started.
+    /// Records the CPU time of polling tenants' services and guests, in all since it started.
     pub fn polling(&mut self, total: Duration) {
         self.polling = self.polling.max(total);
     }
@@ -105,7 +107,7 @@ impl CpuBudget {
     /// Reads this process's clock.
     ///
     /// # Errors
-    /// None today; a world's clock may fail elsewhere.
+    /// None today; a clock may fail elsewhere.
     pub fn read(&mut self, now: Timestamp) -> Result<()> {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
@@ -114,8 +116,8 @@ impl CpuBudget {
         Ok(())
     }
 
-    /// So much CPU time was used until now, moving and polling left out. Judged once a
-    /// second.
+    /// Records the total CPU time until now, without migration and polling. The throttle is updated
+    /// at most once per second.
     pub fn spent(&mut self, now: Timestamp, total: Duration) {
         if self.filled > 0 && now.since(self.seconds[self.filled - 1].0) < Duration::from_secs(1) {
             return;
@@ -127,62 +129,64 @@ impl CpuBudget {
         self.seconds[self.filled] = (now, total);
         self.filled += 1;
         if self.filled > WINDOW / 2 {
-            self.judge();
+            self.update();
         }
     }
 
-    fn judge(&mut self) {
+    fn update(&mut self) {
         let used = self.used();
-        self.judged = used;
+        self.last_used = used;
         self.suspended = used > if self.suspended { self.budget } else { self.cap };
         if used > self.budget {
-            self.throttle = (self.throttle * SLOWER).min(MAX_LEN);
-            // What is done from now on is judged by itself.
+            self.throttle = (self.throttle * SLOWER).min(MAX_THROTTLE);
+            // The next average covers only the time under the new throttle.
             self.filled = 0;
-        } else if used < self.budget * ROOM && self.throttle > 1.0 {
+        } else if used < self.budget * LOW_USE && self.throttle > 1.0 {
             self.throttle = (self.throttle / FASTER).max(1.0);
             self.filled = 0;
         }
     }
 
-    /// Part of one CPU used of late, moving and polling left out.
+    /// Recent average as a part of one CPU, without migration and polling.
     pub fn used(&self) -> f64 {
-        let Some(&(last, total)) = self.seconds[..self.filled].last() else { return self.judged };
+        let Some(&(last, total)) = self.seconds[..self.filled].last() else {
+            return self.last_used;
+        };
         let (first, before) = self.seconds[0];
         let seconds = last.since(first).as_secs_f64();
         if seconds > 0.0 {
             total.saturating_sub(before).as_secs_f64() / seconds
         } else {
-            self.judged
+            self.last_used
         }
     }
 
-    /// Everything used so far, moving and the kernel's threads included.
+    /// All CPU time so far, including migration and the kernel's threads.
     pub fn total(&self) -> Duration {
         self.total
     }
 
-    /// What of it went into moving pages, their verification included.
+    /// CPU time of migration so far, verification included.
     pub fn moving_so_far(&self) -> Duration {
         self.moving
     }
 
-    /// CPU time of polling tenants.
+    /// CPU time of polling tenants so far.
     pub fn polling_so_far(&self) -> Duration {
         self.polling
     }
 
-    /// What of it the kernel's threads used.
+    /// CPU time of the kernel's threads so far.
     pub fn kernel(&self) -> Duration {
-        self.looking + self.caching
+        self.monitoring + self.caching
     }
 
-    /// Intervals are to be so many times as long as configured.
+    /// Factor by which intervals are longer than configured.
     pub fn throttle(&self) -> f64 {
         self.throttle
     }
 
-    /// Whether nothing is to be looked at for the moment.
+    /// True while access monitoring is suspended.
     pub fn suspended(&self) -> bool {
         self.suspended
     }

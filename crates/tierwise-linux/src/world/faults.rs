@@ -1,4 +1,5 @@
-//! What could not be read: counted always, said once, and not more often than people read.
+//! Fault reports. Every fault is counted; each scope is reported once, at a rate that people can
+//! read.
 
 use std::collections::VecDeque;
 
@@ -7,32 +8,32 @@ use tierwise_core::units::Timestamp;
 use crate::fault::{Fault, FaultScope, Faults};
 use crate::migrate::limits::Allowance;
 
-/// Whom faults were said of is remembered for so many: a tenant can make processes faster than
-/// anybody reads, and would otherwise be forgotten and said again.
-const REMEMBERED: usize = 1024;
+/// Number of reported scopes that are remembered: a tenant can create processes without end, and a
+/// scope that is forgotten is reported again.
+const MAX_REMEMBERED: usize = 1024;
 
-/// So many are said at once: a screen.
-const AT_ONCE: u64 = 32;
+/// Burst of reports: a screen.
+const BURST: u64 = 32;
 
-/// And then one in so many milliseconds: some hundred lines an hour at most.
-const MILLISECONDS: u64 = 30_000;
+/// Milliseconds per report after a burst: at most 120 lines per hour.
+const MILLISECONDS_PER_REPORT: u64 = 30_000;
 
-/// Counts faults, and picks those worth saying.
+/// Counts faults, and selects those to report.
 #[derive(Debug)]
 pub struct Ledger {
     totals: [u64; FaultScope::NAMES.len()],
-    /// Whom something was said of, the first one first.
-    said: VecDeque<FaultScope>,
-    /// Milliseconds, which a fault that is said costs.
+    /// Scopes that were reported, the oldest first.
+    reported: VecDeque<FaultScope>,
+    /// Each report costs [`MILLISECONDS_PER_REPORT`] of these milliseconds.
     allowance: Allowance,
-    /// What is wrong with the machine, as of the last survey.
+    /// Problem of the machine at the last survey.
     machine: Option<String>,
 }
 
-/// What is worth saying.
+/// A report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// A fault that was not said yet.
+pub enum Report {
+    /// A fault whose scope was not reported yet.
     Fault(Fault),
     /// The machine can be read again.
     Readable,
@@ -40,53 +41,56 @@ pub enum Told {
 
 impl Default for Ledger {
     fn default() -> Self {
-        let allowance = Allowance::new(Some(1000), AT_ONCE * MILLISECONDS);
-        Self { totals: Default::default(), said: VecDeque::new(), allowance, machine: None }
+        let allowance = Allowance::new(Some(1000), BURST * MILLISECONDS_PER_REPORT);
+        Self { totals: Default::default(), reported: VecDeque::new(), allowance, machine: None }
     }
 }
 
 impl Ledger {
-    /// Takes the faults of a survey, and empties their list.
-    pub fn take(&mut self, faults: &mut Faults, now: Timestamp, mut tell: impl FnMut(Told)) {
+    /// Takes the faults of a survey, empties their list, and passes what is to be reported to
+    /// `report`.
+    pub fn take(&mut self, faults: &mut Faults, now: Timestamp, mut report: impl FnMut(Report)) {
         for (total, more) in self.totals.iter_mut().zip(faults.counts()) {
             *total += more;
         }
         for fault in faults.kept().iter().filter(|fault| fault.scope != FaultScope::Machine) {
-            if self.is_worth_saying(&fault.scope, now) {
-                tell(Told::Fault(fault.clone()));
+            if self.is_reportable(&fault.scope, now) {
+                report(Report::Fault(fault.clone()));
             }
         }
         let machine = faults.of_machine().map(str::to_owned);
         match (&self.machine, &machine) {
             (None, Some(problem)) => {
                 let problem = problem.clone();
-                tell(Told::Fault(Fault { scope: FaultScope::Machine, tenant: None, problem }));
+                report(Report::Fault(Fault { scope: FaultScope::Machine, tenant: None, problem }));
             }
-            (Some(_), None) => tell(Told::Readable),
+            (Some(_), None) => report(Report::Readable),
             _ => {}
         }
         self.machine = machine;
         faults.clear();
     }
 
-    fn is_worth_saying(&mut self, scope: &FaultScope, now: Timestamp) -> bool {
-        if self.said.contains(scope) || self.allowance.left(now) < MILLISECONDS as i64 {
+    fn is_reportable(&mut self, scope: &FaultScope, now: Timestamp) -> bool {
+        if self.reported.contains(scope)
+            || self.allowance.left(now) < MILLISECONDS_PER_REPORT as i64
+        {
             return false;
         }
-        self.allowance.spend(MILLISECONDS);
-        if self.said.len() == REMEMBERED {
-            self.said.pop_front();
+        self.allowance.spend(MILLISECONDS_PER_REPORT);
+        if self.reported.len() == MAX_REMEMBERED {
+            self.reported.pop_front();
         }
-        self.said.push_back(scope.clone());
+        self.reported.push_back(scope.clone());
         true
     }
 
-    /// Faults so far, by [`FaultScope::NAMES`].
+    /// Number of faults so far, by [`FaultScope::NAMES`].
     pub fn totals(&self) -> [u64; FaultScope::NAMES.len()] {
         self.totals
     }
 
-    /// What of the machine could not be read in the last survey.
+    /// The machine's problem at the last survey; `None` if it could be read.
     pub fn machine(&self) -> Option<&str> {
         self.machine.as_deref()
     }
@@ -129,9 +133,9 @@ mod tests {
             let pids = (0..50).map(|i| second as i32 * 50 + i);
             ledger.take(&mut faults(pids, libc::EIO), at(second), |_| told += 1);
         }
-        assert_eq!(told, AT_ONCE + 599 * 1000 / MILLISECONDS);
+        assert_eq!(told, BURST + 599 * 1000 / MILLISECONDS_PER_REPORT);
         assert_eq!(ledger.totals(), [30_000, 0, 0, 0]);
-        assert!(ledger.said.len() <= REMEMBERED);
+        assert!(ledger.reported.len() <= MAX_REMEMBERED);
     }
 
     #[test]
@@ -142,7 +146,7 @@ mod tests {
             assert_eq!(ledger.machine().is_some(), second < 2);
         }
         assert_eq!(told.len(), 3, "{told:?}");
-        assert!(matches!(&told[0], Told::Fault(Fault { scope: FaultScope::Machine, .. })));
-        assert!(told.contains(&Told::Readable));
+        assert!(matches!(&told[0], Report::Fault(Fault { scope: FaultScope::Machine, .. })));
+        assert!(told.contains(&Report::Readable));
     }
 }

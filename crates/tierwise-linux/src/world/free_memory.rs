@@ -1,8 +1,8 @@
-//! What of each tier is free, and what strangers hold of it.
+//! Free and unmanaged memory of each tier.
 //!
-//! What CPUs keep on lists of their own ([`crate::topology::zoneinfo::per_cpu`]) is in nobody's use,
-//! and the next allocation does not find it either: the engine is told `MemFree` as what is free,
-//! and of strangers only what is neither. The lists are read with each survey only, because
+//! The pages on the CPUs' own lists ([`crate::topology::zoneinfo::per_cpu`]) are in no use, and the
+//! next allocation does not find them either. The engine therefore gets `MemFree` as free memory,
+//! and unmanaged memory without those pages. The lists are read only with each survey, because
 //! printing them costs the kernel much.
 
 use tierwise_core::observe::{TenantReading, TierReading};
@@ -13,34 +13,36 @@ use crate::process::Reader;
 use crate::roots::Roots;
 use crate::topology::Host;
 
-/// What strangers hold is told again when it has changed by one in so many parts of the tier:
-/// shares follow it, and would otherwise change with every page that anybody allocates.
+/// Unmanaged memory is reported again once it has changed by one part in this many of the tier's
+/// capacity. Shares follow it, and would otherwise change with every allocation on the machine.
 pub(super) const STEPS: u64 = 256;
 
-/// By tier, in base pages.
+/// Free and unmanaged base pages by tier.
 #[derive(Debug, Default)]
 pub struct FreeMemory {
     reader: Reader,
-    /// `MemFree`. What could not be read stays as it was; what never could counts as full.
+    /// `MemFree`. A value that cannot be read stays as it was; one that never could be read counts
+    /// as no free memory.
     unlisted: Vec<Pages>,
-    /// As it is being read.
+    /// Buffer for the next reading of `unlisted`.
     fresh: Vec<Pages>,
-    /// On CPUs' lists at the last survey.
+    /// Pages on the CPUs' lists at the last survey.
     listed: Vec<Pages>,
     free: Vec<Pages>,
     unmanaged: Vec<Pages>,
 }
 
 impl FreeMemory {
-    /// Unused pages of each tier, as of the last reading.
+    /// Free pages of each tier at the last reading, those on the CPUs' lists included.
     pub fn free(&self) -> &[Pages] {
         &self.free
     }
 
-    /// Reads everything again. The tenants' use is of the same time.
+    /// Reads free memory and the CPUs' lists, and computes unmanaged memory. The tenants' usage has
+    /// to be of the same time.
     ///
     /// # Errors
-    /// A file of the kernel's is damaged.
+    /// A kernel file is damaged.
     pub fn survey(&mut self, roots: &Roots, host: &Host, tenants: &[TenantReading]) -> Result<()> {
         host.kept_by_processors(roots, &mut self.reader, &mut self.listed);
         self.read(roots, host)?;
@@ -55,7 +57,7 @@ impl FreeMemory {
         Ok(())
     }
 
-    /// Reads what changes all the time.
+    /// Reads free memory only.
     ///
     /// # Errors
     /// As [`FreeMemory::survey`].
@@ -70,8 +72,9 @@ impl FreeMemory {
         Ok(())
     }
 
-    /// Hands the readings over: what the next allocation finds, which CPUs' lists are not.
-    pub fn tell(&self, out: &mut Vec<TierReading>) {
+    /// Writes the tiers' readings. Free memory is what the next allocation finds, without the CPUs'
+    /// lists.
+    pub fn write(&self, out: &mut Vec<TierReading>) {
         out.clear();
         let of_tiers = self.unlisted.iter().zip(&self.unmanaged);
         let reading = |(&free, &unmanaged)| TierReading { free, utilisation: 0.0, unmanaged };
@@ -91,8 +94,8 @@ mod tests {
         fixture::put(&roots.sys.join("devices/system/node/node0/meminfo"), &text);
     }
 
-    /// CPUs keep 2 x 2 x 63 pages of node 0, a mebibyte, on their lists, and 40 mebibytes are
-    /// free beside.
+    /// CPUs keep 2 x 2 x 63 pages of node 0, about one MiB, on their lists, and 40 MiB are free
+    /// besides.
     #[test]
     fn per_cpu_lists_are_not_unmanaged() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
@@ -103,18 +106,18 @@ mod tests {
         free_memory.survey(&roots, &host, &[tenant]).unwrap();
         let unused = Pages(40 * 256) + listed;
         assert_eq!(free_memory.free()[0], unused);
-        let mut told = Vec::new();
-        free_memory.tell(&mut told);
+        let mut tiers = Vec::new();
+        free_memory.write(&mut tiers);
         let unmanaged = host.tiers[0].capacity - unused - Pages(256);
-        assert_eq!((told[0].free, told[0].unmanaged), (Pages(40 * 256), unmanaged));
-        // A stranger allocates: shares follow with the next survey.
+        assert_eq!((tiers[0].free, tiers[0].unmanaged), (Pages(40 * 256), unmanaged));
+        // An unmanaged process allocates: shares follow with the next survey.
         meminfo(&roots, 30 * KIB);
         free_memory.read(&roots, &host).unwrap();
-        free_memory.tell(&mut told);
-        assert_eq!((told[0].free, told[0].unmanaged), (Pages(30 * 256), unmanaged));
+        free_memory.write(&mut tiers);
+        assert_eq!((tiers[0].free, tiers[0].unmanaged), (Pages(30 * 256), unmanaged));
         assert_eq!(free_memory.free()[0], Pages(30 * 256) + listed);
         free_memory.survey(&roots, &host, &[]).unwrap();
-        free_memory.tell(&mut told);
-        assert_eq!(told[0].unmanaged, unmanaged + Pages(11 * 256));
+        free_memory.write(&mut tiers);
+        assert_eq!(tiers[0].unmanaged, unmanaged + Pages(11 * 256));
     }
 }

@@ -1,5 +1,5 @@
-//! Neighbours that name themselves and write whatever they like, beside tenants that do not: these
-//! must not notice.
+//! Hostile tenants with arbitrary names and file contents, next to healthy tenants, which they must
+//! not affect.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -30,7 +30,7 @@ const BLOCK: u64 = 16 * PAGE;
 /// Blocks of each healthy process.
 const BLOCKS: u64 = 8;
 
-/// Healthy tenants, and after them those that are not; the guest is found by its name.
+/// Healthy tenants first, then hostile ones; the guest is found by its name.
 const TENANTS: [&str; 7] = [
     "cgroup:redis-server.service",
     "pids:201",
@@ -42,7 +42,7 @@ const TENANTS: [&str; 7] = [
 ];
 const HEALTHY: usize = 3;
 
-/// Everything that is read of a process or of a group.
+/// Every file that is read of a process or of a group.
 const OF_PROCESS: [&str; 7] =
     ["stat", "maps", "mountinfo", "numa_maps", "status", "cmdline", "pagemap"];
 const OF_GROUP: [&str; 6] = [
@@ -54,14 +54,14 @@ const OF_GROUP: [&str; 6] = [
     "memory.pressure",
 ];
 
-/// Rounds of each run: the machine fails in the third, and hostile processes go before the last.
+/// Rounds per run: the machine fails in the third, and hostile processes exit before the last.
 const ROUNDS: usize = 5;
 
-/// What stands where a file should be.
+/// Content in place of an expected file.
 #[derive(Debug, Clone)]
 enum Thing {
     Bytes(Vec<u8>),
-    /// What an ordinary one has, cut, and with a byte of it changed.
+    /// An ordinary content, cut, with one byte changed.
     Damaged(usize, usize, u8),
     Zeros(u64),
     Folder,
@@ -70,7 +70,7 @@ enum Thing {
     Absent,
 }
 
-/// One process and one group below the hostile one.
+/// A process, and a group below the hostile one.
 #[derive(Debug, Clone)]
 struct Hostile {
     pid: i32,
@@ -101,7 +101,7 @@ fn hostile() -> impl Strategy<Value = Hostile> {
     (900i32..905, name, things).prop_map(|(pid, group, things)| Hostile { pid, group, things })
 }
 
-/// What an ordinary process or group without memory has in a file.
+/// Content of a file of an ordinary process or group without memory.
 fn ordinary(pid: i32, name: &str) -> Vec<u8> {
     match name {
         "stat" => format!("{pid} (ev\u{fffd}il) S 1 0 0 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 9 0 0 0"),
@@ -118,7 +118,7 @@ fn ordinary(pid: i32, name: &str) -> Vec<u8> {
         "memory.pressure" => "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n".into(),
         _ => String::new(),
     }
-    // The character that stands for what is no text becomes what is none.
+    // The replacement character becomes a byte that is not valid UTF-8.
     .into_bytes()
     .into_iter()
     .map(|byte| if byte > 0x7f { 0xff } else { byte })
@@ -127,7 +127,7 @@ fn ordinary(pid: i32, name: &str) -> Vec<u8> {
 
 fn place(path: &Path, thing: &Thing, pid: i32) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    // Two hostile processes may have one number.
+    // Two hostile processes may have the same pid.
     if path.symlink_metadata().is_ok() {
         return;
     }
@@ -157,20 +157,20 @@ impl Hostile {
         let of_process = OF_PROCESS.iter().map(|name| process.join(name));
         let of_group = OF_GROUP.iter().map(|name| group.join(name));
         for (path, thing) in of_process.chain(of_group).zip(&self.things) {
-            // Whatever a page table says, no page of it is there: others' shares follow memory that
-            // is.
+            // No page of a hostile process is present: the shares of other tenants follow resident
+            // memory.
             let thing = if path.ends_with("pagemap") { &Thing::Zeros(1 << 20) } else { thing };
             place(&path, thing, self.pid);
         }
     }
 
     fn leave(&self, roots: &Roots) {
-        // Another one may have had the same number.
+        // Another hostile process may have had the same pid.
         let _ = fs::remove_dir_all(roots.proc.join(self.pid.to_string()));
     }
 }
 
-/// A process with some blocks, all present.
+/// A healthy process with [`BLOCKS`] blocks, all present.
 fn healthy(roots: &Roots, pid: i32, first: u64) {
     let directory = roots.proc.join(pid.to_string());
     let (start, end) = (first * BLOCK, (first + BLOCKS) * BLOCK);
@@ -200,13 +200,13 @@ fn config(roots: Roots) -> WorldConfig {
     }
 }
 
-/// What healthy tenants have after a round.
+/// State of the healthy tenants after a round.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Standing {
     /// Tenant, process, number and tier of each block.
     blocks: Vec<(u16, i32, u64, u8)>,
     usage: Vec<Vec<Pages>>,
-    /// By tenant, the last that was decided of the fast tier.
+    /// By tenant: the last decided share of the fast tier.
     shares: Vec<Option<Share>>,
 }
 
@@ -238,7 +238,7 @@ impl Run {
         Self { world, engine, shares: vec![None; HEALTHY], report: Observation::default() }
     }
 
-    /// The driver's round, at a time of the test's.
+    /// Runs the driver's round at a time that the test sets.
     fn round(&mut self, number: usize) -> Standing {
         let now = Timestamp::ZERO + Duration::from_secs(number as u64);
         self.world.next_survey = Timestamp::ZERO;
@@ -275,7 +275,7 @@ impl Run {
     }
 }
 
-/// A machine with healthy tenants and a group that may be theirs who are not.
+/// A machine with healthy tenants and a group for the hostile ones.
 fn machine() -> (tempfile::TempDir, Roots) {
     let (dir, roots) = fixture::copy("hmat-two-tier");
     for (pid, first) in [(101, 16), (201, 32), (301, 48)] {
@@ -288,8 +288,8 @@ fn machine() -> (tempfile::TempDir, Roots) {
     (dir, roots)
 }
 
-/// Runs a machine on which, in the third round, files answer these errors, and which some processes
-/// leave before the last.
+/// Runs a machine on which files return errors in the third round, and which some processes leave
+/// before the last.
 fn run(roots: &Roots, fail: Option<(bool, i32)>, leave: &[Hostile]) -> Vec<Standing> {
     let mut run = Run::new(roots);
     let round = |number: usize| {
@@ -311,7 +311,7 @@ fn is_hostile(path: &Path) -> bool {
     [&b"evil.slice"[..], b"/proc/90"].iter().any(|name| bstr::ByteSlice::contains_str(path, name))
 }
 
-/// Without neighbours.
+/// States without hostile tenants.
 fn alone() -> &'static [Standing] {
     static ALONE: OnceLock<Vec<Standing>> = OnceLock::new();
     ALONE.get_or_init(|| {
@@ -330,7 +330,7 @@ fn healthy_tenants_have_blocks_usage_and_shares() {
 }
 
 proptest! {
-    // Every case copies a machine and makes some dozens of files.
+    // Each case copies a machine and makes dozens of files.
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
@@ -350,14 +350,15 @@ proptest! {
         let path = roots.proc.join("net/unix");
         let all = [&sockets[..], b"\n", &fs::read(&path).unwrap()].concat();
         fs::write(&path, all).unwrap();
-        // Errors of all files that are not the machine's would be errors of healthy tenants, too.
+        // An error of every file, other than one of the machine, would be an error of healthy
+        // tenants, too.
         let of_machine = |number| [libc::EMFILE, libc::ENFILE, libc::ENOMEM].contains(&number);
         let fail = fail.map(|(only, number)| (only || !of_machine(number), number));
         let stands = run(&roots, fail, &hostile);
         deep::remove(&evil, depth);
         match fail {
             Some((_, number)) if of_machine(number) => {
-                // Nothing is moved and nothing is decided again while the machine cannot be read.
+                // While the machine cannot be read, nothing is moved and no decision changes.
                 let place = |s: &Standing| s.blocks.iter().map(|b| (b.0, b.1, b.2)).collect::<Vec<_>>();
                 for (stands, alone) in stands.iter().zip(alone()) {
                     prop_assert_eq!(place(stands), place(alone));

@@ -7,8 +7,8 @@ use super::{Event, LiveWorld};
 use crate::migrate::Calls;
 
 impl<C: Calls> LiveWorld<C> {
-    /// Carries out moves, one outcome for each.
-    pub(super) fn carry_out(&mut self, moves: &[Move], out: &mut Vec<MoveOutcome>) {
+    /// Applies moves. Adds one outcome per move.
+    pub(super) fn apply_moves(&mut self, moves: &[Move], out: &mut Vec<MoveOutcome>) {
         let dry_run = self.moves_nothing();
         let context = MoveContext {
             roots: &self.config.roots,
@@ -16,20 +16,20 @@ impl<C: Calls> LiveWorld<C> {
             blocks: &mut self.blocks,
             survey: &mut self.survey,
         };
-        let carried = self.migrator.apply(moves, dry_run, context, out);
+        let applied = self.migrator.apply(moves, dry_run, context, out);
         self.account.cpu_budget.moving(self.migrator.take_cpu());
-        if let Err(e) = carried {
-            // A later plan may be carried out: a missing capability is reported and ends nothing.
+        if let Err(e) = applied {
+            // Not fatal: a later plan may succeed.
             self.account.events.push(Event::Refused(e.to_string()));
         }
     }
 
-    /// Whether moves are only decided.
+    /// True if moves are only planned.
     fn moves_nothing(&self) -> bool {
         self.config.dry_run || self.unreadable().is_some()
     }
 
-    /// What is left behind of blocks that moved follows them.
+    /// Moves the rest of blocks that moved in part.
     pub(super) fn finish_moves(&mut self) {
         if self.moves_nothing() {
             return;

@@ -1,18 +1,20 @@
-//! This host as a [`World`]: what the engine of the simulator drives, on a live kernel.
+//! This Linux host as a [`World`]: the engine that runs in the simulator runs here on a live
+//! kernel.
 //!
-//! - [`blocks`]: which memory of which process is which page of the engine's. A page is an aligned
-//!   block of a process's addresses, by default as large as a huge page.
-//! - [`survey`]: which blocks are there, and in which tier they lie.
-//! - [`projector`]: what was seen of them, from a thread that looks ([`monitor`]).
-//! - [`apply`]: how a plan becomes system calls.
-//! - [`free_memory`]: what is free, and what strangers hold.
-//! - [`faults`]: what could not be read, and what of it is worth saying.
-//! - [`cpu_budget`]: what all that costs, and what is done less often when it costs too much.
+//! - [`blocks`]: maps processes' memory to the engine's pages. A page is an aligned block of a
+//!   process's addresses, by default as large as a huge page.
+//! - [`survey`]: finds the blocks of each process and the tier in which each lies.
+//! - [`projector`]: attributes accesses to blocks. A thread collects them ([`monitor`]).
+//! - [`apply`]: turns a plan into system calls.
+//! - [`free_memory`]: reads free memory and computes unmanaged memory.
+//! - [`faults`]: counts what could not be read, and limits how much of it is logged.
+//! - [`cpu_budget`]: measures the daemon's CPU time, and lengthens intervals above the budget.
 //!
-//! Nothing here decides anything. A process that ends, a control group that is removed, memory that
-//! is unmapped while it is to be moved: all that is news for the engine, not an error. What cannot
-//! be read is a fault of one process, group or guest, and costs nobody else anything; while it is
-//! the machine that cannot be read, what was known is kept and nothing is moved ([`crate::fault`]).
+//! Nothing here decides anything. Processes end, control groups are removed, and memory is unmapped
+//! while it is being moved. The engine learns of all that as events, not as errors. A failure to
+//! read one process, control group or guest is a fault of that one and costs no other tenant
+//! anything. While the machine itself cannot be read, the last known state is kept and nothing is
+//! moved ([`crate::fault`]).
 
 mod account;
 pub mod apply;
@@ -59,35 +61,35 @@ use monitor::{LostMonitor, MonitorThread};
 use projector::AccessProjector;
 use survey::Survey;
 
-/// Page tables are walked for the use of tenants without a control group at most so often: a walk
-/// takes as long as a survey.
+/// Shortest time between two page table walks that count the usage of tenants without a control
+/// group: a walk takes as long as a survey.
 const WALK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A world that nobody wakes looks again after so long at the latest.
+/// Longest wait between two rounds without a wake-up.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// What a world answers that goes on whatever happens.
+/// Result of an operation that cannot fail.
 type Infallibly<T> = std::result::Result<T, Infallible>;
 
-/// What a live world is made from.
+/// Configuration of a live world.
 #[derive(Debug, Clone)]
 pub struct WorldConfig {
-    /// The kernel's file systems.
+    /// Mount points of the kernel's file systems.
     pub roots: Roots,
     /// Bytes of a block, a power of two.
     pub block: Bytes,
-    /// How often processes and their blocks are looked after, at most.
+    /// Shortest time between two surveys of processes and their blocks.
     pub interval: Duration,
-    /// How much moving may do.
+    /// Limits on migration.
     pub limits: crate::migrate::Limits,
-    /// Decide, and move nothing.
+    /// Plans are made, and no page is moved.
     pub dry_run: bool,
-    /// Share of one CPU for looking and deciding: above the first it looks less often, above
-    /// the second not at all.
+    /// Parts of one CPU for access monitoring and decisions: the budget, above which intervals are
+    /// lengthened, and the cap, above which monitoring is suspended.
     pub cpu: (f64, f64),
 }
 
-/// This host.
+/// This Linux host, with its tenants and their memory.
 pub struct LiveWorld<C: Calls = Kernel> {
     config: WorldConfig,
     host: Host,
@@ -98,24 +100,25 @@ pub struct LiveWorld<C: Calls = Kernel> {
     blocks: Blocks,
     survey: Survey,
     monitor: Option<MonitorThread>,
-    /// The kernel keeps this one waiting for a process.
+    /// Monitoring thread that still waits in the kernel for a process.
     lost_monitor: Option<LostMonitor>,
     projector: AccessProjector,
     migrator: Migrator<C>,
     account: Account,
     next_survey: Timestamp,
-    /// By tenant: the last reading, with what was reported and seen since the last observation.
+    /// By tenant: the last reading, with the latencies and accesses reported since the last
+    /// observation.
     tenants: Vec<TenantReading>,
     reader: Reader,
-    /// What the machine looked like when it was last read.
+    /// State of the machine's nodes at the last survey.
     machine: Fingerprint,
     free_memory: FreeMemory,
-    /// There was a survey since strangers were counted.
+    /// A survey has finished since unmanaged memory was last computed.
     surveyed: bool,
 }
 
 impl LiveWorld<Kernel> {
-    /// A world in which nothing is looked at yet. A message to `wake` ends a wait.
+    /// A world without access monitoring. A message to `wake` ends a wait.
     pub fn new(config: WorldConfig, host: Host, wake: Receiver<()>) -> Self {
         let kernel = Kernel::new(config.roots.clone());
         Self::with_kernel(config, host, wake, kernel)
@@ -123,7 +126,7 @@ impl LiveWorld<Kernel> {
 }
 
 impl<C: Calls> LiveWorld<C> {
-    /// A world on another kernel: for tests.
+    /// A world with other system calls: for tests.
     pub fn with_kernel(config: WorldConfig, host: Host, wake: Receiver<()>, calls: C) -> Self {
         let account = Account::new(CpuBudget::new(config.cpu.0, config.cpu.1));
         Self {
@@ -149,10 +152,11 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
-    /// Whether monitoring can start: not while the kernel keeps what was started before waiting.
+    /// Checks that access monitoring can start: a monitoring thread that was started before must
+    /// not wait in the kernel any longer.
     ///
     /// # Errors
-    /// It still waits.
+    /// The thread still waits.
     pub fn can_monitor(&mut self) -> Result<()> {
         match &self.lost_monitor {
             Some(lost) if lost.is_waiting() => Err(waits_still()),
@@ -163,7 +167,7 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
-    /// Monitors accesses this way from now on.
+    /// Monitors accesses with this source from now on.
     ///
     /// # Errors
     /// No thread can be started.
@@ -172,9 +176,9 @@ impl<C: Calls> LiveWorld<C> {
         Ok(())
     }
 
-    /// These are the tenants from now on, by [`TenantId`]. Those that were at the same place with
-    /// the same name and selector go on; if `again`, every page is reported to the engine once
-    /// more, as to an engine that was just made.
+    /// Replaces the tenants; their order gives the [`TenantId`]s. A tenant that had the same place,
+    /// name and selector goes on. With `again`, every page is reported to the engine once more, as
+    /// a newly created engine requires.
     pub fn set_tenants(&mut self, tenants: Vec<(String, TenantSelector)>, again: bool) {
         self.tenants.resize_with(tenants.len(), TenantReading::default);
         self.tracker.set_tenants(tenants);
@@ -186,7 +190,7 @@ impl<C: Calls> LiveWorld<C> {
         self.next_survey = Timestamp::ZERO;
     }
 
-    /// A tenant reported its latency.
+    /// Records a latency that a tenant reported.
     pub fn report_latency(&mut self, tenant: TenantId, p99: Duration, operations: u64) {
         if let Some(reading) = self.tenants.get_mut(tenant.index()) {
             reading.p99 = reading.p99.max(Some(p99));
@@ -194,12 +198,12 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
-    /// Whether it looks at pages.
+    /// True if access monitoring is on.
     pub fn is_monitoring(&self) -> bool {
         self.monitor.is_some()
     }
 
-    /// Decide and move, or only decide.
+    /// Turns the dry run on or off: plans are made, and no page is moved.
     pub fn set_dry_run(&mut self, dry_run: bool) {
         self.config.dry_run = dry_run;
     }
@@ -209,17 +213,17 @@ impl<C: Calls> LiveWorld<C> {
         &self.host
     }
 
-    /// Who is whose.
+    /// The processes of each tenant.
     pub fn tracker(&self) -> &TenantTracker {
         &self.tracker
     }
 
-    /// What it costs.
+    /// The daemon's CPU time and throttle.
     pub fn cpu_budget(&self) -> &CpuBudget {
         &self.account.cpu_budget
     }
 
-    /// Blocks that are managed.
+    /// Number of managed blocks.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
@@ -229,7 +233,7 @@ impl<C: Calls> LiveWorld<C> {
         self.migrator.moved_bytes()
     }
 
-    /// Pages moved in a call during which their process exited: they may belong to another process.
+    /// Pages moved in a call during which their process exited. They may belong to another process.
     pub fn pages_in_doubt(&self) -> u64 {
         self.migrator.pages_in_doubt()
     }
@@ -240,19 +244,20 @@ impl<C: Calls> LiveWorld<C> {
         self.free_memory.free()
     }
 
-    /// Base pages that a tenant held of each tier when it was last read, page cache included if it
-    /// is control groups.
+    /// Base pages that a tenant held in each tier at its last reading. For control groups they
+    /// include page cache.
     pub fn usage(&self, tenant: TenantId) -> &[Pages] {
         self.tenants.get(tenant.index()).map_or(&[], |reading| &reading.usage)
     }
 
-    /// What of a tenant's accesses seen lay in the fastest tier since the engine was last told, 0
-    /// to 1.
+    /// Part of a tenant's accesses in the last access report that lay in the fastest tier, 0 to 1.
+    /// `None` if no access was found.
     pub fn fast_access_ratio(&self, tenant: TenantId) -> Option<f64> {
         self.projector.fast_access_ratio(tenant)
     }
 
-    /// The kernel's threads that promote page cache have used so much since they started.
+    /// Records the CPU time of the kernel threads that promote page cache, in all since they
+    /// started.
     pub fn promoting(&mut self, total: Duration) {
         self.account.cpu_budget.caching(total);
     }
@@ -262,27 +267,27 @@ impl<C: Calls> LiveWorld<C> {
         self.account.ledger.totals()
     }
 
-    /// Why the machine could not be read in the last round, if it could not: nothing is moved until
-    /// it can.
+    /// Reason why the machine could not be read in the last round. While there is one, nothing is
+    /// moved.
     pub fn unreadable(&self) -> Option<&str> {
         self.account.ledger.machine()
     }
 
-    /// Talking to tenants' services and guests has used so much of this process's time, which is
-    /// not of the budget.
+    /// Records this process's CPU time for polling tenants' services and guests, in all. It does
+    /// not count against the budget.
     pub fn polling(&mut self, total: Duration) {
         self.account.cpu_budget.polling(total);
     }
 
-    /// Takes what happened since the last call.
+    /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.account.events)
     }
 
-    /// Stops looking.
+    /// Stops access monitoring.
     ///
     /// # Errors
-    /// Something that was taken from the kernel could not be given back.
+    /// A kernel setting that was taken over could not be restored.
     pub fn stop(&mut self) -> Result<()> {
         let stopped = self.monitor.take().map_or(Ok(()), MonitorThread::stop);
         stopped.and(self.can_monitor())
@@ -294,7 +299,7 @@ impl<C: Calls> LiveWorld<C> {
 }
 
 impl<C: Calls> World for LiveWorld<C> {
-    /// Nothing that happens on a machine ends its observation.
+    /// No event on the machine ends an observation.
     type Error = Infallible;
 
     fn topology(&self) -> Topology {
@@ -320,17 +325,17 @@ impl<C: Calls> World for LiveWorld<C> {
         out.bits_unread = true;
         self.monitor(out);
         self.hand_over(out);
-        // Whether the machine can be read is known by a survey.
+        // Only a survey finds out whether the machine can be read.
         if due {
             self.account.report_faults(now);
         }
         Ok(())
     }
 
-    /// Placement and caps are the engine's wish only: a process allocates where the kernel lets it,
-    /// and what it has too much of is demoted afterwards.
+    /// Applies the moves of a plan. Placement and caps have no effect here: a process allocates
+    /// where the kernel lets it, and the excess is demoted afterwards.
     fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Infallibly<()> {
-        self.carry_out(&plan.moves, out);
+        self.apply_moves(&plan.moves, out);
         Ok(())
     }
 
@@ -345,8 +350,9 @@ impl<C: Calls> World for LiveWorld<C> {
     }
 }
 
-/// What a live world can show: reference bits and samples, if it looks at all. No hint faults: only
-/// the kernel can make pages inaccessible to a process that does not take part.
+/// Signals that a live world provides: reference bits and samples while access monitoring is on. It
+/// has no hint faults: only the kernel can make pages inaccessible to a process that does not take
+/// part.
 pub fn capabilities(is_monitoring: bool) -> Capabilities {
     Capabilities {
         reference_bits: is_monitoring,
@@ -355,7 +361,7 @@ pub fn capabilities(is_monitoring: bool) -> Capabilities {
     }
 }
 
-/// Where the record of DAMON's threads that were taken is kept.
+/// Path of the file that records the kdamonds in use.
 pub fn damon_record(state: &std::path::Path) -> PathBuf {
     state.join("damon.json")
 }

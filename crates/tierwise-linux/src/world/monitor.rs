@@ -1,12 +1,12 @@
-//! The thread that looks: reading what DAMON saw can wait for the end of an aggregation interval in
-//! the kernel, and the engine should not.
+//! The thread that collects access reports. Reading from DAMON can wait in the kernel for the end
+//! of an aggregation interval, and the engine must not wait for it.
 //!
-//! What was seen goes to and fro in one buffer, so that looking allocates nothing once it has
-//! grown.
+//! One buffer carries the reports to the engine and comes back, so that monitoring allocates
+//! nothing once the buffer has grown.
 //!
 //! The kernel may keep the thread waiting for a process that holds its own mmap lock
-//! ([`crate::guard`]). A thread that does not come back in time is left to its wait, and ends after
-//! it; until then no other is started, because it would wait for the same.
+//! ([`crate::guard`]). A thread that is late is left to its wait and ends after it. Until then no
+//! other thread is started, because it would wait for the same lock.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use crate::error::{LinuxError, Result};
 use crate::monitor::{AccessMonitor, AccessReport, MonitorTarget, thread_cpu, waits_still};
 use crate::worker;
 
-/// What the thread is told.
+/// Order to collect accesses.
 struct MonitorOrder {
     report: AccessReport,
     watched: Vec<MonitorTarget>,
     throttle: f64,
 }
 
-/// What it answers.
+/// Answer to an order.
 struct MonitorAnswer {
     report: AccessReport,
     watched: Vec<MonitorTarget>,
@@ -33,17 +33,17 @@ struct MonitorAnswer {
     result: Result<()>,
 }
 
-/// A way of looking, on a thread of its own.
+/// An access monitoring source on a thread of its own.
 pub struct MonitorThread {
     orders: Option<Sender<MonitorOrder>>,
     answers: Receiver<MonitorAnswer>,
     thread: Option<JoinHandle<Result<()>>>,
     watched: Vec<MonitorTarget>,
     cpu: Duration,
-    /// When the order at hand was given, and how long it may take.
+    /// Start of the current order, and the time that it may take.
     ordered: Instant,
     patience: Duration,
-    /// Nothing was ordered yet.
+    /// No order was given yet.
     idle: bool,
 }
 
@@ -52,14 +52,14 @@ pub struct MonitorThread {
 pub struct LostMonitor(JoinHandle<Result<()>>);
 
 impl LostMonitor {
-    /// Whether it still waits.
+    /// True while the thread still waits.
     pub fn is_waiting(&self) -> bool {
         !self.0.is_finished()
     }
 }
 
 impl MonitorThread {
-    /// Starts the thread. It looks when it is told to.
+    /// Starts the thread, which waits for the first order.
     ///
     /// # Errors
     /// No thread can be started.
@@ -94,21 +94,22 @@ impl MonitorThread {
         Ok(Self { orders, answers, thread, watched, cpu, ordered, patience, idle: true })
     }
 
-    /// Whether the thread is late: the kernel keeps it waiting.
+    /// True if the current order takes longer than it may: the kernel keeps the thread waiting.
     pub fn is_late(&self) -> bool {
         !self.idle && self.answers.is_empty() && self.ordered.elapsed() > self.patience
     }
 
-    /// Leaves the thread to its wait. It stops monitoring when it comes back.
+    /// Leaves the thread to its wait. It stops monitoring once the wait ends.
     pub fn leave(mut self) -> Option<LostMonitor> {
         self.orders = None;
         self.thread.take().map(LostMonitor)
     }
 
-    /// What was seen since the last [`MonitorThread::again`], if the thread has come back.
+    /// Takes the report since the last [`MonitorThread::again`]. `None` if the thread has not
+    /// answered yet.
     ///
     /// # Errors
-    /// Looking failed; the thread goes on no more.
+    /// Access monitoring failed, and the thread has ended.
     pub fn take(&mut self) -> Result<Option<AccessReport>> {
         if std::mem::take(&mut self.idle) {
             return Ok(Some(AccessReport::default()));
@@ -128,28 +129,28 @@ impl MonitorThread {
         }
     }
 
-    /// Looks at these processes, so many times more slowly than configured. The buffer comes from
-    /// [`MonitorThread::take`].
+    /// Monitors these processes, with intervals `throttle` times as long as configured. The buffer
+    /// comes from [`MonitorThread::take`].
     pub fn again(&mut self, report: AccessReport, watched: &[MonitorTarget], throttle: f64) {
         let mut list = std::mem::take(&mut self.watched);
         list.clear();
         list.extend_from_slice(watched);
         self.ordered = Instant::now();
         if let Some(orders) = &self.orders {
-            // Only a thread that ended does not take it, and take() will say so.
+            // Sending fails only if the thread has ended, which take() reports.
             let _ = orders.send(MonitorOrder { report, watched: list, throttle });
         }
     }
 
-    /// CPU time that looking has cost in the kernel's threads.
+    /// CPU time of access monitoring outside this process: the kernel's threads.
     pub fn cpu_time(&self) -> Duration {
         self.cpu
     }
 
-    /// Stops looking and gives back what was taken.
+    /// Stops access monitoring and restores what was taken over.
     ///
     /// # Errors
-    /// Something could not be given back.
+    /// Something could not be restored.
     pub fn stop(mut self) -> Result<()> {
         self.end()
     }
@@ -160,10 +161,11 @@ impl MonitorThread {
         let until = Instant::now() + self.patience;
         loop {
             match self.answers.recv_deadline(until) {
-                // An answer that nobody takes must not keep the thread from ending.
+                // Answers are taken until the thread ends: one that stays in the channel would
+                // block it.
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return Err(waits_still()),
-                // It has stopped, and its end of the channel is gone.
+                // The thread has stopped, and its end of the channel is closed.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }

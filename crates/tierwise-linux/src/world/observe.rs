@@ -15,8 +15,8 @@ use crate::monitor::waits_still;
 use crate::tenant::{Changes, TenantState};
 
 impl<C: Calls> LiveWorld<C> {
-    /// Who is there, which of their blocks, and where these lie. Without its processes being known
-    /// there is no survey.
+    /// Surveys the tenants' processes, their blocks and the blocks' tiers. If the processes cannot
+    /// be listed, there is no survey.
     pub(super) fn survey(&mut self, now: Timestamp, out: &mut Observation) {
         let throttle = self.account.cpu_budget.throttle();
         self.next_survey = now + self.config.interval.mul_f64(throttle);
@@ -46,7 +46,7 @@ impl<C: Calls> LiveWorld<C> {
         self.read_tenants(now);
     }
 
-    /// Which nodes are there.
+    /// Reads the machine's nodes again if they have changed.
     fn survey_nodes(&mut self) -> Result<()> {
         if self.host.has_changed(&self.config.roots, &mut self.reader, &mut self.machine)? {
             let changes = self.host.refresh(&self.config.roots);
@@ -56,7 +56,7 @@ impl<C: Calls> LiveWorld<C> {
         Ok(())
     }
 
-    /// What was seen since the last time, and whom to look at next.
+    /// Takes the access report since the last call, and selects the processes to monitor next.
     pub(super) fn monitor(&mut self, out: &mut Observation) {
         if let Some(late) = self.monitor.take_if(|monitor| monitor.is_late()) {
             self.lost_monitor = late.leave();
@@ -68,8 +68,9 @@ impl<C: Calls> LiveWorld<C> {
                 out.bits_unread = report.sampled.is_empty();
                 self.projector.project(&report, &self.blocks, &mut self.tenants, out);
                 let cpu = monitor.cpu_time();
-                self.account.cpu_budget.looking(cpu);
-                // Nobody is watched while it is suspended: DAMON's threads would go on otherwise.
+                self.account.cpu_budget.monitoring(cpu);
+                // While monitoring is suspended there are no targets: otherwise DAMON's threads
+                // would go on.
                 let watched =
                     if self.account.cpu_budget.suspended() { &[] } else { self.survey.watched() };
                 monitor.again(report, watched, self.account.cpu_budget.throttle());
@@ -97,7 +98,7 @@ impl<C: Calls> LiveWorld<C> {
         }
     }
 
-    /// Hands the readings over; what is counted since the last observation starts again.
+    /// Adds the readings to the observation, and resets the counts since the last one.
     pub(super) fn hand_over(&mut self, out: &mut Observation) {
         let (roots, host) = (&self.config.roots, &self.host);
         let read = match std::mem::take(&mut self.surveyed) {
@@ -105,7 +106,7 @@ impl<C: Calls> LiveWorld<C> {
             false => self.free_memory.read(roots, host),
         };
         self.account.faults.absorb(|| FaultScope::Machine, read);
-        self.free_memory.tell(&mut out.tiers);
+        self.free_memory.write(&mut out.tiers);
         out.tenants.clone_from(&self.tenants);
         for reading in &mut self.tenants {
             reading.misses.iter_mut().for_each(|m| *m = 0);

@@ -1,13 +1,13 @@
-//! What was seen of addresses, as what the engine knows: reference bits and samples of pages.
+//! Attribution of accesses to blocks: reference bits and samples by page.
 //!
-//! DAMON says of a region in how many of an aggregation interval's checks a page of it had been
-//! accessed. A block is as hot as the parts of regions that it is made of, each by its length, and
-//! gets as many samples as checks. Referenced pages of single-page ways count as checks in the same
-//! proportion, so that a block all of whose pages were referenced is as hot as one that every check
+//! DAMON counts in how many of an aggregation interval's checks a page of a region had been
+//! accessed. The hotness of a block is the mean of its regions' counts, weighted by length, and a
+//! block gets as many samples as checks. A page that was reported as referenced counts as accessed
+//! in ten checks, so that a block whose pages were all referenced is as hot as one that ten checks
 //! found accessed.
 //!
-//! Counted so, a sample is not a last-level miss but a piece of a clock's tick in which memory was
-//! used; only the order between pages means something.
+//! Such a sample is not a last-level cache miss but a short time in which memory was used. Only the
+//! order between pages has a meaning.
 
 use tierwise_core::observe::{Observation, Sample, TenantReading};
 use tierwise_core::units::{PageId, TenantId, TierId};
@@ -15,26 +15,25 @@ use tierwise_core::units::{PageId, TenantId, TierId};
 use super::blocks::Blocks;
 use crate::monitor::{AccessReport, ProcessRange};
 
-/// Checks that a block gets at most from one look where the way of looking knows no number of its
-/// own.
+/// Checks that a referenced page counts for, if its source does not count checks.
 const CHECKS: f64 = 10.0;
 
-/// Samples handed over in one observation at most: what the engine's estimators handle in about ten
-/// milliseconds. With more memory accessed, every block is given the same part of its samples.
+/// Maximum number of samples per observation: what the engine's estimators handle in about ten
+/// milliseconds. With more accesses, all blocks' samples are scaled down by the same factor.
 const MAX_SAMPLES: f64 = 200_000.0;
 
-/// Projects what was seen onto pages. Buffers are kept.
+/// Attributes accesses to pages. Buffers are kept.
 #[derive(Debug, Default)]
 pub struct AccessProjector {
-    /// By page: checks found accessed, weighted by length.
-    heat: Vec<f64>,
+    /// By page: checks that found it accessed, weighted by length.
+    hotness: Vec<f64>,
     touched: Vec<PageId>,
-    /// By tenant: samples in the fastest tier, and all, of the last look.
+    /// By tenant: samples in the fastest tier, and in all tiers, of the last report.
     served: Vec<(u64, u64)>,
 }
 
 impl AccessProjector {
-    /// Adds what was seen to the observation, and to the tenants' misses by tier.
+    /// Adds a report's accesses to the observation and to the tenants' misses by tier.
     pub fn project(
         &mut self,
         report: &AccessReport,
@@ -45,17 +44,17 @@ impl AccessProjector {
         for region in &report.regions {
             let (start, end) = (region.region.start, region.region.end);
             let checks = f64::from(region.region.nr_accesses);
-            self.warm(blocks, ProcessRange { process: region.process, start, end }, checks);
+            self.add_range(blocks, ProcessRange { process: region.process, start, end }, checks);
         }
-        report.referenced.iter().for_each(|&range| self.warm(blocks, range, CHECKS));
-        // A write is an access; ways that see writes see nothing else.
-        report.written.iter().for_each(|&range| self.warm(blocks, range, CHECKS));
+        report.referenced.iter().for_each(|&range| self.add_range(blocks, range, CHECKS));
+        // A write is an access. Sources that report writes report nothing else.
+        report.written.iter().for_each(|&range| self.add_range(blocks, range, CHECKS));
         for sample in &report.samples {
             if let Some(page) = blocks.page_at(sample.process, sample.address) {
                 self.add(page, 1.0);
             }
         }
-        // Only a sampling CPU names loads.
+        // Only samples from the CPU are single loads and stores.
         out.samples_are_ticks = report.samples.is_empty();
         self.hand_over(blocks, tenants, out);
         for range in &report.written {
@@ -65,8 +64,8 @@ impl AccessProjector {
         }
     }
 
-    /// A range was found accessed in so many checks.
-    fn warm(&mut self, blocks: &Blocks, range: ProcessRange, checks: f64) {
+    /// Adds a range that was found accessed in `checks` checks.
+    fn add_range(&mut self, blocks: &Blocks, range: ProcessRange, checks: f64) {
         if checks <= 0.0 {
             return;
         }
@@ -79,28 +78,28 @@ impl AccessProjector {
     }
 
     fn add(&mut self, page: PageId, checks: f64) {
-        if self.heat.len() <= page.index() {
-            self.heat.resize(page.index() + 1, 0.0);
+        if self.hotness.len() <= page.index() {
+            self.hotness.resize(page.index() + 1, 0.0);
         }
-        if self.heat[page.index()] == 0.0 {
+        if self.hotness[page.index()] == 0.0 {
             self.touched.push(page);
         }
-        self.heat[page.index()] += checks;
+        self.hotness[page.index()] += checks;
     }
 
     fn hand_over(&mut self, blocks: &Blocks, tenants: &mut [TenantReading], out: &mut Observation) {
-        let all: f64 = self.touched.iter().map(|page| self.heat[page.index()]).sum();
+        let all: f64 = self.touched.iter().map(|page| self.hotness[page.index()]).sum();
         let scale = (MAX_SAMPLES / all.max(1.0)).min(1.0);
         if !self.touched.is_empty() {
             self.served.clear();
         }
         self.served.resize(tenants.len().max(self.served.len()), (0, 0));
         for page in self.touched.drain(..) {
-            let checks = std::mem::take(&mut self.heat[page.index()]);
+            let checks = std::mem::take(&mut self.hotness[page.index()]);
             let Some(block) = blocks.get(page) else { continue };
             out.referenced.set(page);
-            // What was seen at all is a sample: rounding down would make much that is lukewarm
-            // cold.
+            // Every accessed page gets at least one sample: rounding down would make many pages of
+            // low hotness cold.
             let samples = (checks * scale).round().max(1.0) as u64;
             let sample = Sample { page, tier: block.tier, write: false };
             out.samples.extend(std::iter::repeat_n(sample, samples as usize));
@@ -118,8 +117,8 @@ impl AccessProjector {
         }
     }
 
-    /// What of a tenant's accesses in the last look lay in the fastest tier; `None` if none was
-    /// seen.
+    /// Part of a tenant's accesses in the last report that lay in the fastest tier, 0 to 1. `None`
+    /// if no access was found.
     pub fn fast_access_ratio(&self, tenant: TenantId) -> Option<f64> {
         let &(fast, all) = self.served.get(tenant.index())?;
         (all > 0).then(|| fast as f64 / all as f64)

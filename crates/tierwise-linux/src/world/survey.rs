@@ -1,14 +1,14 @@
-//! Which blocks processes have, and in which tier each lies.
+//! Survey: the blocks of each process, and the tier in which each lies.
 //!
-//! A block counts when at least half of it is resident: a few pages of a large mapping are not
-//! worth a page of the engine's, and stay where the kernel put them. Where a block lies is asked of
-//! its first resident page (move_pages(2) without nodes); moves are verified page by page, and what
-//! the kernel moves by itself moves in larger pieces.
+//! A block counts if at least half of it is resident: a few pages of a large mapping are not worth
+//! a page of the engine's, and stay where the kernel put them. The tier of a block is that of its
+//! first resident page (move_pages(2) without nodes). Moves are verified page by page, and the
+//! kernel's own migrations move larger pieces.
 //!
-//! A survey of a process takes as long as its page tables are large. Each process is therefore
-//! surveyed again only after a hundred times as long as its last survey took. A tenant can have any
-//! number of processes, and each of them mappings without end: once its surveys of a round have
-//! taken [`SHARE`], the others of its processes wait until twenty times as long has passed.
+//! A survey of a process takes as long as its page tables are large. After a survey a process
+//! therefore rests for a hundred times as long as the survey took. A tenant can have any number of
+//! processes, with any number of mappings. Once the surveys of a tenant in one round have taken
+//! [`SHARE`], its other processes wait until twenty times as long has passed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,22 +29,23 @@ use crate::roots::Roots;
 use crate::tenant::TenantTracker;
 use crate::topology::Host;
 
-/// A survey's part of one CPU, of each process: a hundredth at most.
+/// Rest of a process after a survey, as a multiple of the survey's duration: surveys of one process
+/// take at most a hundredth of one CPU.
 const REST: u32 = 100;
 
-/// How long the surveys of one tenant in one round may take, and one process more: a tenth of a
-/// round at the default interval.
+/// Maximum time for the surveys of one tenant per round: a tenth of a round at the default
+/// interval. The survey that passes it is still finished.
 const SHARE: Duration = Duration::from_millis(50);
 
-/// A tenant whose processes did not all fit into a round rests so many times as long as they took:
-/// it holds up the others for at most a twentieth of the time.
+/// Rest of a tenant whose processes did not all fit into a round, as a multiple of the time that
+/// they took: it delays the other tenants for at most a twentieth of the time.
 const TENANT_REST: u32 = 20;
 
-/// Addresses asked about in one call: 12 bytes each and the kernel's own copy. The kernel works in
-/// chunks of 16 pages; beyond a few thousand the call costs no less a page.
+/// Addresses per call: 12 bytes each, and the kernel's own copy. The kernel works in chunks of 16
+/// pages; beyond a few thousand addresses the cost per page no longer falls.
 const ASKED: usize = 4096;
 
-/// What is kept of a process between surveys.
+/// State of a process between surveys.
 #[derive(Debug)]
 struct Surveyed {
     mounts: Arc<Mounts>,
@@ -52,11 +53,12 @@ struct Surveyed {
     resident: Bytes,
 }
 
-/// Reads the memory of one process: its mappings, and which of their pages are resident. It is on
-/// its way while a call of its own may wait for the process's mmap lock.
+/// Reads the mappings of one process, and which of their pages are resident. The walker is moved
+/// into a guarded call and comes back with its result: the call may wait for the process's mmap
+/// lock.
 #[derive(Debug, Default)]
 struct Walker {
-    /// Of the process read last.
+    /// The process that was read last.
     pagemap: Option<Pagemap>,
     maps: Maps,
     reader: Reader,
@@ -64,7 +66,8 @@ struct Walker {
 }
 
 impl Walker {
-    /// Reads what is worth tiering. Returns the first line of its mappings that is damaged.
+    /// Reads the resident pages of mappings worth tiering. Returns the first damaged line of the
+    /// mappings.
     fn survey(&mut self, roots: &Roots, task: Task, mounts: &Mounts) -> Result<Option<LinuxError>> {
         let damage = self.maps.read(roots, task, mounts, &mut self.reader)?;
         let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
@@ -75,7 +78,7 @@ impl Walker {
         Ok(damage)
     }
 
-    /// Reads the pages between two addresses.
+    /// Reads the resident pages between two addresses.
     fn resident(&mut self, roots: &Roots, task: Task, start: u64, end: u64) -> Result<()> {
         let pagemap = Pagemap::of(&mut self.pagemap, roots, task)?;
         self.ranges.clear();
@@ -83,7 +86,7 @@ impl Walker {
     }
 }
 
-/// A block with something in it.
+/// A block with resident memory.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     number: u64,
@@ -91,7 +94,7 @@ struct Held {
     bytes: u64,
 }
 
-/// The world of one survey, borrowed from the live world.
+/// Parts of the live world that a survey borrows.
 #[derive(Debug)]
 pub struct SurveyContext<'a, C> {
     /// The time of the survey.
@@ -124,37 +127,37 @@ pub struct Survey {
     watched: Vec<MonitorTarget>,
     /// Every tenant's processes, ascending.
     members: Vec<Process>,
-    /// By tenant: when its processes are surveyed again.
+    /// By tenant: the earliest time of the next survey.
     tenants_due: Vec<Timestamp>,
-    /// The processes of one tenant that are due, those that waited longest first.
+    /// The processes of one tenant that are due, the longest waiting first.
     due: Vec<(Timestamp, Process)>,
-    /// What could not be read in the last survey.
+    /// Failed reads of the last survey.
     faults: Faults,
 }
 
 impl Survey {
-    /// Nothing was surveyed yet.
+    /// A survey without processes.
     pub fn new(roots: Roots) -> Self {
         Self { roots: Arc::new(roots), ..Self::default() }
     }
 
-    /// Surveys everything again the next time.
+    /// Forgets all processes, so that the next survey reads every one.
     pub fn forget(&mut self) {
         self.processes.clear();
         self.tenants_due.clear();
     }
 
-    /// The processes that were there at the last survey.
+    /// The processes found by the last survey.
     pub fn watched(&self) -> &[MonitorTarget] {
         &self.watched
     }
 
-    /// What could not be read since this list was last taken.
+    /// Failed reads since this list was last taken.
     pub fn faults(&mut self) -> &mut Faults {
         &mut self.faults
     }
 
-    /// The pages of a block's process between two addresses that are resident.
+    /// Resident pages of a block's process between two addresses.
     ///
     /// # Errors
     /// The process is gone, or its page map cannot be opened.
@@ -181,9 +184,9 @@ impl Survey {
         Ok(&self.walker.ranges)
     }
 
-    /// Surveys every process that is due, and forgets those that are no more. One that cannot be
-    /// surveyed is left out and is a fault of its own; where the machine lacks what it takes, what
-    /// was known of it stays.
+    /// Surveys every process that is due, and forgets those that have ended. A process that cannot
+    /// be surveyed is left out and recorded as a fault. If the reason is a lack of the machine's,
+    /// its last known state stays.
     pub fn run(&mut self, mut context: SurveyContext<'_, impl Calls>) {
         let SurveyContext { now, tracker, .. } = context;
         context.blocks.start();
@@ -202,7 +205,7 @@ impl Survey {
         }
     }
 
-    /// Surveys the processes of a tenant that are due, as far as its share goes.
+    /// Surveys the due processes of a tenant until its share of the round is used up.
     fn survey_tenant(&mut self, tenant: TenantId, context: &mut SurveyContext<'_, impl Calls>) {
         let SurveyContext { now, throttle, tracker, .. } = *context;
         let mut due = std::mem::take(&mut self.due);
@@ -289,8 +292,8 @@ impl Survey {
             (walker, read)
         })?;
         self.walker = walker;
-        // Since the files were opened: what they show is this process's, and not of one that has
-        // its number now.
+        // Checked after the files were opened: they are this process's, and not those of a later
+        // process with the same pid.
         if !calls.is_alive(&process) {
             let source = std::io::Error::from_raw_os_error(libc::ESRCH);
             return Err(LinuxError::Process { pid: process.pid, call: "survey", source });
@@ -333,7 +336,7 @@ impl Survey {
         self.held.retain(|held| held.bytes * 2 >= size.max(PAGE_SIZE));
     }
 
-    /// Asks where the blocks lie.
+    /// Finds the tier of each block.
     fn locate(&mut self, task: Task, host: &Host, calls: &mut impl Calls) -> Result<()> {
         self.found.clear();
         for held in self.held.chunks(ASKED) {

@@ -1,5 +1,5 @@
-//! The whole world on a machine of the fixtures, with this test's own memory as the tenant's and a
-//! kernel that only pretends to move.
+//! The live world on a fixture machine. The tenant's memory is this test's own, and the kernel only
+//! pretends to move it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::topology::fixture;
 
 const BLOCK: u64 = 64 << 10;
 
-/// Where pages are, by address; node 0 if nobody moved them.
+/// Nodes of pages by address; a page that never moved is on node 0.
 #[derive(Default)]
 pub(super) struct Pretender {
     nodes: HashMap<usize, i32>,
     clock: Duration,
     full: bool,
-    /// Each call takes so long.
+    /// Duration of each move_pages call.
     takes: Duration,
-    /// Each reading of a process's memory does.
+    /// Duration of each reading of a process's memory.
     reading_takes: Duration,
-    /// Has room for so many more pages.
+    /// Number of pages that still fit on the target; `None` has no limit.
     free_memory: Option<usize>,
 }
 
@@ -82,7 +82,7 @@ impl Calls for Pretender {
     }
 }
 
-/// A mapping of this process, filled.
+/// A filled mapping of this process.
 struct Memory(*mut libc::c_void, usize);
 
 impl Memory {
@@ -107,7 +107,7 @@ impl Memory {
 impl Drop for Memory {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: mapped by new(), and nobody else has its address.
+        // SAFETY: mapped by new(), and no other value holds its address.
         unsafe { libc::munmap(self.0, self.1) };
     }
 }
@@ -115,7 +115,7 @@ impl Drop for Memory {
 fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
     let (dir, roots) = fixture::copy("hmat-two-tier");
     let host = Host::discover(&roots, None).unwrap();
-    // The fixture's machine runs this very process.
+    // The fixture machine runs this test's process.
     let me = std::process::id().to_string();
     std::os::unix::fs::symlink(format!("/proc/{me}"), roots.proc.join(me)).unwrap();
     let (waker, wake) = bounded(1);
@@ -125,7 +125,7 @@ fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
         interval: Duration::ZERO,
         limits: Limits::default(),
         dry_run: false,
-        // No test may depend on how much CPU time a busy machine leaves it.
+        // A test must not depend on the CPU time that a busy machine leaves it.
         cpu: (f64::MAX, f64::MAX),
     };
     let mut world = LiveWorld::with_kernel(config, host, wake, Pretender::default());
@@ -134,7 +134,7 @@ fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
     (dir, waker, world)
 }
 
-/// Tells how many processes it is to watch.
+/// Sends the number of monitored processes.
 #[derive(Debug)]
 struct Listener(Sender<usize>);
 
@@ -162,8 +162,7 @@ impl AccessMonitor for Listener {
     }
 }
 
-/// DAMON's threads would go on using what there is too little of, and so the daemon would never
-/// look again.
+/// Otherwise DAMON's threads would go on using scarce CPU time, and monitoring would never resume.
 #[test]
 fn suspension_stops_monitoring_and_slows_rounds() {
     let (_dir, _waker, mut world) = world();
@@ -171,7 +170,7 @@ fn suspension_stops_monitoring_and_slows_rounds() {
     world.monitor_with(Box::new(Listener(sender))).unwrap();
     let mut report = Observation::default();
     let mut told = |world: &mut LiveWorld<Pretender>, wanted: usize| {
-        // The thread comes back in its own time.
+        // The thread answers in its own time.
         while watched.recv_timeout(Duration::from_millis(1)) != Ok(wanted) {
             world.observe(&mut report).unwrap();
         }
@@ -188,8 +187,7 @@ fn suspension_stops_monitoring_and_slows_rounds() {
     told(&mut world, 1);
 }
 
-/// A tenant may start any number of processes, and give each as many mappings as the kernel lets
-/// it.
+/// A tenant may start any number of processes, each with as many mappings as the kernel allows.
 #[test]
 fn one_tenant_cannot_use_up_the_round() {
     let (_dir, _waker, mut world) = world();
@@ -234,7 +232,7 @@ fn lost_monitoring_is_reported_until_it_returns() {
     }
 }
 
-/// The page of the n-th whole block of some memory.
+/// The page of the n-th whole block of a mapping.
 fn page(world: &LiveWorld<Pretender>, memory: &Memory, n: u64) -> Option<PageId> {
     let process = world.tracker.members(TenantId(0)).next()?;
     let first = memory.address().next_multiple_of(BLOCK);
@@ -276,7 +274,7 @@ fn memory_lifecycle_reaches_the_engine() {
     let again = outcomes(&mut world, &pages[..1], 1);
     assert_eq!(again[0].result, Err(FailReason::Already));
 
-    // The kernel brings the first back by itself.
+    // The kernel promotes the first page by itself.
     let first = memory.address().next_multiple_of(BLOCK) as usize;
     world.migrator.calls().nodes.insert(first, 0);
     world.next_survey = Timestamp::ZERO;
@@ -319,13 +317,13 @@ fn rest_of_a_block_follows_later() {
     world.observe(&mut report).unwrap();
     let pages: Vec<PageId> = (0..2).map(|n| page(&world, &memory, n).unwrap()).collect();
     let per_block = (BLOCK / 4096) as usize;
-    // The first block fits, and most of the second.
+    // The first block fits, and most of the second does.
     world.migrator.calls().free_memory = Some(2 * per_block - 3);
     let moved = outcomes(&mut world, &pages, 1);
     assert!(moved.iter().all(|o| o.result.is_ok()), "{moved:?}");
     assert_eq!(world.moved_bytes(), 2 * BLOCK - 3 * 4096);
     let again = |world: &mut LiveWorld<Pretender>, report: &mut Observation| {
-        // Beyond the time for which a full node is left alone.
+        // Longer than a full node is left alone.
         world.migrator.calls().clock += Duration::from_secs(100);
         world.next_survey = Timestamp::ZERO;
         world.observe(report).unwrap();
@@ -333,7 +331,7 @@ fn rest_of_a_block_follows_later() {
     world.migrator.calls().free_memory = None;
     again(&mut world, &mut report);
     assert_eq!(world.moved_bytes(), 2 * BLOCK);
-    // Moved elsewhere since, nothing of it is brought back.
+    // The blocks have moved elsewhere since, so their rest stays.
     outcomes(&mut world, &pages, 0);
     let bytes = world.moved_bytes();
     again(&mut world, &mut report);
@@ -347,8 +345,7 @@ fn round_ends_in_time_when_slow() {
     let mut report = Observation::default();
     world.observe(&mut report).unwrap();
     let pages: Vec<PageId> = (0..1000).map(|n| page(&world, &memory, n).unwrap()).collect();
-    // The pace of a call is kept below 20 ms a call of its own accord; here each takes ten times as
-    // long.
+    // The mover keeps calls below 20 ms by itself; here each takes ten times as long.
     world.migrator.calls().takes = Duration::from_millis(200);
     let mut rounds = Vec::new();
     for round in 0..8 {
@@ -384,7 +381,7 @@ fn wait_ends_early_when_woken() {
     assert!(!world.wait_until(Some(Timestamp(u64::MAX))).unwrap());
 }
 
-/// A tenant that forks must not use up the descriptors of all.
+/// A tenant that forks must not use up the file descriptors of all tenants.
 #[test]
 fn many_surveys_open_one_pagemap() {
     let (dir, _waker, mut world) = world();
@@ -405,7 +402,7 @@ fn many_surveys_open_one_pagemap() {
     assert_eq!(crate::file::open_below(dir.path()), 1);
 }
 
-/// Its memory would else be nobody's, and no limit would hold for it.
+/// Otherwise its memory would belong to no tenant, and no limit would apply to it.
 #[test]
 fn headless_process_stays_a_member() {
     let headless = crate::process::headless::Headless::new(4 * BLOCK as usize);

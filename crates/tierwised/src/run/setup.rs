@@ -124,7 +124,7 @@ pub(super) fn start_monitoring(options: &Options, world: &mut LiveWorld) -> anyh
 }
 
 fn monitor(options: &Options, host: &Host) -> anyhow::Result<(Box<dyn AccessMonitor>, String)> {
-    let UsableSource { way: source, why } =
+    let UsableSource { source, why } =
         judgement::source(&options.config, &options.roots).map_err(anyhow::Error::msg)?;
     Ok((make(source, options, host)?, why))
 }

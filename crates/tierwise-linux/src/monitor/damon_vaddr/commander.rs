@@ -1,9 +1,9 @@
-//! The thread that commands kdamonds: turns them on for processes and off, gives them intervals,
-//! and reads regions through sysfs where there is no tracepoint.
+//! The thread that commands kdamonds: turns them on for processes and off again, sets their
+//! intervals, and reads regions through sysfs if there is no tracepoint.
 //!
 //! A command can wait for as long as the process of its kdamond holds its mmap lock, and DAMON
-//! carries out one command at a time. The thread that reads the tracepoint therefore does not wait
-//! for this one.
+//! executes one command at a time. The thread that reads the tracepoint therefore does not wait for
+//! this one.
 
 use std::collections::VecDeque;
 use std::thread::JoinHandle;
@@ -31,43 +31,43 @@ pub(super) struct Monitored {
 }
 
 impl Monitored {
-    /// CPU time of its kdamond so far; zero once that has ended.
+    /// CPU time of its kdamond so far; zero once the kdamond has ended.
     pub fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Duration {
         let stat = self.thread.and_then(|thread| read_stat(thread, roots, reader));
         stat.map_or(Duration::ZERO, |stat| stat.cpu_time())
     }
 }
 
-/// The state of a kdamond's thread, while it is that thread.
+/// Reads the state of a kdamond's thread; `None` if another thread has its number.
 fn read_stat(thread: Process, roots: &Roots, reader: &mut Reader) -> Option<Stat> {
     let stat = Stat::read(roots, thread.pid, reader).ok()?;
     (stat.start_time == thread.start_time).then_some(stat)
 }
 
-/// A kdamond was turned on or off.
+/// A kdamond that was turned on or off.
 #[derive(Debug)]
 pub(super) enum TargetChange {
     Started(Monitored),
     Left(Process),
 }
 
-/// What the commander is to do.
+/// An order to the commander.
 #[derive(Debug)]
 pub(super) enum DamonOrder {
     /// Monitors these processes and no others.
     Targets(Vec<MonitorTarget>),
-    /// Gives every kdamond the intervals at hand, reads them where there is no tracepoint, and
-    /// ends a turn that has lasted for [`TURN`] collections.
+    /// Sets the current intervals of every kdamond, reads the kdamonds if there is no tracepoint,
+    /// and ends a turn that has lasted for [`TURN`] collections.
     Collect,
     /// Turns every kdamond off.
     Stop,
 }
 
-/// What became of an order.
+/// Result of an order.
 #[derive(Debug)]
 pub(super) struct DamonAnswer {
     pub changes: VecDeque<TargetChange>,
-    /// Processes read through sysfs, and their regions.
+    /// Processes whose regions were read through sysfs, and the regions.
     pub sampled: Vec<Process>,
     pub regions: Vec<ProcessRegion>,
     /// CPU time of all kdamonds that were turned off.
@@ -75,18 +75,18 @@ pub(super) struct DamonAnswer {
     pub result: Result<()>,
 }
 
-/// The way to the commander. Dropping it ends the thread, after it has turned off what runs.
+/// Channel to the commander. Dropping it ends the thread, which then turns off every kdamond.
 #[derive(Debug)]
 pub(super) struct Commands {
     orders: Option<Sender<(DamonAttrs, DamonOrder)>>,
     answers: Receiver<DamonAnswer>,
     thread: Option<JoinHandle<()>>,
     /// An order was given and not answered yet.
-    waits: bool,
+    is_pending: bool,
 }
 
-/// A commander that ends is waited for so long: two of the longest aggregation intervals, and then
-/// it is left to its wait.
+/// Time to wait for a commander that ends: two of the longest aggregation intervals. After that it
+/// is left to its wait.
 pub(super) const TO_END: Duration = Duration::from_secs(10);
 
 impl Commands {
@@ -105,27 +105,27 @@ impl Commands {
             }
         };
         let thread = Some(worker::spawn("kdamonds", body)?);
-        Ok(Self { orders: Some(orders), answers, thread, waits: false })
+        Ok(Self { orders: Some(orders), answers, thread, is_pending: false })
     }
 
-    /// Whether an order waits to be carried out.
-    pub fn waits(&self) -> bool {
-        self.waits
+    /// True if an order is not answered yet.
+    pub fn is_pending(&self) -> bool {
+        self.is_pending
     }
 
-    /// Gives an order, unless the last one still waits.
+    /// Gives an order, unless the last one is not answered yet.
     pub fn give(&mut self, attrs: DamonAttrs, order: DamonOrder) {
-        if let Some(orders) = self.orders.as_ref().filter(|_| !self.waits) {
-            // A thread that has ended is found by take().
+        if let Some(orders) = self.orders.as_ref().filter(|_| !self.is_pending) {
+            // If the thread has ended, take() finds out.
             let _ = orders.send((attrs, order));
-            self.waits = true;
+            self.is_pending = true;
         }
     }
 
-    /// The answer to the last order, if it comes within the limit; without a limit it is waited
-    /// for.
+    /// Takes the answer to the last order, if it comes within the limit. Without a limit it waits
+    /// for the answer.
     pub fn take(&mut self, limit: Option<Duration>) -> Result<Option<DamonAnswer>> {
-        if !self.waits {
+        if !self.is_pending {
             return Ok(None);
         }
         let answer = match limit {
@@ -134,7 +134,7 @@ impl Commands {
         };
         match answer {
             Ok(answer) => {
-                self.waits = false;
+                self.is_pending = false;
                 Ok(Some(answer))
             }
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -149,7 +149,7 @@ impl Commands {
 impl Drop for Commands {
     fn drop(&mut self) {
         self.orders = None;
-        // The channel of answers closes when the thread has turned everything off.
+        // The thread closes the channel of answers once it has turned off everything.
         while self.answers.recv_timeout(TO_END).is_ok() {}
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             let _ = thread.join();
@@ -157,25 +157,25 @@ impl Drop for Commands {
     }
 }
 
-/// Everything that commands kdamonds.
+/// State of the thread that commands kdamonds.
 #[derive(Debug)]
 pub(super) struct Commander {
     roots: Roots,
     admin: Admin,
     attrs: DamonAttrs,
-    most: u32,
-    /// Regions are read from the tracepoint, by another thread.
+    max_kdamonds: u32,
+    /// Another thread reads regions from the tracepoint.
     traced: bool,
     kdamonds: Vec<Kdamond>,
-    /// The process of each kdamond.
+    /// Process of each kdamond.
     assigned: Vec<Option<Process>>,
-    /// The intervals that each kdamond was last given.
+    /// Intervals that were last set for each kdamond.
     given: Vec<DamonAttrs>,
-    /// The thread of each kdamond that is on. Asking sysfs for it would need DAMON's lock.
+    /// Thread of each kdamond that is on. Reading it from sysfs would need DAMON's lock.
     threads: Vec<Option<Process>>,
     rotation: RoundRobin,
     collections: u32,
-    chosen: Vec<Process>,
+    selected: Vec<Process>,
     reader: Reader,
     changes: VecDeque<TargetChange>,
     /// CPU time of kdamonds that were turned off.
@@ -183,12 +183,12 @@ pub(super) struct Commander {
 }
 
 impl Commander {
-    pub fn new(roots: &Roots, admin: Admin, attrs: DamonAttrs, most: u32) -> Self {
+    pub fn new(roots: &Roots, admin: Admin, attrs: DamonAttrs, max_kdamonds: u32) -> Self {
         Self {
             roots: roots.clone(),
             admin,
             attrs,
-            most,
+            max_kdamonds,
             traced: false,
             kdamonds: Vec::new(),
             assigned: Vec::new(),
@@ -196,14 +196,14 @@ impl Commander {
             threads: Vec::new(),
             rotation: RoundRobin::default(),
             collections: 0,
-            chosen: Vec::new(),
+            selected: Vec::new(),
             reader: Reader::default(),
             changes: VecDeque::new(),
             ended: Duration::ZERO,
         }
     }
 
-    /// Leaves the reading of regions to another thread.
+    /// Leaves reading regions to another thread.
     pub fn leave_reading(&mut self) {
         self.traced = true;
     }
@@ -216,23 +216,23 @@ impl Commander {
             DamonOrder::Collect => self.collect(&mut sampled, &mut regions),
             DamonOrder::Stop => self.stop(),
         };
-        let result = result.or_else(|problem| self.put_off(problem));
+        let result = result.or_else(|problem| self.postpone(problem));
         let changes = std::mem::take(&mut self.changes);
         DamonAnswer { changes, sampled, regions, ended: self.ended, result }
     }
 
-    /// Whether regions are read without a command.
+    /// True if regions can be read without a command.
     fn reads_on(&self) -> bool {
         self.traced && self.assigned.iter().any(Option::is_some)
     }
 
-    /// Puts an order off while another program's command waits with DAMON's lock held: regions
-    /// are read all the same, and the order is given again in the next round.
-    fn put_off(&self, problem: LinuxError) -> Result<()> {
+    /// Postpones an order while another program's command holds DAMON's lock: regions are still
+    /// read, and the order is given again in the next round.
+    fn postpone(&self, problem: LinuxError) -> Result<()> {
         if !(self.reads_on() && problem.is_busy()) {
             return Err(problem);
         }
-        tracing::debug!(%problem, "commands to kdamonds are put off");
+        tracing::debug!(%problem, "commands to kdamonds are postponed");
         Ok(())
     }
 
@@ -244,11 +244,11 @@ impl Commander {
                 self.leave(place)?;
             }
         }
-        // A turn is cut short only where a process would otherwise wait for nothing. A kdamond that
-        // waits for a process which is no target any more counts for nothing.
+        // A turn is cut short only if a process would otherwise wait although there is a place. A
+        // kdamond that waits for a process that is no longer a target does not count.
         let busy = self.assigned.iter().flatten().filter(|process| still(process)).count();
         let places =
-            if self.kdamonds.is_empty() { self.most as usize } else { self.kdamonds.len() };
+            if self.kdamonds.is_empty() { self.max_kdamonds as usize } else { self.kdamonds.len() };
         if busy < places.min(self.rotation.len()) { self.assign() } else { Ok(()) }
     }
 
@@ -269,7 +269,7 @@ impl Commander {
         Ok(())
     }
 
-    /// Gives a kdamond the intervals and bounds of all, unless it waits.
+    /// Sets the current intervals and bounds of a kdamond, unless it waits.
     fn give_attrs(&mut self, place: usize) -> Result<()> {
         if self.given[place] != self.attrs && !self.is_waiting(place) {
             self.kdamonds[place].set_attrs(&self.attrs)?;
@@ -278,7 +278,7 @@ impl Commander {
         Ok(())
     }
 
-    /// Whether the thread of a kdamond waits for a lock. A command to it would wait as long.
+    /// True if the thread of a kdamond waits for a lock. A command to it would wait as long.
     fn is_waiting(&mut self, place: usize) -> bool {
         self.stat(place).is_some_and(|stat| stat.is_uninterruptible())
     }
@@ -287,26 +287,26 @@ impl Commander {
         read_stat(self.threads[place]?, &self.roots, &mut self.reader)
     }
 
-    /// Starts a turn.
+    /// Starts a turn: assigns the next processes to kdamonds.
     fn assign(&mut self) -> Result<()> {
-        let wanted = self.rotation.len().min(self.most as usize);
+        let wanted = self.rotation.len().min(self.max_kdamonds as usize);
         if self.kdamonds.is_empty() && wanted > 0 {
-            // All that may be used at once: once they run no more can be made.
-            self.kdamonds = self.admin.take(self.most)?;
+            // All kdamonds are made at once: while one runs, the kernel makes no more.
+            self.kdamonds = self.admin.take(self.max_kdamonds)?;
             self.assigned = vec![None; self.kdamonds.len()];
             self.given = vec![self.attrs; self.kdamonds.len()];
             self.threads = vec![None; self.kdamonds.len()];
         }
-        self.rotation.next(self.kdamonds.len(), &mut self.chosen);
+        self.rotation.next(self.kdamonds.len(), &mut self.selected);
         for place in 0..self.assigned.len() {
             match self.assigned[place] {
-                Some(p) if self.chosen.contains(&p) => self.chosen.retain(|&c| c != p),
+                Some(p) if self.selected.contains(&p) => self.selected.retain(|&c| c != p),
                 Some(_) => self.leave(place)?,
                 None => (),
             }
         }
         let mut changed = false;
-        while let Some(process) = self.chosen.pop() {
+        while let Some(process) = self.selected.pop() {
             let Some(place) = self.assigned.iter().position(Option::is_none) else { break };
             changed |= self.start(place, process)?;
         }
@@ -326,8 +326,7 @@ impl Commander {
         let kdamond = &mut self.kdamonds[place];
         kdamond.configure(&monitoring)?;
         let answer = if reads_on { kdamond.try_on() } else { kdamond.on(&self.roots) };
-        // DAMON finds a process by its number alone, so whether it was still this one is checked
-        // afterwards.
+        // DAMON finds a process by its pid alone, so the process's identity is checked afterwards.
         let alive = process.is_alive_with(&self.roots, &mut self.reader);
         if !alive {
             kdamond.off()?;
@@ -349,13 +348,13 @@ impl Commander {
         }
         let runs = self.kdamonds[place].regions(&mut self.reader, regions)?;
         if !runs {
-            // Its process has ended.
+            // The process has ended.
             self.leave(place)?;
         }
         Ok(runs)
     }
 
-    /// Turns a kdamond off, unless it waits: then it keeps its place.
+    /// Turns a kdamond off. One that waits keeps its place.
     fn leave(&mut self, place: usize) -> Result<()> {
         if self.is_waiting(place) {
             return Ok(());

@@ -1,14 +1,15 @@
-//! DAMON on processes' virtual addresses: one kdamond per process, a bounded number of kdamonds,
-//! in rotation when there are more processes ([`super::rotation`]).
+//! DAMON on processes' virtual addresses: one kdamond per process. The number of kdamonds is
+//! bounded; more processes are monitored in rotation ([`super::rotation`]).
 //!
-//! A kdamond that is given another process starts with coarse regions, so a turn lasts for [`TURN`]
-//! collections: long enough for regions to adapt (they are split once per aggregation interval).
+//! A kdamond that is assigned to another process starts with coarse regions. A turn therefore lasts
+//! for [`TURN`] collections, so that regions can adapt (they are split once per aggregation
+//! interval).
 //!
-//! A kdamond takes the mmap lock of its process, which the process may hold for ever, and a command
-//! to it then waits as long, with DAMON's own lock held. Regions are therefore read from a
-//! tracepoint, which takes no command ([`DamonVaddr::with_tracepoint`]); a kdamond that waits
-//! is given none until it goes on; and a thread of its own gives the commands (`commander.rs`), so
-//! that one which meets a lock that was taken a moment ago keeps no region from being read.
+//! A kdamond takes the mmap lock of its process, which the process may hold for ever. A command to
+//! that kdamond then waits as long, with DAMON's own lock held. Regions are therefore read from a
+//! tracepoint, which needs no command ([`DamonVaddr::with_tracepoint`]). A kdamond that waits gets
+//! no command until it goes on. A thread of its own gives the commands (`commander.rs`), so that a
+//! command that meets a lock taken a moment ago does not delay the reading of regions.
 
 mod commander;
 
@@ -26,34 +27,33 @@ use crate::process::Reader;
 use crate::roots::Roots;
 use commander::{Commander, Commands, DamonOrder, Monitored, TargetChange};
 
-/// Kdamonds at most. Each is a kernel thread that wakes every sampling interval; and because the
-/// kernel carries out one sysfs command at a time, collecting from all takes up to this many
+/// Maximum number of kdamonds. Each is a kernel thread that wakes every sampling interval. The
+/// kernel executes one sysfs command at a time, so that collecting from all takes up to this many
 /// aggregation intervals: 1.6 s at the default.
 pub const MAX: u32 = 16;
 
-/// Collections that a turn lasts for.
+/// Collections per turn.
 pub const TURN: u32 = 5;
 
-/// Checks that the kernel has it and lets us in.
+/// Checks that the kernel has it and that this process may use it.
 ///
 /// # Errors
-/// Why not, and how to get it. Whether another program holds DAMON is known only once a kdamond is
-/// turned on.
+/// The error names the reason and the remedy. Use of DAMON by another program shows only once a
+/// kdamond is turned on.
 pub fn probe(roots: &Roots) -> Result<()> {
     Admin::probe(roots)?;
     operations::probe(roots, "vaddr")
 }
 
-/// However little CPU time there is, regions are summed up once in so long: a read of them
-/// waits for it.
+/// Longest aggregation interval, however high the throttle: a read of regions waits for its end.
 const MAX_AGGREGATION: Duration = Duration::from_secs(5);
 
 /// The regions that kdamonds report without a command.
 trait Reports: std::fmt::Debug + Send {
-    /// Reads what these threads reported since the last call.
+    /// Reads the regions that these threads reported since the last call.
     fn read(&mut self, threads: &[i32]) -> Result<()>;
 
-    /// The regions of the last aggregation interval of a kdamond's thread, ascending; `None` if no
+    /// Regions of the last aggregation interval of a kdamond's thread, ascending; `None` if no
     /// interval has ended since the last call.
     fn take(&mut self, thread: i32) -> Option<&[HostRegion]>;
 }
@@ -73,17 +73,17 @@ impl Reports for Trace {
 pub struct DamonVaddr {
     roots: Roots,
     configured: DamonAttrs,
-    /// As configured, with longer intervals where monitoring is throttled.
+    /// The configured attributes, with longer intervals while monitoring is throttled.
     attrs: DamonAttrs,
-    most: u32,
-    /// The commander until its thread starts, at the first order.
+    max_kdamonds: u32,
+    /// The commander until its thread starts, with the first order.
     idle: Option<Commander>,
     commands: Option<Commands>,
     ordered: Instant,
     /// The commander is late, and this was reported.
     late: bool,
     monitored: Vec<Monitored>,
-    /// Without a tracepoint, the commander reads regions through sysfs.
+    /// Tracepoint reader; without one the commander reads regions through sysfs.
     reports: Option<Box<dyn Reports>>,
     threads: Vec<i32>,
     targets: Vec<MonitorTarget>,
@@ -95,21 +95,26 @@ pub struct DamonVaddr {
 }
 
 impl DamonVaddr {
-    /// Opens DAMON; with a record, turns off first what a killed process left. Kdamonds are taken
-    /// when there is a process.
+    /// Opens DAMON. With a record, first turns off the kdamonds that a killed process left on.
+    /// Kdamonds are taken once there is a process.
     ///
     /// # Errors
-    /// There is no DAMON, all of it is another program's, or the record cannot be read.
-    pub fn new(roots: &Roots, record: Option<&Path>, attrs: DamonAttrs, most: u32) -> Result<Self> {
+    /// The kernel has no DAMON, another program uses all of it, or the record cannot be read.
+    pub fn new(
+        roots: &Roots,
+        record: Option<&Path>,
+        attrs: DamonAttrs,
+        max_kdamonds: u32,
+    ) -> Result<Self> {
         let admin = Admin::open(roots, record)?;
         admin.has_room()?;
-        let most = most.clamp(1, MAX);
+        let max_kdamonds = max_kdamonds.clamp(1, MAX);
         Ok(Self {
             roots: roots.clone(),
             configured: attrs,
             attrs,
-            most,
-            idle: Some(Commander::new(roots, admin, attrs, most)),
+            max_kdamonds,
+            idle: Some(Commander::new(roots, admin, attrs, max_kdamonds)),
             commands: None,
             ordered: Instant::now(),
             late: false,
@@ -123,9 +128,9 @@ impl DamonVaddr {
         })
     }
 
-    /// Reads regions from DAMON's tracepoint where tracefs is there, instead of having the kernel
-    /// write them to sysfs. A collection then waits for one aggregation interval at most, and holds
-    /// the processes of which one has ended since the last collection.
+    /// Reads regions from DAMON's tracepoint if tracefs is there, instead of having the kernel
+    /// write them to sysfs. A collection then waits for at most one aggregation interval. It
+    /// reports the processes whose interval has ended since the last collection.
     #[must_use]
     pub fn with_tracepoint(self) -> Self {
         match Trace::open(&self.roots) {
@@ -148,20 +153,20 @@ impl DamonVaddr {
         self
     }
 
-    /// Gives every kdamond other intervals and bounds, at the next collection: monitoring less
-    /// often costs less.
+    /// Sets the intervals and bounds of every kdamond, from the next collection on.
     pub fn set_attrs(&mut self, attrs: DamonAttrs) {
         self.attrs = attrs;
     }
 
-    /// Gives the commander an order, unless it still carries out the last one: every order is
-    /// given again in the next round.
+    /// Gives the commander an order, unless the last one is not finished yet: every order is given
+    /// again in the next round.
     fn order(&mut self, order: DamonOrder, report: &mut AccessReport) -> Result<()> {
         self.finish(report)?;
         if let Some(commander) = self.idle.take() {
             self.commands = Some(Commands::start(commander)?);
         }
-        let Some(commands) = self.commands.as_mut().filter(|commands| !commands.waits()) else {
+        let Some(commands) = self.commands.as_mut().filter(|commands| !commands.is_pending())
+        else {
             return Ok(());
         };
         commands.give(self.attrs, order);
@@ -169,8 +174,8 @@ impl DamonVaddr {
         self.finish(report)
     }
 
-    /// Waits for the order at hand. While the tracepoint is read it waits for one aggregation
-    /// interval at most: nothing new is there earlier.
+    /// Waits for the current order. If the tracepoint is read, it waits for at most one aggregation
+    /// interval, because nothing new is there earlier.
     fn finish(&mut self, report: &mut AccessReport) -> Result<()> {
         let Some(commands) = &mut self.commands else { return Ok(()) };
         let reads_on = self.reports.is_some() && !self.monitored.is_empty();
@@ -189,7 +194,7 @@ impl DamonVaddr {
                 report.sampled.extend(answer.sampled);
                 report.regions.extend(answer.regions);
                 if std::mem::take(&mut self.late) {
-                    tracing::info!("commands to kdamonds are carried out again");
+                    tracing::info!("commands to kdamonds are executed again");
                 }
                 answer.result
             }
@@ -201,12 +206,12 @@ impl DamonVaddr {
     }
 
     fn report_late(&mut self) {
-        let waits = self.commands.as_ref().is_some_and(Commands::waits);
-        if waits && !self.late && self.ordered.elapsed() > self.patience() {
+        let pending = self.commands.as_ref().is_some_and(Commands::is_pending);
+        if pending && !self.late && self.ordered.elapsed() > self.patience() {
             self.late = true;
             tracing::warn!(
                 "a command to a kdamond waits for a process that keeps its address space locked: \
-                 the {} processes that are monitored go on to be, and no others until it ends",
+                 the {} monitored processes stay monitored, and no others are until that ends",
                 self.monitored.len()
             );
         }
@@ -242,7 +247,7 @@ impl AccessMonitor for DamonVaddr {
     fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
         let before = thread_cpu();
         processes.clone_into(&mut self.targets);
-        // No order reads regions but Collect's, and what a late one read is old by now.
+        // Only `Collect` reads regions, and the regions of a late one are out of date by now.
         let ordered =
             self.order(DamonOrder::Targets(processes.to_vec()), &mut AccessReport::default());
         self.spent += thread_cpu().saturating_sub(before);
@@ -252,8 +257,8 @@ impl AccessMonitor for DamonVaddr {
     fn collect(&mut self, report: &mut AccessReport) -> Result<()> {
         let before = thread_cpu();
         let sampling = self.attrs.sampling.as_nanos().max(1);
-        let most = self.attrs.aggregation.as_nanos() / sampling;
-        report.max_accesses = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+        let max = self.attrs.aggregation.as_nanos() / sampling;
+        report.max_accesses = u32::try_from(max).unwrap_or(u32::MAX).max(1);
         let ordered = self.order(DamonOrder::Collect, report);
         let read = self.read(report);
         self.spent += thread_cpu().saturating_sub(before);
@@ -263,10 +268,10 @@ impl AccessMonitor for DamonVaddr {
     fn stop(&mut self) -> Result<()> {
         let patience = self.patience();
         let Some(commands) = &mut self.commands else { return Ok(()) };
-        // An order that is late keeps the kernel from carrying out this one. When it ends, the
-        // commander turns everything off.
+        // A late order keeps the kernel from executing this one. When it ends, the commander turns
+        // everything off.
         commands.take(Some(commander::TO_END))?;
-        if commands.waits() {
+        if commands.is_pending() {
             return Err(super::waits_still());
         }
         commands.give(self.attrs, DamonOrder::Stop);
@@ -283,7 +288,8 @@ impl AccessMonitor for DamonVaddr {
     fn set_throttle(&mut self, times: f64) -> Result<()> {
         let longer = |interval: Duration| interval.mul_f64(times.max(1.0)).min(MAX_AGGREGATION);
         let aggregation = longer(self.configured.aggregation);
-        // As many checks per aggregation as configured: nr_accesses goes on to mean the same.
+        // The checks per aggregation interval stay as configured, so that nr_accesses keeps its
+        // meaning.
         let checks =
             self.configured.aggregation.as_secs_f64() / self.configured.sampling.as_secs_f64();
         let sampling = aggregation.div_f64(checks.max(1.0));
@@ -293,9 +299,9 @@ impl AccessMonitor for DamonVaddr {
         Ok(())
     }
 
-    /// One aggregation interval for each kdamond, and as long again for DAMON's other users.
+    /// One aggregation interval per kdamond, and as long again for DAMON's other users.
     fn patience(&self) -> Duration {
-        PATIENCE + self.attrs.aggregation * 2 * self.most
+        PATIENCE + self.attrs.aggregation * 2 * self.max_kdamonds
     }
 
     fn cpu_time(&mut self) -> Result<Duration> {
@@ -356,7 +362,7 @@ mod tests {
 
         let watched = process(&fake.roots, 9, &[1]);
         monitor.set_targets(&[watched]).unwrap();
-        // Its kdamond has stopped by itself.
+        // The kdamond has stopped by itself.
         put(&fake.file(0, "state"), "off\n");
         let mut report = AccessReport::default();
         monitor.collect(&mut report).unwrap();
@@ -378,7 +384,7 @@ mod tests {
         put(&fake.file(0, "pid"), "70\n");
         monitor.set_targets(&[hostile]).unwrap();
         monitor.set_targets(&[hostile, healthy]).unwrap();
-        // Its thread waits for the mmap lock of process 8.
+        // The thread waits for the mmap lock of process 8.
         thread('D');
         monitor.collect(&mut AccessReport::default()).unwrap();
         assert_eq!(targets(&fake)[0].0, "on");
@@ -388,13 +394,13 @@ mod tests {
         monitor.set_attrs(slower);
         monitor.set_targets(&[healthy]).unwrap();
         assert_eq!(targets(&fake)[0].0, "on");
-        // Its place is not free, and it takes no other process's turn.
+        // The place of kdamond 0 is not free, and it takes no turn from another process.
         let third = process(&fake.roots, 10, &[1]);
         monitor.set_targets(&[third]).unwrap();
         assert_eq!(targets(&fake)[1], ("on".into(), "10".into()));
         let problem = monitor.stop().unwrap_err().to_string();
         assert!(problem.contains("kdamond 0 (for process 8) waits"), "{problem}");
-        // The other one is off, and the record says whose the first is.
+        // The other one is off, and the record still names the first.
         assert_eq!((targets(&fake)[0].0.as_str(), targets(&fake)[1].0.as_str()), ("on", "off"));
         assert!(fake.record.exists());
     }
@@ -413,7 +419,7 @@ mod tests {
         );
     }
 
-    /// Every thread has reported one region whenever it is read.
+    /// Reports one region per thread at every read.
     #[derive(Debug)]
     struct OneRegion(HostRegion);
 
@@ -427,8 +433,8 @@ mod tests {
         }
     }
 
-    /// A command on its way to a kdamond meets a lock: a pipe that no process reads takes the place
-    /// of a file that the command writes.
+    /// A command meets a lock: a pipe that no process reads takes the place of a file that the
+    /// command writes.
     #[test]
     fn late_command_leaves_others_monitored() {
         let fake = FakeDamon::new(0);
@@ -451,13 +457,13 @@ mod tests {
             assert_eq!(report.sampled, [healthy.process]);
             assert_eq!(report.regions.len(), 1);
         }
-        // It is reported once it has lasted for longer than any command should.
+        // A late command is reported once it takes longer than any command should.
         assert!(!monitor.late);
         monitor.ordered -= monitor.patience();
         monitor.collect(&mut AccessReport::default()).unwrap();
         assert!(monitor.late);
 
-        // The process lets go.
+        // The process releases its lock.
         let free = std::thread::spawn(move || std::fs::read(&pipe).unwrap());
         while monitor.late {
             monitor.collect(&mut AccessReport::default()).unwrap();

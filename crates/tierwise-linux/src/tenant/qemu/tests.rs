@@ -18,7 +18,7 @@ fn named(name: &str) -> Qemu {
     Qemu::Name(name.into())
 }
 
-/// A process of this user that says that it is this guest.
+/// A process of this user with this guest's name on its command line.
 fn start(roots: &Roots, pid: i32, uid: u32, name: &str) {
     let directory = roots.proc.join(pid.to_string());
     let stat = format!("{pid} (qemu) S 1 1 1 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 900 0 0 0");
@@ -32,7 +32,7 @@ fn guest_is_known_by_start_time() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
     let reader = &mut Reader::default();
     let before = find(&roots, &named("db-1"), reader).unwrap().unwrap();
-    // The number is given out again, to another QEMU of the same name.
+    // The pid is reused by another QEMU of the same name.
     start(&roots, 301, 64055, "db-1");
     let after = find(&roots, &named("db-1"), reader).unwrap().unwrap();
     assert!(before.pid == after.pid && before != after, "{before:?} {after:?}");
@@ -53,7 +53,7 @@ fn guest_names_match_libvirt_and_plain_forms() {
 #[test]
 fn command_line_alone_is_not_trusted() {
     let (dir, roots) = fixture::copy("hmat-two-tier");
-    // A program of anybody's that says that it is QEMU, and a QEMU of anybody's.
+    // An ordinary user's program that claims to be QEMU, and an ordinary user's QEMU.
     start(&roots, 7, 1001, "db-1");
     fixture::put(&dir.path().join("sleep"), "");
     symlink(dir.path().join("sleep"), roots.proc.join("7/exe")).unwrap();
@@ -63,8 +63,8 @@ fn command_line_alone_is_not_trusted() {
     fs::remove_dir_all(roots.proc.join("301")).unwrap();
     assert_eq!(
         said(&roots, &named("db-1")),
-        "no guest of a system user is named \"db-1\"; what QEMU of other users says of itself does \
-         not count: process 8 is of user 1001; name it by its pid file, its QMP socket or its \
+        "no guest of a system user is named \"db-1\"; the name of another user's QEMU does not \
+         count: process 8 is of user 1001; name it by its pid file, its QMP socket or its \
          control group"
     );
 }
@@ -92,7 +92,7 @@ fn guest_is_found_by_listening_socket() {
     crate::qemu::process::install(dir.path(), &roots, &[own]);
     let listener = UnixListener::bind(&path).unwrap();
     assert_eq!(found(&roots, &guest), Some(own));
-    // Something else that listens there.
+    // Another program listens there.
     fixture::put(&dir.path().join("nc"), "");
     fs::remove_file(roots.proc.join(format!("{own}/exe"))).unwrap();
     symlink(dir.path().join("nc"), roots.proc.join(format!("{own}/exe"))).unwrap();
@@ -100,7 +100,7 @@ fn guest_is_found_by_listening_socket() {
     assert!(refused.contains(&format!("process {own} listens on ")), "{refused}");
     assert!(refused.contains("which is no QEMU"), "{refused}");
     drop(listener);
-    // Its file is still there, and nobody listens.
+    // The file is still there, and no process listens.
     assert_eq!(found(&roots, &guest), None);
 }
 

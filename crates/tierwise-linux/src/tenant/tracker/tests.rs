@@ -37,7 +37,7 @@ fn groups_pids_and_guests_are_found() {
         (TenantState::Running, TenantState::Waiting)
     );
     assert_eq!(all.groups(TenantId(0)).len(), 1);
-    // Nothing happened since.
+    // Nothing has happened since.
     assert_eq!(all.refresh(&roots).unwrap(), Changes::default());
 }
 
@@ -53,7 +53,7 @@ fn reused_pid_is_a_new_process() {
     assert_eq!((changes.started, changes.ended), (vec![], vec![]));
 }
 
-/// A tenant of thousands of processes must not cost the others' time in every round.
+/// A tenant of thousands of processes must not cost the others time in every round.
 #[test]
 fn large_group_is_checked_in_rotation() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
@@ -71,13 +71,13 @@ fn large_group_is_checked_in_rotation() {
     });
     assert_eq!(redis.refresh(&roots).unwrap(), Changes::default());
     assert_eq!(read.get(), CHECKED);
-    // The last two have other processes now, which two more refreshes find.
+    // The last two pids have other processes now, which two more refreshes find.
     start(&roots, last, 5000);
     assert_eq!(redis.refresh(&roots).unwrap(), Changes::default());
     assert_eq!(redis.refresh(&roots).unwrap().joined.len(), 1);
 }
 
-/// A process that comes must not put off the checks of the few that are there.
+/// A new process must not delay the checks of the few members.
 #[test]
 fn small_group_is_checked_whole() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
@@ -187,8 +187,8 @@ fn first_listed_tenant_wins_process_once() {
     assert_eq!(both.refresh(&roots).unwrap().conflicts, []);
 }
 
-/// Any program can give itself any name (`prctl(PR_SET_NAME)`), and any group of its own any name
-/// below it.
+/// Any program can set its own name (`prctl(PR_SET_NAME)`), and any group can name the groups below
+/// it.
 #[test]
 fn unreadable_process_leaves_others_found() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
@@ -241,8 +241,8 @@ fn staying_tenants_keep_their_processes() {
     assert_eq!(tracker.state(TenantId(7)), TenantState::Ended);
 }
 
-/// Whoever may make groups beside a service's may not take its place, and harms nobody else by
-/// trying.
+/// A user who may create groups next to a service's cannot take its place, and affects no other
+/// tenant by trying.
 #[test]
 fn ambiguous_name_concerns_its_tenant_alone() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");

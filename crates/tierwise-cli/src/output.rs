@@ -1,4 +1,4 @@
-//! Where results go: stdout, and files that are whole or not there.
+//! Output of results: stdout, and files that are written whole or not at all.
 
 use std::fmt;
 use std::fs::File;

@@ -135,7 +135,7 @@ impl Simulate {
     }
 }
 
-/// Where points go.
+/// Destination of the points.
 enum Sink {
     Stdout,
     JsonLines(NewFile),

@@ -81,7 +81,7 @@ pub struct Advice {
     pub points: Vec<Point>,
     /// The smallest fast memory from which on all limits were met; `None` if there is none.
     pub answer: Option<Answer>,
-    /// Where more fast memory starts to help less.
+    /// The size above which more fast memory helps less.
     pub knee: Option<Knee>,
     pub sentence: String,
 }

@@ -86,7 +86,7 @@ const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration
 /// A millisecond to a second: more checks cost the recorded processes time, fewer find nothing.
 const SAMPLING: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
-/// Where a recording notes what it changed: its settings, and the threads of DAMON that it took.
+/// The files in which a recording notes the settings that it changed and the kdamonds that it took.
 /// Not the daemon's files: both may run at the same time.
 pub fn state_files(directory: &Path) -> (PathBuf, PathBuf) {
     (directory.join("record-live.json"), directory.join("record-live-damon.json"))

@@ -39,7 +39,7 @@ pub use two_level::TwoLevel;
 
 use crate::units::LINE;
 
-/// Which memory answered a read.
+/// The memory that answered a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Served {
     /// Fast memory: its tag matched.

@@ -1,6 +1,6 @@
 //! Errors in the description of a service.
 
-/// Why a service of requests cannot be simulated as described.
+/// The reason why a service of requests cannot be simulated as described.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RequestError {
     /// A figure is out of its range.

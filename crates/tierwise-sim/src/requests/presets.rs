@@ -139,7 +139,7 @@ impl Preset {
         Ok(mix)
     }
 
-    /// Where its knee is.
+    /// Returns its knee.
     pub fn knee(&self) -> Knee {
         Knee { per_second: self.max_per_second, slo: self.slo, servers: self.servers }
     }

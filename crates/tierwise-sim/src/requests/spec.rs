@@ -59,7 +59,7 @@ pub struct ServiceSpec {
     /// Latency of the fast memory on which that is so, in nanoseconds; `None` for the scenario's
     /// machine.
     pub knee_ns: Option<f64>,
-    /// When requests arrive.
+    /// The process by which requests arrive.
     pub arrivals: Arrivals,
 }
 

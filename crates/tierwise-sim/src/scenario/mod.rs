@@ -67,9 +67,9 @@ pub struct WorkloadSpec {
     /// The mark at which the workload ends (a server's shutdown, say); `None`: the last
     /// window.
     pub measure_to: Option<String>,
-    /// When it starts.
+    /// Time of its start.
     pub start: Duration,
-    /// When it is stopped, if it has not ended by then.
+    /// Time at which it is stopped, if it has not ended by then.
     pub stop: Option<Duration>,
     /// True if its address space is mapped with huge pages where 2 MiB of it are populated
     /// together.

@@ -45,7 +45,7 @@ pub struct ImportOptions {
     pub writer: WriterOptions,
 }
 
-/// Why an import failed.
+/// The failure of an import.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The cache cannot be modelled.
@@ -201,7 +201,7 @@ fn parse(line: &[u8]) -> Result<Event, &'static str> {
 /// The pages seen so far, and the window being filled.
 struct Pages {
     numbers: HashMap<u64, u32>,
-    /// Where each page's row is in the window, if that row names it.
+    /// Position of each page's row in the window, if that row names the page.
     rows: Vec<u32>,
     window: Window,
     window_instructions: u64,

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::record::wire::Reason;
 
-    /// What is written to the FIFO, and what comes of it: operations counted, and lines refused.
+    /// Writes lines to the FIFO. Returns the operations counted and the lines refused.
     fn told(lines: &[u8]) -> (u64, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("marks");

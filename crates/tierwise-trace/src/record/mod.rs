@@ -106,7 +106,7 @@ pub struct RecordSummary {
     pub refused_marks: Vec<String>,
 }
 
-/// Why a program could not be recorded.
+/// The reason why a program could not be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The trace could not be written.
@@ -178,7 +178,7 @@ pub enum RecordError {
         if *windows == 1 { "" } else { "s" }
     )]
     Kept {
-        /// Why it failed.
+        /// The failure itself.
         error: Box<RecordError>,
         /// The trace.
         out: PathBuf,

@@ -22,7 +22,7 @@ const MERGE: u32 = 8;
 /// needs to settle, and as many again.
 const LASTS_NS: f64 = 60e9;
 
-/// The most that it may take: a day. Recordings are of minutes, and a trace of a few bytes can
+/// Max time that it may take: a day. Recordings are of minutes, and a trace of a few bytes can
 /// claim years.
 const MAX_NS: f64 = 86_400e9;
 

@@ -19,7 +19,7 @@ use crate::output::NewFile;
 use crate::run_args::RunArgs;
 use crate::{input, output, report};
 
-/// Run several policies on a scenario and say which served it best.
+/// Run several policies on a scenario and report which served it best.
 ///
 /// Every policy runs the same programs on the same simulated machine. Bounds come first: everything
 /// in fast memory, everything in slow memory, and an oracle that knows the future. All results

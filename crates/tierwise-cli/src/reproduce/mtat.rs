@@ -28,10 +28,10 @@ use crate::run_args::PaperArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce mtat --services redis")]
 pub struct Mtat {
-    /// Where the scenarios are.
+    /// Directory of the scenarios.
     #[arg(long, default_value = "scenarios/mtat", value_name = "DIR")]
     scenarios: PathBuf,
-    /// Where the recorded programs are.
+    /// Directory of the recorded programs.
     #[arg(long, default_value = "traces", value_name = "DIR")]
     traces: PathBuf,
     /// The services, of redis, memcached, mongodb and silo.

@@ -22,7 +22,7 @@ use crate::run_args::PaperArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce multi-clock")]
 pub struct MultiClock {
-    /// Where the scenarios of the recorded programs are.
+    /// Directory of the scenarios of the recorded programs.
     #[arg(long, default_value = "scenarios/recorded", value_name = "DIR")]
     scenarios: PathBuf,
     #[command(flatten)]

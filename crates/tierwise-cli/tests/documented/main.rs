@@ -1,4 +1,4 @@
-//! The examples in the documents and the help are true: each TOML block is a valid file of its kind,
+//! Examples in the documents and the help are true: each TOML block is a valid file of its kind,
 //! and each command runs in the directory that the README presumes, or is in a list with the reason
 //! why it is not run here. (That all of them are understood, those too, is a test of the command
 //! itself: `src/documented.rs`.)

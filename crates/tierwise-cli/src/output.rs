@@ -113,7 +113,7 @@ pub fn json(value: &impl Serialize) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// Columns where stdout is no terminal and nothing says how wide it is: what a log or a review
+/// Columns where stdout is no terminal and nothing sets its width: what a log or a review
 /// shows beside each other, and what the widest shipped table of figures takes.
 const PLAIN_WIDTH: u16 = 120;
 

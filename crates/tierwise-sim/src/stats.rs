@@ -311,7 +311,7 @@ impl Timeline {
     }
 }
 
-/// Rows of the finished heat map: as many as a reader can tell apart on a screen.
+/// Rows of the finished heat map: as many as a reader can distinguish on a screen.
 const ROWS: u32 = 96;
 
 /// The misses by page (in groups, in the order of allocation) and by time. JSON keys stay.

@@ -205,7 +205,7 @@ int main(int count, char **words)
     struct options options = options_of(count, words);
     struct sigaction action = {.sa_handler = on_term};
     sigaction(SIGTERM, &action, NULL);
-    /* A store that is gone is an error of write(), which says so. */
+    /* A store that has exited is an error of write(), which reports it. */
     signal(SIGPIPE, SIG_IGN);
     static struct tally loaded, ran;
     struct client client = client_of(&options);

@@ -85,8 +85,8 @@ impl Compare {
         for (i, (path, scenario)) in read.iter().enumerate() {
             if let Some((other, _)) = read[..i].iter().find(|(_, s)| s.name == scenario.name) {
                 return Err(Failure::User(format!(
-                    "{}: the scenario \"{}\" is also in {}; names tell results apart, so they \
-                     must differ",
+                    "{}: the scenario \"{}\" is also in {}; results are distinguished by name, so \
+                     names must differ",
                     path.display(),
                     scenario.name,
                     other.display()

@@ -150,7 +150,7 @@ impl Arrivals {
     }
 }
 
-/// Arrivals one after another, in nanoseconds; an iterator that can be looked into.
+/// Arrivals one after another, in nanoseconds; an iterator that can be peeked.
 #[derive(Debug, Clone)]
 pub struct Stream {
     rng: Xoshiro256PlusPlus,

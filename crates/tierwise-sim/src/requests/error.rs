@@ -13,7 +13,7 @@ pub enum RequestError {
         /// The range, in words.
         allowed: &'static str,
     },
-    /// A recording does not say what a request touches.
+    /// A recording does not have what a request touches.
     #[error(
         "the recording has {what} after its mark {mark:?}; record a program that counts its \
          operations"

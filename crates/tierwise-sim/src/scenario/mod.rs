@@ -46,7 +46,7 @@ pub struct WorkloadSpec {
     pub profile: Option<PathBuf>,
     /// The source of its accesses.
     pub source: Source,
-    /// So many recorded windows are put together into one, whose accesses are then taken as evenly
+    /// So many recorded windows are merged into one, whose accesses are then taken as evenly
     /// spread: finer windows than a policy can react to only cost time. At least 1.
     pub merge: u32,
     /// Each recorded window stands for this many alike: a recording of seconds becomes a run of

@@ -158,7 +158,7 @@ pub(crate) fn windows(
 
 /// The start of a line, for a message.
 fn shown(line: &[u8]) -> String {
-    /// A line of lackey's has some 20 bytes; twice that tells what it is instead.
+    /// A line of lackey's has some 20 bytes; twice that shows what it is instead.
     const SHOWN_BYTES: usize = 40;
     let line = line.trim_ascii_end();
     String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()

@@ -327,7 +327,7 @@ fn pid_of(child: &Child) -> Option<Pid> {
 fn stop(child: &mut Child) -> Result<(), RecordError> {
     let failed = || RecordError::system("stopping the program");
     if let Some(pid) = pid_of(child) {
-        // It may have ended by itself meanwhile; its status tells.
+        // It may have ended by itself meanwhile; its status shows it.
         let _ = kill_process(pid, Signal::TERM);
     }
     let deadline = Instant::now() + STOP_PATIENCE;

@@ -155,7 +155,7 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
 {
     (void)id;
     if (index >= VCPUS_MAX)
-        fatal("the guest has more than %d processors", VCPUS_MAX);
+        fatal("the guest has more than %d CPUs", VCPUS_MAX);
     if (index >= __atomic_load_n(&vcpus_seen, __ATOMIC_RELAXED))
         __atomic_store_n(&vcpus_seen, index + 1, __ATOMIC_RELEASE);
 }

@@ -61,7 +61,7 @@ def fitted(rows):
 
 
 def features(row, intercept, slope):
-    """What the engine computes of the same counters."""
+    """The engine's result from the same counters."""
     latency, thousands = float(row["l3_miss_ns"]), float(row["instructions"]) / 1000
     ratio = min(max((latency - intercept) / slope, 0.0), 1.0)
     return [

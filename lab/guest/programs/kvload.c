@@ -77,7 +77,7 @@ static void read_number(struct options *options, const char *name, const char *v
          name);
 }
 
-/* Whether the value is the second of two words. */
+/* True if the value is the second of two words. */
 static int is_second(const char *name, const char *value, const char *first, const char *second)
 {
     if (strcmp(value, first) != 0 && strcmp(value, second) != 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated documentation must say what the code says.
+# Generated documentation must match the code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fresh=$(mktemp)

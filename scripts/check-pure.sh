@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the core for a machine without a system and looks at what the result imports: it must be
+# Builds the core for a machine without a system and checks what the result imports: it must be
 # nothing from "env", which is where a clock, a file or a random source would come from.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -187,7 +187,7 @@ def stacked():
     # container's memory (V-D 1).
     large, limits = machine(768, 256), {"floor": 0.70, "cap": 0.75}
     # Granules of 4 MiB: a copy of 64 would be what the percentiles of the response times show. At
-    # 60 % of what they bear, as a cache's threads must also carry out its promotions.
+    # 60 % of what they bear, as a cache's threads must also execute its promotions.
     fine = machine(768, 256, "4MiB")
     cache = lambda name, **more: service(
         name, 480, "key-value", 16, 800_000, 2, 0.6, **limits, **more

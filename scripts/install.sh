@@ -7,7 +7,7 @@ destination=$1
 prefix=$2
 built=${3:-${CARGO_TARGET_DIR:-target}/release}
 root=$destination$prefix
-# Absolute, because the files below are copied from within their folders.
+# Absolute, because the files below are copied from within their directories.
 share=$(realpath --canonicalize-missing "$root/share/tierwise")
 
 install -D --mode=755 "$built/tierwise" "$root/bin/tierwise"

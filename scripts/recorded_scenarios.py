@@ -83,7 +83,7 @@ def text(name, merge, dilation, loops):
 
 
 def run_seconds(tierwise, name):
-    """How long the run phase takes once, with first-touch placement."""
+    """The duration of one run phase, with first-touch placement."""
     folder = ROOT / "scenarios" / "recorded"
     with tempfile.NamedTemporaryFile("w", suffix=".toml", dir=folder) as file:
         file.write(text(name, 10, 1, 1))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that the tools named on the command line are there. As root on Debian it installs what
-# is missing; otherwise it says in plain words what to install, and fails.
+# is missing; otherwise it prints what to install, and fails.
 set -euo pipefail
 
 missing=()
@@ -34,7 +34,7 @@ for tool in "$@"; do
         command -v cargo >/dev/null 2>&1 || missing+=("cargo (builds Tierwise): $how")
         ;;
     wasm)
-        # The toolchain that this directory uses, whatever it is called.
+        # The toolchain that this directory uses, under any name.
         sysroot=$(rustc --print sysroot 2>/dev/null || true)
         wasm=wasm32-unknown-unknown
         if [ -n "$sysroot" ] && [ ! -d "$sysroot/lib/rustlib/$wasm" ]; then
@@ -47,7 +47,7 @@ for tool in "$@"; do
     qemu) debian qemu-x86_64 qemu-user "runs the programs that are recorded" ;;
     lab)
         debian mmdebstrap mmdebstrap "makes the root of the lab's guests"
-        # Debian keeps it in /usr/sbin, which is not on everybody's path.
+        # Debian keeps it in /usr/sbin, which is not on every user's path.
         PATH=$PATH:/usr/sbin:/sbin debian mke2fs e2fsprogs "makes their disk image"
         debian dpkg-deb dpkg "unpacks their kernels and QEMU"
         ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Loads the dashboard and the command's reports in a real browser and looks at what they show. With
-# a folder as argument, pictures of them at several widths, light and dark, are left there.
+# Loads the dashboard and the command's reports in a real browser and checks what they show. With
+# a directory as argument, pictures of them at several widths, light and dark, are left there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet -p tierwised --example dashboard

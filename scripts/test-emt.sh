@@ -8,7 +8,7 @@ python=${PYTHON:-python3}
 # Of what kind it is: a free-threaded build has the version of another.
 kind='import sysconfig; print(sysconfig.get_config_var("SOABI"))'
 version=$("$python" -c "$kind")
-# mypy does not run on free-threaded builds; what it says does not depend on the build.
+# mypy does not run on free-threaded builds; its result does not depend on the build.
 tools="matplotlib numpy pytest setuptools"
 case $version in cpython-*t-*) ;; *) tools="$tools mypy" ;; esac
 venv=$PWD/target/emt-venv

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the programs of the dev profile into a temporary folder and runs the documented commands
+# Installs the programs of the dev profile in a temporary directory and runs the documented commands
 # there, with the source tree hidden: what is installed must be enough. Root hides it with a mount
 # of its own; others need user namespaces.
 set -euo pipefail

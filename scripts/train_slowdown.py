@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the classifier that says whether a tenant is slowed down by more than a threshold
+"""Trains the classifier that decides whether a tenant is slowed down by more than a threshold
 (Memstrata, section 4.2).
 
     scripts/train_slowdown.py                      trains the model that ships, for 5 %
@@ -61,7 +61,7 @@ def fitted(rows):
 
 
 def features(row, intercept, slope):
-    """What the engine computes of the same counters."""
+    """The engine's result from the same counters."""
     latency, thousands = float(row["l3_miss_ns"]), float(row["instructions"]) / 1000
     ratio = min(max((latency - intercept) / slope, 0.0), 1.0)
     return [
@@ -74,7 +74,7 @@ def features(row, intercept, slope):
 
 
 def judged(said, is_so):
-    """Accuracy and confusion matrix: rows are what is so (no, yes), columns what was said."""
+    """Accuracy and confusion matrix: rows are the truth (no, yes), columns the prediction."""
     return {
         "samples": len(said),
         "accuracy": round(float((said == is_so).mean()), 4),
@@ -148,8 +148,8 @@ def main():
         "importance": {
             f: round(float(i), 3) for f, i in zip(FEATURES, forest.feature_importances_)
         },
-        # For a test that the forest says the same wherever it is run: features, and the probability
-        # of an outlier.
+        # For a test that the forest predicts alike everywhere: features, and the probability of an
+        # outlier.
         "examples": [
             [*map(float, row), float(p)]
             for row, p in zip(

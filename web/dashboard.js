@@ -43,7 +43,7 @@ function bytes(count) {
   return `${short(rest)} ${units[step]}`;
 }
 
-/** Three figures are as many as a look takes in. */
+/** Three significant figures: more cannot be read at a glance. */
 function short(number) {
   if (number >= 100 || Number.isInteger(number)) return Math.round(number).toLocaleString("en");
   return number.toFixed(number >= 10 ? 1 : 2);
@@ -339,7 +339,7 @@ class Page {
   }
 
   update(snapshot) {
-    // A daemon that began anew counts from zero.
+    // A daemon that started again counts from zero.
     if (snapshot.uptime < this.uptime) this.forget();
     this.uptime = snapshot.uptime;
     this.updateHead(snapshot);
@@ -403,8 +403,8 @@ class Page {
     const parts = `DAMON ${short(cost.damon_seconds)} s, moving ${short(cost.moving_seconds)} s`;
     const longer = `${short(cost.throttle)} × as long, to keep the budget`;
     facts(byId("cost"), [
-      ["processor now", now],
-      ["processor so far", `${short(cost.cpu_seconds)} s; ${parts}`],
+      ["CPU now", now],
+      ["CPU so far", `${short(cost.cpu_seconds)} s; ${parts}`],
       ["intervals", cost.throttle > 1 ? longer : "as configured"],
       ["resident memory", bytes(cost.rss_bytes)],
       ["samples", short(counters.samples)],
@@ -445,7 +445,7 @@ function facts(list, rows) {
   });
 }
 
-/** Keeps the stream open, and says so when it is not. */
+/** Keeps the stream open, and shows when it is not. */
 class Stream {
   constructor(page) {
     this.page = page;

@@ -14,7 +14,8 @@ from .run import one, settle
 
 
 def main(words: list[str]) -> int:
-    """Runs them; status 1 after the first that fails, whose reason is told instead of figures."""
+    """Runs them; status 1 after the first that fails, which reports its reason instead of
+    figures."""
     kernel, host, name, *names = words
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
         settle()

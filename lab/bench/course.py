@@ -20,17 +20,17 @@ class Point:
     """The state at one time."""
 
     seconds: float
-    """Since the work began."""
+    """Since the start of the work."""
     fast_mib: float
-    """Of the program's anonymous memory."""
+    """The program's anonymous memory on the fast node."""
     free_mib: float
-    """Of the fast node, as are the next two."""
+    """Free memory of the fast node. The next two are of the fast node, too."""
     file_mib: float
     """Page cache."""
     anon_mib: float
     """Anonymous memory of all processes, the ballast included."""
     user_misses: tuple[int, ...]
-    """By node, since the work began: without the kernel's copies."""
+    """By node, since the start of the work, without the kernel's copies."""
 
 
 class Course:
@@ -54,7 +54,7 @@ class Course:
         self._thread.join()
 
     def points(self) -> list[dict[str, object]]:
-        """What was recorded, in order."""
+        """The recorded points, in order."""
         return [asdict(point) for point in self._points]
 
     def _record(self) -> None:

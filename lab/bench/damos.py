@@ -36,12 +36,12 @@ class Scheme:
 
 
 SCHEMES = (
-    # Cold first, so that there is room when the other is applied. Seen once in 20 looks at the
-    # most, for 2 s, as runs take some ten. Never seen is too strict: of a program that goes
+    # Cold first, so that there is room when the other is applied. Found accessed in at most one of
+    # 20 checks, for 2 s, as runs take some ten. Never seen is too strict: of a program that goes
     # anywhere now and then nothing would be cold.
     Scheme("migrate_cold", (0, 1), 20, 1),
-    # Seen in a quarter of 20 looks, twice in a row: a region of hot and cold pages alike has been
-    # split by then.
+    # Found accessed in a quarter of 20 checks, twice in a row: a region of hot and cold pages alike
+    # has been split by then.
     Scheme("migrate_hot", (5, WIDEST_COUNT), 2, 0),
 )
 
@@ -102,5 +102,5 @@ def _write_scheme(folder: Path, scheme: Scheme, group: str) -> None:
         write(folder / "filters/nr_filters", 1)
         write(folder / "filters/0/type", "memcg")
         write(folder / "filters/0/memcg_path", group)
-        # A filter leaves out what it matches: here, whatever is not of the group.
+        # A filter leaves out what it matches: here, everything that is not of the group.
         write(folder / "filters/0/matching", "N")

@@ -1,8 +1,8 @@
-"""The two states of the fast node that a run can begin in.
+"""The two states of the fast node in which a run can start.
 
 `equal`: nothing lies on the fast node but the kernel, the ballast and the program, so that every
-policy begins with the same memory. `used`: an idle process and idle page cache lie there too, as
-on real hosts; the program begins with the same free memory.
+policy starts with the same memory. `used`: an idle process and idle page cache lie there too, as on
+real hosts; the program starts with the same free memory.
 """
 
 import os
@@ -70,7 +70,7 @@ def _has_memory(folder: Path) -> bool:
 
 
 def _cache_file() -> None:
-    """Reads a file once, so that the fast node holds it and nobody uses it."""
+    """Reads a file once, so that the fast node holds it and no process uses it."""
     if not CACHED_FILE.exists():
         CACHED_FILE.write_bytes(bytes(CACHED_MIB * MIB))
         os.sync()

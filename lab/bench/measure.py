@@ -1,5 +1,4 @@
-"""What is counted in the guest while a program runs: the clock, true misses, moves, what tiering
-costs."""
+"""Counts in the guest while a program runs: the clock, true misses, moves, what tiering costs."""
 
 import time
 from dataclasses import dataclass
@@ -48,13 +47,13 @@ class Counts:
     promoted: int
     demoted: int
     threads: dict[int, float]
-    """Processor seconds of the kernel's threads, by their number; those that end are gone with what
-    they used."""
+    """CPU seconds of the kernel's threads, by thread id. Threads that end take their time with
+    them."""
     processes: dict[int, float]
     """The same of processes that tier."""
 
     def since(self, before: "Counts") -> dict[str, object]:
-        """What was counted between two times."""
+        """The counts between two times."""
         return {
             "seconds": self.seconds - before.seconds,
             "misses": [now - then for now, then in zip(self.misses, before.misses, strict=True)],
@@ -76,7 +75,7 @@ def used(now: dict[int, float], before: dict[int, float]) -> float:
 
 
 def counts(truth: Truth, processes: list[int]) -> Counts:
-    """What has been counted so far; `processes` are daemons that tier."""
+    """The counts so far; `processes` are daemons that tier."""
     vmstat = table("/proc/vmstat")
     return Counts(
         seconds=time.monotonic(),

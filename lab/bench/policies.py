@@ -1,4 +1,4 @@
-"""What places the pages while a program runs, in the guest."""
+"""The policies that place pages in the guest while a program runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from .damos import begin_damos, end_damos
 # A scan period of 0.1 s instead of 1 s: runs are shorter than the kernel's patience.
 SCAN_PERIOD_MS = 100
 
-# A timed guest's CPU is as fast as it says, so that a share of it means what it means
-# elsewhere. Runs take some ten seconds where programs take minutes: what the daemon learns, it has
-# to learn in a tenth of the time, and may use ten times its default budget for it.
+# A timed guest's CPU has its nominal speed, so that a share of it means what it means elsewhere.
+# Runs take some ten seconds where programs take minutes: what the daemon learns, it has to learn in
+# a tenth of the time, and may use ten times its default budget for it.
 BUDGET_PERCENT = 10.0
 CAP_PERCENT = 30.0
 
@@ -27,11 +27,11 @@ Begin = Callable[[Guest, Cgroup, int], Tierwised | None]
 
 @dataclass(frozen=True)
 class Policy:
-    """How a policy starts."""
+    """Starts a policy."""
 
     begin: Begin
     ballast: bool = True
-    """Whether the fast node is limited."""
+    """True if the fast node is limited."""
     end: Callable[[], None] = lambda: None
     """Undoes what does not end with the run by itself."""
 
@@ -68,7 +68,7 @@ POLICIES = {
     "all-fast": Policy(_nothing, ballast=False),
     "first-touch": Policy(_nothing),
     "kernel-tiering": Policy(_kernel_tiering),
-    # What everybody has who switches it on and nothing else.
+    # The kernel's tiering switched on, with its default settings.
     "kernel-default": Policy(_kernel_default),
     "damon-migrate": Policy(begin_damos, end=end_damos),
     "multi-clock": Policy(_tierwised("multi-clock")),

@@ -1,5 +1,5 @@
-"""What is measured: the programs' command lines and sizes, which the guest and the recorder both
-run, and the runs."""
+"""The measured programs: their command lines and sizes, which the guest and the recorder both run,
+and the runs."""
 
 from dataclasses import dataclass, field
 
@@ -20,8 +20,8 @@ class Program:
     words: tuple[str, ...]
     """The program whose memory is placed; a store is a server that `load` fills."""
     left_mib: int
-    """What is free of the fast node at its start: a third of what it will hold, and 10 MiB that the
-    kernel keeps."""
+    """Free memory of the fast node at the program's start: a third of what it will hold, and 10
+    MiB that the kernel keeps."""
     granule_kib: int = 256
     """The daemon's unit of placement (tierguest/configuration.py)."""
     load: tuple[str, ...] = field(default=())
@@ -29,7 +29,7 @@ class Program:
     work: tuple[str, ...] = field(default=())
     """The client of a store whose run is measured."""
     says_when_filled: bool = True
-    """Whether it prints a line when it has filled its memory; if not, it writes the file of its
+    """True if it prints a line when it has filled its memory; if not, it writes the file of its
     option `report`."""
 
 
@@ -72,7 +72,7 @@ PROGRAMS = (
     ),
 )
 
-# The states of the fast node that a run can begin in (hosts.py).
+# The states of the fast node in which a run can start (hosts.py).
 HOSTS = ("equal", "used")
 
 # The bound comes first. Two are run twice, one that moves nothing and one that decides by what it

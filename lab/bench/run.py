@@ -23,8 +23,8 @@ MIB = 1 << 20
 FILL_S = 120.0
 # Of the guest's clock; the slowest takes some 25 s.
 WORK_S = 300.0
-# How often it is looked whether a program has filled its memory: it is stopped then, having done
-# this much at most.
+# Interval between checks whether a program has filled its memory. It is stopped then, having worked
+# for at most this long.
 FILL_POLL_S = 0.005
 # Boot's kernel workers share the one CPU for the first seconds. Costs nothing: an idle
 # guest's clock jumps.

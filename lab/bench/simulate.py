@@ -45,7 +45,7 @@ MIGRATE_PAGE_NS = 8000
 
 @dataclass(frozen=True)
 class Result:
-    """What the simulator says of one policy."""
+    """The simulator's result for one policy."""
 
     slowdown: float
     fast_share: float
@@ -237,7 +237,7 @@ def instruction_ns(trace: dict[str, Any], bound: Run, fast_ns: int) -> float:
 def simulate(
     program: Program, trace: Path, bound: Run, limited: Run, latency_ns: Sequence[int]
 ) -> dict[str, Result]:
-    """What the simulator says of every policy, by its name in the guests."""
+    """The simulator's results for every policy, by its name in the guests."""
     info = json.loads(run("simulate", [_tierwise(), "trace", "info", str(trace), "--json"]))[0]
     beside = instruction_ns(info, bound, latency_ns[0])
     results: dict[str, Result] = {}
@@ -280,7 +280,7 @@ def _compare(scenario_file: Path, policies: Sequence[Simulated]) -> dict[str, Re
 
 
 def _quiet(words: Sequence[str]) -> str:
-    """Its output without what it says of its progress."""
+    """Returns its output without its progress messages."""
     done = subprocess.run(words, capture_output=True, text=True, cwd=REPOSITORY, check=False)
     if done.returncode != 0:
         raise LabError(f"simulate: `{' '.join(words)}`: status {done.returncode}: {done.stderr}")

@@ -1,4 +1,4 @@
-"""What simulates the policies that the guests run."""
+"""The simulator's counterparts of the policies that the guests run."""
 
 from dataclasses import dataclass
 
@@ -26,9 +26,9 @@ class Simulated:
     name: str
     recipe: str
     by_page: bool
-    """Whether it places pages, as the kernel does, or the daemon's blocks."""
+    """True if it places pages, as the kernel does; otherwise it places the daemon's blocks."""
     text: str = ""
-    """Of a recipe that does not ship."""
+    """The text of a recipe that does not ship."""
 
 
 SIMULATED = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-# The last third of a run: three times what the slowest policy of the bench takes to begin.
+# The last third of a run: three times what the slowest policy of the bench takes to start.
 STEADY_PART = 1 / 3
 # So much of the steady state's share counts as having reached it.
 REACHED = 0.9

@@ -56,7 +56,7 @@ class Run:
 
     @property
     def fast_mib_at_end(self) -> float:
-        """What the program held of the fast node when it was last read."""
+        """The program's memory on the fast node at the last reading."""
         return float(self.course[-1]["fast_mib"]) if self.course else self.fast_mib_at_start
 
     @property
@@ -71,7 +71,7 @@ class Run:
 
     @property
     def fast_share(self) -> float:
-        """Of the programs' true misses, those that the fast node served."""
+        """The share of the program's true misses that the fast node served."""
         misses = self.user_misses or self.misses
         return misses[0] / sum(misses) if sum(misses) else 0.0
 
@@ -160,13 +160,13 @@ def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def about(program: Program, runs: Sequence[Run]) -> str:
-    """What a block is of."""
+    """The heading of a block."""
     limited = next((run for run in runs if run.policy != BOUND), None)
     if not limited:
         return f"{program.name}: {program.about}"
     return (
         f"{program.name}: {program.about}; {limited.resident_mib:.0f} MiB, of which "
-        f"{limited.fast_mib_at_start:.0f} MiB begin on the fast node; "
+        f"{limited.fast_mib_at_start:.0f} MiB start on the fast node; "
         f"runs repeat within {spread(runs):.1%}"
     )
 

@@ -26,7 +26,7 @@ const char *machine_find(bool needs_clock);
 /* Moves the guest's clock forward. Only after machine_find(true); called by the only vCPU. */
 void machine_charge(uint64_t ns);
 
-/* Makes the vCPU look at its timers soon: its clock has been moved. */
+/* Makes the vCPU check its timers soon: its clock has been moved. */
 void machine_interrupt(unsigned vcpu);
 
 /* Makes QEMU translate all code again, through the plugin's callbacks as they are then. From any

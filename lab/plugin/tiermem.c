@@ -13,12 +13,12 @@
  *
  * Without `node` no access is watched and the guest runs at full speed: flush_us alone costs the
  * flushes and nothing else. With it accesses are watched from when the guest asks for it
- * (counters.h), because nobody wants to know of a boot's, which would take three times as long.
+ * (counters.h), because a boot's accesses are of no interest, and would take three times as long.
  *
  * Why flushes: a page table's accessed bit is set when the CPU fills its translation buffer.
  * A real buffer has a few thousand entries and forgets them by itself; QEMU's grows to what a
  * program uses and keeps them, so that a page whose bit the kernel has cleared without a flush, as
- * DAMON and MGLRU do, would look idle as long as the program runs undisturbed.
+ * DAMON and MGLRU do, would seem idle as long as the program runs undisturbed.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -48,8 +48,8 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info 
  */
 #define FIRST_LEVEL_LINES 512
 /*
- * After so much charged time the vCPU looks at its timers. A guest's tick is 4 ms; a hundredth of
- * it keeps its timers punctual, and one exit in 400 misses is not felt.
+ * After so much charged time the vCPU checks its timers. A guest's tick is 4 ms; a hundredth of it
+ * keeps its timers punctual, and one exit in 400 misses is not felt.
  */
 #define INTERRUPT_EVERY_NS 50000
 /* The guest waits for the answer, once, at the end of its boot. */
@@ -155,7 +155,7 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
 {
     (void)id;
     if (index >= VCPUS_MAX)
-        fatal("the guest has more than %d processors", VCPUS_MAX);
+        fatal("the guest has more than %d CPUs", VCPUS_MAX);
     if (index >= __atomic_load_n(&vcpus_seen, __ATOMIC_RELAXED))
         __atomic_store_n(&vcpus_seen, index + 1, __ATOMIC_RELEASE);
 }

@@ -39,8 +39,8 @@ def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
     assert (read(DAMON_STAT) if DAMON_STAT.exists() else "", taken_places()) == before, (
         "DAMON is not given back"
     )
-    told = json.loads(guest.run("tierwise", "trace", "stat", str(trace), "--json", within_s=200))
-    guest.figure("windows", len(told["windows"]))
+    stat = json.loads(guest.run("tierwise", "trace", "stat", str(trace), "--json", within_s=200))
+    guest.figure("windows", len(stat["windows"]))
     scenario.write_text(SCENARIO.format(trace=trace))
     words = (
         "tierwise",
@@ -61,17 +61,17 @@ def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwise",), timeout_s=120)
 def doctor_finds_a_machine_that_can_be_managed(guest: Guest) -> None:
-    """Two tiers, DAMON, root: doctor says that tierwised could manage this, and names tiers, kernel
-    and tenants."""
+    """Two tiers, DAMON, root: doctor reports that tierwised could manage this, and names tiers,
+    kernel and tenants."""
     config = guest.folder / "tierwised.toml"
     config.write_text(
         configuration(guest, "tierwise", [("shop", "cgroup = 'shop'\nfloor = '64MiB'")])
     )
     said = guest.run("tierwise", "doctor", "--config", str(config))
     assert "tierwised could manage this machine's memory" in said, said
-    told = json.loads(guest.run("tierwise", "doctor", "--config", str(config), "--json"))
-    found = {check["name"]: check for check in told["checks"]}
-    assert told["can"] == "manage", told
+    report = json.loads(guest.run("tierwise", "doctor", "--config", str(config), "--json"))
+    found = {check["name"]: check for check in report["checks"]}
+    assert report["can"] == "manage", report
     assert (
         "node 0" in found["memory tiers"]["found"] and "node 1" in found["memory tiers"]["found"]
     ), found

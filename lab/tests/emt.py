@@ -19,7 +19,7 @@ LIMIT_S = 160
 INTERVALS = 120
 
 # A program whose hot objects are known: a tenth of them is used. It prints where pages of both
-# parts are, and what tracking says.
+# parts are, and the statistics of tracking.
 PROGRAM = """
 import faulthandler, json, os, sys, time
 from array import array
@@ -30,7 +30,7 @@ from tierwise.emt.process import PROCESS
 signal, slow, spare_mib, intervals, way = sys.argv[1:]
 spare_mib, intervals = int(spare_mib), int(intervals)
 reads, objects = way == "reads", way == "objects"
-# What hangs says where.
+# A program that hangs prints where.
 faulthandler.dump_traceback_later(LIMIT, exit=True)
 # Objects fill pools of their own, eight a page; their use writes their counts.
 if objects:
@@ -100,8 +100,8 @@ def _run(
     assert Path(SITE).is_dir(), f"{SITE} is not in the guest: run python/emt/lab.sh on the host"
     file = guest.folder / "program.py"
     file.write_text(PROGRAM)
-    # A hundredth: with an eighth on CPUs' lists, which nobody's pressure is, nobody would
-    # know how much is left.
+    # A hundredth: with an eighth on per-CPU lists, which cause no memory pressure, it would be
+    # unknown how much is left.
     write(PER_CPU_LISTS, 100)
     # The C library returns small buffers' memory to the system only from its own mappings: one
     # arena keeps addresses steady.
@@ -145,7 +145,7 @@ def _seen(found: dict[str, object]) -> tuple[float, float]:
 
 @test(boot="hmat", timeout_s=240)
 def emt_promotes_what_is_used(guest: Guest) -> None:
-    """Of a program in slow memory the hot part is promoted; fast memory is free for a quarter."""
+    """The hot part of a program in slow memory is promoted; fast memory is free for a quarter."""
     found = _run(guest, 1, "uffd-wp", "1", 10, INTERVALS, "writes")
     assert _part(found, "before", "hot")[1] > 0.95, found
     guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
@@ -179,7 +179,7 @@ def emt_leaves_hot_read_only_arrays_alone(guest: Guest) -> None:
 
 @test(boot="hmat", timeout_s=180)
 def emt_sees_writes(guest: Guest) -> None:
-    """uffd-wp tells the part that is written from the rest."""
+    """uffd-wp distinguishes the part that is written from the rest."""
     found = _run(guest, 0, "uffd-wp", "", 0, INTERVALS, "writes")
     hot, cold = _seen(found)
     guest.figure("hotness_hot", hot)
@@ -188,7 +188,7 @@ def emt_sees_writes(guest: Guest) -> None:
 
 
 def _rwp_is_refused(guest: Guest) -> None:
-    """This kernel has no asynchronous read and write protection, and emt says so."""
+    """This kernel has no asynchronous read and write protection, and emt reports it."""
     out = guest.run("env", f"PYTHONPATH={SITE}", "python3", "-m", "tierwise.emt", "check")
     line = next(line for line in out.splitlines() if line.startswith("uffd-rwp:"))
     assert "no:" in line and "7.3" in line, out
@@ -200,7 +200,8 @@ def _rwp_is_refused(guest: Guest) -> None:
     lacks={"6.12": Lack("userfaultfd has no RWP before 7.3", _rwp_is_refused)},
 )
 def emt_sees_reads(guest: Guest) -> None:
-    """uffd-rwp tells a part of buffers that is only read from the rest; uffd-wp does not."""
+    """uffd-rwp distinguishes a part of buffers that is only read from the rest; uffd-wp does
+    not."""
     hot, cold = _seen(_run(guest, 0, "uffd-rwp", "", 0, INTERVALS, "reads"))
     guest.figure("hotness_hot", hot)
     guest.figure("hotness_cold", cold)

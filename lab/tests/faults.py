@@ -1,5 +1,5 @@
-"""What goes wrong on a live machine: nothing may crash, leak, move what is not a tenant's, or stay
-changed."""
+"""Faults of a live machine: the daemon does not crash, does not leak, moves no memory of other
+processes, and leaves nothing changed."""
 
 import json
 import os
@@ -45,8 +45,7 @@ def _after(*tenants: tuple[str, str]) -> list[tuple[str, str]]:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def processes_end_while_their_pages_move(guest: Guest) -> None:
-    """Programs that are killed while their pages are on the way, one after the other: news, not
-    errors."""
+    """Programs that are killed while their pages move, one after the other: events, not errors."""
     group = guest.cgroup("short")
     daemon = guest.tierwised(
         configuration(guest, "multi-clock", _after(("short", "cgroup = 'short'")))
@@ -127,18 +126,18 @@ def locked_pages_move_like_others(guest: Guest) -> None:
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
-def strangers_are_left_alone(guest: Guest) -> None:
+def unmanaged_processes_are_left_alone(guest: Guest) -> None:
     """Programs outside the tenants stay where they are, however hot, before and after pids are used
     again."""
-    stranger = guest.stairs(guest.cgroup("stranger"), mib=48, hot_mib=48, pattern="fixed", node=1)
-    # With numa_balancing off nobody else would move it either.
+    other = guest.stairs(guest.cgroup("other"), mib=48, hot_mib=48, pattern="fixed", node=1)
+    # With numa_balancing off the kernel would not move it either.
     tenants = _after(("short", "cgroup = 'short'"))
     daemon = guest.tierwised(configuration(guest, "multi-clock", tenants))
     group = guest.cgroup("short")
     for _ in range(20):
         guest.start("sleep", "0.2", cgroup=group).wait(10)
     _goes_on(guest, daemon)
-    assert stranger.region().share(1) == 1.0, f"a stranger was moved: {stranger.describe()}"
+    assert other.region().share(1) == 1.0, f"an unmanaged process was moved: {other.describe()}"
 
 
 def _with_balancing(config: str) -> str:
@@ -146,7 +145,7 @@ def _with_balancing(config: str) -> str:
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
-def what_a_killed_daemon_changed_is_given_back(guest: Guest) -> None:
+def changes_of_a_killed_daemon_are_restored(guest: Guest) -> None:
     """kill -9: `tierwise restore`, or the next start, sets numa_balancing and DAMON's places as
     they were."""
     guest.numa_balancing(2)
@@ -162,32 +161,32 @@ def what_a_killed_daemon_changed_is_given_back(guest: Guest) -> None:
         guest.wait_until(
             lambda: read(NUMA_BALANCING) == "0" and taken_places() > before, WITHIN_S, daemon.said
         )
-        # A thread of DAMON's is written down right after it was turned on; one whose number was not
-        # written down could be anybody's, and is left alone.
+        # A kdamond is recorded right after it was turned on; one that was not recorded could belong
+        # to another program, and is left alone.
         time.sleep(A_WHILE_S)
         daemon.kill()
-        assert read(NUMA_BALANCING) == "0", "nobody was there to give it back"
-        assert taken_places() > before, "nobody was there to give DAMON's place back"
+        assert read(NUMA_BALANCING) == "0", "something restored it"
+        assert taken_places() > before, "something stopped the kdamond"
 
     killed()
     instances = Path("/sys/kernel/tracing/instances")
     assert any(instances.iterdir()), "the daemon reads no tracepoint"
     said = guest.run("tierwise", "restore", "--state", state)
     assert not any(instances.iterdir()), f"the trace instance is left: {said}"
-    assert read(NUMA_BALANCING) == "2", f"not given back: {said}"
-    assert taken_places() == before, f"DAMON's place is not given back: {said}"
+    assert read(NUMA_BALANCING) == "2", f"not restored: {said}"
+    assert taken_places() == before, f"the kdamond was not released: {said}"
     killed()
     daemon = guest.tierwised(config)
     guest.wait_until(lambda: "of an earlier run" in daemon.said(), WITHIN_S, daemon.said)
     _goes_on(guest, daemon)
     assert daemon.stop() == 0, daemon.said()
-    assert read(NUMA_BALANCING) == "2", f"not given back at the end: {daemon.said()}"
-    assert taken_places() == before, f"DAMON's place is not given back at the end: {daemon.said()}"
+    assert read(NUMA_BALANCING) == "2", f"not restored at the end: {daemon.said()}"
+    assert taken_places() == before, f"the kdamond was not released at the end: {daemon.said()}"
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
-def somebody_else_uses_damon(guest: Guest) -> None:
-    """Another user's kdamond goes on undisturbed; the daemon only observes, says why, and starts
+def another_user_of_damon_is_undisturbed(guest: Guest) -> None:
+    """Another user's kdamond runs on undisturbed; the daemon only observes, reports why, and starts
     when the other ends."""
     other = guest.stairs(mib=16, hot_mib=4, pattern="fixed")
     with guest.part() as part:
@@ -209,8 +208,8 @@ def somebody_else_uses_damon(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def a_broken_configuration_is_not_taken(guest: Guest) -> None:
-    """SIGHUP with a mistake in the file: the line is said, the old configuration stays; a right one
-    prints what differs."""
+    """SIGHUP with a mistake in the file: the line is reported and the old configuration stays; a
+    correct file prints what differs."""
     good = configuration(guest, "multi-clock", _after())
     daemon = guest.tierwised(good)
     guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
@@ -277,7 +276,7 @@ def tenants_come_and_go(guest: Guest) -> None:
             assert daemon.running(), daemon.said()[-2000:]
             sizes.append(resident_bytes(daemon.pid) / MIB)
         guest.figure("rss_mib_by_round", " ".join(f"{size:.1f}" for size in sizes))
-        # Both halves were there once by the second round: what grows after that grows for ever.
+        # Both halves were there once by the second round: growth after that never ends.
         assert sizes[-1] - sizes[1] < 2, f"the daemon grows: {sizes} MiB"
         _goes_on(guest, daemon)
     finally:
@@ -298,7 +297,7 @@ def commands_while_it_runs(guest: Guest) -> None:
     guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
     socket = str(guest.folder / "control.sock")
 
-    def tell(*words: str) -> str:
+    def command(*words: str) -> str:
         return guest.run("tierwise", "daemon", *words, "--socket", socket)
 
     def status() -> dict[str, object]:
@@ -308,12 +307,12 @@ def commands_while_it_runs(guest: Guest) -> None:
         return view
 
     guest.stairs(guest.cgroup("shop"), mib=16, hot_mib=4, pattern="fixed")
-    said = tell("tenant", "add", "shop", "--cgroup", "shop", "--floor", "8MiB")
+    said = command("tenant", "add", "shop", "--cgroup", "shop", "--floor", "8MiB")
     assert "shop" in said, said
-    tell("tenant", "set", "shop", "--cap", "64MiB")
-    tell("report", "--tenant", "shop", "--p99", "12ms")
-    tell("policy", "tierwise")
-    tell("pause")
+    command("tenant", "set", "shop", "--cap", "64MiB")
+    command("report", "--tenant", "shop", "--p99", "12ms")
+    command("policy", "tierwise")
+    command("pause")
     time.sleep(2)
     view = status()
     assert view["mode"] == "paused" and view["policy"] == "tierwise", view
@@ -321,9 +320,9 @@ def commands_while_it_runs(guest: Guest) -> None:
     shop = next(one for one in tenants if one["name"] == "shop")  # type: ignore[attr-defined]
     assert shop["p99_ms"] == 12.0 and shop["processes"] == 1, shop
     assert shop["tiers"][0]["cap_bytes"] == 64 * MIB, shop
-    tell("resume")
+    command("resume")
     assert "shop" in guest.run("tierwise", "explain", "--tenant", "shop", "--socket", socket)
-    tell("tenant", "remove", "shop")
+    command("tenant", "remove", "shop")
     wrong = subprocess.run(
         [
             shutil.which("tierwise") or "tierwise",

@@ -1,5 +1,5 @@
-"""A program that grows into a fast node with room: what it allocates after its share was computed
-stays fast."""
+"""A program that grows into free memory of the fast node: what it allocates after its share was
+computed stays fast."""
 
 import time
 

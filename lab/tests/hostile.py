@@ -1,4 +1,4 @@
-"""What a tenant without privileges can do to the daemon and so to the other tenants: nothing."""
+"""A tenant without privileges cannot harm the daemon, nor through it the other tenants."""
 
 import contextlib
 import json
@@ -145,7 +145,7 @@ def _command(kdamond: Path) -> None:
 
 
 def _commands_wait(daemon: Tierwised) -> bool:
-    """Whether the daemon's own thread that commands kdamonds waits in the kernel."""
+    """True if the daemon's own thread that commands kdamonds waits in the kernel."""
     threads = Path(f"/proc/{daemon.pid}/task").iterdir()
     return any(
         (thread / "comm").read_text() == "kdamonds\n" and _state(int(thread.name)) == "D"
@@ -156,7 +156,7 @@ def _commands_wait(daemon: Tierwised) -> bool:
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
     """A command waits for a tenant's lock with DAMON's own held: what is monitored stays so."""
-    # The fast node has room for one of its halves, so that only monitoring can tell which.
+    # The fast node holds one of its halves, so that only monitoring can find out which.
     capped = [_tenants()[0], ("healthy", "cgroup = 'healthy'\ncap = '30 MiB'")]
     daemon = guest.tierwised(configuration(guest, "tierwise", capped))
     options = {"mib": 48, "hot_mib": 24, "pattern": "stairs", "phase_s": 60, "node": 1}
@@ -200,7 +200,8 @@ def _failed_moves(guest: Guest) -> int:
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=550)
 def memory_of_two_tenants_moves_only_if_asked(guest: Guest) -> None:
-    """What two tenants map stays where it is; with move.shared, one tenant moves it for both."""
+    """Memory that two tenants map stays where it is; with move.shared, one tenant moves it for
+    both."""
     file = Path("/dev/shm/of-both")
     groups = [guest.cgroup(name) for name in ("first", "second")]
     tenants = [(group.name, f"cgroup = '{group.name}'") for group in groups]

@@ -1,4 +1,4 @@
-"""What the kernel itself does about hot pages on the slow node, when it is told to."""
+"""The kernel's own promotion of hot pages on the slow node, switched on."""
 
 import time
 
@@ -10,7 +10,7 @@ from tierguest.stairs import Stairs
 
 # A scan period of 0.1 s instead of 1 s: a test need not wait for the kernel's patience.
 SCAN_PERIOD_MS = 100
-# A region that is seen in a quarter of 20 looks is in use.
+# A region that is found accessed in a quarter of 20 checks is in use.
 IN_USE = 5
 # At first a region holds hot and cold pages alike; after a second DAMON has split them.
 SETTLED_AGE = 10

@@ -14,13 +14,13 @@ def hmat_gives_two_tiers(guest: Guest) -> None:
     """Described by HMAT, node 1 becomes a slower tier below node 0."""
     guest.figure("up_s", guest.uptime_s())
     assert guest.memory_tiers() == ["0", "1"], guest.memory_tiers()
-    told = [int(read(NODES / f"node{node}/access0/initiators/read_latency")) for node in (0, 1)]
-    assert told == list(BUILT_IN_LATENCY_NS), f"HMAT told the kernel {told} ns"
+    found = [int(read(NODES / f"node{node}/access0/initiators/read_latency")) for node in (0, 1)]
+    assert found == list(BUILT_IN_LATENCY_NS), f"HMAT described {found} ns"
 
 
 @test(boot="flat")
 def flat_gives_one_tier(guest: Guest) -> None:
-    """Without HMAT both nodes land in one tier, though their distance is told."""
+    """Without HMAT both nodes land in one tier, though their distance is described."""
     assert guest.memory_tiers() == ["0-1"], guest.memory_tiers()
     assert read(NODES / "node0/distance").split() == ["10", "20"]
 

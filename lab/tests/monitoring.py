@@ -1,6 +1,6 @@
-"""What each way of looking sees of a program whose hot part is known: all of it starts on the slow
-node, with room for all on the fast one, under a policy that promotes whatever is seen in use again
-and again."""
+"""Each access monitoring source against a program whose hot part is known. The program starts on
+the slow node and would fit on the fast one; the policy promotes every page that is found accessed
+again and again."""
 
 from tierguest import Guest, test
 from tierguest.configuration import configuration
@@ -10,16 +10,16 @@ ALL_MIB = 128
 HOT_MIB = 32
 # Of the hot part that has to be found, and of the rest that may be taken for it: DAMON's regions
 # end where they happen to.
-LEAST_FOUND = 0.95
-MOST_MISTAKEN = 0.10
+MIN_FOUND = 0.95
+MAX_MISTAKEN = 0.10
 LIMIT_S = 300
 
 
 def _finds(
     guest: Guest,
     source: str,
-    least_found: float = LEAST_FOUND,
-    most_mistaken: float = MOST_MISTAKEN,
+    min_found: float = MIN_FOUND,
+    max_mistaken: float = MAX_MISTAKEN,
     **options: object,
 ) -> None:
     stairs: Stairs = guest.stairs(
@@ -37,7 +37,7 @@ def _finds(
 
     def found() -> bool:
         assert daemon.running(), f"tierwised ended: {daemon.said()}"
-        return stairs.hot().share(0) >= least_found
+        return stairs.hot().share(0) >= min_found
 
     guest.figure(
         "seconds",
@@ -46,7 +46,7 @@ def _finds(
     mistaken = stairs.cold().share(0)
     guest.figure("hot_found", stairs.hot().share(0))
     guest.figure("cold_taken_for_hot", mistaken)
-    assert mistaken <= most_mistaken, f"{stairs.describe()}; {daemon.said()[-1500:]}"
+    assert mistaken <= max_mistaken, f"{stairs.describe()}; {daemon.said()[-1500:]}"
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
@@ -65,16 +65,16 @@ def soft_dirty_finds_it(guest: Guest) -> None:
 def damon_on_physical_memory_finds_it(guest: Guest) -> None:
     """DAMON on physical memory, its regions looked up in the process's page tables: most of it, and
     not much else."""
-    # A thousand regions over two gigabytes are two megabytes each. Of base pages neighbours in
-    # memory are strangers: by how the guest's memory was strewn by then 2 to 64 % of the cold part
-    # were taken for hot, where chance would take four fifths. So: huge pages.
-    _finds(guest, "damon-paddr", least_found=0.8, most_mistaken=0.4, huge=1)
+    # A thousand regions over two gigabytes are two megabytes each. Neighbouring base pages in
+    # physical memory are unrelated: depending on how scattered the guest's memory was, 2 to 64 % of
+    # the cold part were taken for hot, where chance would take four fifths. So: huge pages.
+    _finds(guest, "damon-paddr", min_found=0.8, max_mistaken=0.4, huge=1)
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=120)
-def ways_that_are_not_there_say_so(guest: Guest) -> None:
-    """The idle-page bitmap and the CPU's samples, which a cloud kernel in QEMU has not:
-    observed only, with what to do."""
+def unavailable_sources_are_reported(guest: Guest) -> None:
+    """The idle-page bitmap and the CPU's samples, which a cloud kernel in QEMU lacks: the daemon
+    only observes, and reports the remedy."""
     for source, word in (("idle-bitmap", "CONFIG_IDLE_PAGE_TRACKING"), ("perf", "PEBS")):
         with guest.part() as part:
             daemon = part.tierwised(

@@ -1,4 +1,4 @@
-"""The kernel moves pages when it is asked to, and says truly where they are."""
+"""The kernel moves pages on request, and reports correctly where they are."""
 
 from tierguest import Guest, test
 from tierguest.placement import where
@@ -28,7 +28,7 @@ def huge_pages_move_whole(guest: Guest) -> None:
 
 @test(boot="hmat")
 def where_agrees_with_numa_stat(guest: Guest) -> None:
-    """What `where` counts by page is what the cgroup's statistics say in bytes."""
+    """The page counts of `where` equal the bytes of the cgroup's statistics."""
     group = guest.cgroup("placed")
     stairs = guest.stairs(group, mib=48, hot_mib=8, pattern="fixed", node=1)
     assert stairs.region().nodes[:2] == (0, 48 * PAGES_PER_MIB), stairs.describe()

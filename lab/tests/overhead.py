@@ -1,5 +1,4 @@
-"""What the daemon costs: CPU time and memory by the number of tenants, and how fast it moves
-pages."""
+"""The daemon's cost: CPU time and memory by the number of tenants, and how fast it moves pages."""
 
 import json
 import time
@@ -20,8 +19,8 @@ MEASURED_S = 12
 def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
     groups: list[Cgroup] = [guest.cgroup(f"t{i}") for i in range(tenants)]
     for group in groups:
-        # They sleep most of the time: two emulated CPUs have to carry all of them. Nobody
-        # waits for one to start.
+        # They sleep most of the time: two emulated CPUs run all of them. The test does not wait
+        # until they have started.
         words = (f"mib={TENANT_MIB}", "hot_mib=1", "pattern=fixed", "pause_us=1000000")
         guest.start("stairs", *words, cgroup=group)
     names = [(f"t{i}", f"cgroup = 't{i}'") for i in range(tenants)]
@@ -57,16 +56,16 @@ def cost_of_tenants(guest: Guest) -> None:
 
 
 PAGE_BYTES = 4096
-# Fewer than the daemon needs to find the size of its batches would be of nothing but that.
+# With less, the test would measure only how the daemon finds the size of its batches.
 MOVED_MIB = 192
 # Boot's kernel workers share the one CPU for the first seconds.
 SETTLED_S = 10
-# What one call of the mover names at the most, as it settles at when calls are quick.
+# Max pages per call of the mover, at which it settles when calls are quick.
 BATCH_PAGES = 512
 
 
 def _bare(guest: Guest, stairs: Stairs) -> float:
-    """Pages a second of CPU time of a bare loop over the program's pages, the better of two
+    """Pages per second of CPU time of a bare loop over the program's pages, the better of two
     rounds towards the fast node."""
     start, size = stairs.truth().region
     words = (str(size // MIB), str(BATCH_PAGES), "5", str(stairs.pid), str(start))
@@ -78,8 +77,8 @@ def _bare(guest: Guest, stairs: Stairs) -> float:
 
 
 @test(boot="timed", needs=("tierwised", "tierwise"), timeout_s=600)
-def pages_a_second(guest: Guest) -> None:
-    """What the daemon moves in a second of its CPU time, against a bare move_pages loop over
+def pages_per_second(guest: Guest) -> None:
+    """Pages that the daemon moves per second of its CPU time, against a bare move_pages loop over
     the same program's pages.
 
     Timed, because CPU time of the other kind of guest is what the host's other programs leave
@@ -94,12 +93,12 @@ def pages_a_second(guest: Guest) -> None:
     config = configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]).replace(
         'block = "256KiB"', 'block = "2MiB"'
     )
-    # Beside the loop, too, somebody looks: DAMON takes its part of the guest's CPUs, and of
-    # their caches.
-    looking = guest.tierwised(config, "--dry-run")
-    guest.wait_until(lambda: "monitors accesses with" in looking.said(), 60, looking.said)
+    # The bare loop, too, runs beside access monitoring: DAMON takes its part of the guest's CPUs,
+    # and of their caches.
+    observing = guest.tierwised(config, "--dry-run")
+    guest.wait_until(lambda: "monitors accesses with" in observing.said(), 60, observing.said)
     bare = _bare(guest, stairs)
-    looking.stop()
+    observing.stop()
     guest.figure("bare_pages_per_s", bare)
     daemon = guest.tierwised(config)
     guest.wait_until(

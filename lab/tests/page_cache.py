@@ -11,14 +11,14 @@ from tierguest.files import write
 MIB = 1 << 20
 READ_MIB = 128
 CAP_MIB = 48
-# The root disk, which is larger: its blocks are cached in the name of whoever reads them.
+# The root disk, which is larger: its blocks are charged to the group that reads them.
 DISK = "/dev/nvme0n1"
 WITHIN_S = 200
-# Some more of the daemon's orders.
+# Some more of the daemon's rounds.
 SETTLES_S = 12
 KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds")
-# What is cached already is not read, and stays in the name of whoever read it.
 MGLRU = Path("/sys/kernel/mm/lru_gen/enabled")
+# Blocks that are cached already are not read again, and stay charged to the group that read them.
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
@@ -36,7 +36,7 @@ def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
         lambda: str(group.on_nodes("file")),
     )
     before = group.on_nodes("file")
-    assert before[0] > 2 * CAP_MIB * MIB, f"it was to begin on the fast node: {before}"
+    assert before[0] > 2 * CAP_MIB * MIB, f"it was to start on the fast node: {before}"
     config = configuration(
         guest,
         "tierwise",
@@ -67,8 +67,8 @@ def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
 # So little that an emulated CPU reads it several times a second.
 HOT_MIB = 12
 HOT_CAP_MIB = 9
-# What is read again and again by somebody who is no tenant: as hot, and to stay where it is.
-STRANGERS_MIB = 8
+# Read again and again by a group that is no tenant: as hot, but to stay where it is.
+OTHERS_MIB = 8
 
 
 def _running() -> list[str]:
@@ -104,10 +104,10 @@ def page_cache_in_use_is_promoted(guest: Guest) -> None:
     # With MGLRU reading a file leaves no mark that DAMON could see.
     write(MGLRU, 0)
     group = _read_again_and_again(guest, "reader", HOT_MIB, 0)
-    others = _read_again_and_again(guest, "others", STRANGERS_MIB, HOT_MIB)
+    others = _read_again_and_again(guest, "others", OTHERS_MIB, HOT_MIB)
     before = group.on_nodes("file"), others.on_nodes("file")
-    assert before[0][1] > 0.9 * HOT_MIB * MIB and before[1][1] > 0.9 * STRANGERS_MIB * MIB, (
-        f"it was to begin on the slow node: {before}"
+    assert before[0][1] > 0.9 * HOT_MIB * MIB and before[1][1] > 0.9 * OTHERS_MIB * MIB, (
+        f"it was to start on the slow node: {before}"
     )
     config = configuration(
         guest,
@@ -135,7 +135,8 @@ def page_cache_in_use_is_promoted(guest: Guest) -> None:
     assert others.on_nodes("file")[0] - before[1][0] <= 2 * MIB, (
         f"others' came up: {others.on_nodes('file')}, before {before[1]}"
     )
-    # A crash leaves them to whoever restores: the record of those that promote is one of its own.
+    # After a crash they are left to `tierwise restore`: kdamonds that promote have a record of
+    # their own.
     daemon.kill()
     assert _running(), "a killed daemon's kdamonds go on"
     guest.run("tierwise", "restore", "--state", str(guest.folder / "state"))

@@ -1,4 +1,4 @@
-"""Where pages end up: what is hot on the fast node, what is cold on the slow one."""
+"""Placement of pages: hot ones on the fast node, cold ones on the slow one."""
 
 import time
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from tierguest.stairs import Stairs
 
 HOT_MIB = 48
 ALL_MIB = 608
-# The fast node has room for the hot part, for what memtis and the kernel keep free (3 % of the
-# node: 31 MiB), and for little more: what is cold has to go where it belongs. tierwise shares what
-# the kernel's high watermark leaves, and the kernel's low one is what others go down to.
+# The fast node holds the hot part, what memtis and the kernel keep free (3 % of the node: 31 MiB),
+# and little more: cold pages have to be demoted. tierwise shares what the kernel's high watermark
+# leaves, and the kernel's low one is what others go down to.
 LEFT_MIB = 90
 LEFT_TO_SHARE_MIB = 110
 # As long as those get that are only measured, twice what they need; the programs do not change
 # meanwhile.
 CONVERGENCE_S = 20
-# What nobody moves does not move later either.
+# Pages that nothing moves do not move later either.
 STILL_S = 5
 # An idle host needs half a minute, and a busy one ten times as long: its guests have the time of
 # day and not the CPU.
@@ -30,7 +30,7 @@ LIMIT_S = 300
 def _stairs(guest: Guest, forget: int = 0, left_mib: int = LEFT_MIB) -> Stairs:
     """Starts on the fast node and spills to the slow one; the hot part is the end that spilled."""
     group = guest.cgroup("stairs")
-    # A hundredth: with an eighth on CPUs' lists nobody would know how much is left.
+    # A hundredth: with an eighth on per-CPU lists it would be unknown how much is left.
     write(PER_CPU_LISTS, 100)
     guest.ballast(left_mib)
     return guest.stairs(
@@ -55,7 +55,7 @@ def _converges(
 ) -> None:
     stairs = _stairs(guest, forget, left_mib)
     before = stairs.hot().share(0)
-    assert before < 0.5, f"the hot part was to begin on the slow node: {stairs.describe()}"
+    assert before < 0.5, f"the hot part was to start on the slow node: {stairs.describe()}"
     daemon = guest.tierwised(
         configuration(guest, policy or name, tenants=[("stairs", "cgroup = 'stairs'")])
     )
@@ -150,14 +150,14 @@ BESIDE: tuple[tuple[str, Callable[[Guest, Stairs], None]], ...] = (
 
 
 @test(boot="hmat", timeout_s=600)
-def what_others_place(guest: Guest) -> None:
+def placement_by_others(guest: Guest) -> None:
     """First touch leaves the hot part where it is; the kernel's own tiering and ageing as memtierd
     does it are measured beside."""
     for name, place in BESIDE:
         with guest.part() as part:
             stairs = _stairs(part)
-            began = stairs.hot().share(0)
+            started = stairs.hot().share(0)
             place(part, stairs)
             hot, _ = _shares(guest, name, stairs)
             if name == "first_touch":
-                assert abs(hot - began) < 0.02, f"nobody was to move anything: {stairs.describe()}"
+                assert abs(hot - started) < 0.02, f"nothing was to move it: {stairs.describe()}"

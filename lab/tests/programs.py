@@ -1,4 +1,4 @@
-"""The lab's own programs do what they say, and the servers that tests use are there."""
+"""The lab's own programs do what their usage states, and the servers that tests use are present."""
 
 import socket
 import subprocess
@@ -18,7 +18,7 @@ def _steps(guest: Guest, pattern: str) -> list[int]:
 
 
 @test(boot="single", share="programs")
-def stairs_moves_as_told(guest: Guest) -> None:
+def stairs_moves_as_configured(guest: Guest) -> None:
     """The hot part climbs the stairs, goes up and down in zigzag, and stays where it is fixed."""
     assert _steps(guest, "stairs") == [0, 1, 2, 3, 0, 1]
     assert _steps(guest, "zigzag") == [0, 1, 2, 3, 2, 1]

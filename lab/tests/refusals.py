@@ -1,5 +1,5 @@
-"""What the daemon says to a machine or a configuration that it cannot work with: one sentence that
-says what to do."""
+"""The daemon's message on a machine or a configuration with which it cannot work: one sentence with
+the remedy."""
 
 import os
 import subprocess
@@ -17,19 +17,19 @@ NOBODY = 65534
 
 
 def _refused(guest: Guest, config: str, *words: str) -> str:
-    """What the daemon says when it refuses to start because of the user's mistake."""
+    """Returns the daemon's message when it refuses to start because of the user's mistake."""
     daemon = guest.tierwised(config)
     status = daemon.wait(WITHIN_S)
     said = daemon.said()
-    assert status == 2, f"status {status}, and it said: {said}"
+    assert status == 2, f"status {status}, and its output: {said}"
     for word in words:
-        assert word in said, f"{word!r} is not said: {said}"
+        assert word in said, f"{word!r} is missing in: {said}"
     return said
 
 
 @test(boot="single", needs=("tierwised", "tierwise"), timeout_s=400)
 def one_node_is_only_observed(guest: Guest) -> None:
-    """With one memory node the daemon observes, says so, and shows its tenants' usage."""
+    """With one memory node the daemon observes, reports it, and shows its tenants' usage."""
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=8, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
     socket = str(guest.folder / "control.sock")
@@ -42,14 +42,14 @@ def one_node_is_only_observed(guest: Guest) -> None:
     said = guest.run("tierwise", "status", "--socket", socket)
     assert "only observes" in said and "node 0" in said, said
     assert "shop" in said and stairs.running(), said
-    # It could not manage, and doctor says so by its exit code.
+    # It could not manage, and doctor reports it by its exit code.
     words = ("tierwise", "doctor", "--config", str(daemon.config))
     asked = subprocess.run(words, capture_output=True, text=True, check=False)
     assert asked.returncode == 1 and "only observe" in asked.stderr, asked
 
 
 def _written(said: str) -> list[str]:
-    """The lines for the configuration, as they stand in what was said for the first time."""
+    """The lines for the configuration, as they stand in the first message."""
     lines = [line.strip() for line in said.splitlines()]
     is_toml = [line in ("", "[[tier]]") or " = " in line for line in lines]
     first = lines.index("[[tier]]")
@@ -58,7 +58,7 @@ def _written(said: str) -> list[str]:
 
 
 @test(boot="flat", needs=("tierwised", "tierwise"), timeout_s=400)
-def nodes_of_one_tier_can_be_told_apart(guest: Guest) -> None:
+def nodes_of_one_tier_can_be_distinguished(guest: Guest) -> None:
     """Two nodes in one tier: observed, with the lines to write; with those lines in the
     configuration, managed."""
     tenants = [("shop", "cgroup = 'shop'")]
@@ -80,7 +80,7 @@ def nodes_of_one_tier_can_be_told_apart(guest: Guest) -> None:
         return stairs.region().share(0) > 0.9
 
     guest.wait_until(
-        placed, WITHIN_S, lambda: f"{stairs.describe()}; {managing.said()}; told {override}"
+        placed, WITHIN_S, lambda: f"{stairs.describe()}; {managing.said()}; configured {override}"
     )
 
 
@@ -104,8 +104,9 @@ def mistakes_in_the_file_are_explained(guest: Guest) -> None:
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
-def without_root_it_says_what_is_missing(guest: Guest) -> None:
-    """Another user: the daemon moves nothing, dies of nothing, and says which right is missing."""
+def without_root_the_missing_privilege_is_reported(guest: Guest) -> None:
+    """Another user: the daemon moves nothing, does not fail, and reports which privilege is
+    missing."""
     folder = Path(guest.folder)
     os.chmod(folder, 0o777)
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=32, pattern="fixed", node=1)
@@ -131,8 +132,8 @@ def without_root_it_says_what_is_missing(guest: Guest) -> None:
 
 @test(boot="hmat", share="offline", needs=("tierwised",), timeout_s=400)
 def a_nodes_memory_goes_offline(guest: Guest) -> None:
-    """Most of the slow node's memory is taken offline under the daemon: it says what is left, and
-    goes on with that.
+    """Most of the slow node's memory is taken offline under the daemon: it reports what is left,
+    and continues with that.
 
     The last of a node's memory cannot go in these guests, because the kernel keeps some of its own
     there.
@@ -158,5 +159,5 @@ def _take_offline(guest: Guest, node: int) -> None:
             gone += 1
         except OSError as error:
             left.append(f"{block.name}: {error}")
-    guest.figure("blocks_gone", f"{gone} of {len(blocks)}")
+    guest.figure("blocks_offline", f"{gone} of {len(blocks)}")
     assert gone > len(blocks) / 2, f"too little of node {node} can go: {left}"

@@ -1,4 +1,4 @@
-"""What software can see of accesses in the guest is true."""
+"""Accesses as software finds them in the guest are true."""
 
 import ctypes
 import fcntl
@@ -21,8 +21,8 @@ PAGE_IS_PRESENT = 1 << 3
 
 
 def _seen(damon: Damon, stairs: Stairs) -> tuple[float, float]:
-    """Of the hot part, the share that DAMON calls hot; and of what it calls hot in the region, the
-    share that is."""
+    """The share of the hot part that DAMON reports as hot, and the share of the reported that is
+    hot."""
     truth = stairs.truth()
     regions = [region for region in damon.regions() if region.accesses >= damon.samples // 4]
     called = sum(region.overlap(*truth.region) for region in regions)
@@ -47,16 +47,16 @@ def damon_finds_the_hot_set(guest: Guest) -> None:
     guest.figure("found_share", found)
     guest.figure("precise_share", precise)
     hot = [region for region in damon.regions() if region.overlap(*stairs.truth().hot)]
-    looks = (
+    checks = (
         sum(region.accesses * region.overlap(*stairs.truth().hot) for region in hot)
         / stairs.truth().hot[1]
     )
-    guest.figure("looks_that_saw_it_of_20", looks)
+    guest.figure("checks_that_found_it_of_20", checks)
 
 
 @test(boot="hmat")
-def a_stopped_program_looks_idle(guest: Guest) -> None:
-    """After SIGSTOP no page looks used, and after SIGCONT the hot part does again."""
+def a_stopped_program_appears_idle(guest: Guest) -> None:
+    """After SIGSTOP no page appears used, and after SIGCONT the hot part does again."""
     stairs = guest.stairs(mib=64, hot_mib=8, pattern="fixed")
     damon = guest.damon(stairs.pid)
     guest.wait_until(

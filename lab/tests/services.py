@@ -1,5 +1,5 @@
-"""Redis and Memcached under a load with a hot set: what Tierwise does for them, and what it hears
-of their latency."""
+"""Redis and Memcached under a load with a hot set: their placement, and how the daemon learns their
+latency."""
 
 import contextlib
 import json
@@ -23,10 +23,10 @@ LEFT_MIB = 66
 CONVERGENCE_S = 300
 # A million requests under emulation take longer than a test: the load is ended by the test.
 ENDLESS = 1_000_000_000
-# Sixty misses a request: some ten thousand on an idle host, and on a busy one still enough to tell
-# a share by.
+# Sixty misses per request: some ten thousand on an idle host, and on a busy one still enough to
+# measure a share.
 MEASURED_S = 5
-LEAST_MISSES = 10_000
+MIN_MISSES = 10_000
 # Enough for a 99th percentile.
 REPORTED = 1_000
 
@@ -75,8 +75,8 @@ def _driven(guest: Guest, store: Store) -> Program:
 
 
 def _ended(client: Program) -> dict[str, Any]:
-    """Ends a client; what it says of its requests. Fails if a value was not the one that was
-    written."""
+    """Ends a client and returns its report on its requests. Fails if a value was not the one that
+    was written."""
     status = client.stop()
     assert status == 0, f"kvload ended with status {status}: {client.said()}"
     said = client.json_lines()[-1]
@@ -85,7 +85,7 @@ def _ended(client: Program) -> dict[str, Any]:
 
 
 def _fast_share(guest: Guest) -> float:
-    """Of the true misses of some seconds, those that node 0 serves. The program's, the kernel's,
+    """The share of the true misses of some seconds that node 0 serves: the program's, the kernel's,
     the daemon's."""
     truth = guest.truth()
     before = truth.misses()
@@ -94,7 +94,7 @@ def _fast_share(guest: Guest) -> float:
         now.loads + now.stores - then.loads - then.stores
         for now, then in zip(truth.misses()[:2], before[:2])
     )
-    assert fast + slow > LEAST_MISSES, f"{fast + slow} misses say nothing"
+    assert fast + slow > MIN_MISSES, f"{fast + slow} misses are too few"
     return fast / (fast + slow)
 
 
@@ -113,7 +113,7 @@ def _served(guest: Guest, store: Store) -> Iterator[tuple[Guest, Cgroup]]:
 
 # Of a part of the misses that no placement changes: the kernel's, the client's and the sockets' are
 # on both nodes. Under first touch a tenth is served fast, and two runs differ by a hundredth.
-LEAST_GAIN = 0.1
+MIN_GAIN = 0.1
 
 
 def _is_served_faster(guest: Guest, store: Store) -> None:
@@ -131,13 +131,13 @@ def _is_served_faster(guest: Guest, store: Store) -> None:
             nonlocal after
             assert daemon.running(), f"tierwised ended: {daemon.said()}"
             after = _fast_share(part)
-            return after > before + LEAST_GAIN
+            return after > before + MIN_GAIN
 
         def saying() -> str:
-            told = json.dumps(_status(part))
+            status = json.dumps(_status(part))
             return (
                 f"{after:.3f} of the misses are served fast, {before:.3f} under first touch; "
-                f"{told}; {daemon.said()[-1500:]}"
+                f"{status}; {daemon.said()[-1500:]}"
             )
 
         guest.wait_until(faster, CONVERGENCE_S, saying, every_s=0)
@@ -174,7 +174,7 @@ def a_wrong_value_is_noticed(guest: Guest) -> None:
 
 
 def _status(guest: Guest) -> dict[str, Any]:
-    """What the daemon says of its only tenant."""
+    """Returns the daemon's view of its only tenant."""
     said = json.loads(
         guest.run("tierwise", "status", "--json", "--socket", str(guest.folder / "control.sock"))
     )
@@ -199,8 +199,8 @@ def _daemon(guest: Guest, store: Store, lines: str) -> Callable[[], dict[str, An
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=180)
 def a_pushed_p99_is_shown(guest: Guest) -> None:
-    """What kvload measured, told by `tierwise daemon report`, is what `tierwise status --json`
-    shows."""
+    """`tierwise status --json` shows the P99 that kvload measured and `tierwise daemon report`
+    passed on."""
     view = _daemon(guest, REDIS, "")
     p99_us = guest.json_lines(*REDIS.load_words("load=0", f"requests={REPORTED}"))[-1]["p99_us"]
     guest.run(
@@ -219,7 +219,7 @@ def a_pushed_p99_is_shown(guest: Guest) -> None:
     guest.figure("p99_us", p99_us)
     shown = view()["p99_ms"]
     assert shown is not None and abs(shown * 1e3 - p99_us) < 0.01 * p99_us, (
-        f"{shown} ms is shown, {p99_us} us was told"
+        f"{shown} ms is shown, {p99_us} us was reported"
     )
 
 

@@ -1,5 +1,4 @@
-"""Who gets how much of the fast node: floors and caps, read from the kernel's own count
-(memory.numa_stat).
+"""Shares of the fast node: floors and caps, read from the kernel's own count (memory.numa_stat).
 
 The sizes are those of Equilibria's validation (section V-B) at 2 MiB for its gigabyte: 480 MiB of
 fast memory for three tenants that use all that they have.
@@ -42,12 +41,12 @@ class Sharing:
         self.groups: dict[str, Cgroup] = {}
         self.stairs: dict[str, Stairs] = {}
         self.daemon: Tierwised | None = None
-        # A hundredth: of up to an eighth on CPUs' own lists the tenants would have what no
-        # reading of free memory promised.
+        # A hundredth: with up to an eighth on per-CPU lists the tenants would get more than
+        # readings of free memory show.
         write(PER_CPU_LISTS, 100)
         guest.ballast(FAST_MIB + KEPT_MIB)
 
-    def begin(self, name: str, mib: int) -> None:
+    def start(self, name: str, mib: int) -> None:
         """A tenant that uses all of so much memory."""
         self.groups[name] = self.guest.cgroup(name)
         options = {
@@ -69,7 +68,7 @@ class Sharing:
         )
 
     def fast_mib(self, name: str) -> float:
-        """What a tenant holds on the fast node, by the kernel's count."""
+        """A tenant's memory on the fast node, by the kernel's count."""
         return self.groups[name].on_nodes()[0] / MIB
 
     def describe(self) -> str:
@@ -99,15 +98,15 @@ def _floors(guest: Guest, policy: str, sizes: Sequence[int]) -> None:
     has beside its own."""
     sharing = Sharing(guest)
     for name, mib in zip(NAMES, sizes, strict=True):
-        sharing.begin(name, mib)
-    began = [sharing.fast_mib(name) for name in NAMES]
+        sharing.start(name, mib)
+    before = [sharing.fast_mib(name) for name in NAMES]
     # How much there is to share is known once the kernel has put its own pages aside.
-    shared = sum(began) + free_mib(0) - low_watermark_mib(0)
+    shared = sum(before) + free_mib(0) - low_watermark_mib(0)
     guest.figure("shared_mib", shared)
     needed = [min(mib, shared / 3) for mib in sizes]
     expected = [shared - sum(needed[1:]), *needed[1:]]
-    assert any(abs(a - b) > TOLERANCE_MIB for a, b in zip(began, expected, strict=True)), (
-        f"nothing to do: {began}"
+    assert any(abs(a - b) > TOLERANCE_MIB for a, b in zip(before, expected, strict=True)), (
+        f"nothing to do: {before}"
     )
     sharing.manage(policy, [(name, f"floor = '{shared / 3:.0f}MiB'") for name in NAMES])
     sharing.wait_for(dict(zip(NAMES, expected, strict=True)))
@@ -132,10 +131,10 @@ def a_cap_is_kept(guest: Guest) -> None:
     """A tenant with a cap of 80 MiB is brought under it, though there is room, and its neighbour
     has what it wants."""
     sharing = Sharing(guest)
-    sharing.begin("first", 200)
-    sharing.begin("second", 200)
-    began = sharing.fast_mib("first")
-    assert began > 80 + TOLERANCE_MIB, f"nothing to cap: {sharing.describe()}"
+    sharing.start("first", 200)
+    sharing.start("second", 200)
+    before = sharing.fast_mib("first")
+    assert before > 80 + TOLERANCE_MIB, f"nothing to cap: {sharing.describe()}"
     sharing.manage("tierwise", [("first", "cap = '80MiB'"), ("second", "")])
     sharing.wait_for({"first": 80, "second": 200})
 
@@ -145,13 +144,13 @@ def a_late_starter_is_served(guest: Guest) -> None:
     """Two tenants fill the fast node; a third that the configuration waits for comes later and gets
     its floor."""
     sharing = Sharing(guest)
-    sharing.begin("first", 260)
-    sharing.begin("second", 260)
+    sharing.start("first", 260)
+    sharing.start("second", 260)
     sharing.manage("tierwise", [(name, f"floor = '{FAST_MIB // 3}MiB'") for name in NAMES])
     assert sharing.daemon
     daemon = sharing.daemon
     guest.wait_until(lambda: '"third" is not there yet' in daemon.said(), 120, sharing.describe)
-    sharing.begin("third", 180)
+    sharing.start("third", 180)
     guest.figure("began_with_mib", sharing.fast_mib("third"))
     sharing.wait_for({"first": 160, "second": 160, "third": 160})
 
@@ -161,8 +160,8 @@ def a_stopped_program_drains_and_comes_back(guest: Guest) -> None:
     """SIGSTOP: the fast memory goes to the neighbour that uses it; SIGCONT: what is used again
     comes back."""
     sharing = Sharing(guest)
-    sharing.begin("first", 200)
-    sharing.begin("second", FAST_MIB)
+    sharing.start("first", 200)
+    sharing.start("second", FAST_MIB)
     sharing.manage("tierwise", [("first", ""), ("second", "")])
     sharing.stairs["first"].signal(signal.SIGSTOP)
     drained = guest.wait_until(

@@ -46,7 +46,7 @@ def _machine_options(parser: argparse.ArgumentParser) -> None:
         "--memory", metavar="MIB,MIB", help="sizes of the nodes (default: the machine's)"
     )
     parser.add_argument(
-        "--timed", action="store_true", help="misses take the guest's time; one processor"
+        "--timed", action="store_true", help="misses take the guest's time; one CPU"
     )
     parser.add_argument(
         "--truth", action="store_true", help="count true misses in function mode too (slower)"
@@ -136,7 +136,9 @@ def _parser() -> argparse.ArgumentParser:
     test.add_argument(
         "--kernel", help="only this series: " + ", ".join(known.name for known in SERIES)
     )
-    test.add_argument("--json", action="store_true", help="a JSON object a test instead of a line")
+    test.add_argument(
+        "--json", action="store_true", help="a JSON object per test instead of a line"
+    )
     bench.add_options(
         commands.add_parser(
             "bench", help="measure policies in timed guests, and the simulator against them"
@@ -148,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument(
         "--job",
         type=Path,
-        help="a folder whose contents the command finds in its working directory",
+        help="a directory whose contents the command finds in its working directory",
     )
     job.add_argument(
         "--results", type=Path, help="where to put what the command leaves in /results"

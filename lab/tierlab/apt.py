@@ -1,8 +1,8 @@
 """A package manager beside the machine's own: other suites, an empty machine, nothing installed.
 
-The archive's address is the one that the machine's own apt is configured with. The state says that
-no package is installed, so that what is fetched for QEMU is complete down to the C library and runs
-on any Debian.
+The archive's address is the one that the machine's own apt is configured with. In its state no
+package is installed, so that what is fetched for QEMU is complete down to the C library and runs on
+any Debian.
 """
 
 import re

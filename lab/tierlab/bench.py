@@ -53,7 +53,7 @@ PROCESSOR = ("-cpu", "max,-erms,-fsrm,-fsrs,-fzrm")
 NODE_MIB = (384, 512)
 # Differences of a thousandth are nothing in an emulated guest, even if the repeats happen to agree
 # better.
-LEAST_TIE = 0.005
+MIN_TIE = 0.005
 NOTE = """\
 Emulated guests, a nanosecond per instruction: only ratios within one block mean anything. A guest
 has one CPU, so that what the daemon and the kernel's threads do beside the program is part of its
@@ -64,7 +64,7 @@ the run, and "after s" the time until the run came within a tenth of it."""
 
 @dataclass
 class Block:
-    """What is known of one program."""
+    """The results of one program."""
 
     program: Program
     runs: list[Run] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Block:
     @property
     def tie(self) -> float:
         """Run times that differ by no more than this share of the smaller are the same."""
-        return max(spread(self.runs), LEAST_TIE)
+        return max(spread(self.runs), MIN_TIE)
 
     def comparisons(self) -> dict[str, Comparison]:
         """The guest's rankings against the simulator's, which gives tiering a CPU of its own."""
@@ -232,7 +232,7 @@ def _measure(
 
 
 def _check_results(block: Block) -> None:
-    """The graph's ranks are the same whatever placed its pages."""
+    """The graph's ranks are the same under every placement of its pages."""
     sums = {run.policy: run.said["checksum"] for run in block.runs if "checksum" in run.said}
     if len(set(sums.values())) > 1:
         raise LabError(f"{block.program.name} computed different sums: {sums}")

@@ -31,15 +31,15 @@ ROOT_PACKAGES = (
     "util-linux",
     "busybox-static",
 )
-# Documentation, which nobody reads in the guest and which would be a third of the image.
+# Documentation, which is not used in the guest and which would be a third of the image.
 ROOT_WITHOUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
-# The tree takes about 260 MB; the rest is room for what a job writes. The file is sparse.
+# The tree takes about 260 MB; the rest is free for what a job writes. The file is sparse.
 IMAGE_SIZE = "1200M"
 C_WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes")
 
 
 def build(paths: Paths) -> None:
-    """Brings everything up to date. Two builds at once take turns."""
+    """Brings everything up to date. Two builds at once run one after the other."""
     began = time.monotonic()
     paths.target.mkdir(parents=True, exist_ok=True)
     with open(paths.target / "lock", "w", encoding="ascii") as lock:
@@ -71,7 +71,8 @@ def build(paths: Paths) -> None:
             digest([kernels, root, IMAGE_SIZE], [first]),
             lambda out: _image(paths, first, out),
         )
-        # The archives have been unpacked; the lists are fetched again by whoever needs them.
+        # The archives have been unpacked; the lists are fetched again by the next build that needs
+        # them.
         remove(paths.apt)
     print(f"lab: ready after {time.monotonic() - began:.1f} s", flush=True)
 
@@ -112,7 +113,7 @@ def _program_sources() -> list[Path]:
 
 
 def _programs(out: Path) -> None:
-    """One static program a source file, so that the guest needs no library of this machine."""
+    """One static program per source file, so that the guest needs no library of this machine."""
     out.mkdir()
     for source in sorted((LAB / "guest" / "programs").glob("*.c")):
         run("programs", ["gcc", "-O2", *C_WARNINGS, "-static", "-o", out / source.stem, source])
@@ -208,7 +209,8 @@ def _kernel_packages(apt: Apt, meta: str) -> list[str]:
 def _root(apt: Apt, out: Path) -> None:
     if os.geteuid() != 0:
         raise LabError(
-            "root: making a Debian root folder needs root, as files in it belong to it; run as root"
+            "root: making a Debian root directory needs root, as files in it belong to it; "
+            "run as root"
         )
     sources = out.parent / "root.list"
     sources.write_text("\n".join(apt.source_lines(*SUITES[:2])) + "\n")

@@ -1,4 +1,4 @@
-"""Which tests there are, and which of them share a guest."""
+"""The tests, and the groups of them that share a guest."""
 
 import importlib
 import sys
@@ -33,7 +33,7 @@ class Group:
 
     @property
     def timeout_s(self) -> float:
-        """What its tests may take together; each is also held to its own time inside the guest."""
+        """Time limit of its tests together; each is also held to its own limit inside the guest."""
         return float(sum(test.timeout_s for test in self.tests)) + SLACK_S
 
 
@@ -83,5 +83,5 @@ def _check_needs(test: "Test") -> None:
             raise LabError(
                 f"{test.name} needs the program {program}, which is not built: "
                 "`make lab-test` builds it, and "
-                "TIERLAB_TESTED names the folder that has it (target/release otherwise)"
+                "TIERLAB_TESTED names the directory that has it (target/release otherwise)"
             )

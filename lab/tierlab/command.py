@@ -1,4 +1,4 @@
-"""Running a program of the host, and saying what it said when it fails."""
+"""Runs programs of the host, and reports their output when they fail."""
 
 import subprocess
 from collections.abc import Mapping, Sequence

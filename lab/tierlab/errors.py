@@ -2,4 +2,4 @@
 
 
 class LabError(Exception):
-    """Something that the lab needs is missing or went wrong; the text says what, and what to do."""
+    """Something that the lab needs is missing or went wrong; the text names it and the remedy."""

@@ -16,9 +16,9 @@ from .mode import Mode
 from .paths import Paths
 from .topology import Topology
 
-# Room for what a job leaves in /results; the file is sparse.
+# Space for what a job leaves in /results; the file is sparse.
 RESULTS_BYTES = 256 << 20
-# How often the host looks at the guest's serial lines. A boot takes two hundred times as long.
+# Interval at which the host reads the guest's serial lines. A boot takes two hundred times as long.
 POLL_S = 0.05
 # A boot takes 8 s on an idle machine; a guest that is not up after this hangs, or its host is
 # overloaded many times over.
@@ -28,16 +28,16 @@ CONSOLE_TAIL_LINES = 40
 
 @dataclass
 class Outcome:
-    """What became of a guest."""
+    """The outcome of a guest."""
 
     exit_code: int | None
-    """Of the command; None if the guest ended or was ended without telling one."""
+    """The command's exit code; None if the guest ended or was ended without reporting one."""
     reason: str
-    """Why there is no exit code, in words; empty if there is one."""
+    """The reason why there is no exit code; empty if there is one."""
     console: str
     """Everything that the kernel and the command printed."""
     boot_s: float | None
-    """From the start of QEMU to the guest's first own line, in seconds of the host."""
+    """Time from the start of QEMU to the guest's first own line, in seconds of the host."""
     wall_s: float
     release: str
 
@@ -82,8 +82,7 @@ class Guest:
         results: Path | None = None,
         stop: threading.Event | None = None,
     ) -> Outcome:
-        """Boots, runs the job, returns what became of it; `timeout_s` counts from the end of the
-        boot.
+        """Boots, runs the job, returns its outcome; `timeout_s` counts from the end of the boot.
 
         `on_event` gets the lines that the job writes to descriptor 3, `on_console` those of the
         console. Setting `stop` ends the guest.
@@ -154,7 +153,7 @@ class Guest:
             "console=ttyS0 quiet root=/dev/nvme0n1 rootfstype=ext4 rw init=/first-init panic=-1"
         )
         return [
-            # QEMU with the C library it was built for, whatever this machine has.
+            # QEMU with the C library it was built for, not this machine's.
             str(libraries / "ld-linux-x86-64.so.2"),
             "--library-path",
             str(libraries),
@@ -205,7 +204,7 @@ class Guest:
 
 
 def counters_bytes(topology: Topology) -> int:
-    """The size of the file of counters: a header page and 4 bytes a page, rounded up as a PCI
+    """The size of the file of counters: a header page and 4 bytes per page, rounded up as a PCI
     device's memory is."""
     needed = 4096 + 4 * (topology.memory_end() // 4096)
     return 1 << (needed - 1).bit_length()

@@ -1,4 +1,4 @@
-"""What a guest is given: a tar of the lab's programs, the programs under test, a directory, and a
+"""The input of a guest: a tar of the lab's programs, the programs under test, a directory, and a
 command."""
 
 import io

@@ -8,7 +8,7 @@ from .errors import LabError
 
 @dataclass(frozen=True)
 class Series:
-    """A series of stock Debian cloud kernels: which archive has it, and how its versions start."""
+    """A series of stock Debian cloud kernels: its archive, and the prefix of its versions."""
 
     name: str
     suite: str

@@ -1,4 +1,4 @@
-"""How time passes in a guest: as fast as the host can (function mode), or as its misses say (timed
+"""The passing of time in a guest: as fast as the host can (function mode), or by its misses (timed
 mode)."""
 
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from .topology import Topology
 
-# DAMON looks every 5 ms by default: with flushes twice as often every page in use is walked to
-# between two looks. At 4 ms it misses up to a quarter of them, at 10 ms half (lab/README.md has the
-# figures).
+# DAMON checks every 5 ms by default: with flushes twice as often, the page table entry of every
+# page in use is walked to between two checks. At 4 ms it misses up to a quarter of them, at 10 ms
+# half (lab/README.md has the figures).
 FLUSH_US = 2000
 # A 4 MiB last-level cache in front of programs of some 100 MiB, as tens of MiB are in front of tens
 # of GiB.
 LLC_BYTES = 4 << 20
 LLC_WAYS = 16
 # An access past the first-level cache takes tens of nanoseconds there: 20,000 are a few
-# milliseconds, less than the 5 ms between two of DAMON's looks.
+# milliseconds, less than the 5 ms between two of DAMON's checks.
 FLUSH_ACCESSES = 20000
 
 
@@ -40,7 +40,7 @@ class Mode:
 
     @property
     def counts(self) -> bool:
-        """Whether true misses are counted."""
+        """True if true misses are counted."""
         return self.timed or self.truth
 
     def arguments(self, plugin: Path, topology: Topology, counters: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where the lab's sources are, and where what is built of them goes."""
+"""The directories of the lab's sources and of its build results."""
 
 import os
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Paths:
 
     @property
     def kernels(self) -> Path:
-        """One directory a kernel series: vmlinuz, release, modules/."""
+        """One directory per kernel series: vmlinuz, release, modules/."""
         return self.target / "kernels"
 
     @property
@@ -61,7 +61,7 @@ class Paths:
 
     @property
     def stamps(self) -> Path:
-        """What each step was last built from."""
+        """The inputs from which each step was last built."""
         return self.target / "stamps"
 
     @property

@@ -1,4 +1,4 @@
-"""Runs the tests: boots guests, at most two at once, and says of each test how it went."""
+"""Runs the tests: boots guests, at most two at once, and reports the result of each test."""
 
 import json
 import sys
@@ -17,30 +17,30 @@ from .paths import Paths
 GUESTS_AT_ONCE = 2
 
 # More failures than these are no host that was busy with something else for a minute.
-MOST_AGAIN = 6
+MAX_AGAIN = 6
 
 
 @dataclass
 class Result:
-    """Of one test on one kernel."""
+    """The result of one test on one kernel."""
 
     kernel: str
     test: str
     ok: bool
     seconds: float
-    """Of the guest's clock."""
+    """Seconds of the guest's clock."""
     reason: str = ""
     figures: dict[str, float | str] = field(default_factory=dict)
     absent: str = ""
-    """Why this kernel cannot run the test; the result is then that of asserting it."""
+    """The reason why this kernel cannot run the test; the result is then that of asserting it."""
     console: str = ""
     """The end of the console, of a failed test."""
     again: bool = False
-    """It failed beside another guest, and this is how it went in a guest that was alone."""
+    """True if it failed beside another guest; this is then the result in a guest that ran alone."""
 
 
 class Report:
-    """Prints a line a test as results come, from any thread."""
+    """Prints a line per test as results come, from any thread."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -76,14 +76,14 @@ def _line(result: Result) -> str:
 def run(paths: Paths, groups: Sequence[Group], report: Report) -> bool:
     """Runs all groups; true if every test passed.
 
-    A few that failed run again, one guest at a time: emulated guests share the host's CPUs
-    with each other and with whatever else it does, and a limit that one of them missed for that is
-    none that Tierwise missed. Both runs are printed.
+    A few that failed run again, one guest at a time: emulated guests share the host's CPUs with
+    each other and with the host's other work. A limit that a guest missed for that reason is no
+    failure of Tierwise. Both runs are printed.
     """
     stop = threading.Event()
     _run_beside(paths, groups, report, stop)
     failed = {(result.kernel, result.test) for result in report.results if not result.ok}
-    if len(failed) <= MOST_AGAIN:
+    if len(failed) <= MAX_AGAIN:
         for group in groups:
             tests = tuple(test for test in group.tests if (group.kernel, test.name) in failed)
             if tests:
@@ -144,7 +144,8 @@ def _run_group(
 
 
 def untold(group: Group, name: str, running: list[str], outcome: Outcome) -> Result:
-    """The result of a test of which the guest did not tell: it was running, or had not started."""
+    """The result of a test on which the guest did not report: it was running, or had not
+    started."""
     reason = outcome.reason or f"the tests' program ended with status {outcome.exit_code}"
     if running and name == running[-1]:
         reason = f"while it ran: {reason}"

@@ -1,5 +1,5 @@
-"""The machines that the lab can be: which memory nodes, how they are described to the kernel, what
-a miss costs."""
+"""The machines that the lab emulates: their memory nodes, how these are described to the kernel,
+and the cost of a miss."""
 
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +15,7 @@ LOW_WHEN_SPLIT = 2 * GIB
 
 @dataclass(frozen=True)
 class Topology:
-    """A machine. Latencies and bandwidths are what HMAT tells the kernel and what timed mode
+    """A machine. Latencies and bandwidths are what HMAT reports to the kernel and what timed mode
     charges."""
 
     name: str
@@ -77,7 +77,7 @@ class Topology:
         return words
 
     def physical_ranges(self) -> list[list[tuple[int, int]]]:
-        """Of each node, the physical addresses of its memory, as [start, end) in bytes."""
+        """The physical addresses of each node's memory, as [start, end) in bytes."""
         total = sum(self.node_mib) * MIB
         low = total if total < SPLIT_ABOVE else LOW_WHEN_SPLIT
         ranges = []

@@ -1,4 +1,4 @@
-"""Which tests share a guest, and what is said of tests of which the guest does not tell."""
+"""The tests that share a guest, and the results of tests on which the guest does not report."""
 
 import contextlib
 import io
@@ -83,7 +83,7 @@ class Reporting(unittest.TestCase):
 
 
 class Repeating(unittest.TestCase):
-    """How often each test's guest ran, with guests that are none."""
+    """Repetitions of failed tests, with stand-ins for guests."""
 
     def _ran(self, failures: dict[str, int]) -> tuple[list[tuple[str, bool]], bool]:
         """Names of the tests as they ran, and whether all passed; a test fails so many times."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds tierwise.emt for the lab's guests (Debian 13's Python 3.13) and lays it beside their
 # programs, where lab/tests/emt.py finds it. Headers are Debian's, unpacked once into the lab's
-# folder; nothing is installed.
+# directory; nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 lab=${TIERLAB_TARGET:-$PWD/target/lab}

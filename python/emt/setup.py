@@ -22,7 +22,7 @@ WARNINGS = [
     "-fvisibility=hidden",
 ]
 #: Read by site at every start of the interpreter: a line that starts with "import" is run. It costs
-#: one look into the environment.
+#: one read of the environment.
 HOOK = "import os; os.environ.get('TIERWISE_EMT') and __import__('tierwise.emt.autostart')\n"
 HOOK_FILE = "tierwise-emt.pth"
 
@@ -39,7 +39,7 @@ class BuildWithHook(build_py):
 
 
 def supported() -> bool:
-    """Whether the extension knows this interpreter's objects."""
+    """True if the extension knows this interpreter's objects."""
     return (
         sys.implementation.name == "cpython"
         and (3, 11) <= sys.version_info[:2] <= (3, 14)

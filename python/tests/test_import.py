@@ -1,4 +1,4 @@
-"""What importing the package costs, and that Gymnasium finds the environment whichever is imported
+"""The cost of importing the package, and that Gymnasium finds the environment whichever is imported
 first."""
 
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 
 def printed(text: str) -> str:
-    """What a program of its own prints."""
+    """The output of a program of its own."""
     return subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=True
     ).stdout.strip()

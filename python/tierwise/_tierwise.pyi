@@ -6,7 +6,7 @@ from os import PathLike
 _State = tuple[float, float, float]
 
 class TierwiseError(Exception):
-    """What was asked for cannot be done. The message says why, and what to do."""
+    """The request cannot be served. The message has the reason and the remedy."""
 
 class Simulation:
     def __init__(

@@ -37,7 +37,7 @@ Action = NDArray[np.float32]
 class TierwiseEnv(gymnasium.Env[Observation, Action]):
     """One latency-critical service of a scenario, on the simulated host.
 
-    Episodes are truncated, never terminated. ``info["measured"]`` tells whether any request was
+    Episodes are truncated, never terminated. ``info["measured"]`` is true if any request was
     answered in the interval; if none was, there is no response time to judge, and the reward is 0.
 
     Args:

@@ -53,7 +53,7 @@ class _Loader(Loader):
         return self._real.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # Whoever looks at the module finds what it would without us.
+        # Other readers of the module find what they would without us.
         module.__loader__ = self._real
         if module.__spec__ is not None:
             module.__spec__.loader = self._real

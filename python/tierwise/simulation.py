@@ -9,7 +9,7 @@ from tierwise import _tierwise
 
 
 class State(NamedTuple):
-    """What an agent sees of its service (MTAT, section 3.2.1), each from 0 to 1."""
+    """An agent's observation of its service (MTAT, section 3.2.1), each from 0 to 1."""
 
     #: Share of its memory that is fast.
     usage_ratio: float
@@ -66,7 +66,7 @@ class Simulation:
 
         Args:
             recipe: The name of a recipe that ships, or a file that ends in ``.toml``.
-            seed: Of whatever is decided by chance.
+            seed: The random seed.
             agent: Decides in recipes that learn. Left out, the learner that ships does.
             timeline_s: Virtual seconds between two points of the timeline. Left out, there is none.
 

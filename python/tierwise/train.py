@@ -181,8 +181,8 @@ def policy(model: Path) -> Policy:
 
 
 def meets(scenario: Path, load: float, act: Policy, seed: int) -> tuple[bool, float]:
-    """Whether a constant load meets the objective in every second after the beginning, and how much
-    of the service's memory was fast then."""
+    """Returns true if a constant load meets the objective in every second after the start, and how
+    much of the service's memory was fast then."""
     service = service_of(scenario)
     changed = {"duration_s": RUN_S, f"workload.{service}.service.arrivals": "poisson"}
     simulation = Simulation(scenario, overrides=changed, load=load)
@@ -283,7 +283,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Does what the command line says."""
+    """Executes the command line."""
     asked = arguments()
     if asked.command == "plot":
         plot(asked.curves, asked.image)

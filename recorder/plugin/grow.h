@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Growing arrays, and what to do when memory runs out: say so and stop the guest. */
+/* Growing arrays. When memory runs out, the plugin reports it and stops the guest. */
 #ifndef TIERWISE_GROW_H
 #define TIERWISE_GROW_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A sorted array of disjoint file ranges. It changes on mmap and munmap and is searched once per
- * page birth, so moving its tail on an insertion is cheap enough.
+ * page allocation, so moving its tail on an insertion is cheap enough.
  */
 #include "mappings.h"
 

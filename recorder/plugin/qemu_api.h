@@ -18,7 +18,7 @@ typedef uint32_t qemu_plugin_meminfo_t;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 
-/* What QEMU tells a plugin about itself; only the leading members are used. */
+/* QEMU's description of itself for a plugin; only the leading members are used. */
 struct qemu_info {
     const char *target_name;
     struct {

@@ -97,13 +97,13 @@ static void cut_now(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Under the lock: when should this thread look again whether the window is full? */
+/* Under the lock: the instruction at which this thread next checks whether the window is full. */
 static void plan_check(struct thread *thread, uint64_t executed)
 {
     uint64_t remaining = window_instructions - overrun - executed;
     unsigned seen = threads_seen();
     /*
-     * Alone, a thread can run to the end. Beside others it looks at half of its even part of what
+     * Alone, a thread can run to the end. Beside others it checks at half of its even part of what
      * remains, but not more often than a thousandth of a window: that bounds the overrun.
      */
     if (seen > 1) {
@@ -143,7 +143,7 @@ static void on_block(unsigned vcpu, void *data)
                           memory_order_relaxed);
 }
 
-/* log2 of the bytes << 1 | is a store, plus one: what QEMU's own functions say of an access. */
+/* log2 of the bytes << 1 | is a store, plus one: an access as QEMU's own functions describe it. */
 static uint8_t describe(qemu_plugin_meminfo_t info)
 {
     return (uint8_t)((qemu_plugin_mem_size_shift(info) << 1 | qemu_plugin_mem_is_store(info)) + 1);

@@ -13,7 +13,7 @@ void syscall_enter(struct thread *thread, int64_t number);
 /* After it acted; `result` is negative for an error. Under the lock, all threads drained. */
 void syscall_leave(struct thread *thread, int64_t number, int64_t result);
 
-/* Whether a call has any effect here, so that the others cost nothing. */
+/* True if a call has any effect here, so that the others cost nothing. */
 int syscall_matters(int64_t number);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What each guest thread has done since it last looked: its instructions and its accesses.
+ * The instructions and accesses of each guest thread since its last check.
  *
  * A thread notes its accesses in a ring of its own, without a lock. Whoever holds the recorder's
  * lock may move any thread's ring into the window: the owner when its ring is full, and anyone
@@ -23,7 +23,7 @@ struct thread {
     _Atomic uint64_t head;         /* accesses noted; written by the owner only */
     _Atomic uint64_t tail;         /* accesses taken; written under the lock only */
     _Atomic uint64_t instructions; /* executed; written by the owner only */
-    uint64_t check_at;     /* instructions at which the owner looks whether the window is full */
+    uint64_t check_at;     /* instructions at which the owner checks whether the window is full */
     uint64_t window_start; /* instructions when the window started; under the lock */
     uint32_t number;       /* index in the trace; under the lock */
     uint64_t syscall[6];   /* arguments of the system call under way; owner only */

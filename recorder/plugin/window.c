@@ -14,7 +14,7 @@
  */
 #define LOOKUPS 4096
 struct lookup {
-    uint64_t vpn; /* 0 matches nothing: nobody maps the zero page */
+    uint64_t vpn; /* 0 matches nothing: no program maps the zero page */
     uint32_t row;
     uint32_t cow;
 };
@@ -47,7 +47,7 @@ static void bear(struct page_entry *entry, uint64_t vpn, bool store, uint16_t th
     /* A store to a private file page copies it: the page that stays is anonymous. */
     bool file = mapping == MAPPING_FILE_SHARED || (mapping == MAPPING_FILE_PRIVATE && !store);
     if (next_page == UINT32_MAX)
-        fatal("more than 2^32 pages were born in one recording");
+        fatal("more than 2^32 pages were allocated in one recording");
     GROW(births, births_capacity, n_births + 1);
     births[n_births++] = (struct wire_birth){
         .vpn = vpn, .page = next_page, .thread = thread, .kind = file ? WIRE_FILE : WIRE_ANON};
@@ -92,8 +92,8 @@ static inline struct wire_access *row_of(uint64_t vpn, bool store, uint16_t thre
 }
 
 /*
- * The cache is indexed by page number in order of birth, as if the kernel handed out physical pages
- * one after the other; virtual addresses would let page-aligned heaps and stacks collide.
+ * The cache is indexed by page number in allocation order, as if the kernel handed out physical
+ * pages one after the other; virtual addresses would let page-aligned heaps and stacks collide.
  */
 static inline void look_in_cache(struct wire_access *row, uint64_t line_in_page, bool store)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The window being filled: pages born, accessed and unmapped since the last window was closed.
+ * The window being filled: pages allocated, accessed and unmapped since the last window was closed.
  * Every function here is called with the recorder's lock held.
  */
 #ifndef TIERWISE_WINDOW_H
@@ -36,7 +36,7 @@ void window_copy(uint64_t address, uint64_t bytes, bool store, uint16_t thread);
 /* Counts the kernel's copy from or to the page cache: bytes [offset, offset + bytes) of a file. */
 void window_file_copy(uint32_t file, uint64_t offset, uint64_t bytes, bool store, uint16_t thread);
 
-/* Ends the pages of [start, end): a later touch is a birth. */
+/* Ends the pages of [start, end): a later touch allocates a new page. */
 void window_unmap(uint64_t start, uint64_t end);
 
 /* Ends every page, as executing another program does. */
@@ -55,7 +55,7 @@ struct window_counts {
 struct window_counts window_counts(void);
 void window_take(struct wire_buffer *buffer);
 
-/* Pages born so far. */
+/* Pages allocated so far. */
 uint32_t window_pages(void);
 
 #endif

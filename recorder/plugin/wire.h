@@ -97,7 +97,7 @@ void wire_send(struct wire_buffer *buffer);
 /* Waits until everything handed over has been sent. */
 void wire_flush(void);
 
-/* False once the recording process has gone away. */
+/* False once the recording process has exited. */
 bool wire_is_open(void);
 
 #endif

@@ -226,7 +226,7 @@ static void scenario_close(void)
     store_each(memory, 5);
 }
 
-/* Writes 5 pages, tells so, and waits to be killed. */
+/* Writes 5 pages, reports them, and waits to be killed. */
 static void scenario_wait(void)
 {
     volatile uint64_t *memory = anonymous(5);

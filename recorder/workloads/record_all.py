@@ -298,7 +298,7 @@ for package in ("networkit", "networkx", "numpy", "scipy"):
 
 
 def versions():
-    """What was recorded, and with what: a line a program."""
+    """The table of recordings: a line per program."""
     commands = (
         ["redis-server", "--version"],
         ["memcached", "--version"],

@@ -14,15 +14,15 @@ use tierwise_trace::{PageAccess, Window, WindowSource};
 use crate::failure::{Failure, Outcome};
 use crate::number::counted;
 
-/// Recorded windows taken together, as in the scenarios of the shipped traces: policies look once a
-/// second and cannot see finer ones.
+/// Recorded windows merged into one, as in the scenarios of the shipped traces: policies sample
+/// once per second and cannot resolve finer windows.
 const MERGE: u32 = 8;
 
-/// Virtual nanoseconds that a trace shall take with everything fast: as many looks as a policy
-/// needs to settle, and as many again.
+/// Virtual nanoseconds that a trace shall take with everything fast: as many sampling rounds as a
+/// policy needs to settle, and as many again.
 const LASTS_NS: f64 = 60e9;
 
-/// The most that it may take: a day. Recordings are of minutes, and a trace of a few bytes can
+/// Max time that it may take: a day. Recordings are of minutes, and a trace of a few bytes can
 /// claim years.
 const MAX_NS: f64 = 86_400e9;
 
@@ -137,8 +137,8 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         if workloads.iter().any(|other| other.name == stem) {
             return Err(Failure::User(format!(
-                "{}: a trace called \"{stem}\" is there already; names tell results apart, so \
-                 they must differ",
+                "{}: there is already a trace called \"{stem}\"; results are distinguished by \
+                 name, so names must differ",
                 path.display()
             )));
         }
@@ -209,7 +209,7 @@ fn nothing_ran(path: &Path, windows: u64) -> Failure {
 fn too_long(path: &Path, windows: u64) -> Failure {
     let (file, hours) = (path.display(), MAX_NS / 3.6e12);
     Failure::User(format!(
-        "{file}: its first {windows} windows say that the program runs for more than {hours} \
+        "{file}: by its first {windows} windows the program runs for more than {hours} \
          hours; run a part of it (tierwise trace cut), or write a scenario with a duration_s"
     ))
 }

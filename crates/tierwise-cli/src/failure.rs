@@ -1,4 +1,4 @@
-//! Why a command stopped, and with which exit code.
+//! The failure of a command, and its exit code.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use tierwise_trace::TraceError;
 /// The result of a command.
 pub type Outcome = Result<(), Failure>;
 
-/// Why a command stopped.
+/// The failure that stopped a command.
 #[derive(Debug)]
 pub enum Failure {
     /// A mistake of the user; exit code 2.

@@ -142,7 +142,7 @@ fn text(path: &Path) -> Result<String, Failure> {
     rest_of_text(path, file, Vec::new(), "is no recipe (TOML)")
 }
 
-/// The text of a file of which `bytes` were read already; `otherwise` says what a file is not that
+/// The text of a file of which `bytes` were read already; `otherwise` names what a file is not that
 /// has no text.
 fn rest_of_text(
     path: &Path,

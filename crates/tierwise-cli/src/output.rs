@@ -1,4 +1,4 @@
-//! Where results go: stdout, and files that are whole or not there.
+//! Output of results: stdout, and files that are written whole or not at all.
 
 use std::fmt;
 use std::fs::File;
@@ -113,7 +113,7 @@ pub fn json(value: &impl Serialize) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// Columns where stdout is no terminal and nothing says how wide it is: what a log or a review
+/// Columns where stdout is no terminal and nothing sets its width: what a log or a review
 /// shows beside each other, and what the widest shipped table of figures takes.
 const PLAIN_WIDTH: u16 = 120;
 

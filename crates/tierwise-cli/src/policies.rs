@@ -14,7 +14,7 @@ use tierwise_sim::machine::Machine;
 use crate::failure::{Failure, Outcome};
 use crate::{input, output};
 
-/// List the policies: what each does, what it needs to see, and where it comes from.
+/// List the policies with their summaries, required signals and sources.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -23,7 +23,7 @@ use crate::{input, output};
                   tierwise policies show multi-clock > my-policy.toml"
 )]
 pub struct Policies {
-    /// Print JSON: one object a policy, with name, summary, needs, source and bound.
+    /// Print JSON: one object per policy, with name, summary, needs, source and bound.
     #[arg(long)]
     json: bool,
     #[command(subcommand)]

@@ -15,12 +15,11 @@ use tierwised::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::record_live;
 
-/// Give back what a tierwised or a recording that was killed has left: kernel settings, and DAMON's
-/// threads.
+/// Restore kernel settings and stop DAMON's threads after a tierwised or a recording was killed.
 ///
 /// The changes are in a state file; settings that another program changed since are left alone.
-/// Refuses while the process runs that the file belongs to: that one gives everything back itself.
-/// tierwised does the same when it starts.
+/// Refuses while the process runs that the file belongs to: that process restores everything
+/// itself. tierwised does the same when it starts.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  sudo tierwise restore")]
 pub struct Restore {

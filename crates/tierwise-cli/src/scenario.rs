@@ -33,7 +33,7 @@ enum Action {
         /// The files.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// Print JSON: a list with one object a file.
+        /// Print JSON: a list with one object per file.
         #[arg(long)]
         json: bool,
     },
@@ -45,7 +45,7 @@ enum Action {
         /// The directory to search, with those in it
         /// [default: the scenarios that come with Tierwise].
         directory: Option<PathBuf>,
-        /// Print JSON: a list with one object a file.
+        /// Print JSON: a list with one object per file.
         #[arg(long)]
         json: bool,
     },

@@ -54,7 +54,7 @@ pub struct Simulate {
     /// The form of the points.
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,
-    /// Where to write them; stdout by default.
+    /// File to write them to; stdout by default.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write down what was decided and moved, and why, for `tierwise explain`: JSON, compressed if
@@ -135,7 +135,7 @@ impl Simulate {
     }
 }
 
-/// Where points go.
+/// Destination of the points.
 enum Sink {
     Stdout,
     JsonLines(NewFile),

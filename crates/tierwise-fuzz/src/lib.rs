@@ -48,7 +48,7 @@ pub fn find(name: &str) -> Option<Target> {
     targets().find(|target| target.0 == name)
 }
 
-/// Where the seeds of all targets are, one directory per target.
+/// Directory of the seeds of all targets, with one directory per target.
 pub fn seeds() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds")
 }

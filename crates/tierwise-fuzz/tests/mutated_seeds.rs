@@ -139,7 +139,7 @@ fn no_target_panics_on_a_mutated_seed() {
 
 #[test]
 fn every_seed_directory_belongs_to_a_target() {
-    let directories = fs::read_dir(seeds()).expect("the folder of seeds");
+    let directories = fs::read_dir(seeds()).expect("the directory of seeds");
     for directory in directories {
         let name = directory.expect("readable").file_name().into_string().expect("ASCII names");
         assert!(tierwise_fuzz::find(&name).is_some(), "seeds/{name} belongs to no target");

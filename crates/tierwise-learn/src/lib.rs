@@ -73,9 +73,9 @@ impl Learning for Learners {
     }
 }
 
-/// Who learns for recipes that do: agents by Soft Actor-Critic, a model being "mtat-actor", which
-/// ships, or the path of a file that [`sac::Sac::save`] wrote, and divisions by simulated
-/// annealing.
+/// The learners for recipes that learn: agents by Soft Actor-Critic, and divisions by simulated
+/// annealing. A model is "mtat-actor", which ships, or the path of a file that [`sac::Sac::save`]
+/// wrote.
 pub fn learning() -> Arc<dyn Learning> {
     Arc::new(Learners)
 }

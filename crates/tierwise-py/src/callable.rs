@@ -29,7 +29,7 @@ pub(crate) fn action(action: f64) -> PyResult<f64> {
     Err(PyValueError::new_err(words))
 }
 
-/// Where a function's exception waits until the run that it ended is left.
+/// A function's exception, kept until the run that it ended returns.
 pub(crate) type Thrown = Arc<Mutex<Option<PyErr>>>;
 
 /// Makes the agent. Everything else is left to the learner that ships.

@@ -21,7 +21,7 @@ type Outcome = Option<Result<(), SimError>>;
 pub(crate) struct Running {
     /// The decision to make. Closed when the run is over.
     pub decisions: Receiver<Decision>,
-    /// Where the answers go.
+    /// The channel for the answers.
     pub actions: Sender<f64>,
     thread: Thread,
 }

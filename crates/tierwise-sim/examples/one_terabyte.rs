@@ -1,4 +1,4 @@
-//! Simulates a machine with a terabyte of memory in 4 KiB pages, all of it in use, and says what
+//! Simulates a machine with a terabyte of memory in 4 KiB pages, all of it in use, and prints what
 //! that took.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Replays a recorded trace access by access with one policy, on one core, and says how fast that
+//! Replays a recorded trace access by access with one policy, on one core, and prints how fast that
 //! went.
 //!
 //! `replay_rate TRACE ACCESSES SEQUENCE_OUT` writes the same sequence of pages (32-bit

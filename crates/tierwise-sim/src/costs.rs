@@ -1,8 +1,8 @@
 //! Costs of the kernel's work, in nanoseconds of CPU time, and the payer of each.
 //!
-//! Where a figure was measured, it was with `docs/calibration/kernel_costs.c` on Linux 6.18 on a
-//! Xeon (Sapphire Rapids) at 2.1 GHz, as a KVM guest: best of nine rounds over 64 MiB. A migration
-//! is made of those parts: unmap with a TLB shootdown, allocate and map, copy.
+//! Measured figures come from `docs/calibration/kernel_costs.c` on Linux 6.18 on a Xeon (Sapphire
+//! Rapids) at 2.1 GHz, as a KVM guest: best of nine rounds over 64 MiB. A migration consists of
+//! these parts: unmap with a TLB shootdown, allocate and map, copy.
 
 use tierwise_core::config::{ConfigError, Section};
 

@@ -82,7 +82,7 @@ pub struct Machine {
 pub struct Preset {
     /// Name in scenarios.
     pub name: &'static str,
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: &'static str,
     tiers: [PresetTier; 2],
 }

@@ -21,7 +21,7 @@ pub struct RunningService {
     pub watcher: Watcher,
     /// The tier of each unit.
     pub tiers: Vec<u8>,
-    /// When each unit was poisoned.
+    /// Time at which each unit was poisoned.
     pub poisoned_at: Vec<u64>,
     /// Bytes per nanosecond that it read from and wrote to each tier in the last step.
     pub rates: Vec<(f64, f64)>,
@@ -76,7 +76,7 @@ impl RunningService {
         }
     }
 
-    /// When the interval of response times ends.
+    /// Returns the end of the interval of response times.
     pub fn interval_ends(&self) -> u64 {
         self.interval_ends
     }

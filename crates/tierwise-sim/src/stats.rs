@@ -18,11 +18,11 @@ pub struct Account {
     pub total: Work,
     /// In its measured part.
     pub measured: Work,
-    /// When the measured part started, in nanoseconds.
+    /// Start of the measured part, in nanoseconds.
     pub measured_from: Option<u64>,
-    /// When it ended, in nanoseconds.
+    /// Its end, in nanoseconds.
     pub ended: Option<u64>,
-    /// When it ran out of memory, in nanoseconds.
+    /// Time at which it ran out of memory, in nanoseconds.
     pub out_of_memory: Option<u64>,
     /// Base pages by tier when it ended.
     pub last_usage: Vec<Pages>,
@@ -311,7 +311,7 @@ impl Timeline {
     }
 }
 
-/// Rows of the finished heat map: as many as a reader can tell apart on a screen.
+/// Rows of the finished heat map: as many as a reader can distinguish on a screen.
 const ROWS: u32 = 96;
 
 /// The misses by page (in groups, in the order of allocation) and by time. JSON keys stay.

@@ -124,8 +124,8 @@ fn running_out_of_memory_is_an_outcome() {
     assert!(killed.starts_with("out of memory at"), "{killed}");
 }
 
-/// The heat map holds every miss, and a steady workload looks steady whether or not its policy ever
-/// looks.
+/// The heat map holds every miss, and a steady workload looks steady whether or not its policy
+/// samples.
 #[test]
 fn steady_workload_has_steady_heat_map() {
     let s = scenario(

@@ -1,7 +1,7 @@
 //! Exact counts of every policy on one recorded program at eight sizes of the fast tier.
 //!
 //! A change that alters them is either a mistake or a change of behaviour: then run the test with
-//! TIERWISE_BLESS=1, look at the difference, and commit the file with the reason.
+//! TIERWISE_BLESS=1, check the difference, and commit the file with the reason.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -297,7 +297,7 @@ proptest! {
         }
     }
 
-    /// Where time is cut changes nothing while units stay where they are.
+    /// Cutting time at other points changes nothing while units stay where they are.
     #[test]
     fn steps_do_not_matter(
         cuts in prop::collection::vec(1u64..SECOND / 10, 0..20),

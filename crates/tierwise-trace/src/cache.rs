@@ -28,7 +28,7 @@ pub const LINE_BYTES: u32 = 64;
 pub const DEFAULT: CacheModel =
     CacheModel { size_bytes: 32 << 20, ways: 16, line_bytes: LINE_BYTES };
 
-/// Why a cache geometry is refused.
+/// The reason why a cache geometry is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
     /// Not of the form SIZE/WAYS.

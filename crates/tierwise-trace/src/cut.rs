@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::{Allocation, Header, PageAccess, ThreadShare, TraceError, Window, WindowSource};
 
-/// Which windows to keep.
+/// The windows to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// Windows by number, from 0.
@@ -50,7 +50,7 @@ impl<S: WindowSource> Cut<S> {
         past || self.state == State::After
     }
 
-    /// Where the window just read lies.
+    /// Position of the window just read relative to the selection.
     fn place(&self, window: &Window) -> State {
         match &self.selection {
             Selection::Windows(range) if self.position < range.start => State::Before,

@@ -30,7 +30,7 @@ pub struct CacheModel {
 pub struct Header {
     /// The program and its arguments; a generator names itself and its parameters.
     pub command: Vec<String>,
-    /// Where it was recorded: CPU, kernel and recorder, in words.
+    /// The recording host: CPU, kernel and recorder, in words.
     pub host: String,
     /// Base page size in bytes.
     pub page_size: u32,
@@ -120,7 +120,7 @@ impl Window {
     }
 }
 
-/// Why a trace could not be read or written.
+/// The reason why a trace could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file could not be opened, read or written.
@@ -144,7 +144,7 @@ pub enum TraceError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where the unreadable frame starts.
+        /// Start of the unreadable frame.
         offset: u64,
         /// The value found and the value expected.
         reason: String,

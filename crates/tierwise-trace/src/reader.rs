@@ -180,7 +180,7 @@ impl<R: Read + Seek> TraceReader<R> {
         let totals = Totals::decode(&self.raw).map_err(|reason| self.corrupt(reason))?;
         if totals != self.totals {
             return Err(self.corrupt(format!(
-                "the end says {totals:?} and the windows before it add up to {:?}",
+                "the end frame has {totals:?} and the windows before it add up to {:?}",
                 self.totals
             )));
         }
@@ -252,7 +252,7 @@ fn looks_like(path: &Path, start: &[u8]) -> &'static str {
         }
         _ if text && start.trim_ascii_start().starts_with(b"{") => "this looks like JSON",
         _ if text => "this looks like text; `tierwise trace import` reads the output of lackey",
-        _ => "it does not begin with TWTRACE",
+        _ => "it does not start with TWTRACE",
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 use tempfile::{Builder, TempPath};
 
-/// Where the kernel shows a process its open files; a name is given to one through its entry.
+/// Directory of a process's open files; a file is given a name through its entry.
 const DESCRIPTORS: &str = "/proc/self/fd";
 
 /// A file in the making, in the directory where it will appear.

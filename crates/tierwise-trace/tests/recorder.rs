@@ -297,7 +297,7 @@ fn mistakes_are_told_with_the_remedy() {
     // An emulator that ends at once leaves no empty trace behind.
     options.qemu = Some("/bin/false".into());
     let error = record(&options, |_| {}).unwrap_err().to_string();
-    assert!(error.contains("before the recording began"), "{error}");
+    assert!(error.contains("before the recording started"), "{error}");
     assert!(!options.out.exists());
 
     options.qemu = None;

@@ -80,8 +80,8 @@ fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<Usabl
     })
 }
 
-/// Whether a source is available by the time that the daemon starts access monitoring. It may
-/// release DAMON before.
+/// Probes whether a source is available by the time that the daemon starts access monitoring. It
+/// may release DAMON before.
 fn probe(source: Source, config: &Config, roots: &Roots) -> Result<()> {
     source.probe(roots)?;
     let of_damon = matches!(source, Source::DamonVaddr | Source::DamonPaddr);
@@ -116,8 +116,8 @@ pub fn engine(
     Engine::new(&engine, topology, available, SEED)
 }
 
-/// Whether the configuration's policy and floors fit a machine with access monitoring. Returns a
-/// sentence that they do.
+/// Checks that the configuration's policy and floors fit a machine with access monitoring. Returns
+/// a sentence that they do.
 ///
 /// # Errors
 /// The policy cannot be read, cannot run live, or the tenants do not fit.
@@ -128,8 +128,8 @@ pub fn fits(config: &Config, host: &Host) -> std::result::Result<String, String>
     Ok(format!("{name} runs on this machine, and the floors fit"))
 }
 
-/// Whether pages can be moved here. Asks the kernel where a page of this process lies, and moves
-/// nothing. Returns a sentence that it can.
+/// Checks that pages can be moved here. Asks the kernel where a page of this process lies, and
+/// moves nothing. Returns a sentence that it can.
 ///
 /// # Errors
 /// The kernel cannot, or does not permit it to this process.
@@ -183,8 +183,8 @@ pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
     moves.into_iter().chain(asked).collect()
 }
 
-/// Whether the configuration's policy can run on any live machine: the signals of a live world do
-/// not depend on the machine.
+/// Checks that the configuration's policy can run on any live machine: the signals of a live world
+/// do not depend on the machine.
 ///
 /// # Errors
 /// The policy cannot be read, or requires a signal that no live machine has.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How often a snapshot is made while a client reads it.
+/// Interval between two snapshots while a client reads them.
 pub const VIEW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The whole state at one time.
@@ -21,7 +21,7 @@ pub struct Snapshot {
     pub policy: String,
     /// The current mode.
     pub mode: Mode,
-    /// Why the mode is not `manage`; empty if it is.
+    /// The reason why the mode is not `manage`; empty if it is.
     pub mode_reason: String,
     /// The access monitoring source, and why it was chosen.
     pub monitoring: String,
@@ -40,14 +40,14 @@ pub struct Snapshot {
     pub decisions: Vec<DecisionView>,
     /// Lines for the operator, newest last.
     pub notices: Vec<Notice>,
-    /// When a daemon made it; none if no daemon did.
+    /// Time at which a daemon made it; none if no daemon did.
     #[serde(skip)]
     #[schema(ignore)]
     pub made: Option<Instant>,
 }
 
 impl Snapshot {
-    /// Whether it is older than [`VIEW_INTERVAL`].
+    /// Returns true if it is older than [`VIEW_INTERVAL`].
     pub fn is_old(&self) -> bool {
         self.made.is_some_and(|made| made.elapsed() >= VIEW_INTERVAL)
     }
@@ -110,8 +110,8 @@ pub struct TenantView {
     pub slo_ms: Option<f64>,
     /// The 99th percentile of its requests, where it is known.
     pub p99_ms: Option<f64>,
-    /// Why its latency cannot be read from the configured endpoint. The service's reply is quoted
-    /// and cut.
+    /// The reason why its latency cannot be read from the configured endpoint. The service's reply
+    /// is quoted and cut.
     #[serde(default)]
     pub latency_problem: Option<String>,
     /// Part of the last ten seconds in which some of its tasks waited for memory (PSI), in percent.

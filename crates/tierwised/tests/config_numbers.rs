@@ -55,7 +55,7 @@ fn resolve<'a>(schema: &'a Value, value: &'a Value) -> &'a Value {
     pointer.and_then(|pointer| schema.pointer(pointer)).unwrap_or(value)
 }
 
-/// Whether a value may be a number, a list of them, or an amount.
+/// Returns true if a value may be a number, a list of them, or an amount.
 fn is_numeric(schema: &Value, value: &Value) -> bool {
     let reference = value["$ref"].as_str().unwrap_or_default();
     if reference.ends_with("/Amount") || reference.ends_with("/Limit") {

@@ -77,7 +77,7 @@ static void read_number(struct options *options, const char *name, const char *v
          name);
 }
 
-/* Whether the value is the second of two words. */
+/* True if the value is the second of two words. */
 static int is_second(const char *name, const char *value, const char *first, const char *second)
 {
     if (strcmp(value, first) != 0 && strcmp(value, second) != 0)
@@ -205,7 +205,7 @@ int main(int count, char **words)
     struct options options = options_of(count, words);
     struct sigaction action = {.sa_handler = on_term};
     sigaction(SIGTERM, &action, NULL);
-    /* A store that is gone is an error of write(), which says so. */
+    /* A store that has exited is an error of write(), which reports it. */
     signal(SIGPIPE, SIG_IGN);
     static struct tally loaded, ran;
     struct client client = client_of(&options);

@@ -138,7 +138,7 @@ static inline size_t put_value(char *at, uint32_t key, uint32_t version, size_t 
     return bytes;
 }
 
-/* Whether a value is whole, of this key, and of the version that was written before. */
+/* True if a value is whole, of this key, and of the version that was written before. */
 static inline int is_right(struct client *client, const char *value, size_t bytes,
                            const struct request *request)
 {

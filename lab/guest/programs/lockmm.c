@@ -5,10 +5,10 @@
  * that the kernel first writes the dirty page back, under the mmap lock (fuse_file_mmap,
  * fs/fuse/file.c); the file system, which is the program's own, never answers the write.
  *
- * Whoever then reads /proc/PID/maps, walks its page tables or moves its pages waits for the lock.
- * With NODE, the memory is on that node and in use, and the program locks while somebody moves it.
- * The process that locks is a child. It prints its number at first and "locks" just before; its
- * parent serves the file, and the lock ends with it.
+ * A process that then reads /proc/PID/maps, walks its page tables or moves its pages waits for the
+ * lock. With NODE, the memory is on that node and in use, and the program locks while another
+ * process moves it. The process that locks is a child. It prints its number at first and "locks"
+ * just before; its parent serves the file, and the lock ends with it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

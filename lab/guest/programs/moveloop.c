@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * moveloop MIB BATCH ROUNDS [huge | PID ADDRESS]: how many pages a second a bare loop of move_pages
- * calls moves between nodes 0 and 1, which is what a mover is compared with. BATCH is pages in a
- * call. The pages are its own, or those of a process from an address on: moving what somebody uses
- * costs more. Prints a JSON line a round; `placed` counts the pages that are on the right node
- * afterwards, asked again, because move_pages may report success for a page that went back. What
- * asking takes is printed too.
+ * moveloop MIB BATCH ROUNDS [huge | PID ADDRESS]: how many pages per second a bare loop of
+ * move_pages calls moves between nodes 0 and 1, which is what a mover is compared with. BATCH is
+ * pages per call. The pages are its own, or those of a process from an address on: moving memory in
+ * use costs more. Prints a JSON line per round; `placed` counts the pages that are on the right
+ * node afterwards, asked again, because move_pages may report success for a page that went back.
+ * What asking takes is printed too.
  */
 #include "common.h"
 

@@ -16,7 +16,7 @@
 /* Words of the counters' header. */
 enum { WANTED = 5, WATCHING = 6 };
 
-/* Whether a file of the device holds this text. */
+/* True if a file of the device holds this text. */
 static int says(const char *device, const char *file, const char *text)
 {
     char path[512], found[32] = "";

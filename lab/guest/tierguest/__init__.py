@@ -1,4 +1,4 @@
-"""What a test of the lab uses inside the guest; lab/README.md has an example.
+"""The library of the lab's tests inside the guest; lab/README.md has an example.
 
 from tierguest import Guest, test
 

@@ -40,7 +40,7 @@ def _describe(error: BaseException, timeout_s: int) -> str:
 
 
 def run(test: Test, kernel: str) -> dict[str, object]:
-    """Runs one test and returns what the host is told of it."""
+    """Runs one test and returns its report for the host."""
     began = time.monotonic()
     guest = Guest(kernel)
     reason = ""

@@ -1,8 +1,9 @@
-"""Placement by age alone, as memtierd's policy "age" does it: a baseline for what decides by more.
+"""Placement by age alone, as memtierd's policy "age" does it: a baseline for policies that consider
+more.
 
 What was not accessed for a while is demoted, what was accessed lately is promoted, each in rounds,
-by move_pages; how often a page is accessed does not matter, nor who else wants the fast node.
-memtierd's trackers are DAMON, the idle-page bitmap, which Debian's cloud kernels lack, and
+by move_pages; how often a page is accessed does not matter, nor which other processes need the fast
+node. memtierd's trackers are DAMON, the idle-page bitmap, which Debian's cloud kernels lack, and
 soft-dirty bits, which see stores only: here it is DAMON.
 
     Ageing(guest.damon(stairs.pid)).run(30)
@@ -26,7 +27,7 @@ MPOL_MF_MOVE = 2
 # long.
 PAGES_PER_CALL = 512
 
-# What a full node and pages in use answer with; the next round tries again.
+# Errors for a full node and for pages in use; the next round tries again.
 LATER = (errno.ENOMEM, errno.EBUSY)
 
 # Moves these pages of a process to a node; false if there is no point in naming more of them now.
@@ -35,7 +36,8 @@ Move = Callable[[int, Sequence[int], int], bool]
 
 @dataclass(frozen=True)
 class Ages:
-    """When a page is old, in seconds. memtierd's examples use tens of them; tests use fewer."""
+    """Ages in seconds from which a page is idle. memtierd's examples use tens of them; tests use
+    fewer."""
 
     idle_s: float = 3.0
     interval_s: float = 1.0
@@ -50,10 +52,10 @@ class Decision:
 
 
 def decide(regions: Sequence[Region], ages: Ages, aggregate_s: float) -> Decision:
-    """What is idle for long goes down, what was accessed in the last look goes up, and what lies
-    between stays.
+    """Demotes regions that were idle for long and promotes those that the last check found
+    accessed. The others stay.
 
-    The age of a region says for how long its count has not changed much, which is no measure of how
+    The age of a region is the time since its count last changed much, which is no measure of how
     long it has been active.
     """
     demote, promote = [], []
@@ -86,8 +88,8 @@ class Ageing:
         self._move = move or move_pages
 
     def round(self) -> Decision:
-        """Looks, decides and moves once: down first, so that there is room. Returns what was
-        decided."""
+        """Checks, decides and moves once: demotions first, so that there is free memory. Returns
+        the decision."""
         decision = decide(self.damon.regions(), self.ages, self._aggregate_s)
         fast, slow = self._nodes
         for ranges, node in ((decision.demote, slow), (decision.promote, fast)):
@@ -115,8 +117,8 @@ def batches(ranges: Sequence[Range]) -> list[list[int]]:
 
 
 def move_pages(pid: int, pages: Sequence[int], node: int) -> bool:
-    """move_pages(2). Pages that cannot move (not there, no room) stay: the next round tries them
-    again. False if the node is full."""
+    """move_pages(2). Pages that cannot move (not present, no free memory) stay: the next round
+    tries them again. False if the node is full."""
     count = len(pages)
     addresses = (ctypes.c_void_p * count)(*pages)
     nodes = (ctypes.c_int * count)(*([node] * count))

@@ -1,4 +1,4 @@
-"""Memory that is locked on the fast node, so that a test says how much of it is left."""
+"""Memory that is locked on the fast node, so that a test sets how much of the node is left."""
 
 from pathlib import Path
 
@@ -14,11 +14,11 @@ def free_mib(node: int) -> int:
         words = line.split()
         if words[2] == "MemFree:":
             return int(words[3]) // 1024
-    raise AssertionError(f"node {node} does not say what is free")
+    raise AssertionError(f"node {node} does not report its free memory")
 
 
 def low_watermark_mib(node: int) -> int:
-    """What of a node the kernel keeps free: below that it starts to reclaim (/proc/zoneinfo)."""
+    """A node's low watermark: below it the kernel starts to reclaim (/proc/zoneinfo)."""
     pages, here = 0, False
     for line in Path("/proc/zoneinfo").read_text().splitlines():
         words = line.split()
@@ -30,7 +30,7 @@ def low_watermark_mib(node: int) -> int:
 
 
 def surplus_mib(left: int, node: int = 0) -> int:
-    """How much has to be locked on a node so that so much is left of what is free now."""
+    """Memory to lock on a node so that so much of its free memory is left."""
     surplus = free_mib(node) - left
     if surplus < 1:
         raise AssertionError(

@@ -1,5 +1,4 @@
-"""DAMON through its sysfs: one context that watches one process, for what a test needs to know of
-it."""
+"""DAMON through its sysfs: one context that monitors one process for a test."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +6,7 @@ from pathlib import Path
 from .files import read, write
 
 DAMON = Path("/sys/kernel/mm/damon/admin/kdamonds")
-# A kernel whose DAMON watches the machine for its own statistics lets nobody else in until told.
+# While the kernel's DAMON monitors the machine for its own statistics, no other user can start it.
 DAMON_STAT = Path("/sys/module/damon_stat/parameters/enabled")
 # The kernel's own defaults.
 SAMPLE_US = 5000
@@ -91,7 +90,7 @@ class Damon:
         write(DAMON / "nr_kdamonds", 0)
 
     def running(self) -> bool:
-        """Whether its kdamond is on."""
+        """True if its kdamond is on."""
         return read(self.kdamond / "state") == "on"
 
     def applied_bytes(self) -> int:
@@ -124,7 +123,7 @@ def make_room() -> None:
 
 
 def taken_places() -> int:
-    """How many places for kdamonds are configured, on or off."""
+    """The number of configured kdamonds, on or off."""
     return sum(
         1
         for place in DAMON.iterdir()

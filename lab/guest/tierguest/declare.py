@@ -1,5 +1,5 @@
-"""How a test says what it needs. Read by the host, which boots guests for it, and by the guest,
-which runs it."""
+"""Declarations of tests and their requirements. Read by the host, which boots guests for it, and
+by the guest, which runs it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 TestFunction = Callable[["Guest"], None]
 
-# Seconds of the guest's clock that a test may take unless it says otherwise: a few of DAMON's
+# Seconds of the guest's clock that a test may take unless it sets another limit: a few of DAMON's
 # aggregations and moves of some ten thousand pages, several times over.
 DEFAULT_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
 class Lack:
-    """Why a kernel cannot run a test at all, and what asserts there that it cannot."""
+    """The reason why a kernel cannot run a test at all, and an assertion of that."""
 
     reason: str
     asserted_by: TestFunction
@@ -40,7 +40,7 @@ class Test:
     """By kernel series."""
 
     def on(self, kernel: str) -> TestFunction:
-        """What runs on this kernel series: the test, or the assertion of what that kernel lacks."""
+        """The test for this kernel series, or the assertion of what that kernel lacks."""
         lack = self.lacks.get(kernel)
         return lack.asserted_by if lack else self.function
 

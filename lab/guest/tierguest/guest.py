@@ -29,10 +29,10 @@ class Guest:
         self.kernel = kernel
         """The series: 6.12 or 7."""
         self.figures: dict[str, float | str] = {}
-        """What the test measured; printed beside its result."""
+        """The test's measurements, printed beside its result."""
         self._stack = contextlib.ExitStack()
         self.folder = Path()
-        """A folder of the test's own, below /tmp."""
+        """A directory of the test's own, below /tmp."""
         self._programs = 0
 
     def __enter__(self) -> "Guest":
@@ -145,7 +145,7 @@ class Guest:
         write(settings.NUMA_BALANCING, mode)
 
     def demotion(self, on: bool) -> None:
-        """Whether reclaim demotes instead."""
+        """Sets whether reclaim demotes instead."""
         if settings.DEMOTION.exists():
             write(settings.DEMOTION, "true" if on else "false")
 

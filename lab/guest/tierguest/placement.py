@@ -1,4 +1,4 @@
-"""On which node pages are, as the kernel itself says (move_pages without a target)."""
+"""The nodes on which pages are, as the kernel reports them (move_pages without a target)."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ class Placement:
         return sum(self.nodes)
 
     def share(self, node: int) -> float:
-        """Of the pages that are somewhere, the share on this node; 0 if there are none."""
+        """The share of present pages that is on this node; 0 if no page is present."""
         return self.nodes[node] / self.present if self.present else 0.0
 
     def __add__(self, other: "Placement") -> "Placement":
@@ -32,7 +32,7 @@ class Placement:
 
 
 def where(pid: int, ranges: Sequence[Range]) -> list[Placement]:
-    """Where the pages of each range of a process are."""
+    """Returns the nodes of the pages of each range of a process."""
     words = [str(number) for start, size in ranges for number in (start, size)]
     said = subprocess.run(["where", str(pid), *words], capture_output=True, text=True, check=False)
     if said.returncode != 0:

@@ -50,7 +50,7 @@ class Program:
         return self.process.pid
 
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self.process.poll() is None
 
     def signal(self, number: signal.Signals) -> None:
@@ -58,11 +58,11 @@ class Program:
         self.process.send_signal(number)
 
     def said(self) -> str:
-        """What it has printed so far."""
+        """Its output so far."""
         return self.output.read_text(errors="replace")
 
     def json_lines(self) -> list[dict[str, Any]]:
-        """What it has printed so far, each whole line a JSON object."""
+        """Its output so far, each whole line a JSON object."""
         whole = self.said().rpartition("\n")[0]
         return [json.loads(line) for line in whole.splitlines()]
 

@@ -31,7 +31,7 @@ def value(path: Path) -> str:
 
 
 def snapshot() -> dict[Path, str]:
-    """What every kept setting is now; of those that this kernel has."""
+    """The current values of all kept settings that this kernel has."""
     return {path: value(path) for path in KEPT if path.exists()}
 
 

@@ -14,7 +14,7 @@ START_S = 60
 
 @dataclass(frozen=True)
 class Truth:
-    """What stairs says of itself in the phase that it is in; ranges are (address, bytes)."""
+    """The report of stairs on its current phase; ranges are (address, bytes)."""
 
     phase: int
     region: Range
@@ -77,18 +77,18 @@ class Stairs(Program):
         )
 
     def hot(self) -> Placement:
-        """Where the pages of the hot part are."""
+        """The nodes of the hot part's pages."""
         return where(self.pid, [self.truth().hot])[0]
 
     def cold(self) -> Placement:
-        """Where the other pages of the region are."""
+        """The nodes of the region's other pages."""
         # A region that is hot all over has no rest.
         ranges = self.truth().cold()
         pieces = where(self.pid, ranges) if ranges else [Placement((0,) * len(self.hot().nodes), 0)]
         return sum(pieces[1:], pieces[0])
 
     def region(self) -> Placement:
-        """Where all pages of the region are."""
+        """The nodes of all pages of the region."""
         return where(self.pid, [self.truth().region])[0]
 
     def describe(self) -> str:

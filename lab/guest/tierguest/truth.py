@@ -19,7 +19,7 @@ MAGIC = 0x334D454D52454954
 NODES_MAX = 4
 HEADER_BYTES = 4096
 PAGE_BYTES = 4096
-# The counts by node begin after seven numbers; four arrays come before the one of user misses.
+# The counts by node start after seven numbers; four arrays come before the one of user misses.
 COUNTS_AT = 56
 USER_MISSES_AT = COUNTS_AT + 4 * NODES_MAX * 8
 # ivshmem: Red Hat's vendor number and the device's; its memory is the second region.
@@ -44,20 +44,20 @@ class Truth:
             self._memory = mmap.mmap(file.fileno(), _size(device), mmap.MAP_SHARED, mmap.PROT_READ)
         magic, self.pages, self.nodes = struct.unpack_from("<3Q", self._memory)
         if magic != MAGIC:
-            raise AssertionError(f"{device}: the counters begin with {magic:#x}, not {MAGIC:#x}")
+            raise AssertionError(f"{device}: the counters start with {magic:#x}, not {MAGIC:#x}")
 
     def charged_ns(self) -> int:
         """Nanoseconds that the guest's clock was moved for misses."""
         return int(struct.unpack_from("<Q", self._memory, 24)[0])
 
     def misses(self) -> list[NodeMisses]:
-        """Of each node."""
+        """The misses of each node."""
         rows = struct.unpack_from(f"<{4 * NODES_MAX}Q", self._memory, COUNTS_AT)
         loads, stores = rows[2 * NODES_MAX : 3 * NODES_MAX], rows[3 * NODES_MAX :]
         return [NodeMisses(loads[node], stores[node]) for node in range(self.nodes)]
 
     def user_misses(self) -> list[int]:
-        """Of each node, the misses of user programs: without the kernel's, which copies pages."""
+        """The misses of user programs by node, without those of the kernel, which copies pages."""
         return list(struct.unpack_from(f"<{self.nodes}Q", self._memory, USER_MISSES_AT))
 
     def of_page(self, frame: int) -> int:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-# Ten looks a second see a change soon, and cost the guest little.
+# Ten checks per second notice a change soon, and cost the guest little.
 POLL_S = 0.1
 
 
@@ -13,7 +13,7 @@ def wait_until(
     saying: Callable[[], object] | str,
     every_s: float = POLL_S,
 ) -> float:
-    """Returns the seconds until the condition held; AssertionError with what `saying` says if it
+    """Returns the seconds until the condition held; AssertionError with the text of `saying` if it
     never does."""
     began = time.monotonic()
     while not condition():

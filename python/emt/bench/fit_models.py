@@ -34,7 +34,7 @@ SEED = 5
 #: Labels are 0 to 1, hotness is summed over the objects of a page: with some sixty of them, a page
 #: that was touched in every window comes to about a thousand, which is the last of ten buckets.
 HOTTEST = 16.0
-#: Features that elimination leaves; the paper does not say how many.
+#: Features that elimination leaves; the paper does not give their number.
 LEFT_BY_RFE = 3
 
 Samples = dict[str, list[tuple[list[float], float]]]

@@ -1,5 +1,5 @@
-"""What tracking costs and finds on one workload: `measure.py WORKLOAD SIGNAL [SECONDS [BUDGET]]`, a
-JSON line on standard output.
+"""The costs and findings of tracking on one workload: `measure.py WORKLOAD SIGNAL [SECONDS
+[BUDGET]]`, a JSON line on standard output.
 
 The program goes on without a pause through three phases of as many seconds of its own CPU
 time each:
@@ -59,7 +59,7 @@ def work(step: Step, seconds: float) -> float:
 
 
 def touches(step: Step, seconds: float) -> dict[int, float]:
-    """How often each page was touched while the workload ran."""
+    """The number of touches of each page while the workload ran."""
     tracker, table = extension().Tracker("uffd-wp"), NativeTable()
     read, write = os.pipe()
     ends = threading.Event()

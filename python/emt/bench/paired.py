@@ -1,5 +1,5 @@
-"""What tracking costs by the clock: `paired.py WORKLOAD [SIGNAL [PAIRS [SECONDS]]]`, a JSON line on
-standard output.
+"""The cost of tracking by the clock: `paired.py WORKLOAD [SIGNAL [PAIRS [SECONDS]]]`, a JSON line
+on standard output.
 
 Phases of so many seconds of the program's CPU time with tracking and without follow each
 other, in turns, first one and then the other in front; the cost of a pair is by how much more

@@ -27,8 +27,8 @@ TIMEOUT_S = 7200.0
 def run(
     module: str, words: Sequence[str], files: Mapping[str, Path] | None = None
 ) -> list[dict[str, Any]]:
-    """What `python3 -m module KERNEL WORDS...` reports there, a JSON line a run; `files` are beside
-    the module by their names.
+    """The report of `python3 -m module KERNEL WORDS...` there, a JSON line per run; `files` are
+    beside the module by their names.
 
     Raises:
         SystemExit: It failed; with the end of the guest's console.

@@ -74,7 +74,7 @@ static size_t list(struct table *table, const struct wish *wish, size_t most, st
     return found;
 }
 
-/* Whether an object's tail may go down: the page before, on which its count is written, is as cold.
+/* True if an object's tail may go down: the page before, on which its count is written, is as cold.
  */
 static bool cold_before(struct table *table, const struct wish *wish, uintptr_t page)
 {
@@ -84,7 +84,7 @@ static bool cold_before(struct table *table, const struct wish *wish, uintptr_t 
            (long)table_bucket(chunk->hotness[i]) < wish->h;
 }
 
-/* Whether a page may go down. Memory is read without the table's lock. */
+/* True if a page may go down. Memory is read without the table's lock. */
 static bool may_go(struct table *table, const struct wish *wish, const struct judge *judge,
                    uintptr_t page)
 {

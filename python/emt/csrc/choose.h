@@ -1,5 +1,5 @@
-/* Which pages are to move: the coldest of the fast tier or the hottest of the slow one, and what is
- * asked about a page before it goes down. Without the interpreter's lock. */
+/* The pages to move: the coldest of the fast tier or the hottest of the slow one, and what is asked
+ * about a page before it goes down. Without the interpreter's lock. */
 #ifndef TIERWISE_EMT_CHOOSE_H
 #define TIERWISE_EMT_CHOOSE_H
 

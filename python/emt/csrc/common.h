@@ -1,4 +1,4 @@
-/* What every file of the extension uses. */
+/* Declarations that every file of the extension uses. */
 #ifndef TIERWISE_EMT_COMMON_H
 #define TIERWISE_EMT_COMMON_H
 
@@ -20,13 +20,13 @@ int64_t thread_cpu_ns(void);
 /* Nanoseconds of a clock that only goes forward. */
 int64_t monotonic_ns(void);
 
-/* Memory that the trackers do not see: shared mappings are none of the private memory that they
- * look at. NULL: no memory. */
+/* Memory that the trackers do not see: shared mappings are not part of the private memory that they
+ * monitor. NULL: no memory. */
 void *untracked_alloc(size_t bytes);
 void untracked_free(void *memory, size_t bytes);
 
-/* How many forks lie between this process and the one that loaded the extension. A process id does
- * not tell them apart: a child in a PID namespace of its own may have its parent's. */
+/* The number of forks between this process and the one that loaded the extension. A process id does
+ * not distinguish them: a child in a PID namespace of its own may have its parent's. */
 unsigned fork_depth(void);
 /* 0, or an error number; called once, when the extension is loaded. */
 int watch_forks(void);

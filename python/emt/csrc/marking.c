@@ -50,7 +50,7 @@ static bool grow(struct marking *marking)
     return true;
 }
 
-/* Whether an object is new; then it is a member now. */
+/* True if an object is new; then it is a member now. */
 static bool insert(struct marking *marking, PyObject *object)
 {
     size_t at = slot_of(marking, (uintptr_t)object);
@@ -74,7 +74,7 @@ static int visit_child(PyObject *child, void *context);
 static void visit(struct marking *marking, PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    /* A static type has no references to tell of, and CPython aborts when it is asked for them. */
+    /* A static type has no references to report, and CPython aborts when it is asked for them. */
     bool static_type =
         PyType_Check(object) && !PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE);
     if (type->tp_traverse == NULL || !PyObject_IS_GC(object) || static_type ||

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether a node (0 or more) is in a set with a bit for each of the first 64: a later one is in
+/* True if a node (0 or more) is in a set with a bit for each of the first 64: a later one is in
  * none. */
 static inline bool node_in(uint64_t nodes, int node)
 {

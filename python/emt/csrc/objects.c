@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Features (policy/features.py says why). */
+/* Features (the reasons are in policy/features.py). */
 #define SMALL_CHANGE 2
 #define MOST_CHANGE 255
 
@@ -13,7 +13,7 @@
  * managed dict; in a debugging allocator's block everything stands 16 bytes further. */
 static const uint8_t offsets[] = {0, 16, 32, 48};
 
-/* The memory of a pool: itself if that is safe, else a copy; NULL if it is gone. Between this and
+/* The memory of a pool: itself if that is safe, else a copy; NULL if it was freed. Between this and
  * leave_pool the pool stays. */
 static const char *enter_pool(const struct pool *pool, char *copy)
 {
@@ -88,7 +88,8 @@ static void find_in_pool(struct objects *objects, const struct pool *pool,
     leave_pool(memory, copy);
 }
 
-/* Whether all pools are looked at in every turn; then their samples go on from turn to turn. */
+/* Chooses the pools to sample. If all are sampled in every round, their samples continue from round
+ * to round. */
 static void choose_pools(struct objects *objects, size_t most)
 {
     objects->first = objects->next < objects->pools.count ? objects->next : 0;
@@ -108,8 +109,8 @@ static void choose_pools(struct objects *objects, size_t most)
 
 int objects_turn(struct objects *objects, const struct types *types, size_t most)
 {
-    /* Once a rotation: going through the address space costs as much as looking at a million
-     * objects. What became a pool meanwhile has its turn in the next. */
+    /* Once per rotation: walking the address space costs as much as sampling a million objects.
+     * What became a pool meanwhile has its turn in the next. */
     int error = objects->next == 0 ? pools_find(&objects->pools) : 0;
     if (error != 0) {
         return error;

@@ -130,7 +130,7 @@ static PyObject *turn(PyObject *object, PyObject *args)
 
 PyDoc_STRVAR(
     sample_doc,
-    "sample()\n--\n\nOne sampling phase. Returns (objects looked at, nanoseconds of CPU time).");
+    "sample()\n--\n\nOne sampling phase. Returns (objects sampled, nanoseconds of CPU time).");
 static PyObject *sample(PyObject *object, PyObject *Py_UNUSED(none))
 {
     struct objects_object *self = (struct objects_object *)object;
@@ -199,7 +199,7 @@ static PyObject *close_(PyObject *object, PyObject *Py_UNUSED(none))
 PyDoc_STRVAR(counters_doc, "counters(addresses, growth)\n--\n\n"
                            "The counters of objects at addresses of 8 bytes each (4 bytes each), "
                            "and which could be read (1 byte each). Never crashes: memory\n"
-                           "that is gone is told as such.");
+                           "that is unmapped is marked.");
 static PyObject *counters(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer addresses;

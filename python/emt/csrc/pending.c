@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-/* What is to be called, and how many frames of Python were there when os.fork called its hooks. */
+/* The pending call, and the number of Python frames when os.fork called its hooks. */
 struct pending {
     PyObject *callable;
     size_t depth;

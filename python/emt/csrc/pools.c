@@ -72,7 +72,8 @@ bool pools_watch(struct pools *watched)
     pthread_mutex_lock(&pools_lock);
     watched_pools = watched;
     pthread_mutex_unlock(&pools_lock);
-    /* Ours may still be there, below somebody's who wrapped it: hooked twice it would call itself.
+    /* Ours may still be there, below another program's that wrapped it: hooked twice it would call
+     * itself.
      */
     if (!hooked) {
         PyObject_GetArenaAllocator(&original);
@@ -144,8 +145,8 @@ static int add(struct pools *pools, uintptr_t base, const struct pool_header *he
 /* Headers that one call reads. */
 #define BATCH 256
 
-/* How often a batch is read again because arenas went away meanwhile. After that its pools are
- * found in the next rotation. */
+/* Max number of times that a batch is read again because arenas were freed meanwhile. After that
+ * its pools are found in the next rotation. */
 #define TRIES 3
 
 static size_t arenas_gone(void)
@@ -197,10 +198,10 @@ static int take_batch(struct pools *pools, uintptr_t first, size_t places)
     return error;
 }
 
-/* Blocks of a pool whose links are looked at: most pools of containers show one at once. */
+/* Blocks of a pool whose links are checked: most pools of containers show one at once. */
 #define TRIED_BLOCKS 4
 
-/* Whether an object of the pool is linked in the collector's lists: then its neighbour points back
+/* True if an object of the pool is linked in the collector's lists: then its neighbour points back
  * to it, and to no copy of it. */
 static bool linked(const struct pool *pool)
 {
@@ -233,8 +234,8 @@ static bool same_arena(const struct pool *one, const struct pool *other)
     return one->arena == other->arena && other->base - one->base < ARENA_BYTES;
 }
 
-/* Proves the pools of each arena of which one is proven, or has an object that is linked: all pools
- * that stand together and say that they are of one arena.
+/* Proves the pools of each arena of which one is proven, or has an object that is linked: all
+ * adjacent pools whose headers name the same arena.
  *
  * Memory is read without the lock, for which the allocator waits with the interpreter's: only the
  * sampler's thread, which calls this, reads and writes `proven`. If the arena goes away meanwhile
@@ -257,7 +258,7 @@ static void prove(struct pools *pools)
 }
 
 /* No machine's pools are larger: address space that is only reserved (a sanitizer's shadow) is not
- * gone through. */
+ * walked. */
 #define MOST_RANGE_BYTES ((uintptr_t)1 << 40)
 
 int pools_find(struct pools *pools)

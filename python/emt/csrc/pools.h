@@ -5,10 +5,10 @@
  * so it is read in one of two ways:
  * - through process_vm_readv, which fails where reading would crash;
  * - directly, under `pools_lock`, where a pool is proven to be one. Arenas go away through the
- *   arena allocator, which is wrapped so that it takes the lock and marks their pools gone. A pool
- *   is proven when its list of free blocks points into itself, or an object in it is linked in the
- *   collector's lists, which holds for no copy of a pool; and when a pool of the same arena beside
- *   it is.
+ *   arena allocator, which is wrapped so that it takes the lock and marks their pools as freed. A
+ *   pool is proven when its list of free blocks points into itself, or an object in it is linked in
+ *   the collector's lists, which holds for no copy of a pool; and when a pool of the same arena
+ *   beside it is.
  */
 #ifndef TIERWISE_EMT_POOLS_H
 #define TIERWISE_EMT_POOLS_H
@@ -37,7 +37,7 @@ struct pool {
     uint32_t arena;
     uint8_t size_class;
     bool proven;
-    bool gone;      /* written by whoever frees the arena, under the lock */
+    bool gone;      /* written by the thread that frees the arena, under the lock */
     uint32_t first; /* of its blocks among the sampler's objects */
 };
 
@@ -68,7 +68,7 @@ void pools_unwatch(struct pools *watched);
 int pools_find(struct pools *pools);
 void pools_clear(struct pools *pools);
 
-/* Whether a header at an address is that of a pool with objects in it. */
+/* True if a header at an address is that of a pool with objects in it. */
 bool pool_plausible(const struct pool_header *header, uintptr_t base);
 
 /* Reads this process's memory without crashing; whether all of it could be read. */

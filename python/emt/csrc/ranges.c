@@ -28,7 +28,7 @@ static int add(struct ranges *ranges, uintptr_t start, uintptr_t end)
     return 0;
 }
 
-/* Whether a line is of memory whose pages can be tiered: private, readable, writable, of no file.
+/* True if a line is of memory whose pages can be tiered: private, readable, writable, of no file.
  * Stacks of the kernel's making are left alone; they are small and always in use. */
 static bool wanted(const char *permissions, const char *inode, const char *name)
 {

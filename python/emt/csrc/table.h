@@ -12,7 +12,7 @@
 #define BUCKETS 10
 #define CHUNK_PAGES 512
 #define CHUNK_BYTES (CHUNK_PAGES * PAGE_BYTES)
-/* What is protected and looked at together: few enough that the shortest window's share of the
+/* Pages that are protected and checked together: few enough that the shortest window's share of the
  * budget is some of them. */
 #define PIECE_PAGES 64
 #define PIECE_BYTES (PIECE_PAGES * PAGE_BYTES)
@@ -21,7 +21,7 @@ enum tier { TIER_FAST, TIER_SLOW };
 
 /* Bits of `flags`. */
 #define PAGE_KNOWN 1     /* was seen present */
-#define PAGE_PROTECTED 2 /* was protected, and had not been touched when it was last looked at */
+#define PAGE_PROTECTED 2 /* was protected, and had not been touched at the last check */
 #define PAGE_UNJUDGED                                                                              \
     4 /* could not go down when it was last asked, and was not seen written since */
 #define PAGE_LOOKED_AT 8 /* since it was last judged */
@@ -33,7 +33,7 @@ enum tier { TIER_FAST, TIER_SLOW };
 struct chunk {
     uintptr_t base;
     int64_t
-        visited_ns[CHUNK_PAGES / PIECE_PAGES]; /* when each piece was last looked at; 0: never */
+        visited_ns[CHUNK_PAGES / PIECE_PAGES]; /* time of each piece's last check; 0: never */
     float hotness[CHUNK_PAGES];
     uint8_t cold[CHUNK_PAGES]; /* samplings in a row that found the page cold, at most 255 */
     uint8_t tier[CHUNK_PAGES];

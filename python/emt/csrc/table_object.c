@@ -1,7 +1,7 @@
 /* The page table as a Python object: `Table`.
  *
- * Nobody waits for the table's lock with the interpreter's, and nobody who has it calls Python or
- * makes an object. */
+ * No thread waits for the table's lock while it holds the interpreter's, and none that holds it
+ * calls Python or makes an object. */
 #include "choose.h"
 #include "moves.h"
 #include "table_object.h"
@@ -89,8 +89,8 @@ static PyObject *histogram(PyObject *self, PyObject *Py_UNUSED(none))
 }
 
 PyDoc_STRVAR(judge_doc, "judge(h)\n--\n\n"
-                        "A round: counts for each page that was looked at since the last how many "
-                        "looks in a row found it below bucket h, and for each that\n"
+                        "A round: counts for each page that was checked since the last how many "
+                        "checks in a row found it below bucket h, and for each that\n"
                         "rests one round less.");
 static PyObject *judge(PyObject *self, PyObject *arg)
 {
@@ -437,7 +437,7 @@ static void drop_empty(struct table *table)
 PyDoc_STRVAR(locate_doc, "locate(fast_nodes, first, pages)\n--\n\n"
                          "Asks the kernel where pages are, from the first-th chunk on and until so "
                          "many were asked for; fast_nodes has a bit for each\n"
-                         "node of the fast tier. Pages that are gone are forgotten. Returns the "
+                         "node of the fast tier. Pages that are unmapped are dropped. Returns the "
                          "chunk to go on with, 0 at the end.");
 static PyObject *locate(PyObject *self, PyObject *args)
 {

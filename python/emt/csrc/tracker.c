@@ -30,7 +30,7 @@ static float rate(const struct sampling *asked, int64_t window_ns)
     return hotness < MOST ? hotness : MOST;
 }
 
-/* Whether a range was there, as it is, when the maps were read before. */
+/* True if a range was there, as it is, when the maps were read before. */
 static bool was_there(const struct ranges *before, struct range range, size_t *at)
 {
     while (*at < before->count && before->all[*at].start < range.start) {
@@ -98,7 +98,7 @@ static bool next_piece(struct tracker *tracker, uintptr_t *start, uintptr_t *end
     return false;
 }
 
-/* The state of a chunk's pages after a look at some of them. `window_ns`: since when those that
+/* The state of a chunk's pages after a check of some of them. `window_ns`: since when those that
  * count were protected. `only_left`: only pages that were left protected count. */
 static size_t take_regions(struct table *table, const struct uffd_way *way,
                            const struct emt_page_region *regions, long count,
@@ -191,7 +191,7 @@ static void end_window(struct tracker *tracker, struct table *table, const struc
     }
 }
 
-/* Waits until a time; true if it was told to stop. */
+/* Waits until a time; true if it was stopped. */
 static bool wait_until(int stop, int64_t until_ns)
 {
     int64_t left;

@@ -1,10 +1,10 @@
 /* Which pages are touched: a rotating part of the program's pages is protected for a window, and
- * looked at when it is over.
+ * checked at its end.
  *
  * A page that was touched within a window of w of an interval of T gets the hotness SCALE * T / w,
  * at most MOST: a rate. One that was not stays protected and costs nothing until it is touched;
- * when its turn comes again, the time since then was its window. So hot pages are told from warm
- * ones by short windows, and warm ones from cold ones by whole rotations. */
+ * when its turn comes again, the time since then was its window. So hot pages are distinguished
+ * from warm ones by short windows, and warm ones from cold ones by whole rotations. */
 #ifndef TIERWISE_EMT_TRACKER_H
 #define TIERWISE_EMT_TRACKER_H
 
@@ -21,16 +21,16 @@ struct tracker {
     unsigned samples; /* taken so far */
 };
 
-/* What is asked of a sample. */
+/* The parameters of a sample. */
 struct sampling {
     int64_t interval_ns;
     int64_t window_ns;
     size_t pages; /* to protect in each window */
-    float k;      /* of equation 1, for each look */
+    float k;      /* of equation 1, for each check */
     int stop;     /* a descriptor that becomes readable when it is to end early */
 };
 
-/* What a sample did. */
+/* The result of a sample. */
 struct sampled {
     size_t tested;  /* pages whose window ended */
     size_t touched; /* of those, touched within it */

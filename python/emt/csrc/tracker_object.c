@@ -25,7 +25,7 @@ static const struct uffd_way *way_of(const char *name)
     return NULL;
 }
 
-/* An OSError whose text says which step failed, and what that means. */
+/* An OSError whose text names the step that failed, and what that means. */
 static PyObject *refuse(int error, const struct uffd_way *way, const char *step)
 {
     const char *why = "the system refused";
@@ -108,7 +108,7 @@ static bool check(const struct sampling *asked)
 
 PyDoc_STRVAR(sample_doc,
              "sample(table, interval_ns, window_ns, pages, k, stop)\n--\n\n"
-             "Watches for an interval and tells the table; `pages` are protected in each window. "
+             "Samples for an interval into the table; `pages` are protected in each window. "
              "`stop` is a descriptor that ends it when it\n"
              "becomes readable. Returns (tested, touched, faults, rounds, cpu_ns, wall_ns).\n\n"
              "Raises:\n    OSError: The program's memory cannot be listed.\n    RuntimeError: It "

@@ -19,9 +19,9 @@ int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step)
 {
     *uffd = (struct uffd){.way = way, .fd = -1, .pagemap = -1, .fork_depth = fork_depth()};
     *step = "userfaultfd";
-    /* For user mode only, which needs no privilege whatever vm.unprivileged_userfaultfd says: an
-     * asynchronous fault is resolved by the kernel itself, also where the kernel is who touches the
-     * page. */
+    /* For user mode only, which needs no privilege under any value of vm.unprivileged_userfaultfd:
+     * an asynchronous fault is resolved by the kernel itself, also where the kernel is who touches
+     * the page. */
     uffd->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
     if (uffd->fd < 0) {
         return errno;
@@ -201,8 +201,8 @@ int64_t uffd_fault_ns(struct uffd *uffd)
     if (memory == MAP_FAILED) {
         return -ENOMEM;
     }
-    /* Faults by 4 KiB are what is calibrated, whatever the machine does with memory that nobody
-     * advised on. */
+    /* Faults by 4 KiB are what is calibrated, even if the machine uses huge pages for memory that
+     * nothing advised on. */
     madvise(memory, bytes, MADV_NOHUGEPAGE);
     touch_ns(memory);
     int error = uffd_register(uffd, (uintptr_t)memory, (uintptr_t)memory + bytes);

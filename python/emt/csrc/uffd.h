@@ -1,4 +1,4 @@
-/* What the kernel offers to see which pages are touched: userfaultfd and PAGEMAP_SCAN, in two ways
+/* The kernel's interfaces that report touched pages: userfaultfd and PAGEMAP_SCAN, in two ways
  * behind one interface.
  *
  * The numbers are the kernel's ABI (linux/userfaultfd.h, linux/fs.h); they stand here because a
@@ -49,7 +49,7 @@ struct emt_pm_scan_arg {
 
 struct uffd;
 
-/* One way of seeing. */
+/* One kind of protection. */
 struct uffd_way {
     const char *name;
     uint64_t features;      /* of UFFDIO_API */
@@ -77,11 +77,11 @@ struct uffd {
 int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step);
 void uffd_close(struct uffd *uffd);
 
-/* Whether both are open. A program may close all descriptors that it does not know, and open files
+/* True if both are open. A program may close all descriptors that it does not know, and open files
  * in their place. */
 bool uffd_kept(const struct uffd *uffd);
 
-/* Whether the descriptors are of this process's memory. In a child they are of its parent's: only
+/* True if the descriptors are of this process's memory. In a child they are of its parent's: only
  * close them. */
 bool uffd_own(const struct uffd *uffd);
 
@@ -100,8 +100,8 @@ long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags
  * address space that a program only reserved take no time. */
 uintptr_t uffd_next_present(struct uffd *uffd, uintptr_t start, uintptr_t end);
 
-/* Whether an address is in a huge page; `pagemap` is a descriptor of /proc/self/pagemap. False
- * where the kernel does not say. */
+/* True if an address is in a huge page; `pagemap` is a descriptor of /proc/self/pagemap. False
+ * where the kernel does not report it. */
 bool uffd_huge(int pagemap, uintptr_t address);
 
 /* Nanoseconds of CPU time that the first touch of a protected page costs the one who touches

@@ -1,6 +1,6 @@
 /* uffd-wp: asynchronous write protection, Linux 6.7. A write takes the protection off by itself;
- * PAGEMAP_SCAN tells which pages were written, and protects them again in the same call. Every use
- * of a Python object writes its reference count. */
+ * PAGEMAP_SCAN reports which pages were written, and protects them again in the same call. Every
+ * use of a Python object writes its reference count. */
 #include "uffd.h"
 
 static long protect(struct uffd *uffd, uintptr_t start, uintptr_t end,

@@ -49,7 +49,7 @@ static bool find_free(struct uses *uses, const struct pool_header *header)
 static bool read_pool(struct uses *uses, uintptr_t base)
 {
     struct pool_header header;
-    /* Most memory is of no pool, which its first bytes tell. */
+    /* Most memory is of no pool, which its first bytes show. */
     if (!read_memory(base, &header, sizeof header) || !pool_plausible(&header, base) ||
         !read_memory(base, uses->copy, POOL_BYTES)) {
         return false;
@@ -58,7 +58,7 @@ static bool read_pool(struct uses *uses, uintptr_t base)
     return pool_plausible(&header, base) && find_free(uses, &header);
 }
 
-/* Whether a word is a reference count that uses write. What stands before a pointer to a type in
+/* True if a word is a reference count that uses write. What stands before a pointer to a type in
  * other memory is mostly a pointer too: its upper half is no count's. */
 static bool mortal(uint64_t word)
 {

@@ -1,4 +1,4 @@
-/* Whether a page may be judged idle by a signal that sees writes only: every use of what stands on
+/* True if a page may be judged idle by a signal that sees writes only: every use of what stands on
  * it writes it.
  *
  * So it is of pages of the allocator's pools on which every block in use is an object of a type

@@ -1,5 +1,5 @@
-"""What tests share: whether tracking is off again after each, and programs in interpreters of their
-own."""
+"""Fixtures of the tests: whether tracking is off again after each, and programs in interpreters of
+their own."""
 
 import contextlib
 import os
@@ -57,7 +57,7 @@ def program(tmp_path: Path) -> Program:
 def _to_its_end(
     words: list[str], environment: dict[str, str], folder: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command. One that hangs is made to say where: its interpreter writes the stacks of all
+    """Runs a command. One that hangs reports where: its interpreter writes the stacks of all
     threads when it is aborted."""
     process = subprocess.Popen(
         words,

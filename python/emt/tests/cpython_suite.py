@@ -19,7 +19,7 @@ SUITES = ("test_gc", "test_dict", "test_threading")
 IGNORED = ["test_get_count", "test_get_objects_arguments"]
 if free_threaded() and sys.version_info[:2] == (3, 13):
     # A free-threaded 3.13 makes functions, modules and classes immortal when a second thread
-    # starts, whoever's it is: what is theirs is not finalised at the end then.
+    # starts, of any program: its objects are not finalised at the end then.
     IGNORED += [
         "test_function_tp_clear_leaves_consistent_state",
         "test_gc_main_module_at_shutdown",
@@ -41,7 +41,7 @@ WORDS = (
 
 
 def passes(suite: str, environment: dict[str, str]) -> tuple[bool, str]:
-    """Whether a suite passes, and what it said."""
+    """Runs a suite; returns true if it passes, and its output."""
     try:
         done = subprocess.run(
             [*WORDS, suite],

@@ -1,11 +1,11 @@
-"""Which of this process's mappings are registered with a userfaultfd, by smaps."""
+"""This process's mappings that are registered with a userfaultfd, by smaps."""
 
 from pathlib import Path
 
 
 def protected_mappings(smaps: Path = Path("/proc/self/smaps")) -> int:
-    """How many: their flags contain uw (write protection) or um (missing pages), or uf/ur (read and
-    write protection)."""
+    """Counts mappings whose flags contain uw (write protection) or um (missing pages), or uf/ur
+    (read and write protection)."""
     count = 0
     for line in smaps.read_text(encoding="ascii").splitlines():
         if line.startswith("VmFlags:"):
@@ -14,7 +14,7 @@ def protected_mappings(smaps: Path = Path("/proc/self/smaps")) -> int:
 
 
 def huge_bytes(address: int, smaps: Path = Path("/proc/self/smaps")) -> int:
-    """How much of the mapping of an address is in huge pages."""
+    """The part of an address's mapping that is in huge pages."""
     within = False
     for line in smaps.read_text(encoding="ascii").splitlines():
         words = line.split()
@@ -27,7 +27,7 @@ def huge_bytes(address: int, smaps: Path = Path("/proc/self/smaps")) -> int:
 
 
 def is_protected(address: int, smaps: Path = Path("/proc/self/smaps")) -> bool:
-    """Whether the mapping of an address is registered."""
+    """True if the mapping of an address is registered."""
     within = False
     for line in smaps.read_text(encoding="ascii").splitlines():
         words = line.split()

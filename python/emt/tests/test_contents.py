@@ -1,4 +1,4 @@
-"""What lies in which pages, by type."""
+"""The contents of pages, by type."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_numpy_arrays_count_once() -> None:
 
 
 def test_no_code_of_the_program_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    # All are examined, whatever other tests left in the process.
+    # All are examined, no matter what other tests left in the process.
     monkeypatch.setattr("tierwise.emt.contents.MAX_CONTAINERS", 1 << 30)
     monkeypatch.setattr("tierwise.emt.contents.MAX_OBJECTS", 1 << 30)
     things = [object.__new__(Thing) for _ in range(1000)]

@@ -1,4 +1,4 @@
-"""A program that is tracked keeps its memory, its signals and its tracking, whatever it does."""
+"""A tracked program keeps its memory, its signals and its tracking under all that it may do."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_a_busy_sampler_lets_go_of_what_it_was_given() -> None:
     types = bytearray(types_of_objects())
     with pytest.raises(RuntimeError, match="closed"):
         objects.turn(types, 1000)
-    # A buffer that somebody still holds cannot grow.
+    # A buffer that is still held cannot grow.
     types.append(0)
 
 
@@ -296,7 +296,7 @@ def test_a_table_takes_all_of_what_it_is_told_or_nothing() -> None:
 
 
 class SevenFaults:
-    """A tracker whose looks cost the program seven faults of a hundredth of a second each."""
+    """A tracker whose sampling costs the program seven faults of a hundredth of a second each."""
 
     fault_ns = 10**7
 

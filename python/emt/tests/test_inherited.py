@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import Program
 
-#: A child that is made in the middle of a phase. After it the parent's thread has not been told to
-#: stop, which its pipe shows.
+#: A child that is made in the middle of a phase. After it the parent's thread has not been
+#: signalled to stop, which its pipe shows.
 FORK = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 import ctypes, os, select, time
@@ -45,7 +45,7 @@ def asleep(thread):
         return stat.read().rpartition(")")[2].split()[0] == "S"
 """
 
-#: What a child may do first.
+#: The first action of a child.
 ENDS = """
 def in_child():
     try:

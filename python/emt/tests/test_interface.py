@@ -1,4 +1,4 @@
-"""What a user writes."""
+"""The interface for users."""
 
 import os
 import subprocess

@@ -15,7 +15,7 @@ PAGE = 4096
 
 
 class FakeKernel:
-    """Pages on nodes; some do not move whatever one asks."""
+    """Pages on nodes; some do not move on any request."""
 
     def __init__(
         self, on_node: dict[int, int], stuck: Sequence[int] = (), room: dict[int, int] | None = None
@@ -33,8 +33,7 @@ class FakeKernel:
                 self.room[node] = left - 1
                 self.room[self.on_node[address]] = self.room.get(self.on_node[address], 10**9) + 1
                 self.on_node[address] = node
-        # A status that says "all went well", as the kernel's does for pages that were only put on
-        # the list.
+        # A status of success, as the kernel returns for pages that were only put on the list.
         return [node] * len(addresses)
 
     def nodes(self, addresses: array[int]) -> list[int]:

@@ -42,7 +42,7 @@ def test_the_linear_model_adds_weighted_features_and_is_never_negative() -> None
     assert LinearModel(-5.0, (0.0,) * 5).hotness(features([0] * 8)) == 0.0
     with pytest.raises(ValueError, match="median"):
         LinearModel.from_table({"intercept": 1.0})
-    # Of an object in use growth counts every use; two looks at a reference count differ now and
+    # Of an object in use growth counts every use; two readings of a reference count differ now and
     # then, by one or two.
     for signal, in_use in (("growth", [40] * 8), ("refdelta", [1, 0, 1, 2, 0, 1, 0, 1])):
         shipped = LinearModel.shipped(signal)
@@ -116,7 +116,7 @@ def histogram(fast: dict[int, int], slow: dict[int, int]) -> Histogram:
         ({0: 4, 3: 1}, {5: 4}, 4),
         # Nothing in fast is colder than what is slow: none is hot.
         ({9: 3}, {9: 5}, 10),
-        # An empty fast tier takes whatever was accessed.
+        # An empty fast tier takes every accessed page.
         ({}, {0: 5, 7: 1}, 1),
     ],
 )

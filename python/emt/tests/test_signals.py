@@ -40,7 +40,7 @@ class Known:
                 item[0] = 1
 
     def separates(self, table: NativeTable) -> bool:
-        """Whether pages of the hot part are hotter than three quarters of the others'."""
+        """True if pages of the hot part are hotter than three quarters of the others'."""
         first, last = id(self.hot[0]), id(self.hot[-1])
         others = sorted(
             table.hotness(id(item)) for item in self.all[::7] if not first <= id(item) <= last
@@ -67,8 +67,8 @@ def finds(signal: Signal, known: Known, stop: int) -> None:
             if known.separates(table):
                 return
         raise AssertionError(
-            f"{signal.name} does not tell the hot part from the others "
-            f"after 400 looks at {len(table)} pages"
+            f"{signal.name} does not distinguish the hot part from the others "
+            f"after 400 rounds over {len(table)} pages"
         )
     finally:
         signal.close()

@@ -1,7 +1,7 @@
 """Shortest paths in CPython: python run.py astar|dijkstra SIDE QUERIES
 
 A SIDE by SIDE road grid of NetworkX with random travel times, searched between random places.
-CPython objects scatter a graph over the heap, and each look at one also writes its reference count.
+CPython objects scatter a graph over the heap; each access to one also writes its reference count.
 The graph is built before the mark "run"; every query counts as one operation.
 """
 

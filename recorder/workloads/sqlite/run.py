@@ -21,7 +21,7 @@ CACHE_KIB = 2000
 WARM_BYTES = 1 << 20
 # TPC-C's A of NURand for customers, 1023 of 3000, widened to as large a share of the accounts.
 NURAND_SHARE = 1023 / 3000
-# One transaction in five only looks; TPC-B itself has none.
+# One transaction in five only reads; TPC-B itself has none.
 LOOK_SHARE = 0.2
 REPORT_EVERY = 100
 

@@ -30,7 +30,7 @@ static const int NUCLIDES_IN[MATERIALS] = {34, 5, 4, 4, 27, 21, 21, 21, 21, 21, 
 /* Thousandths of the neutrons that are in each material (same reactor). */
 static const int THOUSANDTHS_IN[MATERIALS] = {140, 52, 275, 134, 154, 64, 66, 55, 8, 15, 25, 12};
 
-/* Look-ups that are told to the recorder together: often enough for every window to have some. */
+/* Look-ups per report to the recorder: often enough for every window to have some. */
 enum { REPORT_EVERY = 1000 };
 
 struct point {

@@ -25,7 +25,7 @@ use point::{Alone, Answer, Knee, Point};
 use search::Search;
 use source::SearchedMachine;
 
-/// Say how little fast memory programs need, and under which policy.
+/// Find the least fast memory that programs need, and under which policy.
 ///
 /// The programs run on their machine with fastest tiers of different sizes, from none to a tenth
 /// more than all they have resident. Each size is tried under each policy considered, and what
@@ -81,7 +81,7 @@ pub struct Advice {
     pub points: Vec<Point>,
     /// The smallest fast memory from which on all limits were met; `None` if there is none.
     pub answer: Option<Answer>,
-    /// Where more fast memory starts to help less.
+    /// The size above which more fast memory helps less.
     pub knee: Option<Knee>,
     pub sentence: String,
 }

@@ -19,7 +19,7 @@ use crate::output::NewFile;
 use crate::run_args::RunArgs;
 use crate::{input, output, report};
 
-/// Run several policies on a scenario and say which served it best.
+/// Run several policies on a scenario and report which served it best.
 ///
 /// Every policy runs the same programs on the same simulated machine. Bounds come first: everything
 /// in fast memory, everything in slow memory, and an oracle that knows the future. All results
@@ -85,8 +85,8 @@ impl Compare {
         for (i, (path, scenario)) in read.iter().enumerate() {
             if let Some((other, _)) = read[..i].iter().find(|(_, s)| s.name == scenario.name) {
                 return Err(Failure::User(format!(
-                    "{}: the scenario \"{}\" is also in {}; names tell results apart, so they \
-                     must differ",
+                    "{}: the scenario \"{}\" is also in {}; results are distinguished by name, so \
+                     names must differ",
                     path.display(),
                     scenario.name,
                     other.display()

@@ -13,7 +13,7 @@ use tierwised::config;
 use crate::failure::Outcome;
 use crate::output;
 
-/// Check the daemon's configuration, or print what may stand in it.
+/// Check the daemon's configuration, or print its keys.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise config example > tierwised.toml\n  \
                         tierwise config check tierwised.toml")]
@@ -33,7 +33,7 @@ enum Shown {
         after_help = "EXAMPLE\n  tierwise config example | sudo tee /etc/tierwise/tierwised.toml"
     )]
     Example,
-    /// Print what may stand in the file as one Markdown page.
+    /// Print every key of the file as one Markdown page.
     #[command(hide = true)]
     Reference,
 }

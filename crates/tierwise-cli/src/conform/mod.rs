@@ -18,7 +18,7 @@ use crate::run_args::Jobs;
 use crate::value::whole;
 use crate::{input, output};
 
-/// Put policies to the test of isolation: do they hold a tenant's floor against bad neighbours?
+/// Test policies for isolation: do they hold a tenant's floor against bad neighbours?
 ///
 /// One or two well-behaved tenants with floors in fast memory run beside each of seven adversaries,
 /// on one small machine. A floor is held if its tenant never has less in fast memory than the floor

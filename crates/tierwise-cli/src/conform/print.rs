@@ -93,9 +93,9 @@ pub fn markdown(report: &Report, all: bool) -> Outcome {
          than its floor (or than all that it has resident, if that is less) from {:.0} s after \
          its start on, checked every {:.1} s. An adversary that comes later brings no new grace. \
          A victim comes back to each of its pages about once a second or oftener, so a policy \
-         that leaves it below its floor cannot say that it needed no more. The slowdown is \
+         that leaves it below its floor cannot claim that it needed no more. The slowdown is \
          against running alone on the same machine under the same policy.\n\n\
-         A policy without floors is not wrong to break them: it was not told of any. The table \
+         A policy without floors makes no error in breaking them: it knows of none. The table \
          shows what a tenant can rely on.\n",
         report.grace_seconds, report.monitoring_seconds
     )?;

@@ -12,7 +12,7 @@ use crate::failure::Outcome;
 use crate::live::Socket;
 use crate::output;
 
-/// Tell the running daemon what to do: pause, resume, reload, another policy, other tenants.
+/// Control the running daemon: pause, resume, reload, another policy, other tenants.
 ///
 /// Every change holds until the daemon reads its configuration again; what is to last belongs into
 /// the configuration. What changed is printed, line by line.

@@ -33,7 +33,7 @@ enum Change {
     /// are.
     #[command(after_help = "EXAMPLE\n  tierwise daemon tenant remove shop")]
     Remove {
-        /// Which.
+        /// Name of the tenant.
         name: String,
         #[command(flatten)]
         plain: Plain,
@@ -62,7 +62,7 @@ struct Add {
     /// A QEMU guest by its name, the path of its pid file, or qmp: and the path of its QMP socket.
     #[arg(long, value_name = "GUEST")]
     qemu: Option<String>,
-    /// How its success is judged.
+    /// The measure of its success.
     #[arg(long, value_enum, default_value_t = Class::BestEffort)]
     class: Class,
     #[command(flatten)]
@@ -81,7 +81,7 @@ struct Add {
     after_help = "EXAMPLE\n  tierwise daemon tenant set shop --floor 60GB --weight 200"
 )]
 struct Set {
-    /// Which.
+    /// Name of the tenant.
     name: String,
     #[command(flatten)]
     entitled: Entitled,
@@ -99,7 +99,7 @@ struct Entitled {
     /// resident, or auto.
     #[arg(long, value_name = "LIMIT", value_parser = limit)]
     floor: Option<LimitText>,
-    /// The most that it may hold in the fastest tier: 80GB, or 25% of what it has resident.
+    /// Max memory that it may hold in the fastest tier: 80GB, or 25% of what it has resident.
     #[arg(long, value_name = "LIMIT", value_parser = limit)]
     cap: Option<LimitText>,
     /// The 99th percentile of latency that it must not exceed, such as 5ms.

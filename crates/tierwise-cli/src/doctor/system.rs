@@ -25,7 +25,7 @@ fn kernel(ground: &Ground) -> Check {
         Some(version) if version < TESTED => {
             let (major, minor) = TESTED;
             let remedy = format!(
-                "Tierwise is tested on {major}.{minor} and later; the checks below say what this \
+                "Tierwise is tested on {major}.{minor} and later; the checks below show what this \
                  one lacks"
             );
             Check::note(NAME, found, Some(remedy))

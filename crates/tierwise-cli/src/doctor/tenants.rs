@@ -1,5 +1,4 @@
-//! What is known of tenants: control groups, pressure, and whether those of the configuration are
-//! there.
+//! Checks of tenants: control groups, pressure, and the groups that the configuration names.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use tierwised::config::{Config, TenantConfig};
 use super::Ground;
 use super::check::{Check, Stops};
 
-/// How deep a group with the memory controller is looked for: slices and what is right below them.
+/// Depth to which groups with the memory controller are searched for: slices and their children.
 const DEPTH: usize = 2;
 
 pub fn checks(ground: &Ground, config: &Config) -> Vec<Check> {

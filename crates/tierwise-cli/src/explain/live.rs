@@ -12,13 +12,13 @@ pub struct LiveStory {
     pub policy: String,
     /// The daemon's mode: `manage`, `dry-run`, `observe` or `paused`.
     pub mode: tierwised::view::Mode,
-    /// Why it does no more than that; empty when it manages.
+    /// The reason for the mode; empty when the daemon manages.
     pub mode_reason: String,
     pub processes: u32,
     pub p99_ms: Option<f64>,
     pub slo_ms: Option<f64>,
     pub fast_access_ratio: Option<f64>,
-    /// Why it has the share that it has.
+    /// The reason for its share.
     pub because: String,
     /// Fastest tier first.
     pub holdings: Vec<LiveHolding>,

@@ -19,7 +19,7 @@ use crate::live::Socket;
 use crate::value::whole;
 use crate::{output, run_file};
 
-/// Say why a tenant got what it got: in a recorded run, or from the running daemon.
+/// Explain a tenant's share and moves: in a recorded run, or from the running daemon.
 ///
 /// A run is recorded by `tierwise simulate --record-run FILE`. The answer has the tenant's share
 /// over time with the numbers of the rule that decided, what it holds against it, and its moves by

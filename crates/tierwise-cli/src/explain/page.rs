@@ -30,7 +30,7 @@ pub struct Event {
     pub cause: Option<&'static str>,
     pub outcome: Option<&'static str>,
     pub words: String,
-    /// The tenant's share of the faster of the two tiers that held then, if anybody partitions.
+    /// The tenant's share of the faster of the two tiers that held then, if the policy partitions.
     pub share: Option<ShareChange>,
 }
 

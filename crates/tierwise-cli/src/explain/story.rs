@@ -14,7 +14,7 @@ pub struct Story {
     pub seed: u64,
     pub seconds: f64,
     pub tenant: String,
-    /// When it ended, if it did before the run.
+    /// Time of its end, if it ended before the run.
     pub ended_seconds: Option<f64>,
     /// The changes of its shares.
     pub shares: Vec<ShareChange>,

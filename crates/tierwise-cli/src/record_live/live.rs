@@ -62,7 +62,7 @@ pub fn record(
     recording.conclude(ended)
 }
 
-/// Records, and restores what was taken from the kernel whatever came of it.
+/// Records, and restores what was taken from the kernel even if the recording fails.
 fn observe(
     wish: &RecordLive,
     roots: &Roots,

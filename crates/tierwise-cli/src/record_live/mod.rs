@@ -45,17 +45,17 @@ pub struct RecordLive {
     /// Processes by their numbers.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = whole(PIDS))]
     pid: Vec<i32>,
-    /// How long; Ctrl-C ends it earlier, with a whole trace.
+    /// Duration; Ctrl-C ends it earlier, with a whole trace.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time(DURATION))]
     duration: Duration,
     /// Time that a window covers: DAMON's aggregation interval.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time(INTERVAL))]
     interval: Duration,
-    /// How often DAMON checks a page of each region; a window has at most INTERVAL / SAMPLING
-    /// accesses of a page.
+    /// Interval at which DAMON checks a page of each region; a window has at most INTERVAL /
+    /// SAMPLING accesses of a page.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = time(SAMPLING))]
     sampling: Duration,
-    /// Most regions of a process.
+    /// Max regions per process.
     #[arg(
         long,
         value_name = "NUMBER",
@@ -86,7 +86,7 @@ const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration
 /// A millisecond to a second: more checks cost the recorded processes time, fewer find nothing.
 const SAMPLING: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
-/// Where a recording notes what it changed: its settings, and the threads of DAMON that it took.
+/// The files in which a recording notes the settings that it changed and the kdamonds that it took.
 /// Not the daemon's files: both may run at the same time.
 pub fn state_files(directory: &Path) -> (PathBuf, PathBuf) {
     (directory.join("record-live.json"), directory.join("record-live-damon.json"))

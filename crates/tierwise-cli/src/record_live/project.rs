@@ -196,7 +196,7 @@ mod tests {
         let both = [resident(7, &[(0, 4)]), resident(9, &[(0, 4)])];
         projection.window(&report(&[(7, 0, 4, 3), (9, 0, 4, 9)]), &both, 1, &mut window);
         assert_eq!(loads(&window), [(0, 3), (1, 9)]);
-        // A process that was not its turn: nothing is known of it, and its pages stay.
+        // A process that was not sampled in this window: its pages stay as they are.
         projection.window(&report(&[(9, 0, 4, 9)]), &both, 1, &mut window);
         assert_eq!(loads(&window), [(1, 9)]);
         assert!(window.unmaps.is_empty());

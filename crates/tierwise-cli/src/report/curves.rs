@@ -11,7 +11,7 @@ use super::plot::{self, Axis, Curve, Plot};
 /// Points of a curve: one every six pixels of the plot.
 const POINTS: usize = 160;
 
-/// Colours that can be told apart on a light and on a dark page (after Tableau's ten and their
+/// Colours that are distinct on a light and on a dark page (after Tableau's ten and their
 /// darker twins); they repeat after twelve.
 const COLOURS: [(u8, u8, u8); 12] = [
     (0x4e, 0x79, 0xa7),

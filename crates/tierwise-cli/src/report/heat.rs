@@ -7,15 +7,15 @@ use tierwise_sim::stats::HeatMap;
 
 use crate::failure::Failure;
 
-/// What a reader can tell apart in a picture that fills a third of the page. It also keeps a report
-/// on hundreds of runs below five megabytes.
+/// As many as a reader distinguishes in a picture that fills a third of the page. It also keeps a
+/// report on hundreds of runs below five megabytes.
 const COLUMNS: usize = 120;
 const ROWS: usize = 40;
 
-/// Levels of each quantity: more cannot be told apart either, and 8 times 8 colours compress well.
+/// Levels of each quantity: a reader distinguishes no more, and 8 times 8 colours compress well.
 const LEVELS: usize = 8;
 
-/// Misses served by the slowest tier, and by the fastest: orange and blue, which are told apart
+/// Misses served by the slowest tier, and by the fastest: orange and blue, which are distinguished
 /// with every kind of colour vision.
 const SLOW: [f64; 3] = [230.0, 97.0, 1.0];
 const FAST: [f64; 3] = [38.0, 120.0, 200.0];

@@ -56,7 +56,7 @@ impl Axis {
         Self { label: format!("{what} in {unit}"), scale: (1u64 << power) as f64 }
     }
 
-    /// Where a size stands on it.
+    /// Position of a size on the axis.
     pub fn place(&self, size: Bytes) -> f64 {
         size.0 as f64 / self.scale
     }

@@ -17,7 +17,7 @@ use crate::run_args::PaperArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce equilibria --json")]
 pub struct Equilibria {
-    /// Where the scenarios are.
+    /// Directory of the scenarios.
     #[arg(long, default_value = "scenarios/equilibria", value_name = "DIR")]
     scenarios: PathBuf,
     #[command(flatten)]

@@ -23,7 +23,7 @@ pub struct Row {
 /// `most`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Claim {
-    /// Which it compares with.
+    /// The system that it is compared with.
     pub baseline: &'static str,
     /// Smallest published gain of multi-clock, as a share (0.2 is 20 %).
     pub least: f64,
@@ -48,7 +48,7 @@ pub struct Figure {
     pub rows: Vec<Row>,
     /// The paper's own statement.
     pub claims: Vec<Claim>,
-    /// Why the figures here are not the paper's.
+    /// The reason for the difference from the paper's figures.
     pub why: &'static str,
 }
 

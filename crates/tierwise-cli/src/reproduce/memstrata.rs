@@ -24,14 +24,14 @@ use crate::run_args::PaperArgs;
                   tierwise reproduce memstrata\n  \
                   tierwise reproduce memstrata --figures 5,6 --json")]
 pub struct Memstrata {
-    /// Which figures.
+    /// The figures.
     #[arg(long, value_delimiter = ',', default_values_t = FIGURES, value_name = "NUMBERS",
           value_parser = figure)]
     figures: Vec<u32>,
-    /// Where the scenarios of the recorded programs are.
+    /// Directory of the scenarios of the recorded programs.
     #[arg(long, default_value = "scenarios/recorded", value_name = "DIR")]
     scenarios: PathBuf,
-    /// Where the mixes of figure 10 are.
+    /// Directory of the mixes of figure 10.
     #[arg(long, default_value = "scenarios/memstrata", value_name = "DIR")]
     mixes: PathBuf,
     #[command(flatten)]

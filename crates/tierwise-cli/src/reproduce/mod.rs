@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Outcome;
 
-/// Measure a paper's figures again on the recorded programs, and say where and why they differ.
+/// Measure a paper's figures again on the recorded programs, and report where and why they differ.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  \
                   tierwise reproduce multi-clock\n  \

@@ -28,10 +28,10 @@ use crate::run_args::PaperArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce mtat --services redis")]
 pub struct Mtat {
-    /// Where the scenarios are.
+    /// Directory of the scenarios.
     #[arg(long, default_value = "scenarios/mtat", value_name = "DIR")]
     scenarios: PathBuf,
-    /// Where the recorded programs are.
+    /// Directory of the recorded programs.
     #[arg(long, default_value = "traces", value_name = "DIR")]
     traces: PathBuf,
     /// The services, of redis, memcached, mongodb and silo.
@@ -54,11 +54,11 @@ const FMEM_ALL: &str = "static";
 const POLICIES: [&str; 7] =
     [FMEM_ALL, "smem-all", "tpp", "memtis", "mtat-lc-only", "mtat", "tierwise"];
 
-/// What the load of FMEM_ALL is searched to, as a share of the published maximum.
+/// Resolution of the search for FMEM_ALL's load, as a share of the published maximum.
 const FINE: f64 = 0.005;
 
-/// What the others' loads are searched to, as a share of FMEM_ALL's, once it is known that they
-/// bear less than [`NEAR`] of it: the paper's bars cannot be read any finer.
+/// Resolution of the search for the others' loads, as a share of FMEM_ALL's, once it is known that
+/// they bear less than [`NEAR`] of it: the paper's bars cannot be read any finer.
 const COARSE: f64 = 0.02;
 
 /// The paper's claim for MTAT: tried first, and all of it.

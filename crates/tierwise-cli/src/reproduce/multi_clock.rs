@@ -22,7 +22,7 @@ use crate::run_args::PaperArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce multi-clock")]
 pub struct MultiClock {
-    /// Where the scenarios of the recorded programs are.
+    /// Directory of the scenarios of the recorded programs.
     #[arg(long, default_value = "scenarios/recorded", value_name = "DIR")]
     scenarios: PathBuf,
     #[command(flatten)]
@@ -47,12 +47,12 @@ const WHY_YCSB: &str = "the order is the paper's, the size of the gains is not. 
                         reference bit a second says little about how often. (3) AutoTiering-OPM \
                         leads on D because NUMA balancing scans up to 2,560 MiB a second: all of \
                         a 140 MiB program every second, but a 256 GiB one in 100 s, while \
-                        MULTI-CLOCK looks at 1,024 pages of a list a second whatever the size. \
+                        MULTI-CLOCK scans 1,024 pages per list per second at any size. \
                         Measured on D with DRAM + CXL (slowdown): MULTI-CLOCK 1.259; \
                         AutoTiering-OPM 1.094, with scan_period_min_ms = 20000 1.271, with 60000 \
                         1.370. (4) Hint faults cost 1.2 us each here; the paper's loss of \
-                        AutoTiering-CPM (a factor of 3 to 8) needs more than that; what, was not \
-                        looked into.";
+                        AutoTiering-CPM (a factor of 3 to 8) needs more than that; its cause was \
+                        not investigated.";
 const WHY_GRAPHS: &str = "MULTI-CLOCK gains over static and nimble as published. AutoTiering-OPM \
                           is better here than there for the same reason as in figure 5: a scan \
                           that covers the whole footprint every second. Betweenness on the \
@@ -60,7 +60,7 @@ const WHY_GRAPHS: &str = "MULTI-CLOCK gains over static and nimble as published.
                           AutoTiering-OPM 1.126, with scan_period_min_ms = 20000 1.491. \
                           AutoTiering-CPM cannot promote into a full tier, and pays for its \
                           faults: it is near or below static. PageRank's vectors are 1,500 pages \
-                          that each trial of some 40 s allocates anew; in that time one pass over \
+                          that each trial of some 40 s allocates again; in that time one pass over \
                           the slow tier's lists at 1,024 pages per second barely ends.";
 const WHY_MEMORY_MODE: &str = "on the five YCSB workloads with a fixed set of records MULTI-CLOCK \
                                is ahead by the paper's margin. Where the hot pages are few and \

@@ -107,7 +107,7 @@ mod tests {
         lines.map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// Compares with a file below tests/golden. To write it again: TIERWISE_BLESS=1; look at the
+    /// Compares with a file below tests/golden. To write it again: TIERWISE_BLESS=1; check the
     /// difference.
     fn golden(name: &str, shown: &str) {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::live::Socket;
 use crate::value::time;
 
-/// Show what the running daemon does, and keep showing it.
+/// Show the status of the running daemon continuously.
 ///
 /// Tiers, tenants with what they hold against floor, cap and share, what is moved each second, the
 /// last decisions and what it costs. Keys: q ends; p pauses or resumes, and asks before; up and

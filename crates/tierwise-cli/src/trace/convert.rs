@@ -29,7 +29,7 @@ pub struct Export {
     /// The file to write.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Which table.
+    /// The table.
     #[arg(long, value_enum, default_value_t = Table::Accesses)]
     table: Table,
     /// The format [default: by the file's extension].

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::number::{counted, grouped};
 use crate::output;
 
-/// Say what traces hold: command, host, windows, pages, misses and phases.
+/// Summarise traces: command, host, windows, pages, misses and phases.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise trace info traces/*.twt\n  \
                         tierwise trace info a.twt --json")]

@@ -11,11 +11,11 @@ pub use convert::llc;
 
 use crate::failure::Outcome;
 
-/// Look into traces, take parts of them, and pass them on to other tools.
+/// Inspect, cut and convert traces.
 ///
 /// A trace's size bounds the memory that any command takes for it: 128 MiB, and 64 bytes for each
 /// byte that the trace may unpack to, which is 64 for each byte of the file and 256 KiB besides.
-/// `compare`, `simulate` and `advise` refuse a bare trace that says it runs for more than a day.
+/// `compare`, `simulate` and `advise` refuse a bare trace whose recorded time is more than a day.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise trace info traces/*.twt\n  \
                         tierwise trace cut traces/a.twt run.twt --phase run")]

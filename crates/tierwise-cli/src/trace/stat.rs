@@ -22,7 +22,7 @@ pub struct Stat {
     /// The trace.
     #[arg(value_name = "TRACE.twt")]
     trace: PathBuf,
-    /// How many pages to list.
+    /// Number of pages to list.
     #[arg(long, default_value_t = 10, value_name = "NUMBER", value_parser = whole(0..=usize::MAX))]
     top: usize,
     /// Print JSON: overview, windows and top_pages.

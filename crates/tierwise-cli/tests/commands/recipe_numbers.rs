@@ -27,7 +27,7 @@ const TEXTS: &[&str] = &[
 /// Values that no key takes, as TOML.
 const NONSENSE: &[&str] = &["-1", "nan", "inf", "-inf", "99999999999999999999", "\"text\"", "true"];
 
-/// How stages read numbers: the text after one of these is a key.
+/// Calls with which stages read numbers: the text after one of these is a key.
 const READERS: &[&str] = &[
     "section.whole(\"",
     "section.whole_or(\"",
@@ -43,7 +43,7 @@ const READERS: &[&str] = &[
     "section.limit_or_none(\"",
 ];
 
-/// How stages read sizes.
+/// Calls with which stages read sizes.
 const SIZE_READERS: &[&str] = &["section.bytes(\"", "section.bytes_or(\""];
 
 /// Sizes that are larger than any memory, as TOML: the first is a byte more than 4096 TiB.

@@ -1,5 +1,5 @@
-//! What the documents and the help show is true: each TOML block is a good file of its kind, and
-//! each command runs in the directory that the README presumes, or stands in a list with the reason
+//! Examples in the documents and the help are true: each TOML block is a valid file of its kind,
+//! and each command runs in the directory that the README presumes, or is in a list with the reason
 //! why it is not run here. (That all of them are understood, those too, is a test of the command
 //! itself: `src/documented.rs`.)
 
@@ -15,7 +15,7 @@ use std::process::{Command, Output};
 
 use blocks::{Block, blocks, commands, documents, project};
 
-/// Why a command that starts so is not run.
+/// The commands that are not run, by their start, with the reason.
 const NOT_RUN: &[(&str, &[&str])] = &[
     (
         "it builds or tests the whole project",

@@ -14,7 +14,7 @@ const MAX_NODES: usize = 1 << 24;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {problem}")]
 pub struct ForestError {
-    /// Which file.
+    /// The file's path.
     pub file: String,
     /// The value found, the values allowed, and the remedy.
     pub problem: String,

@@ -26,8 +26,8 @@ struct Node {
     feature: u8,
     /// The threshold; of a leaf, the probability that it adds.
     value: f32,
-    /// Where a row goes whose feature is not above the value, and where the others go; [`LEAF`] of
-    /// a leaf.
+    /// The child of rows whose feature is not above the value, and the child of the others;
+    /// [`LEAF`] for a leaf.
     branches: [u32; 2],
 }
 
@@ -35,7 +35,7 @@ struct Node {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forest {
     nodes: Vec<Node>,
-    /// Where each tree starts.
+    /// The first node of each tree.
     roots: Vec<u32>,
     fit: LatencyFit,
     threshold: f64,

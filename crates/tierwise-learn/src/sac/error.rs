@@ -67,7 +67,7 @@ pub enum SacError {
          `learning_rate` or start from saved weights"
     )]
     Diverged {
-        /// Which loss.
+        /// Name of the loss.
         loss: &'static str,
         /// Its value.
         value: f32,

@@ -1,7 +1,7 @@
 //! Error of the page-level approximation against the line model, on accesses that are known line by
 //! line.
 //!
-//! The line model sees every access. The page model sees what a trace would tell: how often each
+//! The line model sees every access. The page model sees what a trace would report: how often each
 //! page was accessed in each window. Both start with the same memory.
 
 use super::spread::LINES;

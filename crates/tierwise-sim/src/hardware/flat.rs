@@ -19,7 +19,7 @@
 
 use super::{HardwareError, Ratio, Served, Traffic, check_lines};
 
-/// Where a line lies.
+/// The location of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Location {
     /// At this place in fast memory.
@@ -79,7 +79,7 @@ impl FlatMemory {
         u32::from(tag).saturating_sub(1).wrapping_mul(self.tags.len() as u32).wrapping_add(place)
     }
 
-    /// Where a line lies.
+    /// Returns the location of a line.
     pub fn location(&self, line: u64) -> Location {
         let (place, tag) = self.decode(line);
         let resident = self.tags[place as usize];

@@ -1,4 +1,4 @@
-//! Memory tiers that the CPU manages itself, line by line, and blind to whose lines they are.
+//! Memory tiers that the CPU manages itself, line by line, regardless of the lines' owners.
 //!
 //! Two machines are modelled. [`FlatMemory`] is Intel Flat Memory Mode (Zhong et al., OSDI 2024,
 //! section 3.1): fast and slow memory are one physical address space, each line lies in exactly one
@@ -39,7 +39,7 @@ pub use two_level::TwoLevel;
 
 use crate::units::LINE;
 
-/// Which memory answered a read.
+/// The memory that answered a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Served {
     /// Fast memory: its tag matched.

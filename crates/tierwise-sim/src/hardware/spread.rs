@@ -12,7 +12,7 @@ use crate::hash::mix;
 /// One line access: the page's lines are numbered `64 * page` and up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineAccess {
-    /// Which line.
+    /// The line's number.
     pub line: u64,
     /// True if the miss was a store's.
     pub is_store: bool,

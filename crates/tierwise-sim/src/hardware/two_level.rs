@@ -29,7 +29,7 @@ impl TwoLevel {
     /// An empty cache of so many lines in front of so many.
     ///
     /// # Errors
-    /// No fast lines or too many, no slow lines or more than the tags can tell apart, or no
+    /// No fast lines or too many, no slow lines or more than the tags can distinguish, or no
     /// channels.
     pub fn new(
         fast_lines: u64,

@@ -1,5 +1,5 @@
-//! Where the CPU manages the last tier: pages come into and out of its frames, and its
-//! counters are all that software sees.
+//! A host whose CPU manages the last tier: pages come into and out of its frames, and its counters
+//! are all that software sees.
 
 use tierwise_core::units::{PageId, TierId};
 
@@ -34,7 +34,7 @@ impl Host {
         self.topology.slowest()
     }
 
-    /// Where a workload's new page goes.
+    /// Returns the placement of a workload's new page.
     pub(super) fn placement_of(&self, i: usize, local: u32) -> tierwise_core::migrate::Placement {
         match &self.managed {
             None => self.placement,

@@ -29,7 +29,7 @@ use crate::monitor::Monitors;
 use crate::stats::Stats;
 use crate::workload::{State, Work, Workload};
 
-/// When a workload starts and stops, in nanoseconds of virtual time.
+/// Start and stop of a workload, in nanoseconds of virtual time.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     /// Start.

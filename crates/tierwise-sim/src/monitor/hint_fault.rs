@@ -1,6 +1,6 @@
 //! Hint faults: the kernel poisons a page (`PROT_NONE`), and its next access traps.
 //!
-//! When that access comes follows from the workload's windows. Faults wait in a heap by the share
+//! The time of that access follows from the workload's windows. Faults wait in a heap by the share
 //! of the window at which they will happen; a page that is not accessed in this window stays
 //! poisoned and is checked again when the next one opens.
 
@@ -31,7 +31,7 @@ impl Share {
 #[derive(Debug, Default)]
 pub struct HintFaults {
     due: BinaryHeap<Reverse<(Share, u32)>>,
-    /// When each page was poisoned, by its local number.
+    /// Time at which each page was poisoned, by its local number.
     poisoned_at: Vec<u64>,
 }
 

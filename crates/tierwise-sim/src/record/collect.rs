@@ -20,7 +20,7 @@ use crate::host::Host;
 /// Between two points of the tenants' usage, in seconds; a share changes hardly faster.
 const USAGE_EVERY: f64 = 1.0;
 
-/// Which moves are counted together.
+/// Key of the moves that are counted together.
 type Kind = (u16, Option<u8>, u8, &'static str, Option<&'static str>);
 
 /// Divided, not multiplied, so that whole seconds are whole in JSON.

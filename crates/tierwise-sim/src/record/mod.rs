@@ -84,7 +84,7 @@ pub struct TenantRecord {
     pub name: String,
     /// Its pages are numbered from 0 to one less.
     pub pages: u32,
-    /// When it ended, if it did before the run.
+    /// Time of its end, if it ended before the run.
     pub ended_seconds: Option<f64>,
     /// Base pages by tier, at its end or the run's.
     pub usage_pages: Vec<u64>,
@@ -120,7 +120,7 @@ pub struct MoveRecord {
     pub at_seconds: f64,
     /// The page's tenant.
     pub tenant: u16,
-    /// Which of its pages.
+    /// The page's number within the tenant.
     pub page: u32,
     /// The tier it lay in; `None` if it was freed.
     pub from: Option<u8>,

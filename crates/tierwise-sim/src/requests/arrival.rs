@@ -1,4 +1,4 @@
-//! When requests arrive: an open loop, which does not wait for answers.
+//! Arrival times of requests: an open loop, which does not wait for answers.
 //!
 //! Clients of a service are many and independent, so arrivals are Poisson at a rate that changes
 //! with time. Every kind is a sequence of segments of constant rate; an exponential gap that
@@ -37,7 +37,7 @@ pub struct Step {
     pub per_second: f64,
 }
 
-/// When requests arrive.
+/// The process by which requests arrive.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
     /// Independent clients at a constant rate.
@@ -150,7 +150,7 @@ impl Arrivals {
     }
 }
 
-/// Arrivals one after another, in nanoseconds; an iterator that can be looked into.
+/// Arrivals one after another, in nanoseconds; an iterator that can be peeked.
 #[derive(Debug, Clone)]
 pub struct Stream {
     rng: Xoshiro256PlusPlus,

@@ -1,6 +1,6 @@
 //! Errors in the description of a service.
 
-/// Why a service of requests cannot be simulated as described.
+/// The reason why a service of requests cannot be simulated as described.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RequestError {
     /// A figure is out of its range.
@@ -13,7 +13,7 @@ pub enum RequestError {
         /// The range, in words.
         allowed: &'static str,
     },
-    /// A recording does not say what a request touches.
+    /// A recording does not have what a request touches.
     #[error(
         "the recording has {what} after its mark {mark:?}; record a program that counts its \
          operations"

@@ -8,7 +8,7 @@
 use super::alias::AliasTable;
 use super::tier::TierCosts;
 
-/// Which unit of a group a touch is of.
+/// The distribution of touches over the units of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Popularity {
     /// Each of a range alike.
@@ -68,7 +68,7 @@ pub struct Group {
     pub loads: f64,
     /// Store misses a touch.
     pub stores: f64,
-    /// Which unit.
+    /// The distribution over the units.
     pub units: Popularity,
 }
 

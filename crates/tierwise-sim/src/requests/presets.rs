@@ -2,7 +2,7 @@
 //! section 5.
 //!
 //! Redis and Memcached touch what was recorded of them under YCSB's workload C; MongoDB and Silo
-//! what their data structures say. Requests for records are zipfian with YCSB's default of 0.99 in
+//! what their data structures do. Requests for records are zipfian with YCSB's default of 0.99 in
 //! the first three: section 5 names workload C, whose default it is, for Redis and MongoDB; for
 //! Memcached, which Mutilate drives there with keys drawn evenly, the recording is what there is.
 //! On units of many records the difference is small: caches absorb the hottest records, and a unit
@@ -125,7 +125,7 @@ impl Preset {
     /// `windows` are those of its trace, if it needs one.
     ///
     /// # Errors
-    /// The trace does not say what a request touches.
+    /// The trace does not have what a request touches.
     pub fn mix(&self, units: u32, windows: &[Window]) -> Result<Mix, RequestError> {
         let mut mix = match self.touched {
             Touched::Recorded { lines_together, .. } => {
@@ -139,7 +139,7 @@ impl Preset {
         Ok(mix)
     }
 
-    /// Where its knee is.
+    /// Returns its knee.
     pub fn knee(&self) -> Knee {
         Knee { per_second: self.max_per_second, slo: self.slo, servers: self.servers }
     }

@@ -24,7 +24,7 @@ pub const MAX_SERVERS: usize = 64;
 /// Server threads.
 #[derive(Debug, Clone)]
 pub struct Servers {
-    /// When each becomes free, ascending.
+    /// Times at which the servers become free, ascending.
     free_ns: Vec<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Servers {
         self.free_ns.len()
     }
 
-    /// When the next request starts, if it arrives then.
+    /// Returns the start of the next request, given its arrival.
     pub fn start(&self, arrival_ns: u64) -> u64 {
         self.free_ns[0].max(arrival_ns)
     }

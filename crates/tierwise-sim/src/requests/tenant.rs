@@ -46,7 +46,7 @@ use crate::hash::mix as scramble;
 /// A service as it is described.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
-    /// When requests arrive.
+    /// The process by which requests arrive.
     pub arrivals: Arrivals,
     /// The memory that they touch.
     pub mix: Mix,

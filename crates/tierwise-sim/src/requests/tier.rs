@@ -22,7 +22,7 @@ pub struct Touch {
     pub local: u32,
     /// The tier where it lies.
     pub tier: u8,
-    /// When its request started, in nanoseconds.
+    /// Start of its request, in nanoseconds.
     pub at_ns: u64,
     /// Load misses.
     pub loads: f64,

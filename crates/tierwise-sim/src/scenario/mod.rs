@@ -46,7 +46,7 @@ pub struct WorkloadSpec {
     pub profile: Option<PathBuf>,
     /// The source of its accesses.
     pub source: Source,
-    /// So many recorded windows are put together into one, whose accesses are then taken as evenly
+    /// So many recorded windows are merged into one, whose accesses are then taken as evenly
     /// spread: finer windows than a policy can react to only cost time. At least 1.
     pub merge: u32,
     /// Each recorded window stands for this many alike: a recording of seconds becomes a run of
@@ -67,9 +67,9 @@ pub struct WorkloadSpec {
     /// The mark at which the workload ends (a server's shutdown, say); `None`: the last
     /// window.
     pub measure_to: Option<String>,
-    /// When it starts.
+    /// Time of its start.
     pub start: Duration,
-    /// When it is stopped, if it has not ended by then.
+    /// Time at which it is stopped, if it has not ended by then.
     pub stop: Option<Duration>,
     /// True if its address space is mapped with huge pages where 2 MiB of it are populated
     /// together.

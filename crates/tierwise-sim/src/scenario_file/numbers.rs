@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::scenario::Scenario;
 
-/// What a key's writer most likely writes wrong, and what the refusal then suggests.
+/// The likeliest mistake in a key's value, and the text that the refusal then suggests.
 type Slip = Option<(&'static str, &'static str)>;
 
 const PERCENT: Slip = Some(("33", "0.33"));

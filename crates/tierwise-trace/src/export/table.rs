@@ -3,7 +3,7 @@
 use super::Value;
 use crate::{Allocation, PageKind, TraceError, Window, WindowSource};
 
-/// Which table.
+/// A table of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
     /// A row per page and window in which it was touched.

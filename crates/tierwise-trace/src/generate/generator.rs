@@ -7,7 +7,7 @@ use super::spec::{GenerateError, GeneratorSpec, LINE_BYTES, PAGE_BYTES};
 use super::tally::Tally;
 use crate::model::{CacheModel, Header, ThreadShare, TraceError, Window, WindowSource};
 
-/// Which places a program accesses, window by window. A clone of a fresh pattern is fresh.
+/// The places that a program accesses, window by window. A clone of a fresh pattern is fresh.
 pub trait Pattern: Send + Clone {
     /// Places that exist when the pattern starts.
     fn places(&self) -> u64;

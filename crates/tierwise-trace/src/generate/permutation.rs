@@ -23,7 +23,7 @@ impl Permutation {
         Self { len, half_bits: bits.div_ceil(2), seed }
     }
 
-    /// Where `from` goes.
+    /// Returns the image of `from`.
     pub(super) fn apply(&self, from: u64) -> u64 {
         let mut value = from;
         loop {

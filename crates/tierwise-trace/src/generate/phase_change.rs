@@ -34,7 +34,7 @@ impl PhaseChange {
         })
     }
 
-    /// Where the hot set starts, in the scattered order: A at 0, B right after it.
+    /// Returns the start of the hot set in the scattered order: A at 0, B right after it.
     fn start(&self, window: u64) -> u64 {
         let changes = self.change_windows.partition_point(|&change| change <= window);
         if changes % 2 == 0 { 0 } else { self.levels.hot }

@@ -106,7 +106,7 @@ impl Default for GeneratorSpec {
     }
 }
 
-/// Why a generator could not be made.
+/// The reason why a generator could not be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GenerateError {
     /// No generator has this name.

@@ -3,10 +3,10 @@
 use super::spec::GeneratorSpec;
 use crate::model::{Allocation, PageAccess, PageKind, Window};
 
-/// Where generated anonymous pages start: the 1 GiB-aligned address 0x7000_0000_0000, in the part
-/// of the x86-64 address space that Linux gives to mmap.
+/// First page of generated anonymous memory: the 1 GiB-aligned address 0x7000_0000_0000, in the
+/// part of the x86-64 address space that Linux gives to mmap.
 const ANON_VPN: u64 = 0x7000_0000_0000 >> 12;
-/// Where generated page cache starts, 32 TiB below: beyond the largest footprint (2^32 base pages
+/// First page of generated page cache, 32 TiB below: beyond the largest footprint (2^32 base pages
 /// of 4 KiB are 16 TiB), so that the two never meet.
 const FILE_VPN: u64 = 0x5000_0000_0000 >> 12;
 /// A place that no access has touched yet; also why a trace has at most `u32::MAX` pages.

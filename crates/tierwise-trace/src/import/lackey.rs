@@ -45,7 +45,7 @@ pub struct ImportOptions {
     pub writer: WriterOptions,
 }
 
-/// Why an import failed.
+/// The failure of an import.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The cache cannot be modelled.
@@ -158,7 +158,7 @@ pub(crate) fn windows(
 
 /// The start of a line, for a message.
 fn shown(line: &[u8]) -> String {
-    /// A line of lackey's has some 20 bytes; twice that tells what it is instead.
+    /// A line of lackey's has some 20 bytes; twice that shows what it is instead.
     const SHOWN_BYTES: usize = 40;
     let line = line.trim_ascii_end();
     String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
@@ -201,7 +201,7 @@ fn parse(line: &[u8]) -> Result<Event, &'static str> {
 /// The pages seen so far, and the window being filled.
 struct Pages {
     numbers: HashMap<u64, u32>,
-    /// Where each page's row is in the window, if that row names it.
+    /// Position of each page's row in the window, if that row names the page.
     rows: Vec<u32>,
     window: Window,
     window_instructions: u64,

@@ -105,7 +105,7 @@ fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
 fn check_elf(head: &[u8]) -> Result<(), String> {
     let (b"\x7fELF", Some(&[low, high])) = (head.get(..4).unwrap_or_default(), head.get(18..20))
     else {
-        return Err("neither an ELF program nor a script that begins with #!".into());
+        return Err("neither an ELF program nor a script that starts with #!".into());
     };
     let machine = u16::from_le_bytes([low, high]);
     let own = match std::env::consts::ARCH {

@@ -78,7 +78,7 @@ const MAX_LINE: usize = rustix::pipe::PIPE_BUF;
 /// Bytes shown of a line that is too long: enough to find its writer by.
 const SHOWN: usize = 40;
 
-/// Lines that are kept with the reason why they were refused: more than anybody reads.
+/// Refused lines that are kept with their reason: more than a user reads.
 const MAX_REFUSED: usize = 100;
 
 /// The FIFO and the thread that reads it.
@@ -109,7 +109,7 @@ impl Marks {
     pub(super) fn finish(mut self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         // The first end of line is that of an unfinished line; the empty line after it
-        // wakes the reader. It has nothing to say if the FIFO is gone.
+        // wakes the reader. A FIFO that was removed is no error.
         let woken = self.fifo.write_all(b"\n\n").is_ok();
         let refused = self.reader.take().filter(|_| woken).and_then(|thread| thread.join().ok());
         refused.unwrap_or_default()
@@ -138,7 +138,7 @@ impl Drop for Marks {
 fn make_fifo(path: &Path) -> io::Result<bool> {
     match mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0) {
         Ok(()) => Ok(true),
-        // Opening it says what it is.
+        // Opening it shows what it is.
         Err(rustix::io::Errno::EXIST) => Ok(false),
         Err(error) => Err(error.into()),
     }
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::record::wire::Reason;
 
-    /// What is written to the FIFO, and what comes of it: operations counted, and lines refused.
+    /// Writes lines to the FIFO. Returns the operations counted and the lines refused.
     fn told(lines: &[u8]) -> (u64, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("marks");

@@ -25,7 +25,7 @@ use crate::{CacheModel, TraceError};
 pub use session::record;
 
 /// 100 million instructions: some 30 to 50 ms of one core. That is short beside the second or so in
-/// which kernels and the published systems look at pages, so a simulation can place their intervals
+/// which kernels and the published systems scan pages, so a simulation can place their intervals
 /// freely, and long enough that a window touches each hot page many times and a row is worth its
 /// bytes.
 pub const DEFAULT_WINDOW_INSTRUCTIONS: u64 = 100_000_000;
@@ -106,7 +106,7 @@ pub struct RecordSummary {
     pub refused_marks: Vec<String>,
 }
 
-/// Why a program could not be recorded.
+/// The reason why a program could not be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The trace could not be written.
@@ -150,7 +150,7 @@ pub enum RecordError {
         reason: String,
     },
     /// The emulator ended before the plugin had spoken.
-    #[error("{qemu} ended ({status}) before the recording began; its own message is above")]
+    #[error("{qemu} ended ({status}) before the recording started; its own message is above")]
     NotStarted {
         /// The emulator.
         qemu: String,
@@ -178,7 +178,7 @@ pub enum RecordError {
         if *windows == 1 { "" } else { "s" }
     )]
     Kept {
-        /// Why it failed.
+        /// The failure itself.
         error: Box<RecordError>,
         /// The trace.
         out: PathBuf,

@@ -53,7 +53,7 @@ impl Requests {
         let mut state = self.lock();
         state.cuts.push_back(mark);
         state.cuts_asked += 1;
-        // A plugin that has gone takes no requests; its stream's end is noticed by the reader.
+        // A plugin that has exited takes no requests; the reader notices the end of its stream.
         if let Some(control) = &mut state.control {
             let _ = control.write_all(b"C");
         }

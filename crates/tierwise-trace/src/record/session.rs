@@ -30,8 +30,8 @@ const START_POLL: Duration = Duration::from_millis(5);
 /// default.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the recorder ends the program with when it cannot go on (recorder/plugin/grow.h). A program
-/// that ends so by itself tells of its end.
+/// Exit code with which the recorder ends the program when it cannot go on
+/// (recorder/plugin/grow.h). A program that exits with it by itself leaves a complete recording.
 const RECORDER_FAILED: i32 = 125;
 
 /// Records a program; `progress` is called after each window. SIGTERM, SIGINT and SIGHUP to this
@@ -327,7 +327,7 @@ fn pid_of(child: &Child) -> Option<Pid> {
 fn stop(child: &mut Child) -> Result<(), RecordError> {
     let failed = || RecordError::system("stopping the program");
     if let Some(pid) = pid_of(child) {
-        // It may have ended by itself meanwhile; its status tells.
+        // It may have ended by itself meanwhile; its status shows it.
         let _ = kill_process(pid, Signal::TERM);
     }
     let deadline = Instant::now() + STOP_PATIENCE;

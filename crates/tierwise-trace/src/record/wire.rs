@@ -17,7 +17,7 @@ const VERSION: u32 = 2;
 /// The longest path of a program (`PATH_MAX`).
 const MAX_PATH_BYTES: u32 = 4096;
 
-/// Why a window ended.
+/// The reason for a window's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     /// It reached its length.

@@ -60,7 +60,7 @@ fn word(value: &Value) -> String {
     if value.is_null() { "unset".into() } else { value.to_string() }
 }
 
-/// Whether a value is a list of tables with names, or null.
+/// Returns true for null and for a list of tables with names.
 fn named(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().all(|item| item.get("name").is_some()),

@@ -325,7 +325,7 @@ impl Config {
         Recipe::parse(policy, &text)
     }
 
-    /// Whether the policy is a file, not the name of a shipped recipe.
+    /// Returns true if the policy is a file, not the name of a shipped recipe.
     fn names_a_file(&self) -> bool {
         self.policy.contains('/') || self.policy.ends_with(".toml")
     }
@@ -341,7 +341,7 @@ impl Config {
     }
 }
 
-/// Why a file that should be TOML cannot be read, and the remedy.
+/// The reason why a file that should be TOML cannot be read, and the remedy.
 fn unreadable(file: &Path, error: &io::Error) -> String {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     match error.kind() {

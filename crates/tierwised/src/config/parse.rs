@@ -22,7 +22,7 @@ pub struct ConfigError {
     pub line: Option<usize>,
     /// The key; empty for the whole file.
     pub key: String,
-    /// What was found, what is allowed, what to do.
+    /// The value found, the values allowed, and the remedy.
     pub problem: String,
 }
 
@@ -75,7 +75,7 @@ impl Place<'_> {
         if key.chars().all(bare) { key } else { "" }
     }
 
-    /// Whether the file itself sets a key of a table.
+    /// Returns true if the file itself sets a key of a table.
     fn sets(&self, table: &str, key: &str) -> bool {
         let parsed = self.text.parse::<toml::Table>().ok();
         parsed.is_some_and(|all| all.get(table).and_then(|table| table.get(key)).is_some())
@@ -229,10 +229,10 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     tenants(place, config)
 }
 
-/// A day: what is used less often is idle by any measure.
+/// A day: memory that is used less often is idle by any measure.
 const MAX_IDLE_S: u64 = 86_400;
 
-/// What is wrong with how much may be moved: the key and the problem.
+/// Checks the limits on moving: returns the key and the problem.
 fn moving(config: &Config) -> Option<(&'static str, String)> {
     let (rate, block) = (&config.moving.rate, &config.block);
     if rate.bytes().0 == 0 {

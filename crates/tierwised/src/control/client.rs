@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Max bytes of an answer: a snapshot of thousands of tenants fits many times.
 const MAX_ANSWER: u64 = 64 << 20;
 
-/// Why there is no usable answer.
+/// The reason why there is no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No daemon listens.

@@ -72,7 +72,7 @@ pub struct TenantChange {
 /// One line from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// Whether the command was executed.
+    /// True if the command was executed.
     pub ok: bool,
     /// The reason for a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -147,8 +147,8 @@ fn serve_aside(
     }
 }
 
-/// Whether the peer is root or the daemon's own user. The socket's mode ensures that already; this
-/// check also covers a socket that was passed on or whose mode was changed.
+/// Returns true if the peer is root or the daemon's own user. The socket's mode ensures that
+/// already; this check also covers a socket that was passed on or whose mode was changed.
 fn may_command(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream)
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())

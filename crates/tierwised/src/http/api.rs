@@ -25,11 +25,11 @@ use crate::view::{DecisionView, Snapshot, TenantView, TierView};
 /// The media type of JSON, for answers that are text already.
 const JSON: &str = "application/json";
 
-/// How often a stream without events sends an empty comment, so that a closed peer is noticed.
-/// Browsers and proxies commonly allow 30 s and more.
+/// Interval at which a stream without events sends an empty comment, so that a closed peer is
+/// noticed. Browsers and proxies commonly allow 30 s and more.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Why a request was not served.
+/// The reason why a request was not served.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Problem {
     #[serde(skip)]

@@ -13,8 +13,8 @@ use crate::view::Snapshot;
 /// Prometheus and the API. One more ends the oldest, whose browser connects again.
 pub(super) const MAX_STREAMS: usize = 16;
 
-/// How long a reader waits for a new view: a round that monitors and moves takes half a second to a
-/// second.
+/// Time limit of a reader that waits for a new view: a round that monitors and moves takes half a
+/// second to a second.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state that the handlers share.

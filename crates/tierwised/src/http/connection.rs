@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long a connection may neither send nor receive. Prometheus scrapes every 15 or 30 s and
-/// may as well connect again; event streams are kept alive every [`super::api::KEEP_ALIVE`].
+/// Max time in which a connection neither sends nor receives. Prometheus scrapes every 15 or 30 s
+/// and may as well connect again; event streams are kept alive every [`super::api::KEEP_ALIVE`].
 const IDLE: Duration = Duration::from_secs(45);
 
 /// A connection that breaks when it is idle for [`IDLE`].

@@ -27,7 +27,7 @@ use super::router;
 use crate::system::optional::Feature;
 use crate::view::Snapshot;
 
-/// How long pending answers may take after the stop. A local reader receives any of them within
+/// Max time for pending answers after the stop. A local reader receives any of them within
 /// milliseconds.
 const GRACE: Duration = Duration::from_secs(1);
 

@@ -15,7 +15,7 @@ pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Activity {
     pub(super) mode: Mode,
-    /// Why the mode is not [`Mode::Manage`]; empty if it is.
+    /// The reason why the mode is not [`Mode::Manage`]; empty if it is.
     pub(super) reason: String,
     /// The source of access monitoring and the reason for it, as text.
     pub(super) source: String,
@@ -29,7 +29,7 @@ impl Activity {
         Self { mode, reason, source, tried: Instant::now(), paused: false }
     }
 
-    /// Whether the daemon moves pages now.
+    /// Returns true if the daemon moves pages now.
     pub(super) fn manages(&self) -> bool {
         !self.paused && self.mode == Mode::Manage
     }

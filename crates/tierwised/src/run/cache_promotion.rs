@@ -19,8 +19,8 @@ use tierwise_linux::world::LiveWorld;
 use super::Daemon;
 use crate::config::LimitText;
 
-/// How often rates are set again: several of DAMON's aggregation intervals, so that the effect of
-/// the last rates shows in the groups' usage.
+/// Interval between two settings of the rates: several of DAMON's aggregation intervals, so that
+/// the effect of the last rates shows in the groups' usage.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Time until the first order. Access monitoring by DAMON takes the kdamonds that it needs first,

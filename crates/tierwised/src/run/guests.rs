@@ -19,8 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::peers::{Peers, Stream};
 use crate::config::Config;
 
-/// How long QEMU may take for all its answers: its main loop answers within milliseconds unless it
-/// hangs.
+/// Max time for all of QEMU's answers: its main loop answers within milliseconds unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Min time between two requests to a guest that starts again and again.

@@ -67,7 +67,7 @@ pub struct Options {
     pub file: Option<PathBuf>,
     /// The kernel's file systems.
     pub roots: Roots,
-    /// Whether the command line asks for a dry run; it precedes the file.
+    /// True if the command line asks for a dry run. The command line overrides the file.
     pub dry_run: bool,
 }
 

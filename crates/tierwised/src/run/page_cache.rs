@@ -14,7 +14,7 @@ use super::Daemon;
 use super::cache_promotion::CachePromotion;
 use crate::config::LimitText;
 
-/// How often page cache above caps is demoted.
+/// Interval between two demotions of page cache above caps.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum demoted of a tenant per round: the call returns when it is done, and a round must not be

@@ -75,7 +75,7 @@ WORKLOADS: dict[str, Callable[[], Work]] = {"hotspot": hotspot, "search": search
 
 @contextlib.contextmanager
 def tiered(policy: str) -> Iterator[dict[str, object]]:
-    """Tiering while the block runs, if that is the policy; and what it says of itself."""
+    """Tiering while the block runs, if that is the policy; yields its statistics."""
     told: dict[str, object] = {}
     if policy != "emt":
         yield told

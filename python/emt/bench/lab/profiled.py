@@ -1,5 +1,5 @@
-"""In the guest: a workload of table 3 with one way of demotion. `profiled.py WORKLOAD
-none|lazy|eager STEPS REPORT GO`
+"""In the guest: a workload of table 3 with one demotion rule. `profiled.py WORKLOAD none|lazy|eager
+STEPS REPORT GO`
 
 It fills its memory, writes REPORT, waits for GO, and does so many steps; with 0, as many as take
 `SECONDS`. Prints a JSON line.
@@ -20,7 +20,7 @@ SECONDS = 6.0
 #: Of the fast node; the kernel keeps about as much of it for itself.
 KEPT_FREE = "12MiB"
 #: A run takes seconds where programs take minutes: so that there are intervals to judge by,
-#: tracking looks more often and may cost more.
+#: tracking samples more often and may cost more.
 BUDGET, INTERVAL_S = 0.1, 0.1
 
 os.environ["TIERWISE_EMT_BENCH_SCALE"] = SCALE

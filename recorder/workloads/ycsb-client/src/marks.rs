@@ -41,6 +41,6 @@ impl Marks {
     fn send(&mut self, line: &str) -> Result<()> {
         let Some((path, file)) = &mut self.0 else { return Ok(()) };
         file.write_all(line.as_bytes())
-            .with_context(|| format!("{}: the recorder has gone", path.display()))
+            .with_context(|| format!("{}: the recorder has exited", path.display()))
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 /// An emulated server can take tens of seconds to come up when the machine is busy.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often to try again meanwhile.
+/// Interval between two attempts meanwhile.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A key-value store that holds a record as one value.
@@ -21,7 +21,7 @@ pub trait Store {
     fn shutdown(&mut self) -> Result<()>;
 }
 
-/// Which server listens.
+/// The kind of server that listens.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum StoreKind {
     /// redis-server.

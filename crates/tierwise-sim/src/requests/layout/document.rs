@@ -16,7 +16,7 @@ const DOCUMENT_BYTES: f64 = 10.0 * 113.0 + 32.0 + 5.0;
 /// and the 8 bytes of its slot in the page's array.
 const INDEX_ENTRY_BYTES: f64 = 40.0;
 
-/// What the record store's lowest inner level keeps of a leaf: a reference of 56 bytes and a key of
+/// Bytes per leaf in the record store's lowest inner level: a reference of 56 bytes and a key of
 /// 24.
 const LEAF_REFERENCE_BYTES: f64 = 80.0;
 

@@ -67,7 +67,7 @@ const PAYMENT_WORK: f64 = 7.0 + BY_NAME;
 /// 45 and 43 of a hundred transactions.
 const NEW_ORDER_SHARE: f64 = 45.0 / 88.0;
 
-/// Which unit a touch of each table is of.
+/// The distribution of touches over the units of each table.
 struct Tables {
     items: Popularity,
     stock: Popularity,

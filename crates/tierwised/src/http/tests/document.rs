@@ -56,8 +56,8 @@ fn every_answer_matches_its_schema() {
     }
 }
 
-/// Whether a value has the form of a schema: references, alternatives, types, and every key of an
-/// object known and there.
+/// Asserts that a value has the form of a schema: references, alternatives, types, and every key of
+/// an object known and present.
 fn fits(document: &Value, schema: &Value, value: &Value, place: &str) {
     if let Some(reference) = schema["$ref"].as_str() {
         let found = document.pointer(reference.trim_start_matches('#')).unwrap();

@@ -72,7 +72,7 @@ impl Known {
         self.tenants.get(tenant)?.p99
     }
 
-    /// Why a tenant's endpoint cannot be read.
+    /// The reason why a tenant's endpoint cannot be read.
     pub(in crate::run) fn problem(&self, tenant: &str) -> Option<&str> {
         self.tenants.get(tenant)?.problem.as_deref()
     }

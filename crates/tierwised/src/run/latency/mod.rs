@@ -34,7 +34,7 @@ use self::source::Source;
 use super::peers::Peers;
 use crate::config::{Config, Latency};
 
-/// How often each endpoint is read: the partitioners' own interval.
+/// Interval between two readings of an endpoint: the partitioners' own interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time limit of a whole reading, from the connection to the last byte. A service that takes longer

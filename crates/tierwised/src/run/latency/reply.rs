@@ -19,7 +19,7 @@ pub(super) const REDIS: Service = Service { request: b"PING\r\n", answer: b"+PON
 pub(super) const MEMCACHED: Service = Service { request: b"version\r\n", answer: b"VERSION" };
 
 impl Service {
-    /// Whether the bytes read so far are the whole answer.
+    /// Returns true if the bytes read so far are the whole answer.
     ///
     /// # Errors
     /// The answer is another one, or longer than [`MAX_LEN`].

@@ -212,7 +212,7 @@ impl Body {
         histogram.take(&bytes[..wanted]).map_err(|e| anyhow!(e))
     }
 
-    /// Whether all of it was read. False for a body of unknown length: its end is the connection's.
+    /// Returns true if all of it was read. A body of unknown length ends with the connection only.
     fn is_whole(&self) -> bool {
         self.length == Some(self.read)
     }

@@ -72,7 +72,7 @@ def end() -> Stats:
 
 
 def stats() -> Stats:
-    """What is known now, or was when tracking ended."""
+    """The current statistics, or those at the end of tracking."""
     return PROCESS.stats()
 
 
@@ -92,10 +92,10 @@ def report(path: str | os.PathLike[str]) -> None:
 
 
 class Tiering:
-    """What `tiering` gives to its block."""
+    """The object that `tiering` gives to its block."""
 
     def stats(self) -> Stats:
-        """What is known now, or was at the end of the block."""
+        """The current statistics, or those at the end of the block."""
         return stats()
 
     def report(self, path: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `check` says what
+"""`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `check` shows what
 works here."""
 
 import argparse
@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True)
     commands.add_parser(
-        "check", help="say which signals and nodes there are here, and why others are not"
+        "check", help="show the available signals and nodes, and why others are not available"
     )
     run = commands.add_parser("run", help="run a program with tracking on")
     run.add_argument(
@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """What the command line asks for."""
+    """Settings of the command line."""
     return Settings.from_environment(
         {
             "TIERWISE_EMT_SLOW_NODES": args.slow_nodes,
@@ -85,7 +85,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 
 def why_not(args: argparse.Namespace) -> str:
-    """Why the program cannot be run, before anything is started for it; empty if it can."""
+    """The reason why the program cannot be run, before anything is started for it; empty if it
+    can."""
     if args.module:
         # A module of a package is found by importing the package, which is the program's own
         # matter.
@@ -176,7 +177,7 @@ def main() -> int:
 
 
 def _ours(error: BaseException) -> bool:
-    """Whether an exception is of this package and not of the program that it runs."""
+    """True if an exception is of this package and not of the program that it runs."""
     frames: list[str] = []
     trace = error.__traceback__
     while trace is not None:

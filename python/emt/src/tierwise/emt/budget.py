@@ -1,4 +1,4 @@
-"""How much to look at, so that looking costs what its user allows.
+"""The amount of memory to sample, so that sampling costs no more than its user allows.
 
 Cost is CPU time: that of the tracking thread, and that of the faults which the program pays
 for. It is held against the CPU time of the program itself. Two rules, one for the pace and
@@ -16,12 +16,12 @@ from .policy.moving import BATCH_PAGES
 
 #: The pace aims below the budget, so that the sum seldom has to interrupt it.
 AIM = 0.8
-#: How much the pace may change from one interval to the next: more would follow noise.
+#: Max change of the pace from one interval to the next: more would follow noise.
 MOST_RISE, MOST_FALL = 1.5, 0.4
 #: Pages protected in an interval: one piece at least; at most 4 GiB.
 LEAST_PAGES, MOST_PAGES = 64, 1 << 20
-#: Windows are halved while more pages than this share are touched in them, because then they tell
-#: no hot page from another, and doubled while fewer are.
+#: Windows are halved while more pages than this share are touched in them, because then they do not
+#: distinguish hot pages from each other, and doubled while fewer are.
 MOST_TOUCHED, LEAST_TOUCHED = 0.6, 0.3
 #: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs
 #: little beside it.
@@ -36,7 +36,7 @@ LEAST_PAGE_S = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Of an interval."""
+    """The pace of an interval."""
 
     pages: int = LEAST_PAGES
     window: float = 1.0
@@ -81,7 +81,7 @@ def next_pace(pace: Pace, budget: float, cost_share: float, tested: int, touched
 
 
 class MovePace:
-    """How many pages a round of migration moves each way, by what earlier rounds cost.
+    """The number of pages that a round of migration moves each way, by the cost of earlier rounds.
 
     A page costs a microsecond or two on a quiet machine and a hundred times that on an emulated or
     a loaded one, so nothing is assumed: the first round makes one call.
@@ -111,7 +111,7 @@ class MovePace:
 
 
 class Ledger:
-    """What was earned and spent; all in seconds of CPU time.
+    """The budget earned and spent; all in seconds of CPU time.
 
     >>> ledger = Ledger(budget=0.02)
     >>> ledger.add(program_s=1.0, spent_s=0.03)
@@ -131,7 +131,7 @@ class Ledger:
 
     @property
     def overdrawn(self) -> bool:
-        """Whether the next interval is to be rested."""
+        """True if the next interval is to be rested."""
         return self.spent_s > self._budget * self.program_s + CREDIT_S
 
     @property

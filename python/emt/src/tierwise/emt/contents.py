@@ -1,4 +1,4 @@
-"""What lies in the program's pages: the objects there by type, for the report.
+"""The contents of the program's pages: the objects there by type, for the report.
 
 The collector knows the container objects, and they name the objects that they refer to; what
 neither of them reaches is not named. An object's attributes are never asked for, because that could
@@ -93,7 +93,7 @@ class _Pages:
 
 
 def contents(addresses: array[int], hotness: array[float], parts: int) -> Contents:
-    """What lies in these pages, which are ascending.
+    """The contents of these pages, which are ascending.
 
     >>> kept = bytearray(8192)
     >>> start, _ = _data(kept)

@@ -34,7 +34,7 @@ class Counters:
     _at: float = field(default_factory=time.monotonic)
 
     def read(self, slow_hot: float) -> Reading:
-        """What happened since the last reading; `slow_hot` is what is used if there are no
+        """The events since the last reading; `slow_hot` is what is used if there are no
         counters."""
         if not self.descriptors or not all(descriptor.kept() for descriptor in self.descriptors):
             return Reading(slow_hot=slow_hot)

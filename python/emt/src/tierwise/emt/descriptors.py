@@ -10,7 +10,7 @@ import select
 
 
 def wait_readable(descriptor: int, seconds: float) -> bool:
-    """Whether something can be read from it within so much time. Its number may be of any size,
+    """True if something can be read from it within so much time. Its number may be of any size,
     which select does not allow."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -25,7 +25,7 @@ class Descriptor:
         self._file = _file(number)
 
     def kept(self) -> bool:
-        """Whether its number still names the same file."""
+        """True if its number still names the same file."""
         return self._file is not None and _file(self.number) == self._file
 
     def close(self) -> None:
@@ -54,20 +54,20 @@ class Stop:
         self._ends = tuple(map(Descriptor, os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)))
 
     def fileno(self) -> int:
-        """What the thread waits for."""
+        """The descriptor that the thread waits for."""
         return self._ends[0].number
 
     def kept(self) -> bool:
-        """Whether the program left the pipe alone."""
+        """True if the program left the pipe alone."""
         return all(end.kept() for end in self._ends)
 
     def tell(self) -> None:
-        """Tells the thread. Where the pipe is gone, the thread finds that by itself."""
+        """Signals the thread. Where the pipe is closed, the thread finds that by itself."""
         if self.kept():
             os.write(self._ends[1].number, b"x")
 
     def forget(self) -> None:
-        """Takes back what was told, however often."""
+        """Clears the signal, however often it was given."""
         if self.kept():
             with contextlib.suppress(BlockingIOError):
                 os.read(self.fileno(), 4096)

@@ -1,4 +1,4 @@
-"""What can go wrong, each with its reason in words."""
+"""The package's errors, each with its reason in words."""
 
 
 class EmtError(RuntimeError):

@@ -17,7 +17,7 @@ class NativeTable:
     """`policy.page_table.PageTable` for whole pages, without the interpreter's lock."""
 
     def __init__(self, judged: Callable[[], array[int] | None] = lambda: None) -> None:
-        """`judged` says which pages may be found idle; see `signals.Signal`."""
+        """`judged` names the pages that may be found idle; see `signals.Signal`."""
         self.inner: _emt.Table = extension().Table()
         self._judged = judged
         self._next_chunk = 0
@@ -51,7 +51,7 @@ class NativeTable:
         self.inner.refuse(addresses)
 
     def hotness(self, address: int) -> float:
-        """Of the page at an address."""
+        """The hotness of the page at an address."""
         return self.inner.hotness(address)
 
     def locate(self, fast_mask: int, pages: int) -> None:
@@ -64,7 +64,7 @@ class NativeTable:
         return array("Q", addresses), array("f", hotness), tiers
 
     def memory_bytes(self) -> int:
-        """What it takes."""
+        """The memory that it takes."""
         return self.inner.memory_bytes()
 
 
@@ -79,5 +79,5 @@ class NativeKernel:
         return array("i", self._extension.move_pages(addresses, node))
 
     def nodes(self, addresses: array[int]) -> array[int]:
-        """Where pages are."""
+        """Locates pages."""
         return array("i", self._extension.page_nodes(addresses))

@@ -1,4 +1,4 @@
-"""The one tracking of this process: started, ended, carried over forks and to the end of the
+"""The one tracking of this process: started, ended, kept over forks and to the end of the
 interpreter."""
 
 import _thread
@@ -37,7 +37,7 @@ class Process:
 
         Raises:
             AlreadyTracking: It is on.
-            Unavailable: It cannot be on here; it says why.
+            Unavailable: It cannot be on here; the text has the reason.
         """
         with self._lock:
             self._leave_to_parent()
@@ -70,7 +70,7 @@ class Process:
         if tracking is None:
             if lack():
                 return self._without
-            raise NotTracking("tracking is not on; begin it with tiering(), start() or EMT.start()")
+            raise NotTracking("tracking is not on; start it with tiering(), start() or EMT.start()")
         try:
             return tracking.end()
         except BaseException:
@@ -78,7 +78,7 @@ class Process:
             raise
 
     def stats(self) -> Stats:
-        """Of the tracking that is on, or was last."""
+        """The statistics of the current or the last tracking."""
         self._leave_to_parent()
         return self._last.stats() if self._last else self._without
 
@@ -150,7 +150,7 @@ def _begun(settings: Settings, callback: Callable[[Stats], None] | None) -> Trac
     except (OSError, RuntimeError) as error:
         # Of descriptors or threads there are no more.
         raise Unavailable(
-            f"tracking cannot begin: {error}; allowed: a process that may open ten files and make "
+            f"tracking cannot start: {error}; allowed: a process that may open ten files and make "
             "one thread more"
         ) from error
 

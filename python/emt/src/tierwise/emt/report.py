@@ -12,7 +12,7 @@ from .errors import NotTracking, Unavailable
 from .history import BINS, History
 from .stats import Stats
 
-#: Rows of the drawing: time from left to right has at most so many columns, whatever was recorded.
+#: Rows of the drawing: time from left to right has at most so many columns, for any recording.
 MOST_COLUMNS = 160
 #: Bins drawn: pairs of those recorded, which keeps the file at some hundred kilobytes.
 DRAWN_BINS = BINS // 2
@@ -41,8 +41,8 @@ ANCHORS = (
 def report(
     path: str | os.PathLike[str], history: History, stats: Stats, contents: Callable[[], Contents]
 ) -> None:
-    """Draws a history into a file; its ending says how. `contents` finds the objects of
-    `DRAWN_BINS` parts, for HTML."""
+    """Draws a history into a file; the ending of its name sets the format. `contents` finds the
+    objects of `DRAWN_BINS` parts, for HTML."""
     file = Path(path)
     if file.suffix not in (".html", ".png"):
         raise ValueError(f"{file} ends in {file.suffix!r}; allowed: .html, .png")
@@ -78,7 +78,7 @@ def grid(history: History) -> list[list[float]]:
 
 
 def colour(value: float) -> str:
-    """Of a hotness from 0 to 1.
+    """The colour of a hotness from 0 to 1.
 
     >>> colour(0.0), colour(1.0)
     ('#000004', '#fcfdbf')
@@ -151,7 +151,7 @@ def hue(name: str) -> str:
 
 
 def _strip(contents: Contents) -> list[str]:
-    """Which type has most bytes in each part; equal neighbours are one rectangle."""
+    """The type with the most bytes in each part; equal neighbours are one rectangle."""
     names = [contents.largest(part) for part in range(DRAWN_BINS)]
     left, drawn, start = LEFT + DRAWN_W + STRIP_GAP, [], 0
     for part in range(1, DRAWN_BINS + 1):
@@ -204,7 +204,7 @@ def _axes(history: History) -> str:
 
 
 def facts(stats: Stats) -> list[tuple[str, str]]:
-    """What is said below the drawing."""
+    """The text below the drawing."""
     return [
         ("signal", stats.signal),
         ("sampling phases", f"{stats.intervals}, and {stats.rested} rested"),

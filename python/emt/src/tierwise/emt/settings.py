@@ -1,4 +1,4 @@
-"""What a user can set, and how it is read from words."""
+"""The user's settings, and their parsing from text."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -68,13 +68,13 @@ def nodes_of(name: str, nodes: Iterable[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to track and tier.
+    """Settings of tracking and tiering.
 
     >>> Settings(slow_nodes=(1,), mem_pressure="1GiB").reserve_bytes
     1073741824
 
     Raises:
-        ValueError: A value is not allowed; it says which, and what is.
+        ValueError: A value is not allowed; the text names it and the allowed ones.
     """
 
     slow_nodes: tuple[int, ...] = ()
@@ -89,11 +89,11 @@ class Settings:
     """The share of the program's CPU time that tracking and moving may add."""
     signal: str = "uffd-wp"
     objects: str = "pools"
-    """How the signals refdelta and growth find objects: by the allocator's pools, or by the paper's
-    recursive marking."""
+    """The method by which the signals refdelta and growth find objects: by the allocator's pools,
+    or by the paper's recursive marking."""
     demotion: str = "adaptive"
     representation: str = "summed"
-    """How a page's hotness is made of that of its objects, with marking."""
+    """The method by which a page's hotness is computed from that of its objects, with marking."""
 
     def __post_init__(self) -> None:
         choices = {
@@ -141,8 +141,8 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Of variables such as TIERWISE_EMT_SLOW_NODES=1,2; those that are not set have their
-        default.
+        """Settings of variables such as TIERWISE_EMT_SLOW_NODES=1,2; those that are not set have
+        their default.
 
         >>> given = {"TIERWISE_EMT_SLOW_NODES": "1,2", "TIERWISE_EMT_SAMPLE_INTERVAL": "0.5"}
         >>> Settings.from_environment(given).slow_nodes

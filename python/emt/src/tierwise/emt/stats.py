@@ -1,16 +1,16 @@
-"""What is known of a run."""
+"""Statistics of a run."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counts are since the start, unless they say otherwise; pages are of 4 KiB."""
+    """Counts are since the start, unless noted otherwise; pages are of 4 KiB."""
 
     active: bool = False
-    """Whether tracking is on."""
+    """True if tracking is on."""
     reason: str = ""
-    """Why it is not, or what went wrong."""
+    """The reason why it is not, or the failure."""
     signal: str = ""
     intervals: int = 0
     rested: int = 0
@@ -28,7 +28,7 @@ class Stats:
     """The last round's bucket, 0 to 10."""
     eagerness: float = 0.0
     eagerness_source: str = ""
-    """What eagerness was computed from: "counters" or "hot-slow-pages"."""
+    """The source of the eagerness: "counters" or "hot-slow-pages"."""
     faults: int = 0
     fault_s: float = 0.0
     """Processor seconds that faults cost the program: their number times what one was calibrated to
@@ -38,6 +38,6 @@ class Stats:
     overhead: float = 0.0
     """Both, as a share of the program's own CPU time."""
     setup_s: float = 0.0
-    """How long the call that began tracking held up its caller."""
+    """Time for which the call that started tracking held up its caller."""
     memory_bytes: int = 0
-    """What tracking takes."""
+    """The memory that tracking takes."""

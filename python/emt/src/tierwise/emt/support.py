@@ -1,4 +1,4 @@
-"""Which interpreters can be tracked, and the extension where there is one."""
+"""The interpreters that can be tracked, and the extension where there is one."""
 
 import importlib.util
 import sys
@@ -11,9 +11,9 @@ OLDEST, NEWEST = (3, 11), (3, 14)
 
 
 def lack() -> str:
-    """Why there is no extension to work with; empty if there is one.
+    """The reason why there is no usable extension; empty if there is one.
 
-    This is the pure-Python fallback: tracking then does nothing, and says this.
+    This is the pure-Python fallback: tracking then does nothing, and reports this.
     """
     if sys.implementation.name != "cpython":
         return f"this is {sys.implementation.name}; tierwise.emt tracks CPython {_range()}"
@@ -47,7 +47,7 @@ def extension() -> ModuleType:
 
 
 def in_sub_interpreter() -> bool:
-    """Whether this is another interpreter than the process's first."""
+    """True if this is another interpreter than the process's first."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         if importlib.util.find_spec(name) is not None:
             interpreters = importlib.import_module(name)
@@ -58,6 +58,6 @@ def in_sub_interpreter() -> bool:
 
 
 def free_threaded() -> bool:
-    """Whether this build has no global interpreter lock; its objects are not in pools."""
-    # sysconfig says so too, but imports threading, which a program may want to do itself.
+    """True if this build has no global interpreter lock; its objects are not in pools."""
+    # sysconfig has this too, but imports threading, which a program may want to do itself.
     return "t" in sys.abiflags

@@ -1,4 +1,4 @@
-"""The tracking of this process: a thread that looks, judges and moves.
+"""The tracking of this process: a thread that samples, judges and moves.
 
 It holds the interpreter's lock only between intervals, for less than a millisecond. It is no
 `threading.Thread`: a program that counts its threads counts its own.
@@ -43,10 +43,10 @@ PHASES_PER_ROW = 4
 LOCATED_PAGES = 1 << 13
 #: The part of a round's budget that moves may take.
 MOVE_SHARE = 0.5
-#: How long an ending waits for the thread. It answers at once, unless it is within a call of the
-#: kernel or in the user's callback.
+#: Time limit of the wait for the thread's end. It answers at once, unless it is within a call of
+#: the kernel or in the user's callback.
 JOIN_S = 30.0
-#: Between looks whether it is gone, which takes it some ten microseconds.
+#: Interval between checks whether it has ended, which takes it some ten microseconds.
 GONE_POLL_S = 1e-4
 
 #: Signals that the tracking thread blocks, so that they reach the thread of the program that waits
@@ -76,7 +76,7 @@ class Tracking:
         """Starts. Nothing is left behind if it cannot.
 
         Raises:
-            Unavailable: Something that is needed is not there; it says what.
+            Unavailable: Something that is needed is missing; the text names it.
         """
         began = time.perf_counter()
         self.settings = settings
@@ -103,7 +103,7 @@ class Tracking:
             self._stop.open()
             self.resume()
         except BaseException:
-            self._release("it did not begin")
+            self._release("it did not start")
             raise
         self._stats = replace(self._stats, setup_s=time.perf_counter() - began)
 
@@ -113,7 +113,7 @@ class Tracking:
         return Migration(self.table, mover, demotion, self.settings.reserve_bytes // PAGE_BYTES)
 
     def stats(self) -> Stats:
-        """What is known now."""
+        """The current statistics."""
         return self._stats
 
     def contents(self) -> Contents:
@@ -123,7 +123,7 @@ class Tracking:
 
     @property
     def inherited(self) -> bool:
-        """Whether it is of the process that forked this one. The thread, its pipe and what is
+        """True if it is of the process that forked this one. The thread, its pipe and what is
         protected are that process's."""
         return bool(self._forks_now() != self._forks)
 
@@ -177,7 +177,7 @@ class Tracking:
         self._thread = 0
 
     def end(self) -> Stats:
-        """Ends for good: the thread is gone, and no page is protected. Returns the last stats.
+        """Ends for good: the thread has ended, and no page is protected. Returns the last stats.
 
         Raises:
             EmtError: It was called by the callback, whose thread it would have to wait for.
@@ -198,7 +198,7 @@ class Tracking:
         self._stop.close()
         self._stats = replace(self._stats, active=False, reason=self._stats.reason or reason)
 
-    # What the thread does.
+    # The thread's work.
 
     def _run(self) -> None:
         self._native_thread = _thread.get_native_id()
@@ -227,7 +227,7 @@ class Tracking:
         return self._wait(self.settings.sample_interval)
 
     def _phase(self) -> bool:
-        """One sampling phase and what follows from it; true if it was told to stop."""
+        """One sampling phase and its consequences; true if it was stopped."""
         program_began, thread_began = time.process_time(), time.thread_time()
         rests = self._ledger.overdrawn
         looked = Looked(0, 0, 0, 0.0)
@@ -252,7 +252,7 @@ class Tracking:
         return stopped
 
     def _wait(self, seconds: float) -> bool:
-        """Lets time pass; true if it was told to stop."""
+        """Waits; true if it was stopped."""
         told = wait_readable(self._stop.fileno(), seconds)
         if not self._stop.kept():
             raise EmtError(CLOSED)

@@ -70,7 +70,7 @@ fn phase(path: &Path, is_run: bool) -> Result<Phase<impl WindowSource>> {
     Ok(Phase { source: TraceReader::open(path)?, is_run, reached_run: false })
 }
 
-/// How many windows to put together, so that `windows` are left of the load phase of the trace.
+/// Returns the number of windows to merge, so that `windows` are left of the trace's load phase.
 fn merge_factor(path: &Path, windows: u64) -> Result<u64> {
     let mut load = phase(path, false)?;
     let mut window = Window::default();

@@ -1,4 +1,4 @@
-"""When a page that was found cold goes down (EMT, section 6.2).
+"""The demotion of pages that were found cold (EMT, section 6.2).
 
 A way of demotion answers one question: in how many samplings in a row must a page have been cold?
 """
@@ -11,10 +11,11 @@ from .lazy import Lazy
 
 
 class Demotion(Protocol):
-    """A way of demotion."""
+    """A demotion rule."""
 
     def patience(self, eagerness: float) -> int:
-        """How many samplings in a row a page must be cold before it goes, at this eagerness."""
+        """Number of samplings in a row that must find a page cold before it is demoted, at this
+        eagerness."""
 
 
 __all__ = ["Adaptive", "Demotion", "Eager", "Lazy"]

@@ -6,8 +6,8 @@ from .lazy import Lazy
 #: Chosen from profiles of six of the workloads of table 3 with half of their memory fast
 #: (bench/profile_t.py; docs/emt.md has the table), as section 6.2 does; the paper does not print
 #: its own. Eagerness is a z-score times a share: this is the lowest that was seen, so that demotion
-#: is eager nearly always, which was the faster way of five of the six. Where little is fast lazy
-#: demotion does better in the paper: `demotion="lazy"`.
+#: is eager nearly always, which was faster in five of the six. Where little is fast lazy demotion
+#: does better in the paper: `demotion="lazy"`.
 DEFAULT_T = -2.76
 
 
@@ -25,5 +25,5 @@ class Adaptive:
         self._lazy = Lazy()
 
     def patience(self, eagerness: float) -> int:
-        """Of the way that this eagerness chooses."""
+        """The patience of the rule that this eagerness chooses."""
         return (self._eager if eagerness > self.t else self._lazy).patience(eagerness)

@@ -12,5 +12,5 @@ class Lazy:
     """
 
     def patience(self, eagerness: float) -> int:
-        """Twice, whatever the eagerness."""
+        """Twice, at any eagerness."""
         return SAMPLINGS

@@ -1,4 +1,4 @@
-"""How the threshold T of adaptive lazy demotion is chosen (EMT, section 6.2, last paragraph).
+"""The choice of the threshold T of adaptive lazy demotion (EMT, section 6.2, last paragraph).
 
 Every workload is run with lazy demotion and without; its eagerness is recorded. Ten candidates
 divide the range of eagerness that was seen. A candidate is worth the geometric mean over workloads
@@ -35,7 +35,7 @@ class Profile:
             )
 
     def seconds(self, t: float) -> float:
-        """What a run would take whose demotion is lazy in intervals of at most this eagerness."""
+        """The time of a run whose demotion is lazy in intervals of at most this eagerness."""
         eager = sum(value > t for value in self.eagerness) / len(self.eagerness)
         return eager * self.eager_s + (1.0 - eager) * self.lazy_s
 

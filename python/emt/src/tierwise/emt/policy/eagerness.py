@@ -1,4 +1,4 @@
-"""How eager slow pages are to be fast (EMT, section 6.1, equations 2 and 3).
+"""The eagerness of slow pages to be fast (EMT, section 6.1, equations 2 and 3).
 
     Eager_total = RSS_fast * Eager_llc_miss * Eager_bw
     Eager_x     = (x - avg(prev)) / std_dev(prev)
@@ -23,18 +23,18 @@ LEAST_REMEMBERED = 2
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the machine says of an interval. Both counters, or neither."""
+    """The machine's counters of an interval. Both counters, or neither."""
 
     llc_miss: float | None = None
     """Last-level load misses per load, 0 to 1."""
     slow_bandwidth: float | None = None
-    """Bytes a second between processor and slow tier."""
+    """Bytes per second between CPU and slow tier."""
     slow_hot: float = 0.0
     """The share of slow pages found hot, 0 to 1."""
 
     @property
     def source(self) -> str:
-        """What eagerness is computed from."""
+        """The source from which eagerness is computed."""
         return "counters" if self._has_counters else "hot-slow-pages"
 
     @property
@@ -54,8 +54,8 @@ class Series:
         self._previous: deque[float] = deque(maxlen=REMEMBERED)
 
     def z_score(self, value: float) -> float:
-        """Of a value against those before it, and remembers it; 0 while there are too few or all
-        were alike."""
+        """The z-score of a value against those before it, and remembers it; 0 while there are too
+        few or all were alike."""
         score = 0.0
         if len(self._previous) >= LEAST_REMEMBERED:
             deviation = pstdev(self._previous)

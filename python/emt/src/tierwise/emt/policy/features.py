@@ -1,4 +1,4 @@
-"""What is said of an object's last eight samples (EMT, sections 5.2 and 5.3).
+"""Features of an object's last eight samples (EMT, sections 5.2 and 5.3).
 
 A sample is how often the object's reference count changed since the one before. Changes that are
 frequent but small mean a high temperature; one large jump means a container that was copied or
@@ -62,7 +62,7 @@ def changes_between(previous: int, now: int, bits: int) -> int:
     byte.
 
     A block that was freed and taken again starts at a small count: with a wrapping counter that
-    looks like an immense change, which says nothing of the new object. It is kept as the largest
+    looks like an immense change, which means nothing for the new object. It is kept as the largest
     that a byte holds.
 
     >>> changes_between(2**32 - 1, 3, bits=32)

@@ -22,7 +22,7 @@ MOST_MOVES = 16384
 
 
 class Table(Protocol):
-    """What a round asks of a page table; see `policy.page_table.PageTable`."""
+    """The methods of a page table that a round uses; see `policy.page_table.PageTable`."""
 
     def histogram(self) -> Histogram: ...
     def judge(self, h: int) -> None: ...
@@ -34,7 +34,7 @@ class Table(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round did; counts are of pages."""
+    """The result of a round; counts are of pages."""
 
     threshold: int
     eagerness: float

@@ -1,8 +1,8 @@
-"""Moving pages in batches, and looking where they are then.
+"""Moves pages in batches, and then verifies where they are.
 
-move_pages says of every page what became of it; a page may be in use by the kernel, shared, or
-gone, and stays then. Where pages are is asked again after the move, because a status of success
-only says that the page was put on the list.
+move_pages reports a status for every page; a page may be in use by the kernel, shared, or unmapped,
+and is not moved then. The nodes of the pages are queried again after the move, because a status of
+success only means that the page was put on the list.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Protocol
 
-#: Pages in a call. The kernel copies 4 KiB of arguments at a time, and a call holds up those who
-#: map memory meanwhile: half a millisecond, at a microsecond a page.
+#: Pages in a call. The kernel copies 4 KiB of arguments at a time, and a call holds up threads that
+#: map memory meanwhile: half a millisecond, at a microsecond per page.
 BATCH_PAGES = 512
 
 

@@ -37,7 +37,7 @@ class ObjectHotness:
         return len(self._changes)
 
     def wanted(self, addresses: Iterable[int]) -> list[int]:
-        """The objects that this phase looks at. To be asked once a phase."""
+        """The objects that this phase samples. To be called once per phase."""
         return [address for address in addresses if self._skips.wanted(address)]
 
     def sample(self, counters: Mapping[int, int]) -> dict[int, float]:
@@ -56,7 +56,7 @@ class ObjectHotness:
         return hotness
 
     def drop(self, addresses: Iterable[int]) -> None:
-        """Objects that are gone."""
+        """Drops objects that were freed."""
         for address in addresses:
             self._previous.pop(address, None)
             self._changes.pop(address, None)

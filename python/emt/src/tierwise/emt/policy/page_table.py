@@ -22,8 +22,8 @@ from ..representation.summed import summed
 from .buckets import BUCKETS, Histogram, bucket
 from .cooling import DEFAULT_K, cooled
 
-#: Colder in more samplings than this makes no difference to any way of demotion; the extension
-#: keeps it in a byte.
+#: Colder in more samplings than this makes no difference to any demotion rule; the extension keeps
+#: it in a byte.
 MOST_COLD = 255
 #: A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16
 #: seconds at the default interval.
@@ -40,7 +40,7 @@ def lot(address: int) -> int:
 
 @dataclass(slots=True)
 class Page:
-    """What is known of a page."""
+    """The state of a page."""
 
     hotness: float = 0.0
     fast: bool = True
@@ -86,7 +86,7 @@ class PageTable:
             page.hotness = cooled(page.hotness, pages.get(address, 0.0), self._k)
 
     def hotness(self, address: int) -> float:
-        """Of the page at an address; 0 if it is not known."""
+        """The hotness of the page at an address; 0 if it is not known."""
         page = self._pages.get(address)
         return page.hotness if page else 0.0
 
@@ -110,7 +110,7 @@ class PageTable:
                 page.refusals = min(MOST_REFUSALS, page.refusals + 1)
 
     def forget(self, addresses: Iterable[int]) -> None:
-        """The pages are gone."""
+        """Drops pages that were unmapped."""
         for address in addresses:
             self._pages.pop(address, None)
 
@@ -122,7 +122,7 @@ class PageTable:
         return Histogram(tuple(fast), tuple(slow))
 
     def judge(self, h: int) -> None:
-        """A round finds pages below bucket h cold: lazy demotion goes by how many looks at a page
+        """A round finds pages below bucket h cold: lazy demotion goes by how many checks of a page
         did so in a row."""
         for page in self._pages.values():
             cold = bucket(page.hotness) < h

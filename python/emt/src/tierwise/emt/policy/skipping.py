@@ -1,6 +1,6 @@
-"""Which objects a sampling phase leaves out (EMT, section 5.2, sample filtering).
+"""The objects that a sampling phase leaves out (EMT, section 5.2, sample filtering).
 
-An object whose eight changes are all zero is not looked at in the next two phases; then it is, in
+An object whose eight changes are all zero is not sampled in the next two phases; then it is, in
 case it is in use again.
 """
 
@@ -11,7 +11,7 @@ SKIPPED_PHASES = 2
 
 
 class Skips:
-    """How many phases each object still sits out.
+    """The number of phases that each object is still left out.
 
     >>> skips = Skips()
     >>> skips.sampled(7, [0] * 8)
@@ -28,7 +28,7 @@ class Skips:
             self._left[key] = SKIPPED_PHASES
 
     def wanted(self, key: int) -> bool:
-        """Whether the phase that starts now looks at the object. To be asked once a phase."""
+        """True if the phase that starts now samples the object. To be called once per phase."""
         left = self._left.get(key, 0)
         if left == 0:
             return True
@@ -39,5 +39,5 @@ class Skips:
         return False
 
     def forget(self, key: int) -> None:
-        """The object is gone."""
+        """Drops an object that was freed."""
         self._left.pop(key, None)

@@ -13,7 +13,7 @@ pages are less eager than an interval ago, h is one less.
 
 from .buckets import BUCKETS, Histogram
 
-#: With an empty fast tier nothing has to go down first, and whatever was accessed may come up.
+#: With an empty fast tier nothing has to go down first, and every accessed page may be promoted.
 ANYTHING_ACCESSED = 1
 
 

@@ -1,4 +1,4 @@
-"""SH: the sum, which does not tell one very hot object from many warm ones.
+"""SH: the sum, which does not distinguish one very hot object from many warm ones.
 
 >>> summed([3, 4, 3])
 10.0

@@ -11,20 +11,21 @@ from ..native import NativeTable
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What looking for an interval came to."""
+    """The result of sampling for an interval."""
 
     tested: int
-    """Pages (or objects) that were looked at."""
+    """Pages (or objects) that were sampled."""
     touched: int
-    """Of those, found in use."""
+    """The sampled pages that were found in use."""
     faults: int
-    """Page faults that looking caused."""
+    """Page faults that sampling caused."""
     fault_s: float
     """Seconds of CPU time that they cost the program."""
 
 
 class Signal(Protocol):
-    """Sees what is hot, and tells the table. All methods are called by the tracking thread."""
+    """Finds hot pages, and reports them to the table. All methods are called by the tracking
+    thread."""
 
     name: str
 
@@ -33,14 +34,15 @@ class Signal(Protocol):
         of the interpreter meanwhile."""
 
     def adjust(self, cost_share: float, budget: float) -> None:
-        """Says what the last interval cost, as a share of the program's time, and what it may."""
+        """Reports the cost of the last interval, as a share of the program's time, and its
+        budget."""
 
     def judged(self) -> array[int] | None:
-        """What may be found idle because nothing was seen: pages of objects of these types
-        (addresses). None: all pages, every use is seen."""
+        """The types (addresses) whose objects' pages may be found idle when no use was seen. None:
+        all pages, because every use is seen."""
 
     def memory_bytes(self) -> int:
-        """What it takes beside the table."""
+        """The memory that it takes beside the table."""
 
     def close(self) -> None:
-        """Takes all protection away and gives everything back. Calling it again does nothing."""
+        """Removes all protection and releases everything. Calling it again does nothing."""

@@ -1,4 +1,4 @@
-"""All types that there are: what tells an object from other memory."""
+"""All existing types, which distinguish an object from other memory."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def make_signal(settings: Settings) -> Signal:
     """Makes it.
 
     Raises:
-        Unavailable: This kernel or interpreter does not have it; it says why.
+        Unavailable: This kernel or interpreter does not have it; the text has the reason.
     """
     of_objects = settings.signal in _OF_OBJECTS
     if of_objects and free_threaded():

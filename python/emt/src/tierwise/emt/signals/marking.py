@@ -1,4 +1,4 @@
-"""When marking is worth its pause (EMT, section 5.1, figure 2)."""
+"""The condition under which marking is worth its pause (EMT, section 5.1, figure 2)."""
 
 #: Collections since the last marking that make another worth while. The paper skips at "only a
 #: few"; the youngest generation is collected after some hundreds of new containers, so ten
@@ -7,7 +7,7 @@ ENOUGH_COLLECTIONS = 10
 
 
 def due(collections: int) -> bool:
-    """Whether so many collections since the last marking call for another.
+    """True if so many collections since the last marking call for another.
 
     >>> due(3), due(10)
     (False, True)

@@ -1,4 +1,4 @@
-"""What the two signals of the kernel have in common: a pace, and the extension's tracker."""
+"""The common part of the two signals of the kernel: a pace, and the extension's tracker."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..support import extension
 from .base import Looked
 from .uses import types_whose_uses_write
 
-#: The weight of a look in equation 1. A page has a look or two in a rotation of some ten intervals:
-#: a quarter remembers about four of them, which average the luck of single windows.
+#: The weight of a check in equation 1. A page has a check or two in a rotation of some ten
+#: intervals: a quarter remembers about four of them, which average the luck of single windows.
 LOOK_K = 0.25
 
 

@@ -2,7 +2,7 @@
 
 The objects of a turn are those that fit into the memory that sampling may take; after eight samples
 the next pools have their turn. Where all fit, the paper's skipping of all-zero objects saves
-looking at most of them.
+sampling most of them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class PoolObjects:
         return types_whose_uses_write()
 
     def memory_bytes(self) -> int:
-        """Of objects and pools."""
+        """The memory of objects and pools."""
         taken: int = self._objects.memory_bytes()
         return taken
 

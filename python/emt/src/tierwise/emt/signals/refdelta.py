@@ -2,7 +2,7 @@
 interpreter.
 
 The weak baseline: a use takes a reference and drops it, and the difference of both is nothing. It
-sees what happens to be held when it looks.
+sees only references that are held when it samples.
 """
 
 from .pool_objects import PoolObjects

@@ -1,10 +1,10 @@
-"""Which objects a signal that sees writes may find idle: those that cannot be used without one.
+"""The objects that a signal which sees writes may find idle: those that cannot be used without one.
 
 Whoever uses an object takes a reference to it first and drops it later, and each writes its page.
 What is not an object (buffers, tables of dicts, items of lists) is read without a write, and so are
 these:
 
-- immortal objects, since CPython 3.12: nobody counts their references (csrc/uses.c leaves their
+- immortal objects, since CPython 3.12: their references are not counted (csrc/uses.c leaves their
   pages out);
 - strings: a dict compares its keys by what is in them;
 - dicts: an attribute is looked up in its object's dict, and a name in a module's, by no reference

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Betweenness centrality (Brandes: J. of Mathematical Sociology 2001): a search from a source counts
- * shortest paths, and going back from the last vertex found to the first adds up how many of them
- * lead through each. A round is one random source. The checksum is the sum of all scores so far.
+ * Betweenness centrality (Brandes: J. of Mathematical Sociology 2001): a search from a source
+ * counts shortest paths, and going back from the last vertex found to the first adds up how many of
+ * them lead through each. A round is one random source. The checksum is the sum of all scores so
+ * far.
  */
 #ifndef TIERWISE_LAB_GRAPH_BC_H
 #define TIERWISE_LAB_GRAPH_BC_H

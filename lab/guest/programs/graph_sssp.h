@@ -14,8 +14,8 @@
 /* An eighth of the longest edge: few vertices come back into their bucket, and few buckets are
  * empty. */
 #define DELTA 32
-/* The lengths of two waiting vertices differ by less than DELTA + LENGTH_MOST, which is nine buckets;
- * the next power of two. */
+/* The lengths of two waiting vertices differ by less than DELTA + LENGTH_MOST, which is nine
+ * buckets; the next power of two. */
 #define BUCKETS 16U
 #define NOWHERE UINT32_MAX
 

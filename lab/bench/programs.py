@@ -95,27 +95,27 @@ STANDARD = (
     ),
     Program(
         "sssp",
-        "shortest paths by delta-stepping from 3 sources, 2^20 vertices, 2^23 edges",
+        "shortest paths by delta-stepping from three sources, 2^20 vertices, 2^23 edges",
         ("graph", "20", "8", "3", "sssp"),
         left_mib=32,
     ),
     Program(
         # Half of the edges, as each is in the lists of both its ends.
         "cc",
-        "connected components by Afforest, 20 times, 2^20 vertices, 2^22 edges",
-        ("graph", "20", "4", "20", "cc"),
+        "connected components by Afforest, 48 times, 2^20 vertices, 2^22 edges",
+        ("graph", "20", "4", "48", "cc"),
         left_mib=26,
     ),
     Program(
         "bc",
-        "betweenness centrality from 6 sources, 2^20 vertices, 2^23 edges",
-        ("graph", "20", "8", "6", "bc"),
+        "betweenness centrality from nine sources, 2^20 vertices, 2^23 edges",
+        ("graph", "20", "8", "9", "bc"),
         left_mib=36,
     ),
     Program(
         # Few edges a vertex: with eight of 2^20 vertices counting takes five times as long.
         "tc",
-        "triangle counting, 1 times, 2^21 vertices, 2^22 edges",
+        "triangle counting, 2^21 vertices, 2^22 edges",
         ("graph", "21", "2", "1", "tc"),
         left_mib=23,
     ),
@@ -140,8 +140,8 @@ STANDARD = (
         # Room for all values, and one thread, as there is one connection. It wants to be told when
         # it is to be root; everything in a guest is.
         ("memcached", "-u", "root", "-s", SOCKET, "-m", "256", "-t", "1"),
-        left_mib=46,
-        requests=800000,
+        left_mib=47,
+        requests=320000,
     ),
     Program(
         "zigzag",
@@ -154,7 +154,7 @@ STANDARD = (
             "pattern=zigzag",
             "cold=10",
             "stores=20",
-            "operations=20000000",
+            "operations=16000000",
             "phases=5",
         ),
         left_mib=54,
@@ -169,7 +169,7 @@ STANDARD = (
             "hot_mib=96",
             "pattern=fixed",
             "stores=20",
-            "operations=80000000",
+            "operations=64000000",
             "phases=1",
         ),
         left_mib=42,

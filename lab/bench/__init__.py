@@ -1,4 +1,4 @@
-"""`make lab-bench`: three programs under every policy, in timed guests, and the same in the
+"""`make lab-bench`: programs under every policy, in timed guests, and the same in the
 simulator.
 
 programs.py says what runs, for both sides. In the guest: __main__.py runs it, run.py is one run of

@@ -1,14 +1,19 @@
 """The measured programs: their command lines and sizes, which the guest and the recorder both run,
 and the runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 # Where the store listens, in the directory that it is started in.
 SOCKET = "store.sock"
 # The store's keys, shared by loading and by what is measured. Values of nearly a page: what a
 # request costs beside its value (system calls, the protocol) takes microseconds and would hide
 # where the value is.
-KEYS = ("store=redis", "keys=24000", "value_bytes=4000", "pipeline=16")
+KEYS = ("keys=24000", "value_bytes=4000", "pipeline=16", f"socket={SOCKET}")
+HOTSPOT = ("load=0", "draw=hotspot")
+STORE = "24,000 values of 4,000 bytes, 95 % reads, 90 % of them of the last fifth of the keys"
+# Enough for what takes longer than a run to learn, and a bench of one program is still done in half
+# an hour of an idle machine.
+LONG = 4
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,23 @@ class Program:
     says_when_filled: bool = True
     """True if it prints a line when it has filled its memory; if not, it writes the file of its
     option `report`."""
+    times: int = 1
+    """How many times the work of the program whose long variant it is; 1 for none."""
 
 
-PROGRAMS = (
+def _store(name: str, about: str, words: tuple[str, ...], left_mib: int, requests: int) -> Program:
+    kvload = ("kvload", f"store={name}", *KEYS)
+    return Program(
+        name,
+        f"{about}, {STORE}",
+        words,
+        left_mib=left_mib,
+        load=kvload,
+        work=(*kvload, *HOTSPOT, f"requests={requests}"),
+    )
+
+
+STANDARD = (
     Program(
         "stairs",
         "32 of 128 MiB hot, which move once; 1 % of accesses anywhere",
@@ -61,15 +80,124 @@ PROGRAMS = (
         ("graph", "20", "8", "28"),
         left_mib=31,
     ),
-    Program(
+    _store(
         "redis",
-        "Redis, 24,000 values of 4,000 bytes, 95 % reads, 90 % of them of the last fifth of the "
-        "keys",
+        "Redis",
         ("redis-server", "--save", "", "--port", "0", "--unixsocket", SOCKET),
         left_mib=45,
-        load=("kvload", *KEYS, f"socket={SOCKET}"),
-        work=("kvload", *KEYS, f"socket={SOCKET}", "load=0", "draw=hotspot", "requests=800000"),
+        requests=800000,
     ),
+    Program(
+        "bfs",
+        "breadth-first search from 45 sources, 2^20 vertices, 2^23 edges",
+        ("graph", "20", "8", "45", "bfs"),
+        left_mib=27,
+    ),
+    Program(
+        "sssp",
+        "shortest paths by delta-stepping from three sources, 2^20 vertices, 2^23 edges",
+        ("graph", "20", "8", "3", "sssp"),
+        left_mib=32,
+    ),
+    Program(
+        # Half of the edges, as each is in the lists of both its ends.
+        "cc",
+        "connected components by Afforest, 48 times, 2^20 vertices, 2^22 edges",
+        ("graph", "20", "4", "48", "cc"),
+        left_mib=26,
+    ),
+    Program(
+        "bc",
+        "betweenness centrality from nine sources, 2^20 vertices, 2^23 edges",
+        ("graph", "20", "8", "9", "bc"),
+        left_mib=36,
+    ),
+    Program(
+        # Few edges a vertex: with eight of 2^20 vertices counting takes five times as long.
+        "tc",
+        "triangle counting, 2^21 vertices, 2^22 edges",
+        ("graph", "21", "2", "1", "tc"),
+        left_mib=23,
+    ),
+    Program(
+        "xsbench",
+        "macroscopic cross sections of 68 nuclides with 4,000 energies each",
+        ("xsbench", "4000", "2200000"),
+        left_mib=39,
+    ),
+    Program(
+        # Not SQLite under Python: an interpreter's instructions, some ten thousand an operation,
+        # would hide the few misses of a look-up.
+        "btree",
+        "a B+ tree of 500,000 records of 128 bytes, hot pages anywhere; 95 % reads, 90 % of all of "
+        "the last fifth of the keys",
+        ("btree", "500000", "14000000"),
+        left_mib=40,
+    ),
+    _store(
+        "memcached",
+        "Memcached",
+        # Room for all values, and one thread, as there is one connection. It wants to be told when
+        # it is to be root; everything in a guest is.
+        ("memcached", "-u", "root", "-s", SOCKET, "-m", "256", "-t", "1"),
+        left_mib=47,
+        requests=320000,
+    ),
+    Program(
+        "zigzag",
+        "32 of 128 MiB hot, which go back and forth in five phases; 1 % of accesses anywhere",
+        (
+            "stairs",
+            "mib=128",
+            "hot_mib=32",
+            "hot_at_mib=64",
+            "pattern=zigzag",
+            "cold=10",
+            "stores=20",
+            "operations=16000000",
+            "phases=5",
+        ),
+        left_mib=54,
+        says_when_filled=False,
+    ),
+    Program(
+        "uniform",
+        "96 MiB, all equally hot: nothing to gain",
+        (
+            "stairs",
+            "mib=96",
+            "hot_mib=96",
+            "pattern=fixed",
+            "stores=20",
+            "operations=64000000",
+            "phases=1",
+        ),
+        left_mib=42,
+        says_when_filled=False,
+    ),
+)
+
+# Those with a long variant, and the word of their command lines that the amount of work is.
+AMOUNTS = {"stairs": "operations=50000000", "graph": "28", "redis": "requests=800000"}
+
+
+def _longer(program: Program, amount: str) -> Program:
+    name, sign, value = amount.rpartition("=")
+    more = f"{name}{sign}{int(value) * LONG}"
+    return replace(
+        program,
+        name=f"{program.name}-long",
+        about=f"{program.about}; {LONG} times the work",
+        words=tuple(more if word == amount else word for word in program.words),
+        work=tuple(more if word == amount else word for word in program.work),
+        times=LONG,
+    )
+
+
+# The long ones tell what a policy makes of more time; they run only when they are named.
+PROGRAMS = (
+    *STANDARD,
+    *(_longer(program, AMOUNTS[program.name]) for program in STANDARD if program.name in AMOUNTS),
 )
 
 # The states of the fast node in which a run can start (hosts.py).

@@ -19,9 +19,10 @@ from .policies import Policy
 from .programs import SOCKET, Program
 
 MIB = 1 << 20
-# Building the graph takes the guest five seconds; a store's start two.
+# Building a graph takes the guest eleven seconds, twice as many on the slow node; a store's start
+# two.
 FILL_S = 120.0
-# Of the guest's clock; the slowest takes some 25 s.
+# Of the guest's clock; the slowest takes some 25 s, its long variant four times as many.
 WORK_S = 300.0
 # Interval between checks whether a program has filled its memory. It is stopped then, having worked
 # for at most this long.

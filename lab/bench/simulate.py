@@ -36,6 +36,7 @@ UNLIMITED_GBPS = 100_000
 # How long a recorded program may take to fill its memory, in seconds of the host; it takes some
 # ten.
 FILL_S = 600.0
+# A long program may take as many times more.
 RECORDING_S = 3600.0
 POLL_S = 0.02
 # Kernel work for a page that moves, beside its copy. The daemon moved 28,544 pages in 0.81 s of a
@@ -133,7 +134,7 @@ class Recording:
                 marks.write("end\n")
                 # Its work is done; the recorder hands the signal on and writes the trace.
                 process.send_signal(signal.SIGTERM)
-        self._wait(process, lambda: process.poll() is not None, RECORDING_S)
+        self._wait(process, lambda: process.poll() is not None, RECORDING_S * self.program.times)
         if process.returncode != 0 and not self.program.work:
             raise LabError(
                 f"record {self.program.name}: status {process.returncode}: {self._said()}"

@@ -33,7 +33,9 @@ def wrong_options_are_explained(guest: Guest) -> None:
         (["stairs", "mb=16"], "'mb' is no option"),
         (["chase", "none", "0"], "KIB: 'none' is not a number"),
         (["where", "1"], "usage: where PID START BYTES"),
-        (["graph", "10", "8", "1", "sssp"], "one of: pagerank, bfs"),
+        (["graph", "10", "8", "1", "mst"], "one of: pagerank, bfs, sssp, cc, bc, tc"),
+        (["xsbench", "1", "1"], "GRIDPOINTS: '1' is not a number of 2 or more"),
+        (["btree", "1"], "usage: btree RECORDS OPERATIONS"),
     ):
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and said in done.stderr, (
@@ -44,11 +46,23 @@ def wrong_options_are_explained(guest: Guest) -> None:
 @test(boot="single", share="programs")
 def the_graph_is_the_same_each_time(guest: Guest) -> None:
     """Results depend on the arguments alone: runs under different policies can be compared."""
-    for kernel in ("pagerank", "bfs"):
+    for kernel in ("pagerank", "bfs", "sssp", "cc", "bc", "tc"):
         first, second = (guest.json_lines("graph", "14", "8", "2", kernel) for _ in range(2))
         assert first[0]["edges"] == 8 << 14, first[0]
         results = [[line["checksum"] for line in lines[1:]] for lines in (first, second)]
         assert results[0] == results[1], f"{kernel}: {results}"
+
+
+@test(boot="single", share="programs")
+def other_results_are_the_same_each_time(guest: Guest) -> None:
+    """The same of programs that do one piece of work, and of stairs with so many accesses."""
+    for words in (
+        ("xsbench", "100", "10000"),
+        ("btree", "10000", "100000"),
+        ("stairs", "mib=4", "hot_mib=1", "stores=20", "cold=10", "operations=100000", "phases=2"),
+    ):
+        first, second = (guest.json_lines(*words)[-1]["checksum"] for _ in range(2))
+        assert first == second != 0, f"{words}: {first}, {second}"
 
 
 @test(boot="single", share="programs")

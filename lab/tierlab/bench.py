@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.programs import HOSTS, PROGRAMS, RUNS, Program
+from bench.programs import HOSTS, PROGRAMS, RUNS, STANDARD, Program
 from bench.ranking import Comparison, compare
 from bench.simulate import Recording, Result, simulate
 from bench.table import (
@@ -39,7 +39,7 @@ from .kernel import SERIES, series
 from .paths import LAB, Paths, tested_program
 
 # Of the host, for all runs of a program: an idle machine takes six minutes, one that is busy
-# several times that.
+# several times that; a long program as many times more.
 TIMEOUT_S = 5400.0
 # A guest or a recording keeps one of the host's CPUs busy; the lab is made for machines with
 # two.
@@ -102,7 +102,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--program",
         action="append",
         choices=[program.name for program in PROGRAMS],
-        help="only this one; repeatable",
+        help="only this one; repeatable (default: all but the long ones)",
     )
     parser.add_argument(
         "--policy", action="append", choices=sorted(set(RUNS)), help="only this one; repeatable"
@@ -135,7 +135,9 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
     kernel = series(options.kernel).name
     _check()
     chosen = [
-        program for program in PROGRAMS if not options.program or program.name in options.program
+        program
+        for program in PROGRAMS
+        if program in STANDARD and not options.program or program.name in (options.program or ())
     ]
     names = [name for name in RUNS if not options.policy or name in options.policy]
     if options.reverse:
@@ -220,7 +222,10 @@ def _measure(
         )
 
     outcome = guest.run(
-        Job(command, files={"bench": LAB / "bench"}), TIMEOUT_S, on_event, stop=stop
+        Job(command, files={"bench": LAB / "bench"}),
+        TIMEOUT_S * program.times,
+        on_event,
+        stop=stop,
     )
     if failures or outcome.exit_code != 0:
         reason = (
@@ -232,7 +237,7 @@ def _measure(
 
 
 def _check_results(block: Block) -> None:
-    """The graph's ranks are the same under every placement of its pages."""
+    """A program's result is the same under every placement of its pages."""
     sums = {run.policy: run.said["checksum"] for run in block.runs if "checksum" in run.said}
     if len(set(sums.values())) > 1:
         raise LabError(f"{block.program.name} computed different sums: {sums}")

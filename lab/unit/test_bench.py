@@ -8,7 +8,7 @@ import unittest
 from dataclasses import replace
 from pathlib import Path
 
-from bench.programs import PROGRAMS, RUNS
+from bench.programs import LONG, PROGRAMS, RUNS, STANDARD, program
 from bench.ranking import compare, order, ranked
 from bench.simulate import instruction_ns, scenario
 from bench.simulated import SIMULATED
@@ -112,6 +112,29 @@ class Threads(unittest.TestCase):
             times = " ".join(["0"] * 11 + ["3", "2"])
             (proc / "7" / "stat").write_text(f"7 (kswapd0) {times}")
             self.assertEqual(tiering_threads(proc), {7: 5 / os.sysconf("SC_CLK_TCK")})
+
+
+class Programs(unittest.TestCase):
+    def test_names_are_of_one_program_each(self) -> None:
+        names = [program.name for program in PROGRAMS]
+        self.assertEqual(len(set(names)), len(names))
+
+    def test_a_long_variant_differs_in_the_amount_of_work_alone(self) -> None:
+        found = {one.name: one for one in PROGRAMS if one not in STANDARD}
+        self.assertEqual(set(found), {"stairs-long", "graph-long", "redis-long"})
+        for name, long in found.items():
+            short = program(name.removesuffix("-long"))
+            words, more = (*short.words, *short.work), (*long.words, *long.work)
+            changed = [pair for pair in zip(words, more, strict=True) if pair[0] != pair[1]]
+            self.assertEqual(len(changed), 1)
+            before, after = (int(word.rpartition("=")[2]) for word in changed[0])
+            self.assertEqual(after, LONG * before)
+            self.assertEqual((long.times, short.times, long.load), (LONG, 1, short.load))
+
+    def test_all_fit_the_nodes_and_get_a_part_of_the_fast_one(self) -> None:
+        for one in PROGRAMS:
+            # 40 to 130 MiB, of which a third, and 10 MiB.
+            self.assertTrue(130 / 3 + 11 >= one.left_mib >= 40 / 3 + 9, one.name)
 
 
 class Rankings(unittest.TestCase):

@@ -23,7 +23,8 @@
  *           tens of thousands, and marks a page as accessed only when it looks its translation up
  *   report=FILE      the truth: pid, region, hot part; replaced as a whole when a phase starts
  *
- * Prints a JSON line when a phase ends: its hot part, accesses done, seconds.
+ * Prints a JSON line when a phase ends: its hot part, accesses done, seconds, and a checksum of
+ * what was read so far, which depends on the options alone if they have operations=.
  */
 #include <fcntl.h>
 
@@ -161,11 +162,13 @@ static void write_report(const struct options *options, const struct region *reg
         fail("report: %s: %s", options->report, strerror(errno));
 }
 
-/* One burst of accesses; `position` is the next line of a sequential walk. */
-static void burst(const struct options *options, const struct region *region, uint64_t *seed,
-                  size_t *position)
+/* One burst of accesses; `position` is the next line of a sequential walk. Returns the sum of what
+ * it read. */
+static uint64_t burst(const struct options *options, const struct region *region, uint64_t *seed,
+                      size_t *position)
 {
     size_t hot_lines = region->hot_bytes / LINE_BYTES, lines = region->bytes / LINE_BYTES;
+    uint64_t sum = 0;
     for (int i = 0; i < BURST; i++) {
         uint64_t draw = random_next(seed);
         size_t line;
@@ -178,8 +181,9 @@ static void burst(const struct options *options, const struct region *region, ui
         if (options->stores && (draw >> 20) % 100 < (uint64_t)options->stores)
             *at = (char)draw;
         else
-            (void)*at;
+            sum += (unsigned char)*at;
     }
+    return sum;
 }
 
 /*
@@ -198,7 +202,7 @@ static void forget_translations(void)
 }
 
 static void run_phase(const struct options *options, struct region *region, long phase,
-                      uint64_t *seed)
+                      uint64_t *seed, uint64_t *checksum)
 {
     region->hot_at = hot_start(options, phase);
     write_report(options, region, phase);
@@ -206,7 +210,7 @@ static void run_phase(const struct options *options, struct region *region, long
     long operations = 0;
     size_t position = 0;
     while (options->operations ? operations < options->operations : now < end) {
-        burst(options, region, seed, &position);
+        *checksum += burst(options, region, seed, &position);
         operations += BURST;
         if (options->forget)
             forget_translations();
@@ -215,9 +219,9 @@ static void run_phase(const struct options *options, struct region *region, long
         now = now_s();
     }
     printf("{\"phase\": %ld, \"hot_start\": %lu, \"hot_bytes\": %zu, \"operations\": %ld, "
-           "\"seconds\": %.6f}\n",
+           "\"seconds\": %.6f, \"checksum\": %lu}\n",
            phase, (uintptr_t)region->memory + region->hot_at, region->hot_bytes, operations,
-           now - start);
+           now - start, *checksum);
     fflush(stdout);
 }
 
@@ -237,8 +241,8 @@ int main(int count, char **words)
                                    : allocate(region.bytes, (int)options.node, options.huge != 0);
     if (options.lock && mlock(region.memory, region.bytes) != 0)
         fail("mlock of %zu bytes: %s", region.bytes, strerror(errno));
-    uint64_t seed = RANDOM_SEED;
+    uint64_t seed = RANDOM_SEED, checksum = 0;
     for (long phase = 0; options.phases == 0 || phase < options.phases; phase++)
-        run_phase(&options, &region, phase, &seed);
+        run_phase(&options, &region, phase, &seed, &checksum);
     return 0;
 }

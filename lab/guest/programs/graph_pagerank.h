@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* PageRank by power iteration: each round every vertex gathers from those that point to it. */
+#ifndef TIERWISE_LAB_GRAPH_PAGERANK_H
+#define TIERWISE_LAB_GRAPH_PAGERANK_H
+
+#include "graph_csr.h"
+
+/* Brin and Page's damping. */
+#define DAMPING 0.85
+
+static inline double pagerank_round(const struct graph *graph, const double *share, double *rank)
+{
+    double sum = 0;
+    for (uint32_t vertex = 0; vertex < graph->vertices; vertex++) {
+        double gathered = 0;
+        for (uint64_t edge = graph->first[vertex]; edge < graph->first[vertex + 1UL]; edge++)
+            gathered += share[graph->target[edge]];
+        rank[vertex] = (1 - DAMPING) / graph->vertices + DAMPING * gathered;
+        sum += rank[vertex];
+    }
+    return sum;
+}
+
+static inline void pagerank(const struct graph *graph, long rounds)
+{
+    double *share = filled_array(graph->vertices, sizeof *share),
+           *rank = filled_array(graph->vertices, sizeof *rank);
+    for (uint32_t vertex = 0; vertex < graph->vertices; vertex++)
+        rank[vertex] = 1.0 / graph->vertices;
+    say_filled(graph);
+    for (long round = 0; round < rounds; round++) {
+        double start = now_s();
+        for (uint32_t vertex = 0; vertex < graph->vertices; vertex++)
+            share[vertex] = graph->degree[vertex] ? rank[vertex] / graph->degree[vertex] : 0;
+        say_round(round, start, pagerank_round(graph, share, rank));
+    }
+}
+
+#endif

@@ -35,6 +35,7 @@ pub mod registry;
 pub mod select;
 pub mod share;
 pub mod stage;
+pub mod steer;
 pub mod tenant;
 mod ticker;
 pub mod topology;

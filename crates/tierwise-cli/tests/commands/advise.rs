@@ -101,7 +101,7 @@ fn a_trace_needs_no_scenario() {
     assert_eq!(found["scenario"], "a");
     assert_eq!(found["resident_bytes"], 64 * 4096);
     let message = refused(&["advise", &trace, &trace]);
-    assert!(message.contains("is there already"), "{message}");
+    assert!(message.contains("there is already a trace"), "{message}");
     let slow = advice(&[&trace, "--machine", "dram-optane"]);
     assert_eq!(slow["resident_bytes"], found["resident_bytes"]);
     assert_ne!(slow["points"][0]["slowdown"], found["points"][0]["slowdown"]);

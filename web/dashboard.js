@@ -367,6 +367,7 @@ class Page {
   updateHead(snapshot) {
     const modes = {
       manage: "manages",
+      steer: "steers the kernel's tiering",
       "dry-run": "dry run: moves nothing",
       observe: "observes only",
       paused: "paused",

@@ -42,9 +42,10 @@ def _nothing(_: Guest, __: Cgroup, ___: int) -> None:
 
 def _kernel_tiering(guest: Guest, _: Cgroup, __: int) -> None:
     guest.demotion(True)
-    guest.numa_balancing(2)
+    # Before scanning starts: a thread may keep the period that it finds then.
     for name in ("scan_period_min_ms", "scan_delay_ms"):
         write(NUMA_SCANNING / name, SCAN_PERIOD_MS)
+    guest.numa_balancing(2)
 
 
 def _kernel_default(guest: Guest, _: Cgroup, __: int) -> None:
@@ -52,10 +53,10 @@ def _kernel_default(guest: Guest, _: Cgroup, __: int) -> None:
     guest.numa_balancing(2)
 
 
-def _tierwised(recipe: str) -> Begin:
+def _tierwised(recipe: str, steer: bool = False) -> Begin:
     def begin(guest: Guest, group: Cgroup, _: int) -> Tierwised:
         tenants = [("program", f"cgroup = '{group.name}'")]
-        config = configuration(guest, recipe, tenants, budget_percent=BUDGET_PERCENT)
+        config = configuration(guest, recipe, tenants, budget_percent=BUDGET_PERCENT, steer=steer)
         return guest.tierwised(
             config.replace("cap_percent = 300.0", f"cap_percent = {CAP_PERCENT}")
         )
@@ -73,5 +74,8 @@ POLICIES = {
     "damon-migrate": Policy(begin_damos, end=end_damos),
     "multi-clock": Policy(_tierwised("multi-clock")),
     "memtis": Policy(_tierwised("memtis")),
-    "tierwise": Policy(_tierwised("tierwise")),
+    # As it is installed: it steers the kernel's tiering, because the tenant has no limit.
+    "tierwise": Policy(_tierwised("tierwise", steer=True)),
+    # The same recipe, with pages that the daemon finds and moves itself.
+    "tierwise-engine": Policy(_tierwised("tierwise")),
 }

@@ -214,6 +214,7 @@ RUNS = (
     "multi-clock",
     "memtis",
     "tierwise",
+    "tierwise-engine",
     "first-touch",
     "tierwise",
 )

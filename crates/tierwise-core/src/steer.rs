@@ -16,33 +16,33 @@
 //! ```
 //!
 //! The page that is displaced must not be used as much: it was idle for `i` at least, and the
-//! threshold is at most half of that. While the fast tier has free memory nothing is demoted, `r`
-//! and `i` are unbounded, and the threshold is the kernel's default.
+//! threshold is at most half of that. While the fast tier has free memory nothing is demoted, and
+//! the threshold rises to the kernel's default.
 //!
 //! ```
 //! use std::time::Duration;
-//! use tierwise_core::steer::{MISSES_PER_ACCESS, pays_within};
+//! use tierwise_core::steer::pays_within;
 //!
-//! // A DRAM page and a CXL page: 130 ns per miss, 2.3 us per copy. A page that stays for a minute
-//! // is worth promoting if it is accessed every 13 s.
-//! let (saved, copy) = (Duration::from_nanos(130), Duration::from_nanos(2300));
-//! let t = pays_within(Duration::from_secs(60), saved, copy);
-//! assert_eq!(t.as_secs_f64().round(), (60.0 * MISSES_PER_ACCESS * 130.0 / 4600.0).round());
+//! // A DRAM page and a CXL page: 130 ns per miss, 2.6 us per copy. A page that stays for a second
+//! // is worth promoting if it is accessed every 50 ms.
+//! let (saved, copy) = (Duration::from_nanos(130), Duration::from_nanos(2600));
+//! assert_eq!(pays_within(Duration::from_secs(1), saved, copy), Duration::from_millis(50));
 //! ```
 //!
-//! **Chunks.** The kernel promotes only into free memory, and kswapd frees as much as lies between
-//! two watermarks at a time. More candidates than that at once find no room: their faults cost time
-//! and change nothing until the next scan. So a chunk has [`GAPS_PER_CHUNK`] times the pages of
-//! that gap.
+//! **Scan period.** A hint fault costs `f`. Faults that lead to few promotions are not worth their
+//! cost: the period between two chunks grows while the faults of a second cost more than its
+//! promotions and demotions, and shrinks again when they cost less.
+//!
+//! **Rate.** Nothing above says that a promoted page stays hot. So promotions and demotions together
+//! take at most [`MAX_COPYING`] of a CPU, after the time in which the fast tier is first filled.
 
 use std::time::Duration;
 
-use crate::topology::Watermarks;
 use crate::units::{Bytes, Pages, Timestamp};
 
-/// Last-level misses per access to a page. A page has 64 lines, of which an access touches between
-/// one and all: the geometric mean.
-pub const MISSES_PER_ACCESS: f64 = 8.0;
+/// Last-level misses per access to a page: an object that starts anywhere in a line reaches into
+/// the next. Pages that are read as a whole have up to 64, and are promoted later than would pay.
+pub const MISSES_PER_ACCESS: f64 = 2.0;
 
 /// The kernel's default of the hot threshold (`sysctl_numa_balancing_hot_threshold`), and the
 /// largest: pages that are accessed less often than once per second gain little.
@@ -51,14 +51,35 @@ pub const MAX_THRESHOLD: Duration = Duration::from_secs(1);
 /// The kernel's unit.
 pub const MIN_THRESHOLD: Duration = Duration::from_millis(1);
 
-/// Watermark gaps per chunk: kswapd refills the gap while the pages of a chunk are accessed.
-pub const GAPS_PER_CHUNK: u64 = 2;
+/// The threshold at the start: a quarter of the largest. Pages that are accessed at this rate are
+/// found by the first scan, and those that are not are no candidates while nothing is known.
+pub const FIRST_THRESHOLD: Duration = Duration::from_millis(250);
 
-/// The kernel's default chunk, 256 MiB, and the largest: a scan holds up its thread for as long.
-pub const MAX_CHUNK: Bytes = Bytes(256 << 20);
+/// The chunk while the fast tier is first filled: the kernel's default (256 MiB). A thread reads a
+/// new period when all of its memory was scanned, which takes few chunks of this size.
+pub const FIRST_CHUNK: Bytes = Bytes(256 << 20);
 
-/// The kernel's unit of the chunk.
-pub const MIN_CHUNK: Bytes = Bytes(1 << 20);
+/// The chunk afterwards. The kernel divides the period by the number of chunks in a process's
+/// memory, and scans an area that a thread has not accessed in a call of its own: smaller chunks
+/// pass many such areas sooner.
+pub const CHUNK: Bytes = Bytes(32 << 20);
+
+/// The kernel's shortest period for its default chunk (`MAX_SCAN_WINDOW`).
+pub const MIN_PERIOD: Duration = Duration::from_millis(100);
+
+/// The longest period, which is the kernel's default of the shortest: a workload that changes its
+/// pages is found within some seconds.
+pub const MAX_PERIOD: Duration = Duration::from_secs(1);
+
+/// The factor by which the period changes per second.
+const PERIOD_STEP: f64 = 1.5;
+
+/// The part of a CPU that copies may take.
+pub const MAX_COPYING: f64 = 0.04;
+
+/// The time in which the rate is not limited: several scans, and as long as it takes to fill a tier
+/// of some gigabytes.
+pub const FILLING: Duration = Duration::from_secs(3);
 
 /// The part of the demotion rate that is forgotten per second: half of it in two seconds, in which
 /// several scans pass.
@@ -66,7 +87,7 @@ const FORGOTTEN: f64 = 0.3;
 
 /// The largest change of the threshold per second: the rate of demotions that follows from it is
 /// known a second later.
-const MAX_CHANGE: f64 = 2.0;
+const MAX_CHANGE: f64 = 4.0;
 
 /// The time between two accesses within which a promotion pays, for a page that stays fast for
 /// `residence`.
@@ -84,13 +105,21 @@ pub struct Costs {
     pub saved: Duration,
     /// CPU time of migrating one base page.
     pub copy: Duration,
+    /// CPU time of a hint fault.
+    pub fault: Duration,
 }
 
 /// Counts of the kernel, now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reading {
+    /// Base pages promoted since the machine started.
+    pub promoted: u64,
     /// Base pages demoted since the machine started.
     pub demoted: u64,
+    /// Hint faults since the machine started.
+    pub faults: u64,
+    /// Page table entries poisoned since the machine started.
+    pub poisoned: u64,
     /// Base pages in use in the fastest tier.
     pub fast: Pages,
     /// The least time for which the pages were idle that the kernel demotes next; `None` if it is
@@ -98,25 +127,65 @@ pub struct Reading {
     pub idle: Option<Duration>,
 }
 
-/// Computes the hot threshold from one reading per second.
+/// What the kernel is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Course {
+    /// The hot threshold, in whole milliseconds.
+    pub threshold: Duration,
+    /// The time between two chunks of a thread, in whole milliseconds, of a process whose memory is
+    /// one chunk.
+    pub period: Duration,
+    /// The size of a chunk.
+    pub chunk: Bytes,
+    /// Base pages promoted per second at most; `None` for no limit.
+    pub rate: Option<Pages>,
+}
+
+/// Computes the course from one reading per second.
 #[derive(Debug, Clone)]
 pub struct Steering {
     costs: Costs,
     threshold: Duration,
-    last: Option<(Timestamp, u64)>,
+    period: Duration,
+    started: Option<Timestamp>,
+    last: Option<(Timestamp, Reading)>,
     /// Demoted base pages per second.
     rate: f64,
+    /// Copies and hint faults of late.
+    copies: f64,
+    faults: f64,
 }
 
 impl Steering {
-    /// Starts with the largest threshold.
+    /// Starts without a limit of the rate.
     pub fn new(costs: Costs) -> Self {
-        Self { costs, threshold: MAX_THRESHOLD, last: None, rate: 0.0 }
+        Self {
+            costs,
+            threshold: FIRST_THRESHOLD,
+            period: MIN_PERIOD,
+            started: None,
+            last: None,
+            rate: 0.0,
+            copies: 0.0,
+            faults: 0.0,
+        }
     }
 
-    /// The hot threshold, in whole milliseconds.
-    pub fn threshold(&self) -> Duration {
-        Duration::from_millis(self.threshold.as_millis() as u64)
+    /// The course by the last reading.
+    pub fn course(&self) -> Course {
+        let whole = |duration: Duration| Duration::from_millis(duration.as_millis() as u64);
+        let filling = match (self.started, self.last) {
+            (Some(started), Some((now, _))) => now.since(started) < FILLING,
+            _ => true,
+        };
+        let pair = 2.0 * self.costs.copy.as_secs_f64();
+        let limited = !filling && pair > 0.0;
+        Course {
+            threshold: whole(self.threshold),
+            period: whole(self.period),
+            chunk: if filling { FIRST_CHUNK } else { CHUNK },
+            rate: limited.then(|| Pages((MAX_COPYING / pair) as u64)),
+        }
     }
 
     /// The time for which a page stays in the fastest tier at the present rate of demotions.
@@ -125,22 +194,36 @@ impl Steering {
         Duration::from_secs_f64(seconds.min(86_400.0))
     }
 
-    /// Takes a reading. Returns the threshold.
-    pub fn update(&mut self, now: Timestamp, reading: &Reading) -> Duration {
-        if let Some((before, demoted)) = self.last {
+    /// Takes a reading. Returns the course.
+    pub fn update(&mut self, now: Timestamp, reading: &Reading) -> Course {
+        self.started.get_or_insert(now);
+        if let Some((before, last)) = self.last {
             let seconds = now.since(before).as_secs_f64();
             if seconds <= 0.0 {
-                return self.threshold();
+                return self.course();
             }
-            let rate = reading.demoted.saturating_sub(demoted) as f64 / seconds;
-            self.rate += (rate - self.rate) * (1.0 - (1.0 - FORGOTTEN).powf(seconds));
-            let wanted = self.wanted(reading);
-            let change = MAX_CHANGE.powf(seconds.max(1.0));
-            let bounds = (self.threshold.div_f64(change), self.threshold.mul_f64(change));
-            self.threshold = wanted.clamp(bounds.0, bounds.1).clamp(MIN_THRESHOLD, MAX_THRESHOLD);
+            let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
+            let demoted = more(reading.demoted, last.demoted);
+            self.rate += (demoted / seconds - self.rate) * (1.0 - (1.0 - FORGOTTEN).powf(seconds));
+            self.set_threshold(seconds, reading);
+            let kept = (1.0 - FORGOTTEN).powf(seconds);
+            let copies = demoted + more(reading.promoted, last.promoted);
+            self.copies = self.copies * kept + copies;
+            self.faults = self.faults * kept + more(reading.faults, last.faults);
+            // Between two scans there are faults of pages that are cold, and no promotions.
+            if reading.poisoned > last.poisoned {
+                self.set_period(seconds);
+            }
         }
-        self.last = Some((now, reading.demoted));
-        self.threshold()
+        self.last = Some((now, *reading));
+        self.course()
+    }
+
+    fn set_threshold(&mut self, seconds: f64, reading: &Reading) {
+        let change = MAX_CHANGE.powf(seconds.max(1.0));
+        let bounds = (self.threshold.div_f64(change), self.threshold.mul_f64(change));
+        let wanted = self.wanted(reading).clamp(bounds.0, bounds.1);
+        self.threshold = wanted.clamp(MIN_THRESHOLD, MAX_THRESHOLD);
     }
 
     fn wanted(&self, reading: &Reading) -> Duration {
@@ -148,86 +231,106 @@ impl Steering {
         if self.rate < 1.0 {
             return MAX_THRESHOLD;
         }
-        let Costs { saved, copy } = self.costs;
+        let Costs { saved, copy, .. } = self.costs;
         let pays = pays_within(self.residence(reading.fast), saved, copy);
         reading.idle.map_or(pays, |idle| pays.min(idle / 2))
     }
-}
 
-/// The size of the chunks in which the kernel scans, for the fastest tier's watermarks: whole MiB.
-///
-/// ```
-/// use tierwise_core::steer::chunk;
-/// use tierwise_core::topology::Watermarks;
-/// use tierwise_core::units::{Bytes, Pages};
-///
-/// let marks = |high, promo| Watermarks {
-///     min: Pages(0), low: Pages(0), high: Pages(high), promo: Pages(promo),
-/// };
-/// // A gap of 8 MiB.
-/// assert_eq!(chunk(&marks(4096, 6144), Bytes(4096)), Bytes(16 << 20));
-/// assert_eq!(chunk(&marks(4096, 4096), Bytes(4096)), Bytes(1 << 20));
-/// assert_eq!(chunk(&marks(0, 1 << 30), Bytes(4096)), Bytes(256 << 20));
-/// ```
-pub fn chunk(watermarks: &Watermarks, page_size: Bytes) -> Bytes {
-    let gap = watermarks.promo.saturating_sub(watermarks.high).in_bytes(page_size);
-    let bytes = gap.0.saturating_mul(GAPS_PER_CHUNK);
-    Bytes((bytes >> 20 << 20).clamp(MIN_CHUNK.0, MAX_CHUNK.0))
+    fn set_period(&mut self, seconds: f64) {
+        let Costs { copy, fault, .. } = self.costs;
+        let pays = self.faults * fault.as_secs_f64() <= self.copies * copy.as_secs_f64();
+        let change = PERIOD_STEP.powf(seconds);
+        let period = if pays { self.period.div_f64(change) } else { self.period.mul_f64(change) };
+        self.period = period.clamp(MIN_PERIOD, MAX_PERIOD);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const COSTS: Costs =
-        Costs { saved: Duration::from_nanos(130), copy: Duration::from_nanos(2600) };
+    const COSTS: Costs = Costs {
+        saved: Duration::from_nanos(130),
+        copy: Duration::from_nanos(2600),
+        fault: Duration::from_nanos(1300),
+    };
 
     fn second(n: u64) -> Timestamp {
         Timestamp(n * 1_000_000_000)
     }
 
-    /// The threshold in milliseconds after `seconds` at a rate of demotions.
-    fn after(seconds: u64, rate: u64, fast: u64, idle: Option<u64>) -> u64 {
+    /// The course after `seconds` of as many demotions, promotions and faults per second.
+    fn course(seconds: u64, moves: u64, faults: u64, idle: Option<u64>) -> Course {
         let mut steering = Steering::new(COSTS);
         for n in 0..=seconds {
-            let idle = idle.map(Duration::from_millis);
-            let reading = Reading { demoted: n * rate, fast: Pages(fast), idle };
+            let reading = Reading {
+                promoted: n * moves,
+                demoted: n * moves,
+                faults: n * faults,
+                poisoned: n,
+                fast: Pages(10_000),
+                idle: idle.map(Duration::from_millis),
+            };
             steering.update(second(n), &reading);
         }
-        steering.threshold().as_millis() as u64
+        steering.course()
+    }
+
+    fn threshold(seconds: u64, moves: u64, idle: Option<u64>) -> u64 {
+        course(seconds, moves, 0, idle).threshold.as_millis() as u64
     }
 
     #[test]
-    fn free_memory_keeps_the_largest_threshold() {
-        assert_eq!(after(10, 0, 1000, Some(1)), 1000);
+    fn free_memory_raises_the_threshold() {
+        assert_eq!(threshold(1, 0, Some(1)), 1000);
+        assert_eq!(threshold(0, 0, Some(1)), 250);
     }
 
     #[test]
     fn threshold_follows_residence_and_costs() {
-        // A page stays for 2 s: 2 s * 8 * 130 ns / 5.2 us.
-        assert_eq!(after(30, 5000, 10_000, None), 400);
+        // A page stays for 2 s: 2 s * 2 * 130 ns / 5.2 us.
+        assert_eq!(threshold(30, 5000, None), 100);
         // Ten times the demotions, a tenth of the threshold.
-        assert_eq!(after(30, 50_000, 10_000, None), 40);
+        assert_eq!(threshold(30, 50_000, None), 10);
     }
 
     #[test]
     fn displaced_pages_are_idle_for_longer() {
-        assert_eq!(after(30, 5000, 10_000, Some(100)), 50);
-        assert_eq!(after(30, 5000, 10_000, Some(0)), 1);
+        assert_eq!(threshold(30, 5000, Some(100)), 50);
+        assert_eq!(threshold(30, 5000, Some(0)), 1);
     }
 
     #[test]
-    fn threshold_at_most_halves_per_second() {
-        assert_eq!(after(1, 1_000_000, 10_000, None), 500);
-        assert_eq!(after(3, 1_000_000, 10_000, None), 125);
+    fn vain_faults_lengthen_the_period() {
+        // 400 copies of 2.6 us each are worth 800 faults of 1.3 us.
+        assert_eq!(course(30, 200, 800, None).period, MIN_PERIOD);
+        assert_eq!(course(30, 200, 801, None).period, MAX_PERIOD);
+        assert_eq!(course(2, 200, 801, None).period, Duration::from_millis(225));
+    }
+
+    #[test]
+    fn period_stays_between_two_scans() {
+        let mut steering = Steering::new(COSTS);
+        for n in 0..9 {
+            steering.update(second(n), &Reading { faults: n * 1000, ..Reading::default() });
+        }
+        assert_eq!(steering.course().period, MIN_PERIOD);
+    }
+
+    #[test]
+    fn rate_is_limited_after_filling() {
+        assert_eq!(course(2, 0, 0, None).rate, None);
+        // 4 % of a CPU, for two copies each.
+        let later = course(3, 0, 0, None);
+        assert_eq!((later.rate, later.chunk), (Some(Pages(7692)), CHUNK));
     }
 
     #[test]
     fn counter_that_falls_is_no_demotion() {
         let mut steering = Steering::new(COSTS);
         for (n, demoted) in [(0, 900), (1, 100), (1, 800)] {
-            steering.update(second(n), &Reading { demoted, fast: Pages(10), idle: None });
+            steering.update(second(n), &Reading { demoted, ..Reading::default() });
         }
-        assert_eq!(steering.threshold(), MAX_THRESHOLD);
+        assert_eq!(steering.course().threshold, MAX_THRESHOLD);
     }
 }

@@ -16,6 +16,7 @@ pub mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod guard;
+pub mod kernel_tiering;
 pub mod migrate;
 pub mod monitor;
 pub mod mqueue;

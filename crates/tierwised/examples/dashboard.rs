@@ -58,6 +58,7 @@ fn made_up(second: u64) -> Snapshot {
             tier("CXL", 1, 256 * GIB, 250 * GIB - held(1), 224.0),
         ],
         counters: counters(second),
+        steering: None,
         cost: cost(second),
         decisions: decisions(second),
         notices: vec![

@@ -9,10 +9,12 @@ use tierwise_core::engine::{Engine, EngineConfig, EngineError};
 use tierwise_core::migrate::Budget;
 use tierwise_core::observe::Capabilities;
 use tierwise_core::recipe::Recipe;
+use tierwise_core::tenant::Class;
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, Pages};
 use tierwise_linux::damon::damon_stat;
 use tierwise_linux::error::{LinuxError, Result};
+use tierwise_linux::kernel_tiering;
 use tierwise_linux::migrate::page_cache::{mglru, promotion};
 use tierwise_linux::monitor::auto::{SelectedSource, Source, auto_by};
 use tierwise_linux::process::syscall::move_pages;
@@ -95,6 +97,30 @@ fn probe(source: Source, config: &Config, roots: &Roots) -> Result<()> {
             remedy: "write release_damon = true under [kernel]".into(),
         }),
     }
+}
+
+/// The recipe whose decisions steering replaces. Any other was chosen for what it does.
+const STEERED: &str = "tierwise";
+
+/// Returns true if nothing in this configuration needs the daemon's own decisions, so that it may
+/// steer the kernel's tiering instead.
+pub fn is_unbound(config: &Config) -> bool {
+    let kernel = &config.kernel;
+    let allowed = kernel.steer
+        && kernel.numa_balancing.is_none()
+        && kernel.demotion != Some(false)
+        && !config.dry_run;
+    let bound = |tenant: &TenantConfig| {
+        tenant.floor.is_some()
+            || tenant.cap.is_some()
+            || tenant.spec().class == Class::LatencyCritical
+    };
+    allowed && config.policy == STEERED && !config.tenants.iter().any(bound)
+}
+
+/// Returns true if the daemon steers the kernel's tiering on this machine.
+pub fn steers(config: &Config, roots: &Roots) -> bool {
+    is_unbound(config) && kernel_tiering::probe(roots).is_ok()
 }
 
 /// Makes the engine of a configuration.
@@ -267,5 +293,30 @@ mod tests {
         assert!(why.contains("damon_stat holds DAMON for itself"), "{why}");
         let released = config("[kernel]\nrelease_damon = true");
         assert_eq!(source(&released, &roots).unwrap().source, Source::DamonVaddr);
+    }
+
+    fn unbound(text: &str) -> bool {
+        is_unbound(&Config::parse("t", text).unwrap())
+    }
+
+    #[test]
+    fn tenants_without_limits_leave_it_to_the_kernel() {
+        assert!(unbound(""));
+        assert!(unbound("[[tenant]]\nname = \"a\"\npids = [1]\nweight = 200\n"));
+        assert!(unbound("[kernel]\ndemotion = true\n"));
+    }
+
+    #[test]
+    fn limits_and_other_choices_need_the_engine() {
+        let tenant = "[[tenant]]\nname = \"a\"\npids = [1]\n";
+        for more in
+            ["floor = \"1GB\"\n", "cap = \"1GB\"\n", "class = \"latency-critical\"\nslo_ms = 1.0\n"]
+        {
+            assert!(!unbound(&format!("{tenant}{more}")), "{more}");
+        }
+        assert!(!unbound("policy = \"memtis\"\n"));
+        for kernel in ["steer = false", "numa_balancing = 0", "demotion = false"] {
+            assert!(!unbound(&format!("[kernel]\n{kernel}\n")), "{kernel}");
+        }
     }
 }

@@ -34,6 +34,10 @@ pub struct Snapshot {
     pub tenants: Vec<TenantView>,
     /// Counters since the start.
     pub counters: Counters,
+    /// The kernel's tiering while the daemon steers it.
+    #[serde(default)]
+    #[schema(inline)]
+    pub steering: Option<SteeringView>,
     /// The daemon's own cost.
     pub cost: Cost,
     /// The last decisions, newest last.
@@ -53,6 +57,24 @@ impl Snapshot {
     }
 }
 
+/// The kernel's tiering while the daemon steers it; counts since steering started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SteeringView {
+    /// The hot threshold: pages are promoted that were accessed within this time after they were
+    /// poisoned.
+    pub hot_threshold_ms: u64,
+    /// Time between two scans of a thread's memory, a chunk each.
+    pub scan_period_ms: u64,
+    /// Measured CPU time of migrating one base page, in nanoseconds.
+    pub copy_ns: u64,
+    /// Base pages that the kernel promoted, of all processes.
+    pub promoted_pages: u64,
+    /// Base pages that the kernel demoted, of all processes.
+    pub demoted_pages: u64,
+    /// Hint faults of all processes.
+    pub hint_faults: u64,
+}
+
 /// A feature that cannot start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnavailableView {
@@ -68,6 +90,8 @@ pub struct UnavailableView {
 pub enum Mode {
     /// It monitors accesses, decides and moves pages.
     Manage,
+    /// It lets the kernel promote and demote pages, and regulates it.
+    Steer,
     /// It monitors accesses and decides, and moves nothing.
     DryRun,
     /// It only observes: there is one tier only, access monitoring is not available, or the

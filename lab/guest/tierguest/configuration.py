@@ -27,6 +27,7 @@ cap_percent = 300.0
 
 [kernel]
 release_damon = true
+steer = {steer}
 
 [control]
 socket = "{folder}/control.sock"
@@ -52,6 +53,7 @@ def configuration(
     budget_percent: float = 100.0,
     listen: str = "off",
     source: str = "auto",
+    steer: bool = False,
 ) -> str:
     """The text of a configuration; tenants are names, and further lines of their tables."""
     look = f'source = "{source}"\n' + (DAMON if source in OF_DAMON else "")
@@ -62,5 +64,6 @@ def configuration(
         budget=budget_percent,
         listen=listen,
         look=look,
+        steer=str(steer).lower(),
     )
     return text + "".join(f'\n[[tenant]]\nname = "{name}"\n{lines}\n' for name, lines in tenants)

@@ -5,6 +5,7 @@ use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Knob;
 use tierwise_linux::topology::{Host, HostTier, Suitability};
 use tierwised::config::Config;
+use tierwised::judgement;
 
 use super::Ground;
 use super::check::{Check, Stops};
@@ -95,6 +96,12 @@ fn balancing(roots: &Roots, config: &Config) -> Check {
         .kernel
         .numa_balancing
         .map_or_else(String::new, |mode| format!("; the configuration sets it to {mode}"));
+    if judgement::steers(config, roots) {
+        let found = "the daemon sets 2 while no tenant has a floor, a cap or an SLO: the kernel \
+                     then scans and promotes pages of all processes";
+        let remedy = "write steer = false under [kernel] to have only tenants' pages moved";
+        return Check::note(NAME, found, Some(remedy.into()));
+    }
     let remedy = |what: &str| {
         (config.kernel.numa_balancing.is_none()).then(|| {
             format!(

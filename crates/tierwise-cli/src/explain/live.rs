@@ -10,7 +10,7 @@ use super::story::Holding;
 pub struct LiveStory {
     pub tenant: String,
     pub policy: String,
-    /// The daemon's mode: `manage`, `dry-run`, `observe` or `paused`.
+    /// The daemon's mode: `manage`, `steer`, `dry-run`, `observe` or `paused`.
     pub mode: tierwised::view::Mode,
     /// The reason for the mode; empty when the daemon manages.
     pub mode_reason: String,

@@ -39,6 +39,7 @@ pub fn snapshot() -> Snapshot {
             samples: 0,
             blocks: 65_536,
         },
+        steering: None,
         cost: Cost {
             cpu_percent: 0.8,
             cpu_seconds: 30.0,

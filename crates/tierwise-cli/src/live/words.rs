@@ -12,6 +12,7 @@ pub const NOTHING: &str = "-";
 pub fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Manage => "manages",
+        Mode::Steer => "steers the kernel's tiering",
         Mode::DryRun => "dry run",
         Mode::Observe => "only observes",
         Mode::Paused => "paused",

@@ -19,6 +19,20 @@ pub enum Knob {
     /// node.
     #[serde(rename = "numa_balancing_promote_rate_limit_MBps")]
     PromoteRateLimit,
+    /// `hot_threshold_ms` of NUMA balancing in debugfs: pages are promoted that were accessed within
+    /// this time after they were poisoned.
+    #[serde(rename = "hot_threshold_ms")]
+    HotThreshold,
+    /// `scan_size_mb` of NUMA balancing in debugfs: the size of the chunks that are poisoned.
+    #[serde(rename = "scan_size_mb")]
+    ScanSize,
+    /// `scan_period_min_ms` of NUMA balancing in debugfs: the shortest time between two chunks of a
+    /// thread, divided by the number of chunks of its memory.
+    #[serde(rename = "scan_period_min_ms")]
+    ScanPeriodMin,
+    /// `scan_period_max_ms` of NUMA balancing in debugfs: as `scan_period_min_ms`, the longest time.
+    #[serde(rename = "scan_period_max_ms")]
+    ScanPeriodMax,
     /// `/sys/kernel/mm/numa/demotion_enabled`: reclaim demotes before it swaps.
     #[serde(rename = "demotion_enabled")]
     DemotionEnabled,
@@ -41,9 +55,13 @@ enum Kind {
 
 impl Knob {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 9] = [
         Self::NumaBalancing,
         Self::PromoteRateLimit,
+        Self::HotThreshold,
+        Self::ScanSize,
+        Self::ScanPeriodMin,
+        Self::ScanPeriodMax,
         Self::DemotionEnabled,
         Self::DamonStat,
         Self::TraceMigratePages,
@@ -54,6 +72,10 @@ impl Knob {
         match self {
             Self::NumaBalancing => "numa_balancing",
             Self::PromoteRateLimit => "numa_balancing_promote_rate_limit_MBps",
+            Self::HotThreshold => "hot_threshold_ms",
+            Self::ScanSize => "scan_size_mb",
+            Self::ScanPeriodMin => "scan_period_min_ms",
+            Self::ScanPeriodMax => "scan_period_max_ms",
             Self::DemotionEnabled => "demotion_enabled",
             Self::DamonStat => "damon_stat.enabled",
             Self::TraceMigratePages => "mm_migrate_pages",
@@ -65,6 +87,9 @@ impl Knob {
         match self {
             Self::NumaBalancing | Self::PromoteRateLimit => {
                 roots.proc.join("sys/kernel").join(self.name())
+            }
+            Self::HotThreshold | Self::ScanSize | Self::ScanPeriodMin | Self::ScanPeriodMax => {
+                roots.sys.join("kernel/debug/sched/numa_balancing").join(self.name())
             }
             Self::DemotionEnabled => roots.sys.join("kernel/mm/numa/demotion_enabled"),
             Self::DamonStat => roots.sys.join("module/damon_stat/parameters/enabled"),
@@ -78,8 +103,12 @@ impl Knob {
         match self {
             // NUMA_BALANCING_NORMAL | NUMA_BALANCING_MEMORY_TIERING (include/linux/sched/sysctl.h).
             Self::NumaBalancing => Kind::Number(3),
-            // An unsigned int in the kernel.
-            Self::PromoteRateLimit => Kind::Number(u32::MAX as u64),
+            // Unsigned ints in the kernel.
+            Self::PromoteRateLimit
+            | Self::HotThreshold
+            | Self::ScanSize
+            | Self::ScanPeriodMin
+            | Self::ScanPeriodMax => Kind::Number(u32::MAX as u64),
             Self::DemotionEnabled | Self::DamonStat | Self::TraceMigratePages => Kind::Switch,
         }
     }
@@ -120,6 +149,10 @@ impl Knob {
         match self {
             Self::NumaBalancing => "0, 1, 2 or 3",
             Self::PromoteRateLimit => "a whole number of MB/s",
+            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax => {
+                "a whole number of milliseconds"
+            }
+            Self::ScanSize => "a whole number of MiB",
             Self::DemotionEnabled | Self::DamonStat | Self::TraceMigratePages => "0 or 1",
         }
     }
@@ -128,6 +161,10 @@ impl Knob {
         let remedy = match self {
             Self::NumaBalancing | Self::PromoteRateLimit => {
                 "boot a kernel with CONFIG_NUMA_BALANCING (the rate limit is there since 6.1)"
+            }
+            Self::HotThreshold | Self::ScanSize | Self::ScanPeriodMin | Self::ScanPeriodMax => {
+                "boot a kernel of 6.1 or later with CONFIG_NUMA_BALANCING, and mount debugfs on \
+                 /sys/kernel/debug"
             }
             Self::DemotionEnabled => {
                 "boot a kernel of 5.15 or later with CONFIG_NUMA and CONFIG_MIGRATION"

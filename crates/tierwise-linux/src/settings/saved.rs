@@ -178,18 +178,30 @@ impl Settings {
         })
     }
 
-    /// Gives back everything that was changed and is still as it was set here.
+    /// Restores every setting that was changed and still has a value that was written here.
     ///
     /// # Errors
-    /// A setting cannot be read or written. The others are given back all the same, and what is
-    /// left stays noted.
+    /// A setting cannot be read or written. The others are restored all the same, and what is left
+    /// stays noted.
     pub fn restore(&mut self) -> Result<Report> {
-        if self.changes.is_empty() {
-            return Ok(Report::default());
-        }
+        self.restore_those(|_| true)
+    }
+
+    /// As [`Settings::restore`], for the settings that `wanted` accepts.
+    ///
+    /// # Errors
+    /// As [`Settings::restore`].
+    pub fn restore_those(&mut self, wanted: impl Fn(Knob) -> bool) -> Result<Report> {
         let mut report = Report::default();
+        if !self.changes.iter().any(|change| wanted(change.knob)) {
+            return Ok(report);
+        }
         let (mut left, mut failed) = (Vec::new(), None);
         for change in std::mem::take(&mut self.changes).into_iter().rev() {
+            if !wanted(change.knob) {
+                left.insert(0, change);
+                continue;
+            }
             match restore(&self.roots, &change) {
                 Ok(fate) => report.fates.push((change.knob, fate)),
                 Err(error) => {

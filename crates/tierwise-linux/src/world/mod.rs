@@ -113,6 +113,8 @@ pub struct LiveWorld<C: Calls = Kernel> {
     /// State of the machine's nodes at the last survey.
     machine: Fingerprint,
     free_memory: FreeMemory,
+    /// Blocks are surveyed, and not only tenants.
+    surveys_blocks: bool,
     /// A survey has finished since unmanaged memory was last computed.
     surveyed: bool,
 }
@@ -147,6 +149,7 @@ impl<C: Calls> LiveWorld<C> {
             reader: Reader::default(),
             machine: Fingerprint::default(),
             free_memory: FreeMemory::default(),
+            surveys_blocks: true,
             surveyed: true,
             config,
         }
@@ -206,6 +209,14 @@ impl<C: Calls> LiveWorld<C> {
     /// Turns the dry run on or off: plans are made, and no page is moved.
     pub fn set_dry_run(&mut self, dry_run: bool) {
         self.config.dry_run = dry_run;
+    }
+
+    /// Surveys the tenants' blocks from now on, or only the tenants themselves: for a daemon that
+    /// moves no page. Reports no block as freed; an engine that goes on after that is a new one.
+    pub fn set_survey(&mut self, blocks: bool) {
+        self.surveys_blocks = blocks;
+        self.blocks = Blocks::new(self.config.block.0);
+        self.survey.forget();
     }
 
     /// The machine.

@@ -31,16 +31,18 @@ impl<C: Calls> LiveWorld<C> {
         }
         let nodes = self.survey_nodes();
         self.account.faults.absorb(|| FaultScope::Machine, nodes);
-        self.survey.run(SurveyContext {
-            now,
-            throttle,
-            host: &self.host,
-            tracker: &self.tracker,
-            blocks: &mut self.blocks,
-            calls: self.migrator.calls(),
-            out,
-        });
-        self.account.faults.take(self.survey.faults(), None);
+        if self.surveys_blocks {
+            self.survey.run(SurveyContext {
+                now,
+                throttle,
+                host: &self.host,
+                tracker: &self.tracker,
+                blocks: &mut self.blocks,
+                calls: self.migrator.calls(),
+                out,
+            });
+            self.account.faults.take(self.survey.faults(), None);
+        }
         self.surveyed = true;
         self.finish_moves();
         self.read_tenants(now);

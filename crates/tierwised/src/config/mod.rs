@@ -217,11 +217,15 @@ impl Default for Cpu {
     }
 }
 
-/// The kernel's own tiering. It stays as it is, unless a value is written here. Changed settings
-/// are restored at the end.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The kernel's own tiering. Changed settings are restored at the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Kernel {
+    /// Let the kernel promote and demote pages by itself, and regulate it, while no tenant has a
+    /// floor, a cap or an SLO: `kernel.numa_balancing` gets 2, demotion is on, and the daemon sets
+    /// the hot threshold and the pace of scans. These settings hold for all processes. Has an
+    /// effect with the policy `tierwise`, on Linux 6.1 and later with MGLRU and debugfs.
+    pub steer: bool,
     /// `kernel.numa_balancing`: 0 off, 1 between nodes with CPUs, 2 tiering, 3 both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_balancing: Option<u32>,
@@ -231,6 +235,12 @@ pub struct Kernel {
     /// Whether the daemon may switch off DAMON's own statistics (`damon_stat`, from 6.17), which
     /// keep every other user from using DAMON.
     pub release_damon: bool,
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Self { steer: true, numa_balancing: None, demotion: None, release_damon: false }
+    }
 }
 
 /// The control socket.

@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use super::openmetrics::{self, Metric, Samples, counter, gauge, info};
-use crate::view::{Mode, Snapshot, TenantTierView, TenantView, TierView};
+use crate::view::{Mode, Snapshot, SteeringView, TenantTierView, TenantView, TierView};
 
 /// The labels of a tenant's memory in a tier.
 const IN_TIER: &[&str] = &["tenant", "tier"];
@@ -67,6 +67,41 @@ pub(super) const METRICS: &[Metric] = &[
         |s, out| {
             out.one(s.counters.demoted_unmanaged_bytes);
         },
+    ),
+    gauge(
+        "steering_hot_threshold",
+        "seconds",
+        &[],
+        "The hot threshold that the daemon sets while it steers the kernel's tiering.",
+        |s, out| steering(s, out, |v| v.hot_threshold_ms as f64 / MILLI),
+    ),
+    gauge(
+        "steering_scan_period",
+        "seconds",
+        &[],
+        "The scan period that the daemon sets while it steers the kernel's tiering.",
+        |s, out| steering(s, out, |v| v.scan_period_ms as f64 / MILLI),
+    ),
+    counter(
+        "steering_promoted_pages",
+        "",
+        &[],
+        "Base pages that the kernel promoted since steering started, of all processes.",
+        |s, out| steering(s, out, |v| v.promoted_pages as f64),
+    ),
+    counter(
+        "steering_demoted_pages",
+        "",
+        &[],
+        "Base pages that the kernel demoted since steering started, of all processes.",
+        |s, out| steering(s, out, |v| v.demoted_pages as f64),
+    ),
+    counter(
+        "steering_hint_faults",
+        "",
+        &[],
+        "Hint faults since steering started, of all processes.",
+        |s, out| steering(s, out, |v| v.hint_faults as f64),
     ),
     counter(
         "external_migrations",
@@ -252,9 +287,15 @@ pub(super) const METRICS: &[Metric] = &[
     }),
 ];
 
+/// Nothing while the daemon does not steer.
+fn steering(snapshot: &Snapshot, out: &mut Samples, read: fn(&SteeringView) -> f64) {
+    snapshot.steering.iter().for_each(|view| out.one(read(view)));
+}
+
 fn mode(snapshot: &Snapshot, out: &mut Samples) {
     let modes = [
         (Mode::Manage, "manage"),
+        (Mode::Steer, "steer"),
         (Mode::DryRun, "dry-run"),
         (Mode::Observe, "observe"),
         (Mode::Paused, "paused"),

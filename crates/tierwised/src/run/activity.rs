@@ -36,7 +36,7 @@ impl Activity {
 
     /// The driver's steps in this activity.
     pub(super) fn driver_mode(&self) -> driver::Mode {
-        if self.paused || self.mode == Mode::Observe {
+        if self.paused || matches!(self.mode, Mode::Observe | Mode::Steer) {
             driver::Mode::Observe
         } else {
             driver::Mode::Manage
@@ -64,6 +64,7 @@ pub(super) fn observing(mode: (Mode, String)) -> (Mode, String) {
 pub(super) fn verb(mode: Mode) -> &'static str {
     match mode {
         Mode::Manage => "manages",
+        Mode::Steer => "steers the kernel's tiering",
         Mode::DryRun => "moves nothing",
         Mode::Observe => "only observes",
         Mode::Paused => "is paused",

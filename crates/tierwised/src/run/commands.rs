@@ -100,7 +100,7 @@ impl Daemon {
             self.world.set_tenants(selectors, true);
             self.driver.start(&self.engine, &mut self.world)?;
         }
-        if self.activity.mode != Mode::Observe {
+        if !matches!(self.activity.mode, Mode::Observe | Mode::Steer) {
             let dry = self.options.dry_run || config.dry_run;
             self.activity.mode = if dry { Mode::DryRun } else { Mode::Manage };
             self.world.set_dry_run(dry);
@@ -108,6 +108,7 @@ impl Daemon {
         self.options.config = config;
         self.page_cache.refused = false;
         self.unmanaged.refused = false;
+        self.steering.refused = false;
         self.endpoints.follow(&self.options.config);
         Ok(lines)
     }

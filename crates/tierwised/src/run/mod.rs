@@ -12,6 +12,7 @@
 //! - `pressure`: tenants' memory pressure.
 //! - [`page_cache`]: page cache that the kernel demotes on request; [`cache_promotion`]: page cache
 //!   that it promotes.
+//! - `steering`: the kernel's own tiering, regulated, while no tenant has a limit.
 //! - `unmanaged`: room that idle memory of no tenant makes.
 
 mod activity;
@@ -28,6 +29,7 @@ mod peers;
 mod pressure;
 pub mod setup;
 pub mod snapshot;
+mod steering;
 mod unmanaged;
 
 use std::path::PathBuf;
@@ -49,6 +51,7 @@ use self::endpoints::Endpoints;
 use self::history::History;
 use self::page_cache::PageCache;
 use self::pressure::Pressure;
+use self::steering::SteeringState;
 use self::unmanaged::Unmanaged;
 use crate::config::Config;
 use crate::control::Request;
@@ -102,6 +105,7 @@ pub struct Daemon {
     pressure: Pressure,
     page_cache: PageCache,
     unmanaged: Unmanaged,
+    steering: SteeringState,
     rounds: u64,
 }
 
@@ -119,9 +123,13 @@ impl Daemon {
         let mut mode = setup::mode(&options, &host);
         let mut settings = setup::open_settings(&options, mode.0, &mut history)?;
         let mut world = setup::world(&options, host, &channels);
-        let monitoring = match setup::start_monitoring(&options, &mut world) {
-            Ok(why) => why,
-            Err(e) => {
+        // The kernel's tiering needs no access monitoring.
+        let steers = mode.0 == Mode::Manage && judgement::steers(&options.config, &options.roots);
+        let started = (!steers).then(|| setup::start_monitoring(&options, &mut world));
+        let monitoring = match started {
+            None => steering::FOUND_BY_KERNEL.into(),
+            Some(Ok(why)) => why,
+            Some(Err(e)) => {
                 mode = activity::observing(mode);
                 format!("nothing: {e:#}")
             }
@@ -139,7 +147,8 @@ impl Daemon {
         }
         world.set_dry_run(mode.0 != Mode::Manage);
         world.set_tenants(setup::selectors(&options.config)?, true);
-        let engine = setup::engine(&options.config, &world, mode.0)?;
+        let decides = if steers { Mode::Steer } else { mode.0 };
+        let engine = setup::engine(&options.config, &world, decides)?;
         let endpoints = Endpoints::start(&options.config, &channels.waker);
         Ok(Self {
             started: Instant::now(),
@@ -152,6 +161,7 @@ impl Daemon {
             pressure: Pressure::default(),
             page_cache: PageCache::new(),
             unmanaged: Unmanaged::new(),
+            steering: SteeringState::default(),
             rounds: 0,
             world,
             options,
@@ -165,6 +175,7 @@ impl Daemon {
         let Ok(()) = self.driver.start(&self.engine, &mut self.world);
         self.publish();
         while !self.channels.stop.load(Ordering::Relaxed) {
+            self.steer();
             self.round();
             self.answer_all();
             self.retry_monitoring();

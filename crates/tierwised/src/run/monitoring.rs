@@ -17,7 +17,8 @@ impl Daemon {
 
     /// Tries to start access monitoring, if it does not run and the last attempt is long ago.
     pub(super) fn retry_monitoring(&mut self) {
-        if self.world.is_monitoring() || self.activity.tried.elapsed() < RETRY_INTERVAL {
+        let steers = self.activity.mode == Mode::Steer;
+        if steers || self.world.is_monitoring() || self.activity.tried.elapsed() < RETRY_INTERVAL {
             return;
         }
         self.activity.tried = Instant::now();
@@ -36,7 +37,7 @@ impl Daemon {
         }
     }
 
-    fn restart_monitoring(&mut self) -> anyhow::Result<()> {
+    pub(super) fn restart_monitoring(&mut self) -> anyhow::Result<()> {
         self.activity.source = setup::start_monitoring(&self.options, &mut self.world)?;
         let (mode, reason) = setup::mode(&self.options, self.world.host());
         if mode == Mode::Manage {

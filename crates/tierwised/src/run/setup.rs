@@ -179,6 +179,7 @@ pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<TenantSelector> 
 
 /// The engine for a world.
 pub(super) fn engine(config: &Config, world: &LiveWorld, mode: Mode) -> anyhow::Result<Engine> {
-    let recipe = if mode == Mode::Observe { Recipe::named("none")? } else { config.recipe()? };
+    let decides = !matches!(mode, Mode::Observe | Mode::Steer);
+    let recipe = if decides { config.recipe()? } else { Recipe::named("none")? };
     judgement::engine(config, recipe, world.topology(), &world.capabilities()).map_err(Into::into)
 }

@@ -34,6 +34,7 @@ impl Daemon {
             tiers: self.tier_views(),
             tenants,
             counters: self.counters(),
+            steering: self.steering_view(),
             cost: self.cost(),
             decisions: self.history.decisions.iter().cloned().collect(),
             notices: self.history.notices.iter().cloned().collect(),

@@ -16,8 +16,8 @@ pub const KEPT: [(Capability, &str); 3] = [
 ];
 
 /// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and
-/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and
-/// must be restored, or the source looks up physical addresses.
+/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and must be restored, or the source
+/// looks up physical addresses.
 pub fn needed(config: &Config) -> CapsHashSet {
     use crate::config::MonitorSource::{Auto, DamonPaddr, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
@@ -25,7 +25,7 @@ pub fn needed(config: &Config) -> CapsHashSet {
         set.insert(Capability::CAP_PERFMON);
     }
     let looks_up_frames = matches!(config.monitor.source, IdleBitmap | DamonPaddr);
-    if config.kernel.numa_balancing.is_some() || looks_up_frames {
+    if config.kernel.numa_balancing.is_some() || config.kernel.steer || looks_up_frames {
         set.insert(Capability::CAP_SYS_ADMIN);
     }
     set
@@ -69,7 +69,7 @@ mod tests {
             names
         };
         assert_eq!(
-            names("[monitor]\nsource = \"soft-dirty\"\n"),
+            names("[monitor]\nsource = \"soft-dirty\"\n[kernel]\nsteer = false\n"),
             ["CAP_DAC_READ_SEARCH", "CAP_SYS_NICE", "CAP_SYS_PTRACE"]
         );
         assert!(names("").contains(&"CAP_PERFMON".to_owned()));

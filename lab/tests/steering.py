@@ -1,0 +1,78 @@
+"""The kernel's own tiering, which the daemon steers while no tenant has a limit."""
+
+from pathlib import Path
+
+from tierguest import Guest, test
+from tierguest.configuration import configuration
+from tierguest.files import read, write
+from tierguest.settings import NUMA_BALANCING, NUMA_SCANNING, PER_CPU_LISTS
+from tierguest.stairs import Stairs
+
+MIB = 96
+HOT_MIB = 16
+# The hot part fits beside what the kernel keeps free, and the rest of the program does not.
+LEFT_MIB = 64
+LIMIT_S = 240
+THRESHOLD = NUMA_SCANNING / "hot_threshold_ms"
+TAKEN = (
+    NUMA_BALANCING,
+    NUMA_SCANNING / "scan_period_min_ms",
+    NUMA_SCANNING / "scan_period_max_ms",
+    THRESHOLD,
+    Path("/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps"),
+)
+
+
+def _shown() -> dict[str, str]:
+    return {str(path): read(path).strip() for path in TAKEN}
+
+
+def _program(guest: Guest) -> Stairs:
+    write(PER_CPU_LISTS, 100)
+    guest.ballast(LEFT_MIB)
+    return guest.stairs(
+        guest.cgroup("tenant"), mib=MIB, hot_mib=HOT_MIB, node=1, pattern="fixed", cold=10
+    )
+
+
+def _config(guest: Guest, more: str = "") -> str:
+    tenant = ("tenant", f"cgroup = 'tenant'\n{more}")
+    return configuration(guest, "tierwise", [tenant], steer=True)
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=500)
+def kernel_promotes_until_a_floor_is_set(guest: Guest) -> None:
+    """Without limits the kernel promotes the hot part, by settings of the daemon; with a floor the
+    settings are as before, and the daemon places the pages itself."""
+    before = _shown()
+    stairs = _program(guest)
+    daemon = guest.tierwised(_config(guest))
+    guest.wait_until(lambda: "steers the kernel" in daemon.said(), LIMIT_S, daemon.said)
+    assert read(NUMA_BALANCING).strip() == "2", _shown()
+
+    def describe() -> str:
+        return f"{stairs.describe()}; {_shown()}; {daemon.said()[-1500:]}"
+
+    hot_is_fast = lambda: stairs.hot().share(0) > 0.9  # noqa: E731
+    guest.figure("seconds", guest.wait_until(hot_is_fast, LIMIT_S, describe))
+    guest.figure("hot_threshold_ms", int(read(THRESHOLD)))
+    daemon.reload(_config(guest, "floor = '32MiB'"))
+    guest.wait_until(lambda: "stops steering" in daemon.said(), LIMIT_S, daemon.said)
+    guest.wait_until(lambda: _shown() == before, LIMIT_S, lambda: f"{before}, now {describe()}")
+    guest.wait_until(lambda: "monitors accesses with damon" in daemon.said(), LIMIT_S, describe)
+    daemon.reload(_config(guest))
+    guest.wait_until(lambda: read(NUMA_BALANCING).strip() == "2", LIMIT_S, describe)
+    assert daemon.running(), describe()
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=300)
+def settings_of_a_killed_daemon_are_restored(guest: Guest) -> None:
+    """After kill -9 `tierwise restore` restores the kernel's settings."""
+    before = _shown()
+    config = _config(guest)
+    killed = guest.tierwised(config)
+    guest.wait_until(lambda: "steers the kernel" in killed.said(), LIMIT_S, killed.said)
+    killed.kill()
+    assert _shown() != before, "the settings were never changed"
+    guest.run("tierwise", "restore", "--state", str(guest.folder / "state"))
+    assert _shown() == before, f"{before}, now {_shown()}"

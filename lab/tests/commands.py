@@ -59,7 +59,7 @@ def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
     )
 
 
-@test(boot="hmat", needs=("tierwise",), timeout_s=120)
+@test(boot="hmat", needs=("tierwise",), timeout_s=120, smoke=True)
 def doctor_finds_a_machine_that_can_be_managed(guest: Guest) -> None:
     """Two tiers, DAMON, root: doctor reports that tierwised could manage this, and names tiers,
     kernel and tenants."""

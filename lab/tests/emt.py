@@ -143,7 +143,7 @@ def _seen(found: dict[str, object]) -> tuple[float, float]:
     return seen["hot"], seen["cold"]
 
 
-@test(boot="hmat", timeout_s=240)
+@test(boot="hmat", timeout_s=240, smoke=True)
 def emt_promotes_what_is_used(guest: Guest) -> None:
     """The hot part of a program in slow memory is promoted; fast memory is free for a quarter."""
     found = _run(guest, 1, "uffd-wp", "1", 10, INTERVALS, "writes")

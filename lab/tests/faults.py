@@ -125,7 +125,7 @@ def locked_pages_move_like_others(guest: Guest) -> None:
     )
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def unmanaged_processes_are_left_alone(guest: Guest) -> None:
     """Programs outside the tenants stay where they are, however hot, before and after pids are used
     again."""
@@ -144,7 +144,7 @@ def _with_balancing(config: str) -> str:
     return config.replace("release_damon = true", "release_damon = true\nnuma_balancing = 0")
 
 
-@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
+@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400, smoke=True)
 def changes_of_a_killed_daemon_are_restored(guest: Guest) -> None:
     """kill -9: `tierwise restore`, or the next start, sets numa_balancing and DAMON's places as
     they were."""

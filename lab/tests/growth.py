@@ -43,7 +43,7 @@ while True:
 """
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=500)
+@test(boot="hmat", needs=("tierwised",), timeout_s=500, smoke=True)
 def what_grows_into_free_fast_memory_stays_there(guest: Guest) -> None:
     """tierwise: a program that allocates 20 MiB/s into a fast node with room is never demoted."""
     write(PER_CPU_LISTS, 100)

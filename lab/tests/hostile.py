@@ -63,7 +63,7 @@ def _lock(guest: Guest, tenant: str = "hostile", *when: str, within_s: float = 6
     return locked
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def locked_address_space_stops_nobody_else(guest: Guest) -> None:
     """A tenant holds its own mmap lock for ever: the others are managed as before."""
     daemon = guest.tierwised(configuration(guest, "multi-clock", _tenants()))

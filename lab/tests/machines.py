@@ -9,7 +9,7 @@ NODES = Path("/sys/devices/system/node")
 BUILT_IN_LATENCY_NS = (90, 220)
 
 
-@test(boot="hmat")
+@test(boot="hmat", smoke=True)
 def hmat_gives_two_tiers(guest: Guest) -> None:
     """Described by HMAT, node 1 becomes a slower tier below node 0."""
     guest.figure("up_s", guest.uptime_s())

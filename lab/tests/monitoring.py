@@ -49,7 +49,7 @@ def _finds(
     assert mistaken <= max_mistaken, f"{stairs.describe()}; {daemon.said()[-1500:]}"
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def damon_on_processes_finds_it(guest: Guest) -> None:
     """DAMON on a process's addresses: 95 % of what is hot, and little else."""
     _finds(guest, "damon-vaddr")

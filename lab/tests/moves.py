@@ -7,7 +7,7 @@ MIB = 1 << 20
 PAGES_PER_MIB = 256
 
 
-@test(boot="hmat")
+@test(boot="hmat", smoke=True)
 def move_pages_moves(guest: Guest) -> None:
     """A bare loop of move_pages moves all pages to and fro; its rate is what movers are compared
     with."""

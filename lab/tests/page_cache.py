@@ -22,7 +22,7 @@ MGLRU = Path("/sys/kernel/mm/lru_gen/enabled")
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
     """`page_cache = true`: of what a group has read the fast node keeps its cap, and the rest is on
     the slow one, not dropped."""

@@ -99,7 +99,7 @@ def memtis_places(guest: Guest) -> None:
     _converges(guest, "memtis", str(file), forget=1, left_mib=LEFT_TO_SHARE_MIB)
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def tierwise_places(guest: Guest) -> None:
     """tierwise: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
     _converges(guest, "tierwise", left_mib=LEFT_TO_SHARE_MIB)

@@ -84,7 +84,7 @@ def nodes_of_one_tier_can_be_distinguished(guest: Guest) -> None:
     )
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def mistakes_in_the_file_are_explained(guest: Guest) -> None:
     """Unknown keys, a policy that is not there, floors above the capacity: file, line, key, and
     what is allowed."""

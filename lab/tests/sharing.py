@@ -112,7 +112,7 @@ def _floors(guest: Guest, policy: str, sizes: Sequence[int]) -> None:
     sharing.wait_for(dict(zip(NAMES, expected, strict=True)))
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=700)
+@test(boot="hmat", needs=("tierwised",), timeout_s=700, smoke=True)
 def tierwise_holds_floors(guest: Guest) -> None:
     """tierwise, 240/180/180 MiB of 480 and equal floors: 160 each, though the first comers had
     more."""

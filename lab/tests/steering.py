@@ -40,7 +40,7 @@ def _config(guest: Guest, more: str = "") -> str:
     return configuration(guest, "tierwise", [tenant], steer=True)
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=500)
+@test(boot="hmat", needs=("tierwised",), timeout_s=500, smoke=True)
 def kernel_promotes_until_a_floor_is_set(guest: Guest) -> None:
     """Without limits the kernel promotes the hot part, by settings of the daemon; with a floor the
     settings are as before, and the daemon places the pages itself."""
@@ -65,7 +65,7 @@ def kernel_promotes_until_a_floor_is_set(guest: Guest) -> None:
     assert daemon.running(), describe()
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=300)
+@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=300, smoke=True)
 def settings_of_a_killed_daemon_are_restored(guest: Guest) -> None:
     """After kill -9 `tierwise restore` restores the kernel's settings."""
     before = _shown()

@@ -14,7 +14,7 @@ SETTLE_S = 10
 MIB = 1 << 20
 
 
-@test(boot="timed")
+@test(boot="timed", smoke=True)
 def latencies_are_those_of_the_nodes(guest: Guest) -> None:
     """A pointer chase over four times the cache takes each node's latency; one within the cache
     takes none."""

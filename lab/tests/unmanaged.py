@@ -52,7 +52,7 @@ def _config(guest: Guest, idle_s: int) -> str:
     return config.replace("release_damon = true", "release_damon = true\ndemotion = true")
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=500)
+@test(boot="hmat", needs=("tierwised",), timeout_s=500, smoke=True)
 def idle_unmanaged_memory_makes_room(guest: Guest) -> None:
     """Idle memory of no tenant is demoted until a tenant's hot memory is fast; what its owner uses
     stays fast, and nothing is swapped."""

@@ -89,7 +89,7 @@ def _test(paths: Paths, options: argparse.Namespace) -> int:
     kernels = [series(options.kernel).name] if options.kernel else [known.name for known in SERIES]
     began = time.monotonic()
     report = Report(options.json)
-    passed = run(paths, groups(options.filter, kernels), report)
+    passed = run(paths, groups(options.filter, kernels, options.smoke), report)
     failed = sum(not result.ok for result in report.results)
     again = sum(result.ok and result.again for result in report.results)
     only_alone = f", {again} passed only alone" if again else ""
@@ -132,6 +132,9 @@ def _parser() -> argparse.ArgumentParser:
     test = commands.add_parser("test", help="run the tests; status 1 if one fails")
     test.add_argument(
         "--filter", default="", metavar="TEXT", help="only tests with this in their name"
+    )
+    test.add_argument(
+        "--smoke", action="store_true", help="only a few tests, one or two of each part"
     )
     test.add_argument(
         "--kernel", help="only this series: " + ", ".join(known.name for known in SERIES)

@@ -53,9 +53,10 @@ def tests() -> "list[Test]":
     return declared()
 
 
-def groups(wanted: str, kernels: Sequence[str]) -> list[Group]:
-    """The guests to boot for the tests whose name contains `wanted`, on these kernels."""
-    chosen = [test for test in tests() if wanted in test.name]
+def groups(wanted: str, kernels: Sequence[str], smoke: bool = False) -> list[Group]:
+    """The guests to boot for the tests whose name contains `wanted`, on these kernels; with `smoke`
+    only for the few that show that each part works at all."""
+    chosen = [test for test in tests() if wanted in test.name and (test.smoke or not smoke)]
     if not chosen:
         raise LabError(
             f"--filter {wanted}: no test has that in its name; `python3 -m tierlab list` names them"

@@ -33,8 +33,9 @@
 //! cost: the period between two chunks grows while the faults of a second cost more than its
 //! promotions and demotions, and shrinks again when they cost less.
 //!
-//! **Rate.** Nothing above says that a promoted page stays hot. So promotions and demotions together
-//! take at most [`MAX_COPYING`] of a CPU, after the time in which the fast tier is first filled.
+//! **Rate.** Nothing above says that a promoted page stays hot. So promotions and demotions
+//! together take at most [`MAX_COPYING`] of a CPU, after the time in which the fast tier is first
+//! filled.
 
 use std::time::Duration;
 

@@ -76,7 +76,7 @@ pub fn start(settings: &mut Settings, roots: &Roots, course: &Course, rate: Byte
 pub fn follow(settings: &mut Settings, course: &Course, rate: Bytes) -> Result<()> {
     let most = (rate.0 >> 20).clamp(1, NO_LIMIT);
     // The kernel counts whole MiB per second, and takes 0 for no promotion at all.
-    let limit = course.rate.map_or(NO_LIMIT, |pages| (pages.0 * PAGE_SIZE >> 20).max(1));
+    let limit = course.rate.map_or(NO_LIMIT, |pages| ((pages.0 * PAGE_SIZE) >> 20).max(1));
     for (knob, value) in [
         (Knob::PromoteRateLimit, limit.min(most)),
         (Knob::ScanSize, (course.chunk.0 >> 20).max(1)),

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_without_limits_leave_it_to_the_kernel() {
+    fn tenants_without_limits_allow_steering() {
         assert!(unbound(""));
         assert!(unbound("[[tenant]]\nname = \"a\"\npids = [1]\nweight = 200\n"));
         assert!(unbound("[kernel]\ndemotion = true\n"));

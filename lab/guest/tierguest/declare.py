@@ -38,6 +38,8 @@ class Test:
     """Programs of target/release/ that must have been built."""
     lacks: dict[str, Lack] = field(default_factory=dict)
     """By kernel series."""
+    smoke: bool = False
+    """Whether it is one of the few tests that show that each part works at all."""
 
     def on(self, kernel: str) -> TestFunction:
         """The test for this kernel series, or the assertion of what that kernel lacks."""
@@ -54,6 +56,7 @@ def test(
     timeout_s: int = DEFAULT_TIMEOUT_S,
     needs: tuple[str, ...] = (),
     lacks: dict[str, Lack] | None = None,
+    smoke: bool = False,
 ) -> Callable[[TestFunction], TestFunction]:
     """Declares a function as a test; `list` shows the first line of its documentation."""
 
@@ -61,7 +64,14 @@ def test(
         file = function.__module__
         _declared.append(
             Test(
-                f"{file}::{function.__name__}", function, boot, share, timeout_s, needs, lacks or {}
+                f"{file}::{function.__name__}",
+                function,
+                boot,
+                share,
+                timeout_s,
+                needs,
+                lacks or {},
+                smoke,
             )
         )
         return function

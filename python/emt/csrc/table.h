@@ -32,8 +32,7 @@ enum tier { TIER_FAST, TIER_SLOW };
 
 struct chunk {
     uintptr_t base;
-    int64_t
-        visited_ns[CHUNK_PAGES / PIECE_PAGES]; /* time of each piece's last check; 0: never */
+    int64_t visited_ns[CHUNK_PAGES / PIECE_PAGES]; /* time of each piece's last check; 0: never */
     float hotness[CHUNK_PAGES];
     uint8_t cold[CHUNK_PAGES]; /* samplings in a row that found the page cold, at most 255 */
     uint8_t tier[CHUNK_PAGES];

@@ -57,9 +57,9 @@ pub struct Config {
     /// Limits on moving pages.
     #[serde(rename = "move")]
     pub moving: Moving,
-    /// The CPU time that access monitoring, deciding and moving may take.
+    /// The CPU time that access monitoring and deciding may take.
     pub cpu: Cpu,
-    /// The settings of the kernel's own tiering to take over. None, unless written here.
+    /// The kernel's own tiering, and the settings of it to take over.
     pub kernel: Kernel,
     /// The control socket.
     pub control: Control,
@@ -207,7 +207,7 @@ impl Default for Moving {
 pub struct Cpu {
     /// Above this, averaged over ten seconds, all intervals become longer.
     pub budget_percent: f64,
-    /// Above this, access monitoring and moving stop until the average is below the budget.
+    /// Above this, access monitoring stops until the average is below the budget.
     pub cap_percent: f64,
 }
 

@@ -35,7 +35,8 @@
 //!
 //! **Rate.** Nothing above says that a promoted page stays hot. So promotions and demotions
 //! together take at most [`MAX_COPYING`] of a CPU, after the time in which the fast tier is first
-//! filled.
+//! filled. In that time as many pages are promoted as the tier holds. The kernel counts candidates against the rate in the order of their faults. If there are
+//! more than the rate allows, the threshold falls in proportion, so that the hottest are promoted.
 
 use std::time::Duration;
 
@@ -72,14 +73,17 @@ pub const MIN_PERIOD: Duration = Duration::from_millis(100);
 /// pages is found within some seconds.
 pub const MAX_PERIOD: Duration = Duration::from_secs(1);
 
+/// Hint faults per poisoned page above which a second counts as one between two scans: most of its
+/// faults are of pages that were poisoned before.
+const SCANNED: f64 = 2.0;
+
 /// The factor by which the period changes per second.
 const PERIOD_STEP: f64 = 1.5;
 
 /// The part of a CPU that copies may take.
 pub const MAX_COPYING: f64 = 0.04;
 
-/// The time in which the rate is not limited: several scans, and as long as it takes to fill a tier
-/// of some gigabytes.
+/// The time in which all of the fast tier may be exchanged: several scans.
 pub const FILLING: Duration = Duration::from_secs(3);
 
 /// The part of the demotion rate that is forgotten per second: half of it in two seconds, in which
@@ -115,13 +119,15 @@ pub struct Costs {
 pub struct Reading {
     /// Base pages promoted since the machine started.
     pub promoted: u64,
+    /// Base pages whose hint fault was within the hot threshold, since the machine started.
+    pub candidates: u64,
     /// Base pages demoted since the machine started.
     pub demoted: u64,
     /// Hint faults since the machine started.
     pub faults: u64,
     /// Page table entries poisoned since the machine started.
     pub poisoned: u64,
-    /// Base pages in use in the fastest tier.
+    /// Base pages of the fastest tier that the kernel can demote.
     pub fast: Pages,
     /// The least time for which the pages were idle that the kernel demotes next; `None` if it is
     /// not known.
@@ -155,10 +161,12 @@ pub struct Steering {
     /// Copies and hint faults of late.
     copies: f64,
     faults: f64,
+    /// Candidates per second of late.
+    candidates: f64,
 }
 
 impl Steering {
-    /// Starts without a limit of the rate.
+    /// Starts at the shortest period.
     pub fn new(costs: Costs) -> Self {
         Self {
             costs,
@@ -169,6 +177,7 @@ impl Steering {
             rate: 0.0,
             copies: 0.0,
             faults: 0.0,
+            candidates: 0.0,
         }
     }
 
@@ -180,12 +189,14 @@ impl Steering {
             _ => true,
         };
         let pair = 2.0 * self.costs.copy.as_secs_f64();
-        let limited = !filling && pair > 0.0;
+        let copying = (pair > 0.0).then(|| Pages((MAX_COPYING / pair) as u64));
+        let fast = self.last.map_or(Pages(0), |(_, reading)| reading.fast);
+        let turnover = Pages((fast.0 as f64 / FILLING.as_secs_f64()) as u64);
         Course {
             threshold: whole(self.threshold),
             period: whole(self.period),
             chunk: if filling { FIRST_CHUNK } else { CHUNK },
-            rate: limited.then(|| Pages((MAX_COPYING / pair) as u64)),
+            rate: if filling { copying.map(|pages| pages.max(turnover)) } else { copying },
         }
     }
 
@@ -205,14 +216,19 @@ impl Steering {
             }
             let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
             let demoted = more(reading.demoted, last.demoted);
-            self.rate += (demoted / seconds - self.rate) * (1.0 - (1.0 - FORGOTTEN).powf(seconds));
+            let candidates = more(reading.candidates, last.candidates);
+            let learned = 1.0 - (1.0 - FORGOTTEN).powf(seconds);
+            self.rate += (demoted / seconds - self.rate) * learned;
+            self.candidates += (candidates / seconds - self.candidates) * learned;
             self.set_threshold(seconds, reading);
             let kept = (1.0 - FORGOTTEN).powf(seconds);
             let copies = demoted + more(reading.promoted, last.promoted);
             self.copies = self.copies * kept + copies;
             self.faults = self.faults * kept + more(reading.faults, last.faults);
-            // Between two scans there are faults of pages that are cold, and no promotions.
-            if reading.poisoned > last.poisoned {
+            // Between two scans of the memory in use there are faults of pages that are cold, and no
+            // promotions.
+            let poisoned = more(reading.poisoned, last.poisoned);
+            if poisoned * SCANNED >= more(reading.faults, last.faults) && poisoned > 0.0 {
                 self.set_period(seconds);
             }
         }
@@ -228,6 +244,16 @@ impl Steering {
     }
 
     fn wanted(&self, reading: &Reading) -> Duration {
+        let pays = self.pays(reading);
+        match self.course().rate {
+            Some(rate) if self.candidates > rate.0 as f64 => {
+                pays.min(self.threshold.mul_f64(rate.0 as f64 / self.candidates))
+            }
+            _ => pays,
+        }
+    }
+
+    fn pays(&self, reading: &Reading) -> Duration {
         // Less than one page per second is no displacement.
         if self.rate < 1.0 {
             return MAX_THRESHOLD;
@@ -268,7 +294,8 @@ mod tests {
                 promoted: n * moves,
                 demoted: n * moves,
                 faults: n * faults,
-                poisoned: n,
+                poisoned: n * faults,
+                candidates: 0,
                 fast: Pages(10_000),
                 idle: idle.map(Duration::from_millis),
             };
@@ -319,9 +346,24 @@ mod tests {
     }
 
     #[test]
+    fn excess_candidates_lower_the_threshold() {
+        let mut steering = Steering::new(COSTS);
+        for n in 0..6 {
+            let candidates = if n < 4 { 0 } else { (n - 3) * 76_920 };
+            steering.update(second(n), &Reading { candidates, ..Reading::default() });
+        }
+        // Ten times the rate; three tenths of that are known after one second, half after two.
+        let threshold = steering.course().threshold;
+        assert!(threshold < MAX_THRESHOLD / 10, "{threshold:?}");
+    }
+
+    #[test]
     fn rate_is_limited_after_filling() {
-        assert_eq!(course(2, 0, 0, None).rate, None);
-        // 4 % of a CPU, for two copies each.
+        // 4 % of a CPU, for two copies each: more than 10,000 pages in three seconds.
+        assert_eq!(course(2, 0, 0, None).rate, Some(Pages(7692)));
+        let mut steering = Steering::new(COSTS);
+        steering.update(second(0), &Reading { fast: Pages(300_000), ..Reading::default() });
+        assert_eq!(steering.course().rate, Some(Pages(100_000)));
         let later = course(3, 0, 0, None);
         assert_eq!((later.rate, later.chunk), (Some(Pages(7692)), CHUNK));
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tierwise_core::steer::Course;
-use tierwise_core::units::Bytes;
+use tierwise_core::units::{Bytes, Pages};
 
 use crate::cgroup::stat::flat;
 use crate::error::{LinuxError, Result};
@@ -106,6 +106,8 @@ fn milliseconds(duration: Duration) -> u64 {
 pub struct Counters {
     /// Pages that were promoted at hint faults.
     pub promoted: u64,
+    /// Pages whose hint fault was within the hot threshold.
+    pub candidates: u64,
     /// Pages that were demoted, by kswapd or another part of reclaim.
     pub demoted: u64,
     /// Hint faults.
@@ -132,6 +134,7 @@ impl Counters {
         let mut counters = Self::default();
         flat(path, text, |key, value| match key {
             b"pgpromote_success" => counters.promoted = value,
+            b"pgpromote_candidate" => counters.candidates = value,
             b"numa_hint_faults" => counters.hint_faults = value,
             b"numa_pte_updates" => counters.poisoned = value,
             key if key.starts_with(b"pgdemote_") => {
@@ -143,25 +146,38 @@ impl Counters {
     }
 }
 
-/// The time for which the pages of a node that the kernel demotes next were idle at least: those of
-/// each control group's oldest generation that has pages, in the mean over these pages. `None` if
-/// no generation is older than another.
-///
-/// # Errors
-/// There are no generations.
-pub fn idle_time(roots: &Roots, node: u32, reader: &mut Reader) -> Result<Option<Duration>> {
-    let mut all = Vec::new();
-    if let Some(damage) = mglru::generations_of(roots, |_| true, reader, &mut all)? {
-        tracing::debug!("generations: {damage}");
+/// The pages of some nodes that the kernel can demote: those of MGLRU's generations, which leave
+/// out locked memory and the kernel's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Demotable {
+    /// Base pages.
+    pub pages: Pages,
+    /// The time for which the pages that the kernel demotes next were idle at least: those of each
+    /// control group's oldest generation that has pages, in the mean over these pages. `None` if no
+    /// generation is older than another.
+    pub idle: Option<Duration>,
+}
+
+impl Demotable {
+    /// Reads the generations.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn read(roots: &Roots, nodes: &[u32], reader: &mut Reader) -> Result<Self> {
+        let mut all = Vec::new();
+        if let Some(damage) = mglru::generations_of(roots, |_| true, reader, &mut all)? {
+            tracing::debug!("generations: {damage}");
+        }
+        all.retain(|generation| nodes.contains(&generation.node));
+        let pages = Pages(all.iter().map(|generation| generation.anon + generation.file).sum());
+        Ok(Self { pages, idle: mean_idle(&all) })
     }
-    all.retain(|generation| generation.node == node);
-    Ok(mean_idle(&all))
 }
 
 fn mean_idle(generations: &[Generation]) -> Option<Duration> {
     let pages = |generation: &Generation| generation.anon + generation.file;
     let (mut weight, mut seconds) = (0, 0.0);
-    for group in generations.chunk_by(|a, b| a.memcg == b.memcg) {
+    for group in generations.chunk_by(|a, b| (a.memcg, a.node) == (b.memcg, b.node)) {
         // A page was not accessed since the next generation was made.
         let oldest = group.windows(2).find(|pair| pages(&pair[0]) > 0);
         if let Some([oldest, next]) = oldest {
@@ -223,8 +239,6 @@ pub fn fault_cost() -> Duration {
 #[cfg(test)]
 mod tests {
     use std::fs;
-
-    use tierwise_core::units::Pages;
 
     use super::*;
     use crate::topology::fixture;
@@ -288,10 +302,11 @@ mod tests {
 
     #[test]
     fn demotions_of_all_kinds_are_added() {
-        let text = b"pgpromote_success 5\npgdemote_kswapd 3\npgdemote_direct 4\nnr_free 9\n\
+        let text = b"pgpromote_success 5\npgpromote_candidate 8\npgdemote_kswapd 3\npgdemote_direct 4\nnr_free 9\n\
                      numa_hint_faults 6\nnuma_pte_updates 7\n";
         let counters = Counters::parse(Path::new("vmstat"), text).unwrap();
-        let expected = Counters { promoted: 5, demoted: 7, hint_faults: 6, poisoned: 7 };
+        let expected =
+            Counters { promoted: 5, candidates: 8, demoted: 7, hint_faults: 6, poisoned: 7 };
         assert_eq!(counters, expected);
     }
 
@@ -315,6 +330,16 @@ mod tests {
             generation(2, 2, 20, 900),
         ];
         assert_eq!(mean_idle(&two), Some(Duration::from_secs(35)));
+    }
+
+    #[test]
+    fn pages_of_other_nodes_do_not_count() {
+        let (_tree, roots) = steerable();
+        let text = "memcg 1 /\n node 0\n 1 9000 5 2\n 2 4000 7 0\n node 1\n 1 9000 90 0\n";
+        fixture::put(&roots.sys.join("kernel/debug/lru_gen"), text);
+        let demotable = Demotable::read(&roots, &[0], &mut Reader::default()).unwrap();
+        let idle = Some(Duration::from_secs(4));
+        assert_eq!(demotable, Demotable { pages: Pages(14), idle });
     }
 
     #[test]

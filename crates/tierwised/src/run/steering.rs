@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant};
 
 use tierwise_core::steer::{Costs, Course, Reading, Steering};
-use tierwise_core::units::{TierId, Timestamp};
-use tierwise_linux::kernel_tiering::{self, Counters};
+use tierwise_core::units::Timestamp;
+use tierwise_linux::kernel_tiering::{self, Counters, Demotable};
 use tierwise_linux::process::Reader;
 use tierwise_linux::topology::Host;
 
@@ -145,29 +145,20 @@ impl Daemon {
             return;
         }
         steered.read_at = Instant::now();
-        let fast = self.world.host().topology().tier(TierId::FASTEST).capacity;
-        let free = self.world.free().first().copied().unwrap_or_default();
         let nodes = self.world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let (roots, rate) = (&self.options.roots, self.options.config.moving.rate.bytes());
         let read = Counters::read(roots).and_then(|counters| {
-            // Of several nodes the one whose pages are used most recently.
-            let mut idle = None;
-            for &node in nodes {
-                let here = kernel_tiering::idle_time(roots, node, &mut steered.reader)?;
-                idle = match (idle, here) {
-                    (Some(a), Some(b)) => Some(std::cmp::min::<Duration>(a, b)),
-                    (a, b) => a.or(b),
-                };
-            }
+            let demotable = Demotable::read(roots, nodes, &mut steered.reader)?;
             steered.last = counters;
             let now = Timestamp::ZERO + steered.started.elapsed();
             let reading = Reading {
                 promoted: counters.promoted,
+                candidates: counters.candidates,
                 demoted: counters.demoted,
                 faults: counters.hint_faults,
                 poisoned: counters.poisoned,
-                fast: fast.saturating_sub(free),
-                idle,
+                fast: demotable.pages,
+                idle: demotable.idle,
             };
             let course = steered.law.update(now, &reading);
             tracing::debug!(?reading, ?course, "steering");

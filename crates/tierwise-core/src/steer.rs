@@ -33,10 +33,12 @@
 //! cost: the period between two chunks grows while the faults of a second cost more than its
 //! promotions and demotions, and shrinks again when they cost less.
 //!
-//! **Rate.** Nothing above says that a promoted page stays hot. So promotions and demotions
-//! together take at most [`MAX_COPYING`] of a CPU, after the time in which the fast tier is first
-//! filled. In that time as many pages are promoted as the tier holds. The kernel counts candidates against the rate in the order of their faults. If there are
-//! more than the rate allows, the threshold falls in proportion, so that the hottest are promoted.
+//! **Rate.** Nothing above says that a promoted page stays hot. So promotions draw on a stock that
+//! grows by as many pages per second as promotions and demotions may copy in [`MAX_COPYING`] of a
+//! CPU, up to as many pages as the fast tier holds: a workload that changes all of its pages finds
+//! them promoted at once, and one whose pages are all alike costs little. The kernel counts
+//! candidates against the rate in the order of their faults. If there are more than the rate
+//! allows, the threshold falls in proportion, so that the hottest are promoted.
 
 use std::time::Duration;
 
@@ -80,10 +82,10 @@ const SCANNED: f64 = 2.0;
 /// The factor by which the period changes per second.
 const PERIOD_STEP: f64 = 1.5;
 
-/// The part of a CPU that copies may take.
+/// The part of a CPU that copies may take in the long run.
 pub const MAX_COPYING: f64 = 0.04;
 
-/// The time in which all of the fast tier may be exchanged: several scans.
+/// The time in which threads scan in large chunks: several scans.
 pub const FILLING: Duration = Duration::from_secs(3);
 
 /// The part of the demotion rate that is forgotten per second: half of it in two seconds, in which
@@ -163,6 +165,8 @@ pub struct Steering {
     faults: f64,
     /// Candidates per second of late.
     candidates: f64,
+    /// The stock: base pages that may be promoted at once.
+    stock: f64,
 }
 
 impl Steering {
@@ -178,6 +182,7 @@ impl Steering {
             copies: 0.0,
             faults: 0.0,
             candidates: 0.0,
+            stock: f64::INFINITY,
         }
     }
 
@@ -188,16 +193,19 @@ impl Steering {
             (Some(started), Some((now, _))) => now.since(started) < FILLING,
             _ => true,
         };
-        let pair = 2.0 * self.costs.copy.as_secs_f64();
-        let copying = (pair > 0.0).then(|| Pages((MAX_COPYING / pair) as u64));
-        let fast = self.last.map_or(Pages(0), |(_, reading)| reading.fast);
-        let turnover = Pages((fast.0 as f64 / FILLING.as_secs_f64()) as u64);
+        let rate = self.growth().map(|growth| Pages(growth.max(self.stock.min(1e15)) as u64));
         Course {
             threshold: whole(self.threshold),
             period: whole(self.period),
             chunk: if filling { FIRST_CHUNK } else { CHUNK },
-            rate: if filling { copying.map(|pages| pages.max(turnover)) } else { copying },
+            rate,
         }
+    }
+
+    /// The growth of the stock per second; `None` if copies cost nothing.
+    fn growth(&self) -> Option<f64> {
+        let pair = 2.0 * self.costs.copy.as_secs_f64();
+        (pair > 0.0).then(|| MAX_COPYING / pair)
     }
 
     /// The time for which a page stays in the fastest tier at the present rate of demotions.
@@ -222,7 +230,10 @@ impl Steering {
             self.candidates += (candidates / seconds - self.candidates) * learned;
             self.set_threshold(seconds, reading);
             let kept = (1.0 - FORGOTTEN).powf(seconds);
-            let copies = demoted + more(reading.promoted, last.promoted);
+            let promoted = more(reading.promoted, last.promoted);
+            let grown = self.growth().unwrap_or(f64::INFINITY) * seconds;
+            self.stock = (self.stock + grown - promoted).clamp(0.0, reading.fast.0 as f64);
+            let copies = demoted + promoted;
             self.copies = self.copies * kept + copies;
             self.faults = self.faults * kept + more(reading.faults, last.faults);
             // Between two scans of the memory in use there are faults of pages that are cold, and no
@@ -358,14 +369,25 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_limited_after_filling() {
-        // 4 % of a CPU, for two copies each: more than 10,000 pages in three seconds.
-        assert_eq!(course(2, 0, 0, None).rate, Some(Pages(7692)));
+    fn copies_draw_on_a_stock() {
         let mut steering = Steering::new(COSTS);
-        steering.update(second(0), &Reading { fast: Pages(300_000), ..Reading::default() });
-        assert_eq!(steering.course().rate, Some(Pages(100_000)));
-        let later = course(3, 0, 0, None);
-        assert_eq!((later.rate, later.chunk), (Some(Pages(7692)), CHUNK));
+        let rates: Vec<u64> = [0, 0, 40_000, 140_000, 140_000]
+            .into_iter()
+            .enumerate()
+            .map(|(n, promoted)| {
+                let reading = Reading { promoted, fast: Pages(100_000), ..Reading::default() };
+                steering.update(second(n as u64), &reading).rate.unwrap().0
+            })
+            .skip(1)
+            .collect();
+        // 4 % of a CPU are 7692 pairs of copies per second. A whole tier may be promoted at first.
+        assert_eq!(rates, [100_000, 67_692, 7692, 7692]);
+    }
+
+    #[test]
+    fn chunks_are_smaller_after_the_start() {
+        let chunk = |seconds| course(seconds, 0, 0, None).chunk;
+        assert_eq!([chunk(2), chunk(3)], [FIRST_CHUNK, CHUNK]);
     }
 
     #[test]

@@ -17,6 +17,7 @@
 
 mod difference;
 mod limit;
+mod loopback;
 mod parse;
 mod tenant;
 
@@ -32,6 +33,7 @@ use tierwise_linux::topology::{Override, TierOverride};
 
 pub use difference::difference;
 pub use limit::{Amount, LimitText};
+pub(crate) use loopback::loopback;
 pub use parse::ConfigError;
 pub use tenant::{ClassName, Latency, TenantConfig};
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use tierwise_core::tenant::{Class, DEFAULT_WEIGHT, TenantSpec};
 
 use super::limit::LimitText;
+use super::loopback::loopback;
 
 /// Allowed SLOs, as in scenarios: from 50 microseconds, below which a number is meant in seconds,
 /// to an hour.
@@ -143,7 +144,7 @@ impl TenantConfig {
         if !address.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Some(format!("found {address:?}; allowed: an address without spaces"));
         }
-        crate::run::latency::loopback(host).err().map(|e| format!("found {address:?}; {e}"))
+        loopback(host).err().map(|e| format!("found {address:?}; {e}"))
     }
 
     /// The first mistake in it: the key and the problem.

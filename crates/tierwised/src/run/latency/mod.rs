@@ -19,8 +19,6 @@ pub mod metered;
 mod reply;
 mod source;
 
-pub(crate) use self::source::loopback;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! One reading of one endpoint, from the connection to the last byte.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -11,7 +10,7 @@ use super::Reading;
 use super::head;
 use super::histogram::{Histogram, difference, quantile};
 use super::reply::{self, MEMCACHED, REDIS, Service};
-use crate::config::Latency;
+use crate::config::{Latency, loopback};
 use crate::run::peers::Stream;
 
 /// Round trips per reading: a 99th percentile needs a hundred, and they cost a service next to
@@ -102,23 +101,6 @@ pub(super) fn since_then(since: &[(f64, f64)]) -> anyhow::Result<Option<Reading>
         bail!("its 99th percentile would be {p99:e} s; allowed: 0 to {MAX_S} s");
     }
     Ok(Some(Reading { p99: Duration::from_secs_f64(p99), operations }))
-}
-
-/// The loopback addresses that a text stands for. Only services on this host are read; no resolver
-/// is asked.
-pub(crate) fn loopback(address: &str) -> anyhow::Result<Vec<SocketAddr>> {
-    let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-    let port = address.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());
-    if let Some(port) = port {
-        return Ok(here.map(|ip| SocketAddr::new(ip, port)).into());
-    }
-    let parsed = address.parse::<SocketAddr>().ok().filter(|address| address.ip().is_loopback());
-    parsed.map(|address| vec![address]).ok_or_else(|| {
-        anyhow!(
-            "not a loopback address with a port (127.0.0.1:9100, [::1]:9100, localhost:9100); \
-             Tierwise reads latencies on this host only"
-        )
-    })
 }
 
 async fn connect(address: &str) -> anyhow::Result<Stream> {

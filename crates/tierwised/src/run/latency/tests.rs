@@ -303,6 +303,6 @@ fn nothing_is_sent_to_another_host() {
         let said = problem(Latency::Redis(address.into()), GENEROUS);
         assert!(said.contains("not a loopback address with a port"), "{said}");
     }
-    assert_eq!(source::loopback("localhost:80").unwrap().len(), 2);
-    assert_eq!(source::loopback("[::1]:80").unwrap().len(), 1);
+    assert_eq!(crate::config::loopback("localhost:80").unwrap().len(), 2);
+    assert_eq!(crate::config::loopback("[::1]:80").unwrap().len(), 1);
 }

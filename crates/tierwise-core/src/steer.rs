@@ -236,7 +236,7 @@ impl Steering {
             let copies = demoted + promoted;
             self.copies = self.copies * kept + copies;
             self.faults = self.faults * kept + more(reading.faults, last.faults);
-            // Between two scans of the memory in use there are faults of pages that are cold, and no
+            // Between two scans of the memory in use there are faults of cold pages, and no
             // promotions.
             let poisoned = more(reading.poisoned, last.poisoned);
             if poisoned * SCANNED >= more(reading.faults, last.faults) && poisoned > 0.0 {

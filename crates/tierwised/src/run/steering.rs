@@ -110,8 +110,12 @@ impl Daemon {
     fn manage_again(&mut self) {
         // Not steering, whatever becomes of monitoring.
         self.activity.mode = Mode::Manage;
-        if let Err(e) = self.restart_monitoring() {
-            self.on_monitoring_failed(&format!("{e:#}"));
+        match self.restart_monitoring() {
+            Ok(()) => {
+                let line = format!("monitors accesses with {}", self.activity.source);
+                self.history.notice(self.uptime(), line);
+            }
+            Err(e) => self.on_monitoring_failed(&format!("{e:#}")),
         }
     }
 

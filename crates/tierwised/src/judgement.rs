@@ -115,7 +115,9 @@ pub fn is_unbound(config: &Config) -> bool {
             || tenant.cap.is_some()
             || tenant.spec().class == Class::LatencyCritical
     };
-    allowed && config.policy == STEERED && !config.tenants.iter().any(bound)
+    // Without tenants nothing on the machine is the daemon's business.
+    let unbound = !config.tenants.is_empty() && !config.tenants.iter().any(bound);
+    allowed && config.policy == STEERED && unbound
 }
 
 /// Returns true if the daemon steers the kernel's tiering on this machine.
@@ -301,9 +303,10 @@ mod tests {
 
     #[test]
     fn tenants_without_limits_allow_steering() {
-        assert!(unbound(""));
+        assert!(!unbound(""), "no tenant: nothing to steer for");
         assert!(unbound("[[tenant]]\nname = \"a\"\npids = [1]\nweight = 200\n"));
-        assert!(unbound("[kernel]\ndemotion = true\n"));
+        let tenant = "[[tenant]]\nname = \"a\"\npids = [1]\n";
+        assert!(unbound(&format!("[kernel]\ndemotion = true\n{tenant}")));
     }
 
     #[test]
@@ -314,9 +317,9 @@ mod tests {
         {
             assert!(!unbound(&format!("{tenant}{more}")), "{more}");
         }
-        assert!(!unbound("policy = \"memtis\"\n"));
+        assert!(!unbound(&format!("policy = \"memtis\"\n{tenant}")));
         for kernel in ["steer = false", "numa_balancing = 0", "demotion = false"] {
-            assert!(!unbound(&format!("[kernel]\n{kernel}\n")), "{kernel}");
+            assert!(!unbound(&format!("[kernel]\n{kernel}\n{tenant}")), "{kernel}");
         }
     }
 }

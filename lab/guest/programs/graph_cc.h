@@ -2,7 +2,7 @@
 /*
  * Connected components as Afforest finds them (Sutton, Ben-Nun, Barak: IPDPS 2018): two edges of
  * each vertex join most of the graph, and what is in the largest part by then need not look at its
- * other edges. Needs lists of both ends. A round finds all anew; the checksum is the sum of all
+ * other edges. Needs lists of both ends. A round finds all again; the checksum is the sum of all
  * vertices' components so far, a component being the lowest number in it.
  */
 #ifndef TIERWISE_LAB_GRAPH_CC_H

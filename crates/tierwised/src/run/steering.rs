@@ -17,7 +17,7 @@ use crate::view::{Mode, SteeringView};
 /// Time between two readings: the law's own interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The part by which a time must change before the kernel is told: each change is noted on the disk
+/// The part by which a time must change before the daemon sets it: each change is noted on the disk
 /// first.
 const WORTH_A_CHANGE: f64 = 0.2;
 

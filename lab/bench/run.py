@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tierguest import Guest
 from tierguest.cgroup import Cgroup
+from tierguest.damon import DAMON_STAT
 from tierguest.files import read, write
 from tierguest.program import Program as Process
 from tierguest.wait import wait_until
@@ -30,7 +31,8 @@ FILL_POLL_S = 0.005
 # Boot's kernel workers share the one CPU for the first seconds. Costs nothing: an idle
 # guest's clock jumps.
 SETTLE_S = 8
-# What a run finds free of the fast node must not depend on the run before it.
+# What a run finds free of the fast node, and what other work of the kernel costs it, must not depend
+# on the run before it.
 KEPT_BY_KERNEL = (
     # Not the 66 MiB that khugepaged asks for: half of it is of the fast node, as much as a program
     # gets there.
@@ -40,6 +42,9 @@ KEPT_BY_KERNEL = (
     # A CPU's own list holds a thousandth of a node, not up to a tenth, which is neither free
     # nor used.
     ("percpu_pagelist_high_fraction", 1000),
+    # Compaction in advance starts at any time on a node that is nearly full, and takes up to 1.2 s
+    # of a run's CPU.
+    ("compaction_proactiveness", 0),
 )
 
 
@@ -134,3 +139,7 @@ def settle() -> None:
     time.sleep(SETTLE_S)
     for name, value in KEPT_BY_KERNEL:
         write(f"/proc/sys/vm/{name}", value)
+    # The kernel's own monitoring, which takes up to 3 s of a run's CPU and tiers nothing. tierwised
+    # switches it off, so it is off for all.
+    if DAMON_STAT.exists():
+        write(DAMON_STAT, "N")

@@ -3,20 +3,22 @@
 //!
 //! The kernel scans a thread's memory in chunks. It lengthens the time between two chunks as long
 //! as promoted pages are accessed where they now are (`update_task_scan_period`), up to
-//! `scan_period_max_ms`: a minute by default, in which a workload can change its pages. The daemon
-//! sets the maximum to the minimum. The kernel itself keeps the time of scans below a thirty-second
-//! part of each thread's CPU time (`task_numa_work`).
+//! `scan_period_max_ms`, and a thread takes a new period only after a scan of all of its memory. So
+//! the period stays the same here, and scanning is switched off and on by `kernel.numa_balancing`.
+//! A page that was poisoned before and is accessed while scanning is off stays where it is: what
+//! the kernel holds of it is no CPU's number (`should_numa_migrate_memory`, `cpupid_valid`).
 
 use std::path::Path;
 use std::time::Duration;
 
-use tierwise_core::steer::Course;
+use tierwise_core::steer::{CHUNK, Course, IdlePages, PERIOD};
 use tierwise_core::units::{Bytes, Pages};
 
 use crate::cgroup::stat::flat;
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::migrate::page_cache::mglru::{self, Generation};
+use crate::migrate::unmanaged::{Managed, none_if_gone};
 use crate::monitor::thread_cpu;
 use crate::process::Reader;
 use crate::process::resident::PAGE_SIZE;
@@ -41,12 +43,20 @@ const ATTEMPTS: usize = 3;
 pub const KNOBS: [Knob; 7] = [
     Knob::DemotionEnabled,
     Knob::PromoteRateLimit,
+    Knob::HotThreshold,
     Knob::ScanSize,
     Knob::ScanPeriodMin,
     Knob::ScanPeriodMax,
-    Knob::HotThreshold,
     Knob::NumaBalancing,
 ];
+
+/// Those of them that are taken only while the kernel scans.
+const SCANNING: [Knob; 4] =
+    [Knob::ScanSize, Knob::ScanPeriodMin, Knob::ScanPeriodMax, Knob::NumaBalancing];
+
+/// Time between the two generations that [`age`] makes. A page that is accessed more often is in
+/// use, however hot others are.
+const AGE_GAP: Duration = Duration::from_millis(100);
 
 /// Checks that this kernel can be steered.
 ///
@@ -57,36 +67,52 @@ pub fn probe(roots: &Roots) -> Result<()> {
     KNOBS.iter().try_for_each(|knob| knob.read(roots).map(drop))
 }
 
-/// Takes the settings and starts the kernel's tiering. The kernel's balancing between nodes
-/// (`kernel.numa_balancing` 1) stays as it is.
+/// Sets the kernel's tiering to a course; `most` is the most that may be promoted per second.
+///
+/// `balances` is true where the kernel's balancing between nodes (`kernel.numa_balancing` 1) has a
+/// purpose: where several nodes have CPUs. It then goes on as it is. Elsewhere it is switched off,
+/// because it poisons the fast pages too.
 ///
 /// # Errors
 /// A setting is not there or is refused.
-pub fn start(settings: &mut Settings, roots: &Roots, course: &Course, rate: Bytes) -> Result<()> {
-    let mode: u64 = Knob::NumaBalancing.read(roots)?.parse().unwrap_or_default();
-    settings.take(Knob::DemotionEnabled, "1")?;
-    follow(settings, course, rate)?;
-    settings.take(Knob::NumaBalancing, &(mode | MEMORY_TIERING).to_string())
-}
-
-/// Changes the settings to a course; `rate` is the most that may be promoted per second.
-///
-/// # Errors
-/// A setting is not there or is refused.
-pub fn follow(settings: &mut Settings, course: &Course, rate: Bytes) -> Result<()> {
-    let most = (rate.0 >> 20).clamp(1, NO_LIMIT);
+pub fn follow(
+    settings: &mut Settings,
+    roots: &Roots,
+    course: &Course,
+    most: Bytes,
+    balances: bool,
+) -> Result<()> {
+    let most = (most.0 >> 20).clamp(1, NO_LIMIT);
     // The kernel counts whole MiB per second, and takes 0 for no promotion at all.
-    let limit = course.rate.map_or(NO_LIMIT, |pages| ((pages.0 * PAGE_SIZE) >> 20).max(1));
+    let limit =
+        course.rate.map_or(NO_LIMIT, |pages| (pages.0.saturating_mul(PAGE_SIZE) >> 20).max(1));
     for (knob, value) in [
+        (Knob::DemotionEnabled, 1),
         (Knob::PromoteRateLimit, limit.min(most)),
-        (Knob::ScanSize, (course.chunk.0 >> 20).max(1)),
-        (Knob::ScanPeriodMin, milliseconds(course.period)),
-        (Knob::ScanPeriodMax, milliseconds(course.period)),
         (Knob::HotThreshold, milliseconds(course.threshold)),
     ] {
         settings.take(knob, &value.to_string())?;
     }
-    Ok(())
+    match (course.scans, balances) {
+        (true, _) => scan(settings, roots, balances),
+        (false, true) => settings.restore_those(|knob| SCANNING.contains(&knob)).map(drop),
+        (false, false) => settings.take(Knob::NumaBalancing, "0"),
+    }
+}
+
+fn scan(settings: &mut Settings, roots: &Roots, balances: bool) -> Result<()> {
+    for (knob, value) in [
+        (Knob::ScanSize, CHUNK.0 >> 20),
+        (Knob::ScanPeriodMin, milliseconds(PERIOD)),
+        (Knob::ScanPeriodMax, milliseconds(PERIOD)),
+    ] {
+        settings.take(knob, &value.to_string())?;
+    }
+    let mode: u64 = match balances {
+        true => Knob::NumaBalancing.read(roots)?.parse().unwrap_or_default(),
+        false => 0,
+    };
+    settings.take(Knob::NumaBalancing, &(mode | MEMORY_TIERING).to_string())
 }
 
 /// Restores the settings that steering took.
@@ -146,46 +172,70 @@ impl Counters {
     }
 }
 
-/// The pages of some nodes that the kernel can demote: those of MGLRU's generations, which leave
-/// out locked memory and the kernel's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Demotable {
-    /// Base pages.
-    pub pages: Pages,
-    /// The time for which the pages that the kernel demotes next were idle at least: those of each
-    /// control group's oldest generation that has pages, in the mean over these pages. `None` if no
-    /// generation is older than another.
-    pub idle: Option<Duration>,
+/// The pages of some nodes that the kernel can demote, by the time for which they are idle: those
+/// of MGLRU's generations, which leave out locked memory and the kernel's own.
+///
+/// # Errors
+/// There are no generations.
+pub fn idle_pages(roots: &Roots, nodes: &[u32], reader: &mut Reader) -> Result<Vec<IdlePages>> {
+    let mut all = Vec::new();
+    if let Some(damage) = mglru::generations_of(roots, |_| true, reader, &mut all)? {
+        tracing::debug!("generations: {damage}");
+    }
+    all.retain(|generation| nodes.contains(&generation.node));
+    Ok(all.chunk_by(is_same_list).flat_map(idle_in).collect())
 }
 
-impl Demotable {
-    /// Reads the generations.
-    ///
-    /// # Errors
-    /// There are none.
-    pub fn read(roots: &Roots, nodes: &[u32], reader: &mut Reader) -> Result<Self> {
-        let mut all = Vec::new();
-        if let Some(damage) = mglru::generations_of(roots, |_| true, reader, &mut all)? {
-            tracing::debug!("generations: {damage}");
-        }
-        all.retain(|generation| nodes.contains(&generation.node));
-        let pages = Pages(all.iter().map(|generation| generation.anon + generation.file).sum());
-        Ok(Self { pages, idle: mean_idle(&all) })
-    }
+fn is_same_list(a: &Generation, b: &Generation) -> bool {
+    (a.memcg, a.node) == (b.memcg, b.node)
 }
 
-fn mean_idle(generations: &[Generation]) -> Option<Duration> {
-    let pages = |generation: &Generation| generation.anon + generation.file;
-    let (mut weight, mut seconds) = (0, 0.0);
-    for group in generations.chunk_by(|a, b| (a.memcg, a.node) == (b.memcg, b.node)) {
-        // A page was not accessed since the next generation was made.
-        let oldest = group.windows(2).find(|pair| pages(&pair[0]) > 0);
-        if let Some([oldest, next]) = oldest {
-            weight += pages(oldest);
-            seconds += pages(oldest) as f64 * next.age.as_secs_f64();
+/// The pages of one control group on one node. What is accessed after the youngest generation was
+/// made is not known yet, so idle times are those of that moment: a page was not accessed between
+/// the making of the next generation and that of the youngest.
+fn idle_in(generations: &[Generation]) -> impl Iterator<Item = IdlePages> + '_ {
+    let youngest = generations.last().map_or(Duration::ZERO, |generation| generation.age);
+    generations.iter().enumerate().map(move |(i, generation)| {
+        let next = generations.get(i + 1).map_or(Duration::ZERO, |next| next.age);
+        IdlePages {
+            idle: next.saturating_sub(youngest),
+            pages: Pages(generation.anon.saturating_add(generation.file)),
+        }
+    })
+}
+
+/// Makes two generations of the tenants' control groups on some nodes, so that [`idle_pages`] shows
+/// which pages were not accessed in between. Returns the CPU time that it took.
+///
+/// # Errors
+/// There are no generations, or the kernel refuses to make some.
+pub fn age(
+    roots: &Roots,
+    managed: &Managed,
+    nodes: &[u32],
+    reader: &mut Reader,
+) -> Result<Duration> {
+    let first = age_once(roots, managed, nodes, reader)?;
+    std::thread::sleep(AGE_GAP);
+    Ok(first + age_once(roots, managed, nodes, reader)?)
+}
+
+fn age_once(
+    roots: &Roots,
+    managed: &Managed,
+    nodes: &[u32],
+    reader: &mut Reader,
+) -> Result<Duration> {
+    let before = thread_cpu();
+    let mut all = Vec::new();
+    mglru::generations_of(roots, |name| managed.holds(name), reader, &mut all)?;
+    all.retain(|generation| nodes.contains(&generation.node));
+    for list in all.chunk_by(is_same_list) {
+        if let Some(youngest) = list.last() {
+            mglru::age(roots, youngest).or_else(none_if_gone)?;
         }
     }
-    (weight > 0).then(|| Duration::from_secs_f64(seconds / weight as f64))
+    Ok(thread_cpu().saturating_sub(before))
 }
 
 /// CPU time of migrating one base page between two nodes, measured with pages of this process.
@@ -259,9 +309,8 @@ mod tests {
         (tree, roots)
     }
 
-    fn course(rate: Option<Pages>) -> Course {
-        let ms = Duration::from_millis;
-        Course { threshold: ms(40), period: ms(100), chunk: Bytes(32 << 20), rate }
+    fn course(scans: bool, rate: Option<Pages>) -> Course {
+        Course { scans, threshold: Duration::from_millis(40), rate }
     }
 
     #[test]
@@ -272,12 +321,15 @@ mod tests {
         let before = shown();
         let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
         settings.take(Knob::DamonStat, "0").unwrap();
-        start(&mut settings, &roots, &course(None), Bytes(1 << 30)).unwrap();
-        assert_eq!(shown(), ["1", "1024", "32", "100", "100", "40", "2"]);
-        follow(&mut settings, &course(Some(Pages(512))), Bytes(1 << 30)).unwrap();
-        assert_eq!(shown()[1], "2");
-        follow(&mut settings, &course(Some(Pages(1))), Bytes(1 << 30)).unwrap();
-        assert_eq!(shown()[1], "1", "0 would end promotion");
+        let mut set = |scans, rate, balances| {
+            follow(&mut settings, &roots, &course(scans, rate), Bytes(1 << 30), balances).unwrap();
+            shown()
+        };
+        let scanning = ["1", "1024", "40", "32", "1000", "1000", "2"];
+        assert_eq!(set(true, None, false), scanning);
+        assert_eq!(set(false, Some(Pages(512)), false)[1], "2");
+        assert_eq!(set(false, Some(Pages(1)), false)[1], "1", "0 would end promotion");
+        assert_eq!(shown()[6], "0", "no scan");
         stop(&mut settings).unwrap();
         assert_eq!(shown(), before);
         assert_eq!(Knob::DamonStat.read(&roots).unwrap(), "0", "taken for another purpose");
@@ -286,10 +338,16 @@ mod tests {
     #[test]
     fn balancing_between_nodes_goes_on() {
         let (tree, roots) = steerable();
-        fs::write(Knob::NumaBalancing.path(&roots), "1").unwrap();
         let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
-        start(&mut settings, &roots, &course(None), Bytes(1)).unwrap();
-        assert_eq!(Knob::NumaBalancing.read(&roots).unwrap(), "3");
+        let mut mode = |scans, balances| {
+            follow(&mut settings, &roots, &course(scans, None), Bytes(1), balances).unwrap();
+            let period = Knob::ScanPeriodMax.read(&roots).unwrap();
+            (Knob::NumaBalancing.read(&roots).unwrap(), period)
+        };
+        fs::write(Knob::NumaBalancing.path(&roots), "1").unwrap();
+        assert_eq!(mode(true, true), ("3".into(), "1000".into()));
+        assert_eq!(mode(false, true), ("1".into(), "60000".into()), "as it was");
+        assert_eq!(mode(true, false).0, "2", "of no use on one node with CPUs");
     }
 
     #[test]
@@ -297,7 +355,7 @@ mod tests {
         let (_tree, roots) = steerable();
         fs::remove_dir_all(roots.sys.join("kernel/debug/sched")).unwrap();
         let refused = probe(&roots).unwrap_err().to_string();
-        assert!(refused.contains("scan_size_mb") && refused.contains("debugfs"), "{refused}");
+        assert!(refused.contains("hot_threshold_ms") && refused.contains("debugfs"), "{refused}");
     }
 
     #[test]
@@ -310,36 +368,31 @@ mod tests {
         assert_eq!(counters, expected);
     }
 
-    #[test]
-    fn idle_time_is_that_of_oldest_pages() {
-        let generation = |memcg, number, seconds, anon| Generation {
-            memcg,
-            node: 0,
-            number,
-            age: Duration::from_secs(seconds),
-            anon,
-            file: 0,
-        };
-        assert_eq!(mean_idle(&[]), None);
-        assert_eq!(mean_idle(&[generation(1, 4, 9, 100)]), None, "one generation");
-        let two = [
-            generation(1, 4, 90, 0),
-            generation(1, 5, 60, 300),
-            generation(1, 6, 40, 10),
-            generation(2, 1, 30, 100),
-            generation(2, 2, 20, 900),
-        ];
-        assert_eq!(mean_idle(&two), Some(Duration::from_secs(35)));
+    fn idle_of(text: &str) -> Vec<(u64, u64)> {
+        let (_tree, roots) = steerable();
+        fixture::put(&roots.sys.join("kernel/debug/lru_gen"), text);
+        let idle = idle_pages(&roots, &[0], &mut Reader::default()).unwrap();
+        idle.iter().map(|class| (class.idle.as_millis() as u64, class.pages.0)).collect()
     }
 
     #[test]
-    fn pages_of_other_nodes_do_not_count() {
+    fn idle_time_ends_with_youngest_generation() {
+        let text = "memcg 1 /\n node 0\n 1 9000 5 2\n 2 4000 7 0\n 3 900 1 1\n 4 800 3 0\n \
+                    node 1\n 1 9000 90 0\nmemcg 2 /a\n node 0\n 7 50 8 0\n";
+        assert_eq!(idle_of(text), [(3200, 7), (100, 7), (0, 2), (0, 3), (0, 8)]);
+    }
+
+    #[test]
+    fn tenants_groups_are_aged_on_fast_nodes() {
         let (_tree, roots) = steerable();
-        let text = "memcg 1 /\n node 0\n 1 9000 5 2\n 2 4000 7 0\n node 1\n 1 9000 90 0\n";
-        fixture::put(&roots.sys.join("kernel/debug/lru_gen"), text);
-        let demotable = Demotable::read(&roots, &[0], &mut Reader::default()).unwrap();
-        let idle = Some(Duration::from_secs(4));
-        assert_eq!(demotable, Demotable { pages: Pages(14), idle });
+        let file = roots.sys.join("kernel/debug/lru_gen");
+        let text = "memcg 1 /\n node 0\n 1 90 5 2\nmemcg 2 /a/b\n node 0\n 7 50 8 0\n 8 9 1 1\n \
+                    node 1\n 3 50 8 0\n";
+        fixture::put(&file, text);
+        let mut managed = Managed::default();
+        managed.add_group(&roots, &roots.cgroup.join("a"));
+        age_once(&roots, &managed, &[0], &mut Reader::default()).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "+ 2 0 8 200");
     }
 
     #[test]

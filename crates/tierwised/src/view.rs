@@ -60,11 +60,13 @@ impl Snapshot {
 /// The kernel's tiering while the daemon steers it; counts since steering started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SteeringView {
+    /// Whether the kernel scans slow memory, and promotes what is hot of it.
+    pub scans: bool,
     /// The hot threshold: pages are promoted that were accessed within this time after they were
     /// poisoned.
     pub hot_threshold_ms: u64,
-    /// Time between two scans of a thread's memory, a chunk each.
-    pub scan_period_ms: u64,
+    /// Base pages of the fastest tier that promotions may displace: free or idle.
+    pub victim_pages: u64,
     /// Measured CPU time of migrating one base page, in nanoseconds.
     pub copy_ns: u64,
     /// Base pages that the kernel promoted, of all processes.

@@ -60,7 +60,8 @@ impl Managed {
         Ok(())
     }
 
-    fn holds(&self, name: &[u8]) -> bool {
+    /// Whether a control group holds a tenant's memory.
+    pub(crate) fn holds(&self, name: &[u8]) -> bool {
         self.trees.iter().any(|tree| below(name, tree)) || self.groups.iter().any(|g| g == name)
     }
 }
@@ -117,19 +118,18 @@ fn is_stale(generations: &[Generation], idle: Duration) -> bool {
     holds && generations.last().is_some_and(|youngest| youngest.age >= idle / 2)
 }
 
-fn age(roots: &Roots, generations: &[Generation]) -> Result<u64> {
-    if let Some(youngest) = generations.last() {
-        mglru::age(roots, youngest)?;
-    }
-    Ok(0)
+fn age(roots: &Roots, generations: &[Generation]) -> Result<()> {
+    generations.last().map_or(Ok(()), |youngest| mglru::age(roots, youngest))
 }
 
 /// The kernel made or merged generations since they were read, or the group is gone: another call
 /// finds the new state.
-fn none_if_gone(e: LinuxError) -> Result<u64> {
+pub(crate) fn none_if_gone<T: Default>(e: LinuxError) -> Result<T> {
     match &e {
-        LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => Ok(0),
-        _ if e.is_gone() => Ok(0),
+        LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => {
+            Ok(T::default())
+        }
+        _ if e.is_gone() => Ok(T::default()),
         _ => Err(e),
     }
 }
@@ -191,7 +191,7 @@ memcg    43 /shop/web
     #[test]
     fn memory_in_use_stays_and_is_aged() {
         let young = "memcg 42 /services\n node 0\n 7 60000 9 7\n 8 30000 20 5\n";
-        assert_eq!(ordered(young, IDLE, 1 << 20), (0, "+ 42 0 8".into()));
+        assert_eq!(ordered(young, IDLE, 1 << 20), (0, "+ 42 0 8 200".into()));
         let fresh = "memcg 42 /services\n node 0\n 7 60000 9 7\n 8 3000 20 5\n";
         assert_eq!(ordered(fresh, IDLE, 1 << 20), (0, fresh.into()));
     }

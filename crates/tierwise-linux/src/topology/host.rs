@@ -91,6 +91,11 @@ pub enum TierChange {
 }
 
 impl Host {
+    /// Whether several nodes have CPUs: between these the kernel's NUMA balancing has a purpose.
+    pub fn has_several_cpu_nodes(&self) -> bool {
+        self.nodes.iter().filter(|node| node.has_cpu).count() > 1
+    }
+
     /// Finds the tiers: the operator's if they are listed, else the kernel's.
     ///
     /// ```no_run

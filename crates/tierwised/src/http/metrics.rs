@@ -76,11 +76,18 @@ pub(super) const METRICS: &[Metric] = &[
         |s, out| steering(s, out, |v| v.hot_threshold_ms as f64 / MILLI),
     ),
     gauge(
-        "steering_scan_period",
-        "seconds",
+        "steering_scans",
+        "",
         &[],
-        "The scan period that the daemon sets while it steers the kernel's tiering.",
-        |s, out| steering(s, out, |v| v.scan_period_ms as f64 / MILLI),
+        "Whether the kernel scans slow memory while the daemon steers its tiering.",
+        |s, out| steering(s, out, |v| f64::from(v.scans)),
+    ),
+    gauge(
+        "steering_victim_pages",
+        "",
+        &[],
+        "Base pages of the fastest tier that promotions may displace: free or idle.",
+        |s, out| steering(s, out, |v| v.victim_pages as f64),
     ),
     counter(
         "steering_promoted_pages",

@@ -4,13 +4,16 @@
 
 use std::time::{Duration, Instant};
 
-use tierwise_core::steer::{Costs, Course, Reading, Steering};
-use tierwise_core::units::Timestamp;
-use tierwise_linux::kernel_tiering::{self, Counters, Demotable};
+use tierwise_core::steer::{self, Costs, Course, Reading, Steering};
+use tierwise_core::units::{Pages, Timestamp};
+use tierwise_linux::kernel_tiering::{self, Counters};
 use tierwise_linux::process::Reader;
+use tierwise_linux::roots::Roots;
 use tierwise_linux::topology::Host;
+use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
+use super::unmanaged::managed;
 use crate::judgement;
 use crate::view::{Mode, SteeringView};
 
@@ -20,6 +23,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The part by which a time must change before the daemon sets it: each change is noted on the disk
 /// first.
 const WORTH_A_CHANGE: f64 = 0.2;
+
+/// The part of the machine's CPU time that ageing may take: it walks the tenants' page tables.
+const MAX_AGEING: f64 = 0.003;
+
+/// The longest time between two ageings: a workload that changes is found within a minute.
+const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The access monitoring source while the daemon steers.
 pub(super) const FOUND_BY_KERNEL: &str = "nothing: the kernel finds the pages to promote";
@@ -40,15 +49,49 @@ pub(super) struct SteeringState {
 struct Steered {
     law: Steering,
     costs: Costs,
+    /// Several nodes have CPUs, between which the kernel balances memory.
+    balances: bool,
     /// Set in the kernel.
     course: Course,
     first: Counters,
     last: Counters,
+    /// By the last reading.
+    victims: Pages,
     read_at: Instant,
+    age_at: Instant,
     started: Instant,
     reader: Reader,
     /// The counters cannot be read, and the log has it.
     failed: bool,
+}
+
+impl Steered {
+    fn reading(
+        &mut self,
+        roots: &Roots,
+        world: &LiveWorld,
+    ) -> tierwise_linux::error::Result<Reading> {
+        let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
+        if self.age_at <= Instant::now() {
+            let managed = managed(roots, world.tracker())?;
+            let cost = kernel_tiering::age(roots, &managed, nodes, &mut self.reader)?;
+            let pause = cost.div_f64(MAX_AGEING * self.costs.cpus);
+            self.age_at = Instant::now() + pause.clamp(INTERVAL, MAX_AGE);
+        }
+        self.last = Counters::read(roots)?;
+        let free = world.free().first().copied().unwrap_or_default();
+        let tiers = world.host().topology().tiers;
+        let kept = tiers.first().map_or(Pages(0), |tier| tier.watermarks.high);
+        Ok(Reading {
+            promoted: self.last.promoted,
+            candidates: self.last.candidates,
+            demoted: self.last.demoted,
+            faults: self.last.hint_faults,
+            poisoned: self.last.poisoned,
+            free: free.saturating_sub(kept),
+            fast: kernel_tiering::idle_pages(roots, nodes, &mut self.reader)?,
+        })
+    }
 }
 
 impl Daemon {
@@ -126,22 +169,28 @@ impl Daemon {
         let costs = costs(host)?;
         let law = Steering::new(costs);
         let (course, rate) = (law.course(), self.options.config.moving.rate.bytes());
-        kernel_tiering::start(&mut self.settings, roots, &course, rate)?;
+        let balances = host.has_several_cpu_nodes();
+        kernel_tiering::follow(&mut self.settings, roots, &course, rate, balances)?;
         let first = Counters::read(roots)?;
+        let now = Instant::now();
         Ok(Steered {
             law,
             costs,
+            balances,
             course,
             first,
             last: first,
-            read_at: Instant::now(),
-            started: Instant::now(),
+            victims: Pages(0),
+            // The first reading is due at once.
+            read_at: now.checked_sub(INTERVAL).unwrap_or(now),
+            age_at: now,
+            started: now,
             reader: Reader::default(),
             failed: false,
         })
     }
 
-    /// Reads the kernel's counters once per second, and sets the threshold that follows from them.
+    /// Reads the kernel's counters once per second, and sets the course that follows from them.
     pub(super) fn steer(&mut self) {
         self.follow_limits();
         let Some(steered) = &mut self.steering.active else { return };
@@ -149,25 +198,15 @@ impl Daemon {
             return;
         }
         steered.read_at = Instant::now();
-        let nodes = self.world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let (roots, rate) = (&self.options.roots, self.options.config.moving.rate.bytes());
-        let read = Counters::read(roots).and_then(|counters| {
-            let demotable = Demotable::read(roots, nodes, &mut steered.reader)?;
-            steered.last = counters;
+        let read = steered.reading(roots, &self.world).and_then(|reading| {
             let now = Timestamp::ZERO + steered.started.elapsed();
-            let reading = Reading {
-                promoted: counters.promoted,
-                candidates: counters.candidates,
-                demoted: counters.demoted,
-                faults: counters.hint_faults,
-                poisoned: counters.poisoned,
-                fast: demotable.pages,
-                idle: demotable.idle,
-            };
             let course = steered.law.update(now, &reading);
+            steered.victims = steer::victims(&reading).pages;
             tracing::debug!(?reading, ?course, "steering");
             if is_worth_telling(&steered.course, &course) {
-                kernel_tiering::follow(&mut self.settings, &course, rate)?;
+                let balances = steered.balances;
+                kernel_tiering::follow(&mut self.settings, roots, &course, rate, balances)?;
                 steered.course = course;
             }
             Ok(())
@@ -185,10 +224,11 @@ impl Daemon {
 
     /// Steering for the view.
     pub(super) fn steering_view(&self) -> Option<SteeringView> {
-        let Steered { costs, course, first, last, .. } = self.steering.active.as_ref()?;
+        let Steered { costs, course, first, last, victims, .. } = self.steering.active.as_ref()?;
         Some(SteeringView {
+            scans: course.scans,
             hot_threshold_ms: course.threshold.as_millis() as u64,
-            scan_period_ms: course.period.as_millis() as u64,
+            victim_pages: victims.0,
             copy_ns: costs.copy.as_nanos() as u64,
             promoted_pages: last.promoted.saturating_sub(first.promoted),
             demoted_pages: last.demoted.saturating_sub(first.demoted),
@@ -202,20 +242,21 @@ fn is_worth_telling(old: &Course, new: &Course) -> bool {
         let (old, new) = (old.as_secs_f64(), new.as_secs_f64());
         (new - old).abs() > WORTH_A_CHANGE * old
     };
-    differs(old.threshold, new.threshold)
-        || differs(old.period, new.period)
-        || (old.rate, old.chunk) != (new.rate, new.chunk)
+    old.scans != new.scans
+        || new.scans && (differs(old.threshold, new.threshold) || old.rate != new.rate)
 }
 
 /// The costs on this machine; those of a copy and of a fault are measured.
 fn costs(host: &Host) -> tierwise_linux::error::Result<Costs> {
+    let cpus = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     let [fast, .., slow] = &host.tiers[..] else {
-        return Ok(Costs { saved: Duration::ZERO, copy: Duration::ZERO, fault: Duration::ZERO });
+        let none = Duration::ZERO;
+        return Ok(Costs { saved: none, copy: none, fault: none, cpus });
     };
     let latency = |tier: &tierwise_linux::topology::HostTier| tier.figures.load_latency.value;
     let node = |tier: &tierwise_linux::topology::HostTier| tier.nodes.first().copied();
     let saved = latency(slow).saturating_sub(latency(fast));
     let (from, to) = (node(fast).unwrap_or_default(), node(slow).unwrap_or_default());
     let (copy, fault) = (kernel_tiering::copy_cost(from, to)?, kernel_tiering::fault_cost());
-    Ok(Costs { saved, copy, fault })
+    Ok(Costs { saved, copy, fault, cpus })
 }

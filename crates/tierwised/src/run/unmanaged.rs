@@ -107,13 +107,11 @@ fn wanted(slow: Pages, free: Pages, topology: &Topology) -> Pages {
     (fast.watermarks.high + slow.min(reserve)).saturating_sub(free)
 }
 
-fn demote(
-    roots: &Roots,
-    tracker: &TenantTracker,
-    nodes: &[u32],
-    idle: Duration,
-    wanted: Bytes,
-) -> Result<Bytes> {
+/// The control groups that hold the tenants' memory.
+///
+/// # Errors
+/// The group of a process cannot be read.
+pub(super) fn managed(roots: &Roots, tracker: &TenantTracker) -> Result<Managed> {
     let mut managed = Managed::default();
     for tenant in (0..tracker.len()).map(|i| TenantId(i as u16)) {
         for group in tracker.groups(tenant) {
@@ -125,6 +123,17 @@ fn demote(
             }
         }
     }
+    Ok(managed)
+}
+
+fn demote(
+    roots: &Roots,
+    tracker: &TenantTracker,
+    nodes: &[u32],
+    idle: Duration,
+    wanted: Bytes,
+) -> Result<Bytes> {
+    let managed = managed(roots, tracker)?;
     let mut left = wanted.0;
     for &node in nodes {
         left -= make_room(roots, &managed, node, idle, Bytes(left))?.0;

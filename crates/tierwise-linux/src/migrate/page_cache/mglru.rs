@@ -181,11 +181,15 @@ fn generation<'a>(
 /// Makes a new youngest generation of a cgroup on a node: what is accessed from now on can be told
 /// from what is not.
 ///
+/// The swappiness makes the kernel age anonymous memory also where it could not evict it
+/// (`mm/vmscan.c`, `should_skip_vma`).
+///
 /// # Errors
 /// The cgroup or the generation is gone; debugfs is closed.
 pub fn age(roots: &Roots, youngest: &Generation) -> Result<()> {
     let Generation { memcg, node, number, .. } = youngest;
-    file::write(&path(roots), &format!("+ {memcg} {node} {number}"))
+    let swappiness = Prefer::Anonymous as u8;
+    file::write(&path(roots), &format!("+ {memcg} {node} {number} {swappiness}"))
 }
 
 /// What is evicted first, as the kernel's swappiness.
@@ -260,7 +264,7 @@ memcg    42 /a b
         evict(&roots, &oldest, Prefer::Anonymous, 100).unwrap();
         assert_eq!(fs::read_to_string(path(&roots)).unwrap(), "- 42 0 7 200 100");
         age(&roots, &oldest).unwrap();
-        assert_eq!(fs::read_to_string(path(&roots)).unwrap(), "+ 42 0 7");
+        assert_eq!(fs::read_to_string(path(&roots)).unwrap(), "+ 42 0 7 200");
     }
 
     #[test]

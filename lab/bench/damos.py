@@ -31,7 +31,7 @@ class Scheme:
 
     action: str
     accesses: tuple[int, int]
-    least_age: int
+    min_age: int
     node: int
 
 
@@ -96,7 +96,7 @@ def _write_scheme(folder: Path, scheme: Scheme, group: str) -> None:
     write(pattern / "sz/max", WIDEST_SIZE)
     write(pattern / "nr_accesses/min", scheme.accesses[0])
     write(pattern / "nr_accesses/max", scheme.accesses[1])
-    write(pattern / "age/min", scheme.least_age)
+    write(pattern / "age/min", scheme.min_age)
     write(pattern / "age/max", WIDEST_COUNT)
     if group:
         write(folder / "filters/nr_filters", 1)

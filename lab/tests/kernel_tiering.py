@@ -20,8 +20,8 @@ def _promoting(guest: Guest, stairs: Stairs) -> Damon:
     return guest.damon(
         stairs.pid,
         action="migrate_hot",
-        least_accesses=IN_USE,
-        least_age=SETTLED_AGE,
+        min_accesses=IN_USE,
+        min_age=SETTLED_AGE,
         target_node=0,
     )
 

@@ -8,12 +8,12 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::format::frame::{ALLOWANCE_BYTES, HEAD_BYTES, Head, Kind, MAX_RATIO, most_unpacked};
+use crate::format::frame::{ALLOWANCE_BYTES, HEAD_BYTES, Head, Kind, MAX_RATIO, max_unpacked};
 use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
 
-/// Reads a trace. Its frames may unpack to [`most_unpacked`] of the bytes read so far and no more,
+/// Reads a trace. Its frames may unpack to [`max_unpacked`] of the bytes read so far and no more,
 /// so that memory and time are bounded by the size of the file, not by its content.
 pub struct TraceReader<R> {
     path: PathBuf,
@@ -150,7 +150,7 @@ impl<R: Read + Seek> TraceReader<R> {
     /// Refuses a frame that would unpack to more than the file's size allows.
     fn check_ratio(&self, raw: u32, length: u64) -> Result<(), TraceError> {
         let (end, unpacked) = (self.offset + length, self.unpacked + u64::from(raw));
-        if unpacked <= most_unpacked(end) {
+        if unpacked <= max_unpacked(end) {
             return Ok(());
         }
         Err(self.corrupt(format!(

@@ -11,7 +11,7 @@ use std::io::Cursor;
 use common::traces::{access, file_of, header, read_all};
 use proptest::prelude::*;
 use tierwise_trace::cut::{Cut, Merge, Selection};
-use tierwise_trace::format::frame::{Head, Kind, most_unpacked};
+use tierwise_trace::format::frame::{Head, Kind, max_unpacked};
 use tierwise_trace::format::{MAGIC, VERSION, varint};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::summary::summarize;
@@ -112,7 +112,7 @@ fn read(file: &[u8]) -> Result<(), TraceError> {
 fn assert_bounded(file: &[u8]) -> Result<(), TraceError> {
     let mut result = Ok(());
     let peak = peak(|| result = read(file));
-    let allowed = FLOOR + FACTOR * most_unpacked(file.len() as u64);
+    let allowed = FLOOR + FACTOR * max_unpacked(file.len() as u64);
     assert!(peak <= allowed, "{peak} bytes held for a file of {}; allowed {allowed}", file.len());
     result
 }

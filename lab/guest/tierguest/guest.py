@@ -113,13 +113,13 @@ class Guest:
         sample_us: int = SAMPLE_US,
         aggregate_us: int = AGGREGATE_US,
         action: str = "stat",
-        least_accesses: int = 0,
-        least_age: int = 0,
+        min_accesses: int = 0,
+        min_age: int = 0,
         target_node: int | None = None,
     ) -> Damon:
         """DAMON watching a process; see damon.Damon."""
         return self._stack.enter_context(
-            Damon(pid, sample_us, aggregate_us, action, least_accesses, least_age, target_node)
+            Damon(pid, sample_us, aggregate_us, action, min_accesses, min_age, target_node)
         )
 
     def truth(self) -> Truth:

@@ -7,7 +7,7 @@
 
 /* Features (the reasons are in policy/features.py). */
 #define SMALL_CHANGE 2
-#define MOST_CHANGE 255
+#define MAX_CHANGE 255
 
 /* The words before an object in its block: none; the collector's two; those and the two of a
  * managed dict; in a debugging allocator's block everything stands 16 bytes further. */
@@ -134,7 +134,7 @@ int objects_turn(struct objects *objects, const struct types *types, size_t most
 static uint8_t change(uint32_t before, uint32_t now, bool growth)
 {
     uint32_t difference = growth ? now - before : (now > before ? now - before : before - now);
-    return difference < MOST_CHANGE ? (uint8_t)difference : MOST_CHANGE;
+    return difference < MAX_CHANGE ? (uint8_t)difference : MAX_CHANGE;
 }
 
 static bool all_zero(const struct object *object)

@@ -117,7 +117,7 @@ static PyObject *chosen(struct table *table, struct wish wish, const struct judg
     size_t pages = table->pages, most = wish.limit < pages ? wish.limit : pages, found = 0;
     wish.limit = most;
     uint64_t *out = malloc((most + 1) * sizeof *out);
-    struct candidate *listed = malloc((most + MOST_REFUSED) * sizeof *listed);
+    struct candidate *listed = malloc((most + MAX_REFUSED) * sizeof *listed);
     if (out != NULL && listed != NULL) {
         Py_BEGIN_ALLOW_THREADS found = choose(table, &wish, judge, listed, out);
         Py_END_ALLOW_THREADS

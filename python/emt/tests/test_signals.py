@@ -161,7 +161,7 @@ def test_marking_has_limits() -> None:
     short = len(extension().mark(1, 500)) // 8
     assert shallow <= everything
     assert short < everything
-    with pytest.raises(ValueError, match="most_depth 1001"):
+    with pytest.raises(ValueError, match="max_depth 1001"):
         extension().mark(1, 1001)
 
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use tierwise_trace::format::frame::most_unpacked;
+use tierwise_trace::format::frame::max_unpacked;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, Window};
 
@@ -104,7 +104,7 @@ fn trace_bounds_memory_and_virtual_time() {
     for (name, windows) in hostile() {
         let path = directory.path(&format!("{name}.twt"));
         write(&path, &windows);
-        let allowed = FLOOR + FACTOR * most_unpacked(path.metadata().unwrap().len());
+        let allowed = FLOOR + FACTOR * max_unpacked(path.metadata().unwrap().len());
         let trace = path.to_str().unwrap();
         let commands: [&[&str]; 7] = [
             &["trace", "stat", trace],

@@ -34,7 +34,7 @@ use crate::process::resident::PAGE_SIZE;
 pub const ATTEMPTS: u32 = 3;
 
 /// The bucket holds at least a huge page, or a low rate could never pay for one.
-const LARGEST_PAGE: u64 = 2 << 20;
+const MAX_PAGE: u64 = 2 << 20;
 
 /// What status entries hold before a call: no node, and no error number of Linux.
 const UNTOUCHED: i32 = i32::MIN;
@@ -101,7 +101,7 @@ impl Mover {
         Self {
             shared: limits.shared,
             pace: Pace::new(limits.call),
-            bytes: Allowance::new(limits.bandwidth.map(|b| b.0), LARGEST_PAGE),
+            bytes: Allowance::new(limits.bandwidth.map(|b| b.0), MAX_PAGE),
             cpu: Allowance::new(limits.cpu.map(nanoseconds), 0),
             backoff: Backoff::default(),
             tally: Tally::default(),

@@ -39,7 +39,7 @@ pub const ALLOWANCE_BYTES: u64 = 256 << 10;
 
 /// The most that all frames in the first `file_bytes` of a file may unpack to.
 #[must_use]
-pub const fn most_unpacked(file_bytes: u64) -> u64 {
+pub const fn max_unpacked(file_bytes: u64) -> u64 {
     ALLOWANCE_BYTES.saturating_add(file_bytes.saturating_mul(MAX_RATIO))
 }
 

@@ -7,11 +7,11 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bytes;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::{Machine, PRESETS};
-use tierwise_sim::scenario::{Scenario, Source, TierSize, WorkloadSpec};
+use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::{PageAccess, Window, WindowSource};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::number::counted;
 
 /// Recorded windows merged into one, as in the scenarios of the shipped traces: policies sample
@@ -86,7 +86,7 @@ impl TraceMachine {
     }
 
     /// Refuses arguments of the machine when a scenario describes one.
-    pub fn refuse_beside(&self, scenario: &Path) -> Outcome {
+    pub fn refuse_beside(&self, scenario: &Path) -> CommandResult {
         let said = [
             ("--machine", self.machine.is_some()),
             ("--fast-share", self.fast_share.is_some()),
@@ -184,7 +184,7 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<WorkloadSpec, Fai
         measure_to: end.then(|| "end".to_owned()),
         merge: MERGE,
         dilation,
-        ..WorkloadSpec::new(name, Source::Trace(path.to_owned()))
+        ..WorkloadSpec::new(name, WorkloadSource::Trace(path.to_owned()))
     })
 }
 

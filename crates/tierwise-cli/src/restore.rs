@@ -12,7 +12,7 @@ use tierwise_linux::settings;
 use tierwise_linux::world::damon_record;
 use tierwised::config::Config;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::record_live;
 
 /// Restore kernel settings and stop DAMON's threads after a tierwised or a recording was killed.
@@ -32,7 +32,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let roots = self.root.clone().map_or_else(Roots::default, Roots::under);
         let mut out = anstream::stdout().lock();
         let lines = self.lines(&roots)?;

@@ -107,7 +107,7 @@ pub fn pays_within(residence: Duration, saved: Duration, copy: Duration) -> Dura
 
 /// The constant properties of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Costs {
+pub struct SteeringCosts {
     /// Time that a last-level miss takes less in the fastest tier than in the slowest.
     pub saved: Duration,
     /// CPU time of migrating one base page.
@@ -118,7 +118,7 @@ pub struct Costs {
 
 /// Counts of the kernel, now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reading {
+pub struct KernelReading {
     /// Base pages promoted since the machine started.
     pub promoted: u64,
     /// Base pages whose hint fault was within the hot threshold, since the machine started.
@@ -153,11 +153,11 @@ pub struct Course {
 /// Computes the course from one reading per second.
 #[derive(Debug, Clone)]
 pub struct Steering {
-    costs: Costs,
+    costs: SteeringCosts,
     threshold: Duration,
     period: Duration,
     started: Option<Timestamp>,
-    last: Option<(Timestamp, Reading)>,
+    last: Option<(Timestamp, KernelReading)>,
     /// Demoted base pages per second.
     rate: f64,
     /// Copies and hint faults of late.
@@ -171,7 +171,7 @@ pub struct Steering {
 
 impl Steering {
     /// Starts at the shortest period.
-    pub fn new(costs: Costs) -> Self {
+    pub fn new(costs: SteeringCosts) -> Self {
         Self {
             costs,
             threshold: FIRST_THRESHOLD,
@@ -215,7 +215,7 @@ impl Steering {
     }
 
     /// Takes a reading. Returns the course.
-    pub fn update(&mut self, now: Timestamp, reading: &Reading) -> Course {
+    pub fn update(&mut self, now: Timestamp, reading: &KernelReading) -> Course {
         self.started.get_or_insert(now);
         if let Some((before, last)) = self.last {
             let seconds = now.since(before).as_secs_f64();
@@ -247,14 +247,14 @@ impl Steering {
         self.course()
     }
 
-    fn set_threshold(&mut self, seconds: f64, reading: &Reading) {
+    fn set_threshold(&mut self, seconds: f64, reading: &KernelReading) {
         let change = MAX_CHANGE.powf(seconds.max(1.0));
         let bounds = (self.threshold.div_f64(change), self.threshold.mul_f64(change));
         let wanted = self.wanted(reading).clamp(bounds.0, bounds.1);
         self.threshold = wanted.clamp(MIN_THRESHOLD, MAX_THRESHOLD);
     }
 
-    fn wanted(&self, reading: &Reading) -> Duration {
+    fn wanted(&self, reading: &KernelReading) -> Duration {
         let pays = self.pays(reading);
         match self.course().rate {
             Some(rate) if self.candidates > rate.0 as f64 => {
@@ -264,18 +264,18 @@ impl Steering {
         }
     }
 
-    fn pays(&self, reading: &Reading) -> Duration {
+    fn pays(&self, reading: &KernelReading) -> Duration {
         // Less than one page per second is no displacement.
         if self.rate < 1.0 {
             return MAX_THRESHOLD;
         }
-        let Costs { saved, copy, .. } = self.costs;
+        let SteeringCosts { saved, copy, .. } = self.costs;
         let pays = pays_within(self.residence(reading.fast), saved, copy);
         reading.idle.map_or(pays, |idle| pays.min(idle / 2))
     }
 
     fn set_period(&mut self, seconds: f64) {
-        let Costs { copy, fault, .. } = self.costs;
+        let SteeringCosts { copy, fault, .. } = self.costs;
         let pays = self.faults * fault.as_secs_f64() <= self.copies * copy.as_secs_f64();
         let change = PERIOD_STEP.powf(seconds);
         let period = if pays { self.period.div_f64(change) } else { self.period.mul_f64(change) };
@@ -287,7 +287,7 @@ impl Steering {
 mod tests {
     use super::*;
 
-    const COSTS: Costs = Costs {
+    const COSTS: SteeringCosts = SteeringCosts {
         saved: Duration::from_nanos(130),
         copy: Duration::from_nanos(2600),
         fault: Duration::from_nanos(1300),
@@ -301,7 +301,7 @@ mod tests {
     fn course(seconds: u64, moves: u64, faults: u64, idle: Option<u64>) -> Course {
         let mut steering = Steering::new(COSTS);
         for n in 0..=seconds {
-            let reading = Reading {
+            let reading = KernelReading {
                 promoted: n * moves,
                 demoted: n * moves,
                 faults: n * faults,
@@ -351,7 +351,8 @@ mod tests {
     fn period_stays_between_two_scans() {
         let mut steering = Steering::new(COSTS);
         for n in 0..9 {
-            steering.update(second(n), &Reading { faults: n * 1000, ..Reading::default() });
+            steering
+                .update(second(n), &KernelReading { faults: n * 1000, ..KernelReading::default() });
         }
         assert_eq!(steering.course().period, MIN_PERIOD);
     }
@@ -361,7 +362,7 @@ mod tests {
         let mut steering = Steering::new(COSTS);
         for n in 0..6 {
             let candidates = if n < 4 { 0 } else { (n - 3) * 76_920 };
-            steering.update(second(n), &Reading { candidates, ..Reading::default() });
+            steering.update(second(n), &KernelReading { candidates, ..KernelReading::default() });
         }
         // Ten times the rate; three tenths of that are known after one second, half after two.
         let threshold = steering.course().threshold;
@@ -375,7 +376,8 @@ mod tests {
             .into_iter()
             .enumerate()
             .map(|(n, promoted)| {
-                let reading = Reading { promoted, fast: Pages(100_000), ..Reading::default() };
+                let reading =
+                    KernelReading { promoted, fast: Pages(100_000), ..KernelReading::default() };
                 steering.update(second(n as u64), &reading).rate.unwrap().0
             })
             .skip(1)
@@ -394,7 +396,7 @@ mod tests {
     fn counter_that_falls_is_no_demotion() {
         let mut steering = Steering::new(COSTS);
         for (n, demoted) in [(0, 900), (1, 100), (1, 800)] {
-            steering.update(second(n), &Reading { demoted, ..Reading::default() });
+            steering.update(second(n), &KernelReading { demoted, ..KernelReading::default() });
         }
         assert_eq!(steering.course().threshold, MAX_THRESHOLD);
     }

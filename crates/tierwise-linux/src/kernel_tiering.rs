@@ -103,7 +103,7 @@ fn milliseconds(duration: Duration) -> u64 {
 
 /// Counters of `/proc/vmstat` since the machine started, in base pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
+pub struct VmstatCounters {
     /// Pages that were promoted at hint faults.
     pub promoted: u64,
     /// Pages whose hint fault was within the hot threshold.
@@ -116,7 +116,7 @@ pub struct Counters {
     pub poisoned: u64,
 }
 
-impl Counters {
+impl VmstatCounters {
     /// Reads them.
     ///
     /// # Errors
@@ -304,9 +304,9 @@ mod tests {
     fn demotions_of_all_kinds_are_added() {
         let text = b"pgpromote_success 5\npgpromote_candidate 8\npgdemote_kswapd 3\npgdemote_direct 4\nnr_free 9\n\
                      numa_hint_faults 6\nnuma_pte_updates 7\n";
-        let counters = Counters::parse(Path::new("vmstat"), text).unwrap();
+        let counters = VmstatCounters::parse(Path::new("vmstat"), text).unwrap();
         let expected =
-            Counters { promoted: 5, candidates: 8, demoted: 7, hint_faults: 6, poisoned: 7 };
+            VmstatCounters { promoted: 5, candidates: 8, demoted: 7, hint_faults: 6, poisoned: 7 };
         assert_eq!(counters, expected);
     }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::format::frame::{ALLOWANCE_BYTES, HEAD_BYTES, Head, Kind, MAX_RATIO, max_unpacked};
+use crate::format::frame::{ALLOWANCE_BYTES, FrameKind, HEAD_BYTES, Head, MAX_RATIO, max_unpacked};
 use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
@@ -111,7 +111,7 @@ impl<R: Read + Seek> TraceReader<R> {
 
     fn read_header(&mut self) -> Result<(), TraceError> {
         let (kind, length) = self.read_frame()?;
-        if kind != Kind::Header {
+        if kind != FrameKind::Header {
             return Err(self.corrupt("the first frame is not a header"));
         }
         self.header = serde_json::from_slice(&self.raw)
@@ -124,7 +124,7 @@ impl<R: Read + Seek> TraceReader<R> {
 
     /// Reads and unpacks the frame at the offset into `raw`; returns its kind and length in the
     /// file.
-    fn read_frame(&mut self) -> Result<(Kind, u64), TraceError> {
+    fn read_frame(&mut self) -> Result<(FrameKind, u64), TraceError> {
         let mut bytes = [0; HEAD_BYTES];
         self.read_exact(&mut bytes)?;
         let head = Head::from_bytes(&bytes).map_err(|reason| self.corrupt(reason))?;
@@ -220,9 +220,9 @@ impl<R: Read + Seek> TraceReader<R> {
     fn read_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
         let (kind, length) = self.read_frame()?;
         match kind {
-            Kind::Window => {}
-            Kind::End => return self.end(length),
-            Kind::Header => return Err(self.corrupt("a second header")),
+            FrameKind::Window => {}
+            FrameKind::End => return self.end(length),
+            FrameKind::Header => return Err(self.corrupt("a second header")),
         }
         window_codec::decode(&self.raw, self.totals.pages, window)
             .and_then(|()| self.lifetimes.admit(window))

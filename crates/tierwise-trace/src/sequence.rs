@@ -14,7 +14,7 @@
 //! ```
 
 use crate::model::{
-    Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window,
+    Allocation, CacheModel, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window,
     WindowSource,
 };
 
@@ -74,7 +74,7 @@ impl<'a> Sequence<'a> {
                 let allocation = Allocation {
                     page,
                     vpn: page.into(),
-                    kind: PageKind::Anon,
+                    kind: PageBacking::Anon,
                     order: 0,
                     thread: 0,
                 };

@@ -11,7 +11,7 @@ use common::{ONE_WINDOW, finish, prepare, recorded};
 use tierwise_trace::cache::parse_geometry;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::record::{RecordError, RecordOptions, record};
-use tierwise_trace::{PageKind, TraceError, Window, WindowSource};
+use tierwise_trace::{PageBacking, TraceError, Window, WindowSource};
 
 #[test]
 fn each_load_and_store_is_counted() {
@@ -25,7 +25,7 @@ fn each_load_and_store_is_counted() {
     let pages: Vec<_> =
         (trace.vpn("area")..).take(100).map(|vpn| trace.allocations_at(vpn)[0]).collect();
     assert!(pages.is_sorted_by(|a, b| a.page + 1 == b.page), "allocated in order of first touch");
-    assert!(pages.iter().all(|allocation| allocation.kind == PageKind::Anon));
+    assert!(pages.iter().all(|allocation| allocation.kind == PageBacking::Anon));
     assert!(trace.summary.complete);
     assert_eq!(trace.windows.len(), 1);
 }
@@ -109,16 +109,16 @@ fn the_heap_gives_pages_back() {
 fn mapped_files_are_file_until_private_write() {
     let trace = recorded("file", |_| {});
     let private = trace.vpn("private");
-    let kinds: Vec<PageKind> =
+    let kinds: Vec<PageBacking> =
         trace.allocations_at(private).iter().map(|allocation| allocation.kind).collect();
-    assert_eq!(kinds, [PageKind::File, PageKind::Anon], "the store copied the page");
+    assert_eq!(kinds, [PageBacking::File, PageBacking::Anon], "the store copied the page");
     assert!(trace.is_unmapped(trace.allocations_at(private)[0].page));
     for vpn in private + 1..private + 4 {
-        assert_eq!(trace.allocations_at(vpn)[0].kind, PageKind::File);
+        assert_eq!(trace.allocations_at(vpn)[0].kind, PageBacking::File);
         assert_eq!((trace.only(vpn).loads, trace.only(vpn).stores), (1, 0));
     }
     for vpn in (trace.vpn("shared")..).take(4) {
-        assert_eq!(trace.allocations_at(vpn)[0].kind, PageKind::File);
+        assert_eq!(trace.allocations_at(vpn)[0].kind, PageBacking::File);
         assert_eq!((trace.only(vpn).loads, trace.only(vpn).stores), (0, 1));
     }
 }
@@ -140,7 +140,7 @@ fn system_calls_reach_cache_and_buffers() {
         .max()
         .unwrap();
     let page = |i: u64| trace.only((last << 28) + i);
-    assert_eq!(trace.allocations_at(last << 28)[0].kind, PageKind::File);
+    assert_eq!(trace.allocations_at(last << 28)[0].kind, PageBacking::File);
     assert_eq!((page(0).supervised, page(0).loads, page(0).stores), (1, 2, 0));
     assert_eq!((page(1).supervised, page(1).loads, page(1).stores), (1, 64, 0));
     assert_eq!((page(2).supervised, page(2).loads, page(2).stores), (1, 64, 0));

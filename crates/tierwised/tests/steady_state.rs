@@ -30,7 +30,7 @@ use tierwise_linux::migrate::{Calls, Limits};
 use tierwise_linux::monitor::{AccessMonitor, AccessReport, MonitorTarget, ProcessRegion};
 use tierwise_linux::process::Process;
 use tierwise_linux::roots::Roots;
-use tierwise_linux::topology::Host;
+use tierwise_linux::topology::LinuxHost;
 use tierwise_linux::world::{LiveWorld, WorldConfig};
 
 #[global_allocator]
@@ -277,7 +277,7 @@ fn machine(root: &Path) -> Roots {
 }
 
 fn world(roots: Roots) -> Fast {
-    let host = Host::discover(&roots, None).unwrap();
+    let host = LinuxHost::discover(&roots, None).unwrap();
     let meminfo = roots.sys.join("devices/system/node/node0/meminfo");
     let fast = Arc::new(AtomicU64::new(0));
     let settings = WorldConfig {

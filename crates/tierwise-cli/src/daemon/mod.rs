@@ -6,9 +6,9 @@ mod tenant;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use tierwised::control::Command;
+use tierwised::control::ControlCommand;
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::live::Socket;
 use crate::output;
 
@@ -21,7 +21,7 @@ use crate::output;
     after_help = "EXAMPLE\n  tierwise daemon pause\n  tierwise daemon policy multi-clock\n  \
                         tierwise daemon tenant add shop --cgroup shop.slice --floor 80GB"
 )]
-pub struct Daemon {
+pub struct DaemonCommand {
     #[command(subcommand)]
     command: Told,
 }
@@ -39,7 +39,7 @@ enum Told {
     Reload(Plain),
     Policy(Policy),
     Tenant(tenant::Tenant),
-    Report(report::Report),
+    Report(report::ReportCommand),
     /// Print the whole state of the daemon as JSON.
     #[command(after_help = "EXAMPLE\n  tierwise daemon snapshot | jq .counters")]
     Snapshot {
@@ -70,12 +70,12 @@ struct Policy {
     plain: Plain,
 }
 
-impl Daemon {
-    pub fn execute(&self) -> Outcome {
+impl DaemonCommand {
+    pub fn execute(&self) -> CommandResult {
         match &self.command {
-            Told::Pause(plain) => plain.tell(&Command::Pause),
-            Told::Resume(plain) => plain.tell(&Command::Resume),
-            Told::Reload(plain) => plain.tell(&Command::Reload),
+            Told::Pause(plain) => plain.tell(&ControlCommand::Pause),
+            Told::Resume(plain) => plain.tell(&ControlCommand::Resume),
+            Told::Reload(plain) => plain.tell(&ControlCommand::Reload),
             Told::Policy(policy) => policy.execute(),
             Told::Tenant(tenant) => tenant.execute(),
             Told::Report(report) => report.execute(),
@@ -86,7 +86,7 @@ impl Daemon {
 
 impl Plain {
     /// Sends a command and prints what changed.
-    fn tell(&self, command: &Command) -> Outcome {
+    fn tell(&self, command: &ControlCommand) -> CommandResult {
         let reply = self.socket.call(command)?;
         if self.json {
             return output::json(&reply);
@@ -103,13 +103,13 @@ impl Plain {
 }
 
 impl Policy {
-    fn execute(&self) -> Outcome {
+    fn execute(&self) -> CommandResult {
         // The daemon opens the file, from another directory than this one.
         let recipe = match std::path::absolute(&self.recipe) {
             Ok(path) if is_file_name(&self.recipe) => path.display().to_string(),
             _ => self.recipe.clone(),
         };
-        self.plain.tell(&Command::Policy { recipe })
+        self.plain.tell(&ControlCommand::Policy { recipe })
     }
 }
 

@@ -11,7 +11,7 @@ pub struct LiveStory {
     pub tenant: String,
     pub policy: String,
     /// The daemon's mode: `manage`, `steer`, `dry-run`, `observe` or `paused`.
-    pub mode: tierwised::view::Mode,
+    pub mode: tierwised::view::DaemonMode,
     /// The reason for the mode; empty when the daemon manages.
     pub mode_reason: String,
     pub processes: u32,

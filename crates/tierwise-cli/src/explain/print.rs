@@ -7,7 +7,7 @@ use tierwise_core::units::Bytes;
 use super::page::PageStory;
 use super::record::ShareChange;
 use super::story::{Holding, Story};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::number::{counted, grouped};
 use crate::table::{new_table, write_table};
 
@@ -15,7 +15,7 @@ use crate::table::{new_table, write_table};
 const ROWS: usize = 40;
 
 /// Prints it.
-pub fn print(story: &Story) -> Outcome {
+pub fn print(story: &Story) -> CommandResult {
     let mut out = anstream::stdout().lock();
     let end = story.ended_seconds.map_or_else(String::new, |at| format!(", ended at {at:.1} s"));
     writeln!(
@@ -50,7 +50,7 @@ fn shown(all: usize) -> (Vec<usize>, usize) {
     ((0..ROWS / 2).chain(all - ROWS / 2..all).collect(), all - ROWS)
 }
 
-fn shares(out: &mut impl Write, story: &Story) -> Outcome {
+fn shares(out: &mut impl Write, story: &Story) -> CommandResult {
     if story.shares.is_empty() {
         let policy = &story.policy;
         writeln!(out, "No partitioner runs under {policy}: tenants compete page by page.")?;
@@ -89,7 +89,7 @@ fn says_something(story: &Story, share: &ShareChange) -> bool {
     !slowest || share.floor_bytes > 0 || share.cap_bytes.is_some()
 }
 
-fn holdings(out: &mut impl Write, story: &Story) -> Outcome {
+fn holdings(out: &mut impl Write, story: &Story) -> CommandResult {
     for held in &story.holdings {
         writeln!(
             out,
@@ -124,7 +124,7 @@ pub(super) fn against(held: &Holding) -> String {
     }
 }
 
-fn moves(out: &mut impl Write, story: &Story) -> Outcome {
+fn moves(out: &mut impl Write, story: &Story) -> CommandResult {
     if story.moves.is_empty() {
         return Ok(writeln!(out, "No move of its pages was planned.")?);
     }
@@ -147,7 +147,7 @@ fn moves(out: &mut impl Write, story: &Story) -> Outcome {
     write_table(out, &table, None)
 }
 
-fn history(out: &mut impl Write, page: &PageStory) -> Outcome {
+fn history(out: &mut impl Write, page: &PageStory) -> CommandResult {
     writeln!(out, "Page {}:", page.page)?;
     let (rows, left_out) = shown(page.events.len());
     let mut told: Option<&ShareChange> = None;

@@ -5,7 +5,9 @@ use std::process::{Command, Output, Stdio};
 
 use tierwise_trace::format::frame::max_unpacked;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
-use tierwise_trace::{Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, Window};
+use tierwise_trace::{
+    Allocation, CacheModel, Header, PageAccess, PageBacking, ThreadShare, Window,
+};
 
 use crate::common::{Directory, refused, text};
 
@@ -23,7 +25,7 @@ fn allocations(pages: std::ops::Range<u32>, order: u8) -> Vec<Allocation> {
     let allocated = |page: u32| Allocation {
         page,
         vpn: u64::from(page) << order,
-        kind: PageKind::Anon,
+        kind: PageBacking::Anon,
         order,
         thread: 0,
     };

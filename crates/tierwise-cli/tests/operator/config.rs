@@ -4,7 +4,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::common::{Directory, refused, succeeded, text, tierwise};
-use crate::machine::Machine;
+use crate::machine::MachineFixture;
 
 #[test]
 fn example_configuration_shows_the_defaults() {
@@ -21,7 +21,7 @@ fn example_configuration_shows_the_defaults() {
 }
 
 /// Returns `doctor`'s finding of a check, and true if it is good.
-fn doctor(machine: &Machine, file: &str, name: &str) -> (bool, String) {
+fn doctor(machine: &MachineFixture, file: &str, name: &str) -> (bool, String) {
     let output = tierwise(&["doctor", "--root", machine.root(), "--config", file, "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let checks = report["checks"].as_array().unwrap();
@@ -37,7 +37,9 @@ fn check_and_doctor_agree() {
     let idle = "[monitor]\nsource = \"idle-bitmap\"\n";
     for (i, content) in ["", big, "policy = \"tpp\"\n", paddr, idle].iter().enumerate() {
         let file = directory.write(&format!("{i}.toml"), content);
-        for machine in [Machine::able("hmat-two-tier"), Machine::copy("hmat-two-tier")] {
+        for machine in
+            [MachineFixture::able("hmat-two-tier"), MachineFixture::copy("hmat-two-tier")]
+        {
             let output = tierwise(&["config", "check", "--root", machine.root(), &file]);
             let said = text(&output.stdout) + &text(&output.stderr);
             let (fits, found) = doctor(&machine, &file, "policy and floors");
@@ -57,7 +59,7 @@ fn check_and_doctor_agree_on_page_cache() {
     let directory = Directory::new();
     let content = "[move]\npage_cache = true\npromote_page_cache = true\n";
     let file = directory.write("t.toml", content);
-    let machine = Machine::copy("hmat-two-tier");
+    let machine = MachineFixture::copy("hmat-two-tier");
     let said = succeeded(&["config", "check", "--root", machine.root(), &file]);
     for key in ["page_cache", "promote_page_cache"] {
         let (good, found) = doctor(&machine, &file, key);
@@ -80,7 +82,7 @@ fn simulator_only_policy_is_refused_live() {
 
 #[test]
 fn what_could_not_be_checked_is_said() {
-    let (machine, directory) = (Machine::able("one-node"), Directory::new());
+    let (machine, directory) = (MachineFixture::able("one-node"), Directory::new());
     let file = directory.write("t.toml", "");
     let out = succeeded(&["config", "check", "--root", machine.root(), &file]);
     assert!(

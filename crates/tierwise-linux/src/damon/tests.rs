@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::admin::Place;
+use super::admin::KdamondState;
 use super::fake::{FakeDamon, put};
 use super::*;
 use crate::process::{Process, Reader};
@@ -11,7 +11,7 @@ use crate::roots::Roots;
 use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::Bytes;
 
-fn monitoring(target: Target, schemes: Vec<Scheme>) -> Monitoring {
+fn monitoring(target: DamonTarget, schemes: Vec<Scheme>) -> Monitoring {
     Monitoring { target, attrs: DamonAttrs::default(), schemes }
 }
 
@@ -27,7 +27,7 @@ fn a_process_is_monitored_as_configured() {
 
     let kdamond = &mut taken[1];
     kdamond
-        .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .configure(&monitoring(DamonTarget::Process(REDIS.pid.into()), vec![Scheme::stat()]))
         .unwrap();
     kdamond.on(&fake.roots).unwrap();
     assert!(kdamond.is_on().unwrap());
@@ -54,12 +54,12 @@ fn schemes_name_node_quota_and_cgroup() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     let scheme = Scheme {
-        action: Action::MigrateHot { node: 3 },
+        action: DamosAction::MigrateHot { node: 3 },
         pattern: AccessPattern { nr_accesses: 1..=20, ..AccessPattern::default() },
         quota: Quota { bytes: Bytes(1 << 20), ..Quota::default() },
         filters: vec![Filter::Memcg("/a/b".into()), Filter::Files],
     };
-    let physical = Target::Physical(vec![(0, 1 << 30)]);
+    let physical = DamonTarget::Physical(vec![(0, 1 << 30)]);
     taken[0].configure(&monitoring(physical, vec![scheme])).unwrap();
     let scheme = |name: &str| fake.text(0, &format!("contexts/0/schemes/0/{name}"));
     assert_eq!((scheme("action"), scheme("target_nid")), ("migrate_hot".into(), "3".into()));
@@ -94,7 +94,7 @@ fn dropping_turns_off() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
-        .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .configure(&monitoring(DamonTarget::Process(REDIS.pid.into()), vec![Scheme::stat()]))
         .unwrap();
     taken[0].on(&fake.roots).unwrap();
     drop(taken);
@@ -112,7 +112,7 @@ fn what_others_use_stays_as_it_is() {
     let mut admin = fake.admin();
     assert_eq!(
         admin.places().unwrap(),
-        [Place::Taken(Some(900)), Place::Taken(None), Place::Empty]
+        [KdamondState::Taken(Some(900)), KdamondState::Taken(None), KdamondState::Empty]
     );
     let taken = admin.take(2).unwrap();
     assert_eq!(taken.len(), 1);
@@ -216,7 +216,7 @@ fn stopped_kdamond_has_no_regions() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
-        .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .configure(&monitoring(DamonTarget::Process(REDIS.pid.into()), vec![Scheme::stat()]))
         .unwrap();
     fake.run(0, 900, 1);
     // 1.5 s at 100 ticks per second.
@@ -238,7 +238,7 @@ fn kernel_without_damon_names_remedy() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     put(&fake.file(0, "contexts/0/avail_operations"), "paddr\n");
-    let target = monitoring(Target::Process(REDIS.pid.into()), vec![]);
+    let target = monitoring(DamonTarget::Process(REDIS.pid.into()), vec![]);
     let said = taken[0].configure(&target).unwrap_err().to_string();
     assert!(said.contains("CONFIG_DAMON_VADDR"), "{said}");
 }

@@ -1,5 +1,5 @@
-//! The limits of a mover: bytes and CPU time ([`Allowance`]), the length of one call ([`Pace`]), and
-//! the wait after a full node ([`Backoff`]).
+//! The limits of a mover: bytes and CPU time ([`TokenBucket`]), the length of one call ([`Pace`]),
+//! and the wait after a full node ([`Backoff`]).
 
 use std::time::Duration;
 
@@ -34,23 +34,23 @@ const BURST: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// use tierwise_core::units::Timestamp;
-/// use tierwise_linux::migrate::limits::Allowance;
+/// use tierwise_linux::migrate::limits::TokenBucket;
 ///
-/// let mut bytes = Allowance::new(Some(1000), 0);
+/// let mut bytes = TokenBucket::new(Some(1000), 0);
 /// assert_eq!(bytes.left(Timestamp(0)), 1000);
 /// bytes.spend(1500);
 /// assert_eq!(bytes.left(Timestamp(250_000_000)), -250);
 /// assert_eq!(bytes.left(Timestamp(5_000_000_000)), 1000);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Allowance {
+pub struct TokenBucket {
     per_second: Option<u64>,
     most: i64,
     tokens: i64,
     refilled: Option<Timestamp>,
 }
 
-impl Allowance {
+impl TokenBucket {
     /// So many tokens a second, in a bucket that holds at least `least` (the largest single thing
     /// ever spent).
     pub fn new(per_second: Option<u64>, least: u64) -> Self {
@@ -94,9 +94,9 @@ const STEP: u32 = 8;
 /// rounded up to a power of two.
 const WINDOW: usize = 128;
 
-/// The size of batches, in base pages: how many pages one call moves. While move_pages(2) runs it isolates pages and takes the
-/// process's mapping lock, so that a thread that faults waits. Katalyst, which moves pages of
-/// Kubernetes pods, aims at a P99 of a call of 20 ms; so does this.
+/// The size of batches, in base pages: how many pages one call moves. While move_pages(2) runs it
+/// isolates pages and takes the process's mapping lock, so that a thread that faults waits.
+/// Katalyst, which moves pages of Kubernetes pods, aims at a P99 of a call of 20 ms; so does this.
 ///
 /// The batch doubles while full batches take less than a quarter of the target, grows by a fixed
 /// step while they take less than three quarters, holds above that, and is halved by a call beyond

@@ -30,14 +30,14 @@ const MAX_AGED: usize = 4;
 
 /// The control groups whose memory stays where it is: those that hold tenants.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Managed {
+pub struct TenantCgroups {
     /// With all groups below them.
     trees: Vec<Vec<u8>>,
     /// Without the groups below them.
     groups: Vec<Vec<u8>>,
 }
 
-impl Managed {
+impl TenantCgroups {
     /// Adds a tenant's control group, a directory below [`Roots::cgroup`].
     pub fn add_group(&mut self, roots: &Roots, group: &Path) {
         let name = Path::new("/").join(group.strip_prefix(&roots.cgroup).unwrap_or(group));
@@ -73,7 +73,7 @@ impl Managed {
 /// ([`mglru::probe_demotion`]).
 pub fn make_room(
     roots: &Roots,
-    managed: &Managed,
+    managed: &TenantCgroups,
     node: u32,
     idle: Duration,
     most: Bytes,
@@ -174,7 +174,7 @@ memcg    43 /shop/web
     /// The bytes demoted, and the last order that the kernel got.
     fn ordered(generations: &str, idle: Duration, most: u64) -> (u64, String) {
         let (_tree, roots) = tree(generations);
-        let mut managed = Managed::default();
+        let mut managed = TenantCgroups::default();
         managed.add_group(&roots, &roots.cgroup.join("shop"));
         let room = make_room(&roots, &managed, 0, idle, Bytes(most)).unwrap();
         (room.0 / PAGE_SIZE, fs::read_to_string(roots.sys.join("kernel/debug/lru_gen")).unwrap())
@@ -199,10 +199,10 @@ memcg    43 /shop/web
     #[test]
     fn groups_of_tenants_are_left_alone() {
         let (_tree, roots) = tree(SERVICES);
-        let mut managed = Managed::default();
+        let mut managed = TenantCgroups::default();
         let process = Process { pid: 7, start_time: 1 };
         managed.add_process(&roots, &process).unwrap();
-        assert_eq!(managed, Managed::default(), "a process that has ended");
+        assert_eq!(managed, TenantCgroups::default(), "a process that has ended");
         fs::create_dir_all(roots.proc.join("7")).unwrap();
         fs::write(roots.proc.join("7/cgroup"), "0::/services\n").unwrap();
         managed.add_process(&roots, &process).unwrap();
@@ -216,7 +216,8 @@ memcg    43 /shop/web
     fn kernel_that_would_drop_is_not_asked() {
         let (_tree, roots) = tree(SERVICES);
         fs::write(roots.sys.join("kernel/mm/numa/demotion_enabled"), "false\n").unwrap();
-        let refused = make_room(&roots, &Managed::default(), 0, IDLE, Bytes(1 << 30)).unwrap_err();
+        let refused =
+            make_room(&roots, &TenantCgroups::default(), 0, IDLE, Bytes(1 << 30)).unwrap_err();
         assert!(refused.to_string().contains("does not demote"), "{refused}");
     }
 }

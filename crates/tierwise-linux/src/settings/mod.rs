@@ -27,4 +27,4 @@ pub(crate) fn fuzz_state(bytes: &[u8]) {
 }
 
 pub use knob::Knob;
-pub use saved::{Fate, Report, Settings, restore_after};
+pub use saved::{Fate, RestoreReport, Settings, restore_after};

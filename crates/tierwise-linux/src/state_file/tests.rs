@@ -13,7 +13,7 @@ struct Content {
 
 const WHOLE: &str = r#"{"boot":"b1","number":7}"#;
 
-fn load(path: &Path) -> Loaded<Content> {
+fn load(path: &Path) -> StateFileContent<Content> {
     read(path, "boot", "b1", |_| Ok(())).unwrap()
 }
 
@@ -21,12 +21,12 @@ fn load(path: &Path) -> Loaded<Content> {
 fn written_state_counts_in_its_boot() {
     let tree = tempfile::tempdir().unwrap();
     let path = tree.path().join("s.json");
-    assert_eq!(load(&path), Loaded::Nothing);
+    assert_eq!(load(&path), StateFileContent::Nothing);
     write(&path, WHOLE.as_bytes()).unwrap();
-    assert_eq!(load(&path), Loaded::Whole(Content { boot: "b1".into(), number: 7 }));
+    assert_eq!(load(&path), StateFileContent::Whole(Content { boot: "b1".into(), number: 7 }));
     // The boot is compared before the content.
     write(&path, br#"{"boot":"b0","number":"of another version"}"#).unwrap();
-    assert_eq!(load(&path), Loaded::OtherBoot);
+    assert_eq!(load(&path), StateFileContent::OtherBoot);
     remove(&path).unwrap();
     remove(&path).unwrap();
     assert_eq!(fs::read_dir(tree.path()).unwrap().count(), 0);
@@ -47,11 +47,11 @@ fn non_state_file_is_set_aside() {
         let tree = tempfile::tempdir().unwrap();
         let path = tree.path().join("s.json");
         make(&path);
-        let Loaded::Damaged(damage) = load(&path) else { panic!("{problem}") };
+        let StateFileContent::Damaged(damage) = load(&path) else { panic!("{problem}") };
         let said = damage.to_string();
         assert!(said.contains(problem) && said.contains("kept as "), "{said}");
         assert!(fs::symlink_metadata(tree.path().join("s.json.damaged")).is_ok(), "{said}");
-        assert_eq!(load(&path), Loaded::Nothing);
+        assert_eq!(load(&path), StateFileContent::Nothing);
         write(&path, WHOLE.as_bytes()).unwrap();
     }
 }
@@ -62,7 +62,7 @@ fn damaged_files_do_not_pile_up() {
     let path = tree.path().join("s.json");
     for _ in 0..30 {
         fs::write(&path, "").unwrap();
-        assert!(matches!(load(&path), Loaded::Damaged(_)));
+        assert!(matches!(load(&path), StateFileContent::Damaged(_)));
     }
     assert_eq!(fs::read_dir(tree.path()).unwrap().count(), MAX_KEPT as usize);
 }

@@ -20,7 +20,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tierwise_core::config::nearest;
 
-use crate::cgroup::Pattern;
+use crate::cgroup::GroupPattern;
 use crate::error::LinuxError;
 
 /// Selector of a tenant's processes.
@@ -28,7 +28,7 @@ use crate::error::LinuxError;
 #[serde(try_from = "String", into = "String")]
 pub enum TenantSelector {
     /// Processes of control groups: `cgroup:PATTERN`.
-    Cgroup(Pattern),
+    Cgroup(GroupPattern),
     /// These processes: `pids:12,14`. Their children and later processes with the same pids are not
     /// included.
     Pids(Vec<i32>),
@@ -67,7 +67,7 @@ impl FromStr for TenantSelector {
             }
         };
         match kind {
-            "cgroup" => Pattern::parse(rest).map(Self::Cgroup),
+            "cgroup" => GroupPattern::parse(rest).map(Self::Cgroup),
             "pids" => pids(rest).map(Self::Pids).ok_or_else(|| {
                 refuse(format!("found {rest:?}"), "write process ids, such as pids:12,14".into())
             }),

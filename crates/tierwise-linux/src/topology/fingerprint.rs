@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-/// What the files said that [`super::Host::has_changed`] reads.
+/// What the files said that [`super::LinuxHost::has_changed`] reads.
 #[derive(Debug, Default)]
 pub struct Fingerprint {
     before: String,

@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 use tierwise_core::topology::Topology;
 
-use super::nodes::Node;
+use super::nodes::MemoryNode;
 use crate::error::{LinuxError, Result};
 
 /// The tiers, fastest first. Nodes that no tier names are left alone.
@@ -48,7 +48,7 @@ impl Override {
     ///
     /// # Errors
     /// The first tier that cannot, with the nodes that there are.
-    pub fn check(&self, nodes: &[Node]) -> Result<()> {
+    pub fn check(&self, nodes: &[MemoryNode]) -> Result<()> {
         if self.tiers.is_empty() || self.tiers.len() > Topology::MAX_TIERS {
             let what = format!("the configuration lists {} tiers", self.tiers.len());
             let remedy = format!("write 1 to {} of them, fastest first", Topology::MAX_TIERS);
@@ -72,7 +72,7 @@ impl Override {
 }
 
 impl TierOverride {
-    fn check(&self, nodes: &[Node]) -> Result<()> {
+    fn check(&self, nodes: &[MemoryNode]) -> Result<()> {
         let there = || nodes.iter().map(|n| n.id.to_string()).collect::<Vec<_>>().join(", ");
         if self.nodes.is_empty() {
             let remedy = format!("name some of the nodes with memory: {}", there());

@@ -219,7 +219,7 @@ struct Run {
 
 impl Run {
     fn new(roots: &Roots) -> Self {
-        let host = Host::discover(roots, None).unwrap();
+        let host = LinuxHost::discover(roots, None).unwrap();
         let (_, wake) = bounded(1);
         let mut world =
             LiveWorld::with_kernel(config(roots.clone()), host, wake, Pretender::default());

@@ -114,7 +114,7 @@ impl Drop for Memory {
 
 fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
     let (dir, roots) = fixture::copy("hmat-two-tier");
-    let host = Host::discover(&roots, None).unwrap();
+    let host = LinuxHost::discover(&roots, None).unwrap();
     // The fixture machine runs this test's process.
     let me = std::process::id().to_string();
     std::os::unix::fs::symlink(format!("/proc/{me}"), roots.proc.join(me)).unwrap();
@@ -216,8 +216,9 @@ fn lost_monitoring_is_reported_until_it_returns() {
     let (release, released) = bounded(0);
     world.monitor_with(Box::new(super::monitor::tests::Waits(released))).unwrap();
     let mut report = Observation::default();
-    let lost =
-        |events: Vec<Event>| events.iter().any(|event| matches!(event, Event::MonitoringLost(_)));
+    let lost = |events: Vec<WorldEvent>| {
+        events.iter().any(|event| matches!(event, WorldEvent::MonitoringLost(_)))
+    };
     let mut events = Vec::new();
     while !lost(events) {
         world.observe(&mut report).unwrap();
@@ -365,7 +366,8 @@ fn ended_tenant_has_no_pages() {
     let mut report = Observation::default();
     world.observe(&mut report).unwrap();
     assert!(world.blocks() > 0);
-    let nobody = TenantSelector::Cgroup(crate::cgroup::Pattern::parse("not-yet.slice").unwrap());
+    let nobody =
+        TenantSelector::Cgroup(crate::cgroup::GroupPattern::parse("not-yet.slice").unwrap());
     world.set_tenants(vec![("me".into(), nobody)], false);
     world.observe(&mut report).unwrap();
     assert_eq!(world.blocks(), 0);

@@ -6,7 +6,7 @@ use tierwise_core::tenant::Limit;
 use tierwise_core::units::TierId;
 
 use super::setting::scenario;
-use super::{Adversary, Alone, CHECK_INTERVAL, GRACE};
+use super::{Adversary, AloneThroughput, CHECK_INTERVAL, GRACE};
 use crate::error::SimError;
 use crate::result::{RunOutput, TimelinePoint};
 use crate::run::{Prepared, RunOptions, run};
@@ -44,7 +44,7 @@ pub struct Verdict {
 pub fn conform(
     recipe: &Recipe,
     adversary: &Adversary,
-    alone: &Alone,
+    alone: &AloneThroughput,
     seed: u64,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Vec<Verdict>, SimError> {

@@ -16,17 +16,17 @@ use super::profile::read_profile;
 use crate::bound::Bounds;
 use crate::error::SimError;
 use crate::granule::median_touch;
-use crate::host::node::Node;
-use crate::host::{Host, Schedule};
+use crate::host::node::ManagedNode;
+use crate::host::{Schedule, SimulatedHost};
 use crate::machine::Machine;
 use crate::requests::mix::Mix;
 use crate::requests::spec::ServiceSpec;
-use crate::requests::tenant::Service;
+use crate::requests::tenant::RequestService;
 use crate::requests::tier::TierCosts;
-use crate::scenario::{Scenario, Source, TierSize, WorkloadSpec};
+use crate::scenario::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 use crate::service::RunningService;
-use crate::windows::{Loaded, Part, Shape, Windows};
-use crate::workload::{Kind, Workload};
+use crate::windows::{LoadedTrace, Part, Shape, Windows};
+use crate::workload::{Workload, WorkloadKind};
 
 /// A scenario with its traces loaded, ready to be run any number of times, also at once.
 pub struct Prepared {
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Prepared {
 enum Ready {
     Loaded(Arc<Part>),
     Stream { name: String, spec: GeneratorSpec, resident: u64 },
-    Service(Service),
+    Service(RequestService),
 }
 
 impl Ready {
@@ -202,7 +202,11 @@ impl Prepared {
         }
     }
 
-    pub(super) fn host(&self, machine: Machine, options: &RunOptions) -> Result<Host, SimError> {
+    pub(super) fn host(
+        &self,
+        machine: Machine,
+        options: &RunOptions,
+    ) -> Result<SimulatedHost, SimError> {
         let tiers = machine.tiers.len();
         let mut workloads = Vec::new();
         for (i, w) in self.scenario.workloads.iter().enumerate() {
@@ -217,17 +221,17 @@ impl Prepared {
             let pages = f64::from(1u32 << machine.granule_order);
             workload.reporting_touches = median_touch(pages);
             if let Ready::Service(service) = &self.ready[i] {
-                let service = Service { seed: phase_seed, ..service.clone() };
+                let service = RequestService { seed: phase_seed, ..service.clone() };
                 let running = RunningService::new(&service, schedule.start, tiers, pages);
                 let running = running.map_err(|e| impossible(w, e))?;
-                workload.kind = Kind::Service(Box::new(running));
+                workload.kind = WorkloadKind::Service(Box::new(running));
             }
             workloads.push((workload, schedule));
         }
         let Scenario { costs, duration, .. } = self.scenario;
         let costs = costs.for_granules(1 << machine.granule_order);
         let node = self.managed(&machine, options.seed)?;
-        let mut host = Host::new(machine, costs, workloads, duration, options.seed);
+        let mut host = SimulatedHost::new(machine, costs, workloads, duration, options.seed);
         if let Some(node) = node {
             host.manage(node);
         }
@@ -246,7 +250,7 @@ impl Prepared {
     }
 
     /// The tier that the CPU manages, if it does.
-    fn managed(&self, machine: &Machine, seed: u64) -> Result<Option<Node>, SimError> {
+    fn managed(&self, machine: &Machine, seed: u64) -> Result<Option<ManagedNode>, SimError> {
         let Some(hardware) = machine.hardware else { return Ok(None) };
         for (workload, ready) in self.scenario.workloads.iter().zip(&self.ready) {
             if workload.huge_pages || !matches!(ready, Ready::Loaded(_) | Ready::Stream { .. }) {
@@ -257,11 +261,11 @@ impl Prepared {
             }
         }
         let resident: Vec<u64> = (0..self.ready.len()).map(|i| self.resident_of(i)).collect();
-        Node::new(machine, hardware, &resident, seed).map(Some)
+        ManagedNode::new(machine, hardware, &resident, seed).map(Some)
     }
 
     /// The share of a run that is over, 0 to 1.
-    pub(super) fn share_done(&self, host: &Host) -> f64 {
+    pub(super) fn share_done(&self, host: &SimulatedHost) -> f64 {
         use tierwise_core::world::World;
         let by_time = self.scenario.duration.map(|d| host.now().as_secs_f64() / d.as_secs_f64());
         let by_work = host.workloads().iter().zip(&self.ready).map(|(running, p)| match p {
@@ -277,7 +281,7 @@ impl Prepared {
 
 /// A source that was opened, before the machine's size is known.
 enum Opened {
-    Loaded(Loaded),
+    Loaded(LoadedTrace),
     Stream { name: String, spec: GeneratorSpec },
     Service { spec: ServiceSpec, windows: Vec<Window>, units: u32 },
 }
@@ -289,12 +293,12 @@ impl Opened {
             return Err(impossible(workload, why));
         }
         match &workload.source {
-            Source::Trace(path) => {
+            WorkloadSource::Trace(path) => {
                 let mut source = Merge::new(TraceReader::open(path)?, workload.merge.into());
                 Self::read(workload, &mut source, granule)
             }
-            Source::Generator(name, spec) => Self::generator(workload, name, spec, granule),
-            Source::Service(spec) => Self::service(spec, granule),
+            WorkloadSource::Generator(name, spec) => Self::generator(workload, name, spec, granule),
+            WorkloadSource::Service(spec) => Self::service(spec, granule),
         }
     }
 
@@ -325,7 +329,7 @@ impl Opened {
             huge_pages: workload.huge_pages,
             granule_order: granule,
         };
-        let loaded = Loaded::read(source, until, shape)?;
+        let loaded = LoadedTrace::read(source, until, shape)?;
         if loaded.windows.is_empty() {
             let why = "its trace holds no window: the program that was recorded ended before it \
                        ran, or `measure_to` marks the start; record one that runs";
@@ -448,12 +452,12 @@ fn tenant(workload: &WorkloadSpec) -> Result<TenantSpec, SimError> {
     Ok(TenantSpec { profile, ..workload.tenant() })
 }
 
-fn measured_from(workload: &WorkloadSpec, program: &Loaded) -> Result<usize, SimError> {
+fn measured_from(workload: &WorkloadSpec, program: &LoadedTrace) -> Result<usize, SimError> {
     let Some(mark) = &workload.measure_from else { return Ok(0) };
     program.mark(mark).ok_or_else(|| unknown_mark(workload, "measure_from", mark, program))
 }
 
-fn unknown_mark(workload: &WorkloadSpec, key: &str, mark: &str, program: &Loaded) -> SimError {
+fn unknown_mark(workload: &WorkloadSpec, key: &str, mark: &str, program: &LoadedTrace) -> SimError {
     let marks: Vec<&str> = program.marks().collect();
     let known = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
     impossible(workload, format!("{key} = \"{mark}\" is no mark of its trace; it has: {known}"))

@@ -76,7 +76,7 @@ impl RecordOptions {
 
 /// A recording under way, after each window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct RecordingProgress {
     /// The data written so far.
     pub totals: Totals,
     /// Size of the trace in bytes.

@@ -15,7 +15,7 @@ use super::{Config, MonitorSource};
     line.map_or(String::new(), |n| format!(":{n}")),
     if key.is_empty() { String::new() } else { format!("{key}: ") }
 )]
-pub struct ConfigError {
+pub struct DaemonConfigError {
     /// The file, as the user named it.
     pub file: String,
     /// The line, counted from one, where it is known.
@@ -26,7 +26,7 @@ pub struct ConfigError {
     pub problem: String,
 }
 
-impl ConfigError {
+impl DaemonConfigError {
     /// A mistake of the file as a whole.
     pub(super) fn whole(file: &str, problem: String) -> Self {
         Self { file: file.into(), line: None, key: String::new(), problem }
@@ -81,12 +81,12 @@ impl Place<'_> {
         parsed.is_some_and(|all| all.get(table).and_then(|table| table.get(key)).is_some())
     }
 
-    fn error(&self, line: Option<usize>, key: &str, problem: String) -> ConfigError {
-        ConfigError { file: self.file.into(), line, key: key.into(), problem }
+    fn error(&self, line: Option<usize>, key: &str, problem: String) -> DaemonConfigError {
+        DaemonConfigError { file: self.file.into(), line, key: key.into(), problem }
     }
 }
 
-pub(super) fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
+pub(super) fn parse(file: &str, text: &str) -> Result<Config, DaemonConfigError> {
     let place = Place { file, text };
     let config: Config = toml::from_str(text).map_err(|e| of_toml(&place, &e))?;
     check(&place, &config)?;
@@ -94,7 +94,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
 }
 
 /// Turns an error of the TOML parser into ours.
-fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> ConfigError {
+fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> DaemonConfigError {
     let line = error.span().map(|span| place.line_at(span.start));
     let said = error.message();
     let mut quoted = said.split('`').skip(1).step_by(2);
@@ -164,7 +164,7 @@ fn words(kind: &str) -> String {
 }
 
 /// Checks the rules that the types do not express.
-fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
+fn check(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
     let at = |key: &str, problem: String| Err(place.error(place.line_of(None, key), key, problem));
     if !config.names_a_file()
         && let Err(e) = Recipe::named(&config.policy)
@@ -273,7 +273,7 @@ fn damon_only(place: &Place<'_>, config: &Config) -> Option<&'static str> {
 }
 
 /// Refuses latencies and bandwidths that no memory has.
-fn tiers(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
+fn tiers(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
     for (index, tier) in config.tiers.iter().enumerate() {
         let figures = [
             // Ten microseconds are storage; no memory answers within a nanosecond.
@@ -291,7 +291,7 @@ fn tiers(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn listen(place: &Place<'_>, listen: &str) -> Result<(), ConfigError> {
+fn listen(place: &Place<'_>, listen: &str) -> Result<(), DaemonConfigError> {
     let loopback = |ip: IpAddr| ip.is_loopback();
     let fits =
         listen == "off" || listen.parse::<SocketAddr>().is_ok_and(|address| loopback(address.ip()));
@@ -305,7 +305,7 @@ fn listen(place: &Place<'_>, listen: &str) -> Result<(), ConfigError> {
     Err(place.error(place.line_of(None, "listen"), "listen", problem))
 }
 
-fn tenants(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
+fn tenants(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
     for (index, tenant) in config.tenants.iter().enumerate() {
         let table = Some(("[[tenant]]", index));
         let error = |key: &str, problem: String| {

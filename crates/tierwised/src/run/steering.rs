@@ -4,15 +4,15 @@
 
 use std::time::{Duration, Instant};
 
-use tierwise_core::steer::{Costs, Course, Reading, Steering};
+use tierwise_core::steer::{Course, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::Timestamp;
-use tierwise_linux::kernel_tiering::{self, Counters, Demotable};
+use tierwise_linux::kernel_tiering::{self, Demotable, VmstatCounters};
 use tierwise_linux::process::Reader;
-use tierwise_linux::topology::Host;
+use tierwise_linux::topology::LinuxHost;
 
 use super::Daemon;
 use crate::judgement;
-use crate::view::{Mode, SteeringView};
+use crate::view::{DaemonMode, SteeringView};
 
 /// Time between two readings: the law's own interval.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -39,11 +39,11 @@ pub(super) struct SteeringState {
 #[derive(Debug)]
 struct Steered {
     law: Steering,
-    costs: Costs,
+    costs: SteeringCosts,
     /// Set in the kernel.
     course: Course,
-    first: Counters,
-    last: Counters,
+    first: VmstatCounters,
+    last: VmstatCounters,
     read_at: Instant,
     started: Instant,
     reader: Reader,
@@ -59,8 +59,8 @@ impl Daemon {
             && !self.activity.paused
             && judgement::is_unbound(&self.options.config);
         match self.activity.mode {
-            Mode::Manage if wanted => self.start_steering(),
-            Mode::Steer if !wanted => self.stop_steering(),
+            DaemonMode::Manage if wanted => self.start_steering(),
+            DaemonMode::Steer if !wanted => self.stop_steering(),
             _ => {}
         }
     }
@@ -73,7 +73,7 @@ impl Daemon {
                 }
                 self.world.set_survey(false);
                 self.steering.active = Some(steered);
-                self.activity.mode = Mode::Steer;
+                self.activity.mode = DaemonMode::Steer;
                 self.activity.source = FOUND_BY_KERNEL.into();
                 self.activity.reason = UNBOUND.into();
                 let line =
@@ -109,7 +109,7 @@ impl Daemon {
 
     fn manage_again(&mut self) {
         // Not steering, whatever becomes of monitoring.
-        self.activity.mode = Mode::Manage;
+        self.activity.mode = DaemonMode::Manage;
         match self.restart_monitoring() {
             Ok(()) => {
                 let line = format!("monitors accesses with {}", self.activity.source);
@@ -127,7 +127,7 @@ impl Daemon {
         let law = Steering::new(costs);
         let (course, rate) = (law.course(), self.options.config.moving.rate.bytes());
         kernel_tiering::start(&mut self.settings, roots, &course, rate)?;
-        let first = Counters::read(roots)?;
+        let first = VmstatCounters::read(roots)?;
         Ok(Steered {
             law,
             costs,
@@ -151,11 +151,11 @@ impl Daemon {
         steered.read_at = Instant::now();
         let nodes = self.world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let (roots, rate) = (&self.options.roots, self.options.config.moving.rate.bytes());
-        let read = Counters::read(roots).and_then(|counters| {
+        let read = VmstatCounters::read(roots).and_then(|counters| {
             let demotable = Demotable::read(roots, nodes, &mut steered.reader)?;
             steered.last = counters;
             let now = Timestamp::ZERO + steered.started.elapsed();
-            let reading = Reading {
+            let reading = KernelReading {
                 promoted: counters.promoted,
                 candidates: counters.candidates,
                 demoted: counters.demoted,
@@ -208,14 +208,18 @@ fn is_worth_telling(old: &Course, new: &Course) -> bool {
 }
 
 /// The costs on this machine; those of a copy and of a fault are measured.
-fn costs(host: &Host) -> tierwise_linux::error::Result<Costs> {
+fn costs(host: &LinuxHost) -> tierwise_linux::error::Result<SteeringCosts> {
     let [fast, .., slow] = &host.tiers[..] else {
-        return Ok(Costs { saved: Duration::ZERO, copy: Duration::ZERO, fault: Duration::ZERO });
+        return Ok(SteeringCosts {
+            saved: Duration::ZERO,
+            copy: Duration::ZERO,
+            fault: Duration::ZERO,
+        });
     };
     let latency = |tier: &tierwise_linux::topology::HostTier| tier.figures.load_latency.value;
     let node = |tier: &tierwise_linux::topology::HostTier| tier.nodes.first().copied();
     let saved = latency(slow).saturating_sub(latency(fast));
     let (from, to) = (node(fast).unwrap_or_default(), node(slow).unwrap_or_default());
     let (copy, fault) = (kernel_tiering::copy_cost(from, to)?, kernel_tiering::fault_cost());
-    Ok(Costs { saved, copy, fault })
+    Ok(SteeringCosts { saved, copy, fault })
 }

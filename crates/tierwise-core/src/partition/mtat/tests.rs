@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::baseline::testing::Machine;
+use crate::baseline::testing::PolicyFixture;
 use crate::config::Document;
 use crate::estimate;
 use crate::learn::{Agent, AgentState, Experience, Null, Objective};
@@ -51,7 +51,7 @@ impl Learning for Scripted {
 }
 
 struct Made {
-    machine: Machine,
+    machine: PolicyFixture,
     mtat: Mtat,
     shares: Shares,
     now: u64,
@@ -59,7 +59,7 @@ struct Made {
 
 impl Made {
     fn new(learning: impl Learning + 'static, specs: Vec<TenantSpec>, text: &str) -> Self {
-        let mut machine = Machine::new(2);
+        let mut machine = PolicyFixture::new(2);
         machine.tenants = vec![TenantReading::default(); specs.len()];
         machine.specs = specs;
         let learning: Arc<dyn Learning> = Arc::new(learning);

@@ -22,7 +22,7 @@ impl TestHost {
 
     fn open(&self) -> Settings {
         let (settings, report) = Settings::open(&self.roots, &self.state()).unwrap();
-        assert_eq!(report, Report::default());
+        assert_eq!(report, RestoreReport::default());
         settings
     }
 
@@ -34,7 +34,7 @@ impl TestHost {
         fs::write(knob.path(&self.roots), text).unwrap();
     }
 
-    fn restore(&self) -> Report {
+    fn restore(&self) -> RestoreReport {
         restore_after(&self.roots, &self.state(), || Ok(())).unwrap()
     }
 }
@@ -87,7 +87,7 @@ fn after_a_kill_only_own_settings_return() {
         ("1".into(), "65536".into())
     );
     assert!(!m.state().exists());
-    assert_eq!(m.restore(), Report::default());
+    assert_eq!(m.restore(), RestoreReport::default());
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::client::{Events, get};
+use super::client::{EventStream, get};
 use super::start;
 
-fn document() -> (super::Server, Value) {
+fn document() -> (super::HttpServer, Value) {
     let (server, _views) = start();
     let document = get(&server, "/api/v1/openapi.json").json();
     (server, document)
@@ -42,7 +42,7 @@ fn every_answer_matches_its_schema() {
         let content = item["get"]["responses"]["200"]["content"].as_object().unwrap();
         let (media_type, body) = content.iter().next().unwrap();
         let answered = if media_type == "text/event-stream" {
-            Events::open(&server).1.next().unwrap()
+            EventStream::open(&server).1.next().unwrap()
         } else {
             let answer = get(&server, &path.replace("{name}", "shop"));
             assert_eq!(answer.status, 200, "{path}");

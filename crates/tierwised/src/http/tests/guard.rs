@@ -2,7 +2,7 @@
 
 use super::client::{ask, get};
 use super::start;
-use crate::http::Server;
+use crate::http::HttpServer;
 
 #[test]
 fn only_requests_that_name_loopback_are_answered() {
@@ -86,8 +86,9 @@ fn answers_carry_browser_restrictions() {
 fn used_or_public_address_is_refused() {
     let (server, views) = start();
     let (waker, _asked) = crossbeam_channel::bounded(1);
-    let refused =
-        |listen| Server::start(listen, views.subscribe(), waker.clone()).err().unwrap().to_string();
+    let refused = |listen| {
+        HttpServer::start(listen, views.subscribe(), waker.clone()).err().unwrap().to_string()
+    };
     let said = refused(server.address());
     assert!(said.contains(&format!("http.listen: {} is in use", server.address())), "{said}");
     assert!(said.contains("write another port"), "{said}");

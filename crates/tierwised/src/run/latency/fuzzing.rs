@@ -1,7 +1,7 @@
 //! The parsers of this directory as functions of bytes, with their invariants.
 
-use super::histogram::Histogram;
-use super::reply::{MEMCACHED, REDIS, Service};
+use super::histogram::LatencyHistogram;
+use super::reply::{LineService, MEMCACHED, REDIS};
 use super::{head, source};
 
 /// Max bytes of a problem's text: two quotations and the words around them.
@@ -9,7 +9,7 @@ const MAX_PROBLEM: usize = 1500;
 
 pub(crate) fn prometheus(bytes: &[u8]) {
     let read = |piece: usize| {
-        let mut histogram = Histogram::new("h");
+        let mut histogram = LatencyHistogram::new("h");
         for piece in bytes.chunks(piece) {
             histogram.take(piece)?;
         }
@@ -34,7 +34,7 @@ pub(crate) fn memcached(bytes: &[u8]) {
     reply(MEMCACHED, bytes);
 }
 
-fn reply(service: Service, bytes: &[u8]) {
+fn reply(service: LineService, bytes: &[u8]) {
     if let Err(said) = service.check(bytes) {
         assert!(said.len() < MAX_PROBLEM);
     }

@@ -44,7 +44,7 @@ impl Ord for Bound {
 
 /// A histogram that is being read, summed over all labels except the bound.
 #[derive(Debug)]
-pub(super) struct Histogram {
+pub(super) struct LatencyHistogram {
     metric: String,
     buckets: BTreeMap<Bound, f64>,
     /// The start of a line whose end has not arrived yet.
@@ -53,7 +53,7 @@ pub(super) struct Histogram {
     skipping: bool,
 }
 
-impl Histogram {
+impl LatencyHistogram {
     pub(super) fn new(metric: &str) -> Self {
         Self {
             metric: metric.to_owned(),
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, piece: usize) -> Result<Vec<(f64, f64)>, String> {
-        let mut histogram = Histogram::new("h");
+        let mut histogram = LatencyHistogram::new("h");
         for piece in text.as_bytes().chunks(piece) {
             histogram.take(piece)?;
         }
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn endless_line_is_skipped_not_kept() {
-        let mut histogram = Histogram::new("h");
+        let mut histogram = LatencyHistogram::new("h");
         for _ in 0..100 {
             histogram.take(&[b'x'; 4096]).unwrap();
             assert!(histogram.started.capacity() <= 2 * MAX_LINE);

@@ -7,18 +7,19 @@ pub(super) const MAX_LEN: usize = 512;
 
 /// A service that answers a request by one line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Service {
+pub(super) struct LineService {
     pub(super) request: &'static [u8],
     answer: &'static [u8],
 }
 
 /// Redis, by its `PING` (RESP's inline command, which every version knows).
-pub(super) const REDIS: Service = Service { request: b"PING\r\n", answer: b"+PONG" };
+pub(super) const REDIS: LineService = LineService { request: b"PING\r\n", answer: b"+PONG" };
 
 /// Memcached, by its `version`.
-pub(super) const MEMCACHED: Service = Service { request: b"version\r\n", answer: b"VERSION" };
+pub(super) const MEMCACHED: LineService =
+    LineService { request: b"version\r\n", answer: b"VERSION" };
 
-impl Service {
+impl LineService {
     /// Returns true if the bytes read so far are the whole answer.
     ///
     /// # Errors

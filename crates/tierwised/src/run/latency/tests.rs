@@ -45,16 +45,17 @@ fn prometheus(address: &str) -> Latency {
 }
 
 /// One reading by itself.
-fn read(latency: Latency, limits: Limits) -> Outcome {
+fn read(latency: Latency, limits: Limits) -> LatencyOutcome {
     let mut outcomes = read_twice(latency, limits);
     outcomes.truncate(1);
     outcomes.remove(0)
 }
 
-fn read_twice(latency: Latency, limits: Limits) -> Vec<Outcome> {
+fn read_twice(latency: Latency, limits: Limits) -> Vec<LatencyOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let (mut source, mut allowance) = (Source::new(latency), Allowance::new(limits.budget));
+        let (mut source, mut allowance) =
+            (LatencySource::new(latency), CpuAllowance::new(limits.budget));
         let first = read_once(&mut source, limits, &mut allowance).await.0;
         vec![first, read_once(&mut source, limits, &mut allowance).await.0]
     })
@@ -107,8 +108,8 @@ fn next(events: &Receiver<&'static str>) -> &'static str {
 fn until(
     readers: &Readers,
     awake: &Receiver<()>,
-    fits: impl Fn(&str, &Outcome) -> bool,
-) -> Outcome {
+    fits: impl Fn(&str, &LatencyOutcome) -> bool,
+) -> LatencyOutcome {
     loop {
         let mut found = readers.take();
         found.retain(|tenant, outcome| fits(tenant, outcome));
@@ -129,7 +130,7 @@ fn prometheus_histogram_is_read_as_delta() {
             format!("h_bucket{{m=\"get\",le=\"0.01\"}} {n}\nh_bucket{{le=\"+Inf\"}} {n}\nx 3\n");
         write!(stream, "HTTP/1.0 200 OK\r\n\r\n{body}").unwrap();
     });
-    let hundred = Reading { p99: Duration::from_micros(9900), operations: 100 };
+    let hundred = LatencyReading { p99: Duration::from_micros(9900), operations: 100 };
     let outcomes = read_twice(prometheus(&address), GENEROUS);
     assert_eq!(outcomes, [Ok(Some(hundred)), Ok(Some(hundred))]);
     let absent = Latency::Prometheus { address, metric: "absent".into() };
@@ -145,7 +146,10 @@ fn answer_with_length_ends_there() {
         stream.write_all(whole.as_bytes()).unwrap();
         while stream.read(&mut [0; 512]).is_ok_and(|n| n > 0) {}
     });
-    assert!(matches!(read(prometheus(&open), GENEROUS), Ok(Some(Reading { operations: 4, .. }))));
+    assert!(matches!(
+        read(prometheus(&open), GENEROUS),
+        Ok(Some(LatencyReading { operations: 4, .. }))
+    ));
     let cut = page(format!("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{body}").into());
     assert!(problem(prometheus(&cut), GENEROUS).contains("ended after 19 of 90 bytes"));
 }
@@ -288,7 +292,8 @@ fn reload_keeps_staying_endpoints() {
 #[test]
 fn untaken_readings_add_up() {
     let mut board = BTreeMap::new();
-    let reading = |ms, operations| Ok(Some(Reading { p99: Duration::from_millis(ms), operations }));
+    let reading =
+        |ms, operations| Ok(Some(LatencyReading { p99: Duration::from_millis(ms), operations }));
     note(&mut board, "a", reading(1, 10));
     note(&mut board, "a", Ok(None));
     note(&mut board, "a", reading(2, 5));

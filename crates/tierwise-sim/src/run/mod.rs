@@ -1,6 +1,7 @@
 //! Runs one recipe on one scenario.
 
 mod alone;
+mod fit;
 mod memory_mode;
 mod oracle;
 mod prepare;

@@ -15,15 +15,12 @@ use std::time::Duration;
 use bstr::ByteSlice;
 use tierwise_core::units::Bytes;
 
-use super::page_cache::mglru::{self, Generation, Prefer, below};
-use crate::error::{LinuxError, Result};
+use super::page_cache::mglru::{self, Generation, MIN_NR_GENS, Prefer, below, none_if_gone};
+use crate::error::Result;
 use crate::file;
 use crate::process::resident::PAGE_SIZE;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
-
-/// Generations from which the kernel never evicts (`MIN_NR_GENS`).
-const KEPT: usize = 2;
 
 /// New generations per call: each walks the page tables of a control group's processes.
 const MAX_AGED: usize = 4;
@@ -99,7 +96,7 @@ pub fn make_room(
 
 /// Evicts from the generations of one control group that are idle. Returns pages.
 fn evict_idle(roots: &Roots, generations: &[Generation], idle: Duration, most: u64) -> Result<u64> {
-    let old = generations.len().saturating_sub(KEPT);
+    let old = generations.len().saturating_sub(MIN_NR_GENS);
     // The age of the next generation is the idle time of this one.
     let idle_since = |i: &usize| generations[i + 1].age >= idle;
     let Some(last) = (0..old).rev().find(idle_since) else { return Ok(0) };
@@ -122,16 +119,6 @@ fn age(roots: &Roots, generations: &[Generation]) -> Result<u64> {
         mglru::age(roots, youngest)?;
     }
     Ok(0)
-}
-
-/// The kernel made or merged generations since they were read, or the group is gone: another call
-/// finds the new state.
-fn none_if_gone(e: LinuxError) -> Result<u64> {
-    match &e {
-        LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => Ok(0),
-        _ if e.is_gone() => Ok(0),
-        _ => Err(e),
-    }
 }
 
 #[cfg(test)]

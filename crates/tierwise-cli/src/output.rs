@@ -101,7 +101,7 @@ pub fn whole_file(path: &Path, bytes: &[u8]) -> CommandResult {
 }
 
 /// Says something on stderr. That stderr cannot be written changes no result.
-pub fn tell(line: fmt::Arguments<'_>) {
+pub fn print_error_line(line: fmt::Arguments<'_>) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
@@ -124,8 +124,8 @@ pub fn width() -> u16 {
     {
         return width.0;
     }
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    said.filter(|&columns| columns > 0).unwrap_or(PLAIN_WIDTH)
+    let message = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    message.filter(|&columns| columns > 0).unwrap_or(PLAIN_WIDTH)
 }
 
 #[cfg(test)]

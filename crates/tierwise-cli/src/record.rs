@@ -86,7 +86,7 @@ impl RecordCommand {
     }
 
     fn describe(&self, summary: &RecordSummary) {
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "{}: {}, {}, {}, {}",
             self.output.display(),
             counted(summary.totals.windows, "window"),
@@ -95,13 +95,13 @@ impl RecordCommand {
             Bytes(summary.bytes)
         ));
         for program in &summary.followed {
-            crate::output::tell(format_args!(
+            crate::output::print_error_line(format_args!(
                 "note: followed the program to {}",
                 program.display()
             ));
         }
         if summary.children > 0 {
-            crate::output::tell(format_args!(
+            crate::output::print_error_line(format_args!(
                 "warning: the trace is without {}; it holds what the first process did, and the \
                  programs that it executed. To record a forked program, give it as COMMAND itself, \
                  without what forks it: timeout, sudo or a shell before it, or an option to run \

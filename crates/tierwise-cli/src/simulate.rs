@@ -100,7 +100,7 @@ impl Simulate {
         if let (Some(record), Some(path), Some(file)) = (&output.record, &self.record_run, run_file)
         {
             run_file::write(record, path, file)?;
-            tell_left_out(record);
+            print_left_out(record);
         }
         sink.write(&output.timeline)?;
         conclude(&output.result);
@@ -207,9 +207,9 @@ fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> CommandResult {
 }
 
 /// Reports the events that the record had no space for.
-fn tell_left_out(record: &RunRecord) {
+fn print_left_out(record: &RunRecord) {
     if record.moves_left_out > 0 {
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "only counted in the record: {}; it keeps the first {MOVES_OF_A_PAGE} of a page and \
              {MOVES_IN_ALL} in all",
             counted(record.moves_left_out, "move")
@@ -219,7 +219,7 @@ fn tell_left_out(record: &RunRecord) {
 
 /// The end of the run, in a line on stderr: stdout belongs to the points.
 fn conclude(result: &PolicyResult) {
-    crate::output::tell(format_args!(
+    crate::output::print_error_line(format_args!(
         "{}: slowdown {:.3} x, {:.1} % of misses served fast, {} promoted, {} demoted",
         result.policy,
         result.slowdown,
@@ -229,7 +229,7 @@ fn conclude(result: &PolicyResult) {
     ));
     for tenant in &result.tenants {
         if let Some(why) = &tenant.failure {
-            crate::output::tell(format_args!("{}: {why}", tenant.name));
+            crate::output::print_error_line(format_args!("{}: {why}", tenant.name));
         }
     }
 }

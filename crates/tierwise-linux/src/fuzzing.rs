@@ -195,7 +195,7 @@ pub fn qmp(bytes: &[u8]) {
     let whole = talk(usize::MAX);
     match &whole {
         Ok((sent, _)) => assert!(sent.len() <= 3),
-        Err(e) => assert!(e.to_string().len() < MAX_SAID),
+        Err(e) => assert!(e.to_string().len() < MAX_MESSAGE_LEN),
     }
     // Bytes beyond what is taken may come before or after the line that ends the conversation.
     if bytes.len() <= crate::qemu::MAX_LEN {
@@ -215,12 +215,12 @@ pub fn mqueue(bytes: &[u8]) {
     match SchedulerMessage::parse(&text(bytes)) {
         Ok(SchedulerMessage::Add { name, pid }) => assert!(pid > 0 && !name.is_empty()),
         Ok(SchedulerMessage::Remove { name }) => assert!(!name.is_empty()),
-        Err(said) => assert!(said.len() < MAX_SAID && !said.contains('\x1b')),
+        Err(message) => assert!(message.len() < MAX_MESSAGE_LEN && !message.contains('\x1b')),
     }
 }
 
 /// Longest text that is said of bytes: two quotations, and words around them.
-const MAX_SAID: usize = 1500;
+const MAX_MESSAGE_LEN: usize = 1500;
 
 fn assert_ascending(usage: &[(u32, Bytes)]) {
     assert!(usage.windows(2).all(|pair| pair[0].0 < pair[1].0));

@@ -249,8 +249,8 @@ mod tests {
     #[test]
     fn scheduler_text_is_escaped_and_cut() {
         for text in ["\x1b[2J".repeat(100), format!("add {} \x1b[2J", "\x1b".repeat(400))] {
-            let said = SchedulerMessage::parse(&text).unwrap_err();
-            assert!(said.len() < 1200 && !said.contains('\x1b'), "{said}");
+            let message = SchedulerMessage::parse(&text).unwrap_err();
+            assert!(message.len() < 1200 && !message.contains('\x1b'), "{message}");
         }
     }
 

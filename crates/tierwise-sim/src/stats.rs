@@ -136,7 +136,7 @@ impl Stats {
     }
 
     /// The measured part starts, if it has not already.
-    pub fn begin_measuring(&mut self, workload: usize, now: u64) {
+    pub fn start_measuring(&mut self, workload: usize, now: u64) {
         self.accounts[workload].measured_from.get_or_insert(now);
     }
 

@@ -94,7 +94,7 @@ impl<R: Read + Seek> TraceReader<R> {
         if !MAGIC.starts_with(magic) {
             return Err(TraceError::NotATrace {
                 path: self.path.clone(),
-                found: looks_like(&self.path, &bytes),
+                found: format_of(&self.path, &bytes),
             });
         }
         if bytes.len() < PREAMBLE_BYTES as usize {
@@ -234,7 +234,7 @@ impl<R: Read + Seek> TraceReader<R> {
 }
 
 /// Guesses the kind of a file that is no trace, by its name and its first bytes.
-fn looks_like(path: &Path, start: &[u8]) -> &'static str {
+fn format_of(path: &Path, start: &[u8]) -> &'static str {
     /// The first bytes of a zstd frame, and of a Parquet file.
     const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
     const PARQUET: &[u8] = b"PAR1";

@@ -230,7 +230,7 @@ fn marks_cut_windows_of_growing_trace() {
     let fifo = directory.path().join("marks.fifo");
     options.marks = Some(fifo.clone());
     options.window_instructions = 1_000_000;
-    let tell = |line: &str| {
+    let send = |line: &str| {
         let mut fifo = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
         fifo.write_all(line.as_bytes()).unwrap();
     };
@@ -238,7 +238,7 @@ fn marks_cut_windows_of_growing_trace() {
     let (mut marks, mut operations) = (Vec::new(), 0);
     let summary = record(&options, |_| {
         let reader = tracker.get_or_insert_with(|| {
-            tell("load\n");
+            send("load\n");
             TraceReader::open(&options.out).unwrap()
         });
         let mut window = Window::default();
@@ -249,7 +249,7 @@ fn marks_cut_windows_of_growing_trace() {
         let before = operations;
         operations += window.operations;
         for mark in window.marks {
-            tell(if mark == "load" {
+            send(if mark == "load" {
                 "run operations=7\n"
             } else {
                 "ops 5\nnonsense operations=x\n"
@@ -276,7 +276,7 @@ fn marks_cut_windows_of_growing_trace() {
 }
 
 #[test]
-fn mistakes_are_told_with_the_remedy() {
+fn mistakes_are_reported_with_the_remedy() {
     let (directory, mut options) = prepare("counts");
     options.out = directory.path().join("report");
     std::fs::write(&options.out, "precious").unwrap();
@@ -412,7 +412,7 @@ fn failed_recording_keeps_old_trace_and_part() {
 
 #[test]
 fn forked_processes_are_counted_and_not_recorded() {
-    let (_folder, mut options) = prepare("counts");
+    let (_directory, mut options) = prepare("counts");
     behind_shell(&mut options, "\"$@\"; \"$@\"; :");
     let summary = record(&options, |_| {}).unwrap();
     assert!(summary.complete, "{summary:?}");

@@ -250,8 +250,11 @@ mod tests {
     #[test]
     fn simulator_only_policy_is_refused_early() {
         assert_eq!(policy_runs(&config("")), Ok(()));
-        let said = policy_runs(&config("policy = \"tpp\"")).unwrap_err();
-        assert!(said.contains("needs hint faults") && said.contains("would run here"), "{said}");
+        let message = policy_runs(&config("policy = \"tpp\"")).unwrap_err();
+        assert!(
+            message.contains("needs hint faults") && message.contains("would run here"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -54,11 +54,11 @@ fn run(args: Args) -> anyhow::Result<()> {
             "cannot raise the limit of open files: {e}; see LimitNOFILE= in tierwised.service"
         );
     }
-    let lacks = system::privilege::drop_others(&config).context("cannot drop capabilities")?;
-    if !lacks.is_empty() {
-        let lacks = lacks.join(", ");
+    let missing = system::privilege::drop_others(&config).context("cannot drop capabilities")?;
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
         tracing::warn!(
-            "runs without {lacks} and can do little: start it as root, as its systemd unit does"
+            "runs without {missing} and can do little: start it as root, as its systemd unit does"
         );
     }
     let roots = args.root.map_or_else(Roots::default, Roots::under);

@@ -163,7 +163,7 @@ struct Fast {
 
 impl Fast {
     /// Writes the kernel's counts of free memory, without allocating.
-    fn tell_free(&self) {
+    fn write_free(&self) {
         let free = (ROOM - self.fast.load(Ordering::Relaxed)) * PAGE / 1024;
         let mut text = [0; 96];
         let mut rest = &mut text[..];
@@ -199,7 +199,7 @@ impl World for Fast {
     ) -> std::result::Result<(), Infallible> {
         self.world.migrate(plan, out)?;
         self.moved += out.iter().filter(|outcome| outcome.result.is_ok()).count();
-        self.tell_free();
+        self.write_free();
         Ok(())
     }
 

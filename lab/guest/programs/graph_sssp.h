@@ -100,13 +100,13 @@ static inline void sssp(const struct graph *graph, long rounds)
 {
     struct sssp sssp = sssp_of(graph);
     uint64_t seed = RANDOM_SEED, sum = 0;
-    say_filled(graph);
+    print_filled(graph);
     for (long round = 0; round < rounds; round++) {
         double start = now_s();
         sssp_from(&sssp, random_source(graph, &seed));
         for (uint32_t vertex = 0; vertex < graph->vertices; vertex++)
             sum += sssp.length[vertex] == UINT32_MAX ? 0 : sssp.length[vertex];
-        say_round(round, start, (double)sum);
+        print_round(round, start, (double)sum);
     }
 }
 

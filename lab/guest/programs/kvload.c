@@ -135,9 +135,9 @@ static void take_answer(struct client *client, const struct request *request, st
             tally->wrong++;
         return;
     }
-    const char *said = line(&client->connection);
-    if (strcmp(said, client->memcached ? "STORED" : "+OK") != 0)
-        fail("the store answered a write with '%s'", said);
+    const char *printed = line(&client->connection);
+    if (strcmp(printed, client->memcached ? "STORED" : "+OK") != 0)
+        fail("the store answered a write with '%s'", printed);
 }
 
 static void do_batch(struct client *client, struct request *requests, long count,

@@ -101,9 +101,9 @@ class Damon:
     def regions(self) -> list[Region]:
         """The regions of the last aggregation."""
         write(self.kdamond / "state", "update_schemes_tried_regions")
-        folder = self.scheme / "tried_regions"
+        directory = self.scheme / "tried_regions"
         found = []
-        for entry in folder.iterdir():
+        for entry in directory.iterdir():
             if entry.name.isdigit():
                 found.append(
                     Region(

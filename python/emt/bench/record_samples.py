@@ -65,7 +65,7 @@ def record(
     lines: list[tuple[int, ...]] = []
     ends = threading.Event()
 
-    def look() -> None:
+    def sample_until_stopped() -> None:
         interval_ns = int(seconds * 1e9 / SAMPLES)
         for phase in range(SAMPLES + 1):
             values, readable = extension().counters(addresses, growth)
@@ -81,7 +81,7 @@ def record(
                 )
         ends.set()
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=sample_until_stopped)
     thread.start()
     while not ends.is_set():
         step()

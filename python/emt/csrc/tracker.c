@@ -143,7 +143,7 @@ static size_t take_regions(struct table *table, const struct uffd_way *way,
 }
 
 /* Protects pieces until there are pages enough. */
-static int begin_window(struct tracker *tracker, struct table *table, const struct sampling *asked,
+static int start_window(struct tracker *tracker, struct table *table, const struct sampling *asked,
                         struct sampled *did, struct pieces *pieces)
 {
     struct emt_page_region regions[REGIONS];
@@ -215,7 +215,7 @@ int tracker_sample(struct tracker *tracker, struct table *table, const struct sa
     bool stopped = false;
     while (error == 0 && !stopped && monotonic_ns() + asked->window_ns / 2 < end) {
         int64_t until = monotonic_ns() + asked->window_ns;
-        begin_window(tracker, table, asked, did, &pieces);
+        start_window(tracker, table, asked, did, &pieces);
         stopped = wait_until(asked->stop, until);
         if (!stopped) {
             end_window(tracker, table, asked, did, &pieces);

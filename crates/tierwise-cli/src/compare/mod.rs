@@ -128,7 +128,7 @@ impl Compare {
             summary::print(compared)?;
         }
         if let Some(path) = &self.run.html {
-            crate::output::tell(format_args!("report written to {}", path.display()));
+            crate::output::print_error_line(format_args!("report written to {}", path.display()));
         }
         Ok(())
     }

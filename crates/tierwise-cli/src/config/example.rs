@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_printed_it_says_the_defaults() {
+    fn as_printed_it_has_the_defaults() {
         let text = example(&tables());
         assert_eq!(Config::parse("example", &text).unwrap(), Config::default());
         assert!(!text.contains("\n\n\n"), "{text}");

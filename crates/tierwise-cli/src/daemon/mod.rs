@@ -23,11 +23,11 @@ use crate::output;
 )]
 pub struct DaemonCommand {
     #[command(subcommand)]
-    command: Told,
+    command: DaemonSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Told {
+enum DaemonSubcommand {
     /// Stop deciding and moving; monitoring continues.
     #[command(after_help = "EXAMPLE\n  tierwise daemon pause")]
     Pause(Plain),
@@ -73,20 +73,20 @@ struct Policy {
 impl DaemonCommand {
     pub fn execute(&self) -> CommandResult {
         match &self.command {
-            Told::Pause(plain) => plain.tell(&ControlCommand::Pause),
-            Told::Resume(plain) => plain.tell(&ControlCommand::Resume),
-            Told::Reload(plain) => plain.tell(&ControlCommand::Reload),
-            Told::Policy(policy) => policy.execute(),
-            Told::Tenant(tenant) => tenant.execute(),
-            Told::Report(report) => report.execute(),
-            Told::Snapshot { socket } => output::json(&socket.snapshot()?),
+            DaemonSubcommand::Pause(plain) => plain.send(&ControlCommand::Pause),
+            DaemonSubcommand::Resume(plain) => plain.send(&ControlCommand::Resume),
+            DaemonSubcommand::Reload(plain) => plain.send(&ControlCommand::Reload),
+            DaemonSubcommand::Policy(policy) => policy.execute(),
+            DaemonSubcommand::Tenant(tenant) => tenant.execute(),
+            DaemonSubcommand::Report(report) => report.execute(),
+            DaemonSubcommand::Snapshot { socket } => output::json(&socket.snapshot()?),
         }
     }
 }
 
 impl Plain {
     /// Sends a command and prints what changed.
-    fn tell(&self, command: &ControlCommand) -> CommandResult {
+    fn send(&self, command: &ControlCommand) -> CommandResult {
         let reply = self.socket.call(command)?;
         if self.json {
             return output::json(&reply);
@@ -109,7 +109,7 @@ impl Policy {
             Ok(path) if is_file_name(&self.recipe) => path.display().to_string(),
             _ => self.recipe.clone(),
         };
-        self.plain.tell(&ControlCommand::Policy { recipe })
+        self.plain.send(&ControlCommand::Policy { recipe })
     }
 }
 

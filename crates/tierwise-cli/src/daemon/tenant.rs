@@ -125,13 +125,13 @@ fn limit(text: &str) -> Result<LimitText, String> {
 impl Tenant {
     pub fn execute(&self) -> CommandResult {
         match &self.command {
-            Change::Add(add) => add.plain.tell(&ControlCommand::TenantAdd { tenant: add.tenant() }),
+            Change::Add(add) => add.plain.send(&ControlCommand::TenantAdd { tenant: add.tenant() }),
             Change::Set(set) => {
                 let (name, change) = (set.name.clone(), set.entitled.change());
-                set.plain.tell(&ControlCommand::TenantSet { name, change })
+                set.plain.send(&ControlCommand::TenantSet { name, change })
             }
             Change::Remove { name, plain } => {
-                plain.tell(&ControlCommand::TenantRemove { name: name.clone() })
+                plain.send(&ControlCommand::TenantRemove { name: name.clone() })
             }
         }
     }

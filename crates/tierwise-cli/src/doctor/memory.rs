@@ -68,18 +68,18 @@ fn tier(tier: &HostTier, page_size: Bytes) -> String {
 
 fn demotion(roots: &Roots, config: &Config) -> HostCheck {
     const NAME: &str = "demotion_enabled";
-    let told = config.kernel.demotion.map(|on| {
+    let reported = config.kernel.demotion.map(|on| {
         if on { "; the configuration sets it to 1" } else { "; the configuration sets it to 0" }
     });
-    let told = told.unwrap_or_default();
+    let reported = reported.unwrap_or_default();
     match Knob::DemotionEnabled.read(roots) {
         Ok(value) if value == "1" => {
-            let found = format!("on: under pressure the kernel demotes beside Tierwise{told}");
+            let found = format!("on: under pressure the kernel demotes beside Tierwise{reported}");
             HostCheck::ok(NAME, found)
         }
         Ok(_) => HostCheck::note(
             NAME,
-            format!("off: under pressure the kernel swaps or drops instead of demoting{told}"),
+            format!("off: under pressure the kernel swaps or drops instead of demoting{reported}"),
             Some(
                 "write demotion = true under [kernel] to have tierwised switch it on, and off \
                  again at its end"
@@ -92,7 +92,7 @@ fn demotion(roots: &Roots, config: &Config) -> HostCheck {
 
 fn balancing(roots: &Roots, config: &Config) -> HostCheck {
     const NAME: &str = "numa_balancing";
-    let told = config
+    let reported = config
         .kernel
         .numa_balancing
         .map_or_else(String::new, |mode| format!("; the configuration sets it to {mode}"));
@@ -111,17 +111,19 @@ fn balancing(roots: &Roots, config: &Config) -> HostCheck {
         })
     };
     match Knob::NumaBalancing.read(roots).as_deref() {
-        Ok("0") => HostCheck::ok(NAME, format!("0: the kernel promotes nothing by itself{told}")),
+        Ok("0") => {
+            HostCheck::ok(NAME, format!("0: the kernel promotes nothing by itself{reported}"))
+        }
         Ok("1") => HostCheck::note(
             NAME,
-            format!("1: the kernel moves pages towards the CPUs that use them{told}"),
+            format!("1: the kernel moves pages towards the CPUs that use them{reported}"),
             remedy(
                 "between nodes of one tier that is good, and across tiers it works against floors",
             ),
         ),
         Ok(mode) => HostCheck::note(
             NAME,
-            format!("{mode}: the kernel promotes by itself{told}"),
+            format!("{mode}: the kernel promotes by itself{reported}"),
             remedy("it knows nothing of floors and SLOs"),
         ),
         Err(error) => HostCheck::failed(NAME, error),

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_verdict_names_what_stops() {
-        let said = verdict(Can::Observe, &report().checks);
-        assert!(said.ends_with("only observe here; what is missing: memory tiers"), "{said}");
+        let message = verdict(Can::Observe, &report().checks);
+        assert!(message.ends_with("only observe here; what is missing: memory tiers"), "{message}");
     }
 }

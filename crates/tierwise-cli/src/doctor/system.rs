@@ -55,13 +55,13 @@ fn privileges(ground: &Ground) -> HostCheck {
         let found = format!("{}: no line CapEff with a hexadecimal number", path.display());
         return HostCheck::missing(NAME, found, REMEDY).stopping(Stops::Managing);
     };
-    let lacks = KEPT.iter().filter(|(capability, _)| effective & capability.bitmask() == 0);
-    let lacks: Vec<String> = lacks.map(|(name, what)| format!("{name} (for {what})")).collect();
-    if lacks.is_empty() {
+    let missing = KEPT.iter().filter(|(capability, _)| effective & capability.bitmask() == 0);
+    let missing: Vec<String> = missing.map(|(name, what)| format!("{name} (for {what})")).collect();
+    if missing.is_empty() {
         let has = KEPT.map(|(capability, _)| capability.to_string()).join(", ");
         return HostCheck::ok(NAME, format!("this process has {has}"));
     }
-    HostCheck::missing(NAME, format!("this process is without {}", lacks.join(" and ")), REMEDY)
+    HostCheck::missing(NAME, format!("this process is without {}", missing.join(" and ")), REMEDY)
         .stopping(Stops::Managing)
 }
 

@@ -65,7 +65,7 @@ impl Explain {
         let names: Vec<&str> = record.tenants.iter().map(|t| t.name.as_str()).collect();
         let tenant = self.tenant(&names, &run.display())?;
         let page = self.page.map(|page| page_of(&record, tenant, page)).transpose()?;
-        let story = story::tell(&record, tenant, page);
+        let story = story::collect(&record, tenant, page);
         if self.json { output::json(&story) } else { print::print(&story) }
     }
 
@@ -73,7 +73,7 @@ impl Explain {
         let snapshot = self.socket.snapshot()?;
         let names: Vec<&str> = snapshot.tenants.iter().map(|t| t.name.as_str()).collect();
         let tenant = self.tenant(&names, &"tierwised")?;
-        let story = live::tell(&snapshot, &snapshot.tenants[tenant]);
+        let story = live::collect(&snapshot, &snapshot.tenants[tenant]);
         if self.json {
             return output::json(&story);
         }

@@ -35,7 +35,7 @@ pub struct PageEvent {
 }
 
 /// Tells it.
-pub fn tell(record: &RunRecord, tenant: usize, page: u32) -> PageStory {
+pub fn collect(record: &RunRecord, tenant: usize, page: u32) -> PageStory {
     let lives: Vec<&LifeRecord> = record.lives.iter().filter(|l| l.is_of(tenant, page)).collect();
     let is_its = |m: &&MoveRecord| usize::from(m.tenant) == tenant && m.page == page;
     let moves: Vec<&MoveRecord> = record.moves.iter().filter(is_its).collect();

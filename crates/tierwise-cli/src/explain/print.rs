@@ -61,11 +61,10 @@ fn shares(out: &mut impl Write, story: &Story) -> CommandResult {
     if let Some(column) = table.column_mut(5) {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
     }
-    let told: Vec<&ShareChange> =
-        story.shares.iter().filter(|s| says_something(story, s)).collect();
-    let (rows, left_out) = shown(told.len());
+    let reported: Vec<&ShareChange> = story.shares.iter().filter(|s| has_news(story, s)).collect();
+    let (rows, left_out) = shown(reported.len());
     for i in rows {
-        let s = told[i];
+        let s = reported[i];
         table.add_row([
             format!("{:.1} s", s.at_seconds),
             s.tier.clone(),
@@ -84,7 +83,7 @@ fn shares(out: &mut impl Write, story: &Story) -> CommandResult {
 }
 
 /// Nothing is promoted into the slowest tier, so that a share of it is its floor and cap.
-fn says_something(story: &Story, share: &ShareChange) -> bool {
+fn has_news(story: &Story, share: &ShareChange) -> bool {
     let slowest = story.holdings.last().is_some_and(|held| held.tier == share.tier);
     !slowest || share.floor_bytes > 0 || share.cap_bytes.is_some()
 }
@@ -150,12 +149,12 @@ fn moves(out: &mut impl Write, story: &Story) -> CommandResult {
 fn history(out: &mut impl Write, page: &PageStory) -> CommandResult {
     writeln!(out, "Page {}:", page.page)?;
     let (rows, left_out) = shown(page.events.len());
-    let mut told: Option<&ShareChange> = None;
+    let mut reported: Option<&ShareChange> = None;
     for i in rows {
         let event = &page.events[i];
         writeln!(out, "  {:9.3} s  {}", event.at_seconds, event.words)?;
         // A share that has been printed is not printed again.
-        if let Some(share) = event.share.as_ref().filter(|&share| told != Some(share)) {
+        if let Some(share) = event.share.as_ref().filter(|&share| reported != Some(share)) {
             writeln!(
                 out,
                 "               its tenant's share of {} since {:.1} s: floor {}, cap {}, \
@@ -167,7 +166,7 @@ fn history(out: &mut impl Write, page: &PageStory) -> CommandResult {
                 share.promotion * 100.0,
                 share.words
             )?;
-            told = Some(share);
+            reported = Some(share);
         }
     }
     if left_out > 0 {

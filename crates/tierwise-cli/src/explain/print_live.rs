@@ -90,14 +90,14 @@ fn moves(out: &mut impl Write, story: &LiveStory) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::live::tell;
+    use crate::explain::live::collect;
     use crate::live::sample;
 
     #[test]
-    fn share_holdings_reasons_and_moves_are_told() {
+    fn share_holdings_reasons_and_moves_are_printed() {
         let snapshot = sample::snapshot();
         let mut out = Vec::new();
-        print(&mut out, &tell(&snapshot, &snapshot.tenants[0])).unwrap();
+        print(&mut out, &collect(&snapshot, &snapshot.tenants[0])).unwrap();
         let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
         for part in [
             "shop under tierwise, 12 processes; tierwised manages\n\

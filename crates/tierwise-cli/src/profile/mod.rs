@@ -144,7 +144,7 @@ impl ProfileCommand {
             write_table(&mut out, &table, None)?;
             writeln!(out)?;
             if let Some(directory) = &self.out {
-                crate::output::tell(format_args!(
+                crate::output::print_error_line(format_args!(
                     "written to {}",
                     file_name(directory, &one.file.name).display()
                 ));

@@ -99,10 +99,10 @@ mod tests {
         for name in ["t.twt", "t.twt.part"] {
             let mut recording = recording(&path, true);
             recording.push(&window()).unwrap();
-            let Err(Failure::Internal(said)) = recording.conclude(failed()) else {
+            let Err(Failure::Internal(message)) = recording.conclude(failed()) else {
                 panic!("it failed")
             };
-            assert!(said.contains("No space left") && said.contains(name), "{said}");
+            assert!(message.contains("No space left") && message.contains(name), "{message}");
             let mut reader = TraceReader::open(&directory.path().join(name)).unwrap();
             let mut read = Window::default();
             assert!(reader.next_window(&mut read).unwrap() && read == window());

@@ -103,7 +103,7 @@ impl RecordLive {
         let selector = self.selector()?;
         let options = WriterOptions { overwrite: self.force, ..WriterOptions::default() };
         let totals = live::record(self, &roots, selector, options)?;
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "{}: {}, {} ({})",
             self.output.display(),
             counted(totals.windows, "window"),

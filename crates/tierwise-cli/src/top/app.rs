@@ -26,7 +26,7 @@ pub struct TopState {
 #[derive(Debug, PartialEq)]
 pub enum KeyAction {
     Quit,
-    Tell(Box<ControlCommand>),
+    Send(Box<ControlCommand>),
 }
 
 impl TopState {
@@ -64,7 +64,7 @@ impl TopState {
     }
 
     /// Takes the answer to a command.
-    pub fn told(&mut self, answer: Result<Vec<String>, String>) {
+    pub fn show_reply(&mut self, answer: Result<Vec<String>, String>) {
         self.message = Some(match answer {
             Ok(changed) if changed.is_empty() => "nothing changed".into(),
             Ok(changed) => changed.join("; "),
@@ -79,7 +79,7 @@ impl TopState {
             return Some(KeyAction::Quit);
         }
         if let Some(command) = self.asking.take() {
-            return (key.code == KeyCode::Char('y')).then_some(KeyAction::Tell(Box::new(command)));
+            return (key.code == KeyCode::Char('y')).then_some(KeyAction::Send(Box::new(command)));
         }
         match key.code {
             KeyCode::Char('q') => return Some(KeyAction::Quit),
@@ -123,13 +123,13 @@ mod tests {
         press(&mut app, KeyCode::Char('p'));
         assert_eq!(
             press(&mut app, KeyCode::Char('y')),
-            Some(KeyAction::Tell(Box::new(ControlCommand::Pause)))
+            Some(KeyAction::Send(Box::new(ControlCommand::Pause)))
         );
         app.now.mode = DaemonMode::Paused;
         press(&mut app, KeyCode::Char('p'));
         assert_eq!(
             press(&mut app, KeyCode::Char('y')),
-            Some(KeyAction::Tell(Box::new(ControlCommand::Resume)))
+            Some(KeyAction::Send(Box::new(ControlCommand::Resume)))
         );
         assert_eq!(press(&mut app, KeyCode::Char('q')), Some(KeyAction::Quit));
     }

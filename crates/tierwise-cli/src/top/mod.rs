@@ -62,9 +62,9 @@ impl Top {
                 {
                     match app.key(key) {
                         Some(KeyAction::Quit) => return Ok(()),
-                        Some(KeyAction::Tell(command)) => {
+                        Some(KeyAction::Send(command)) => {
                             let answer = self.socket.call(&command);
-                            app.told(answer.map(|reply| reply.changed).map_err(words));
+                            app.show_reply(answer.map(|reply| reply.changed).map_err(words));
                             // What it changed is to be seen at once.
                             next = Instant::now();
                         }

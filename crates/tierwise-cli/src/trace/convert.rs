@@ -73,7 +73,11 @@ impl Export {
         };
         let mut reader = TraceReader::open(&self.trace)?;
         let rows = export(&self.output, &mut reader, table, format, self.force)?;
-        crate::output::tell(format_args!("{}: {}", self.output.display(), counted(rows, "row")));
+        crate::output::print_error_line(format_args!(
+            "{}: {}",
+            self.output.display(),
+            counted(rows, "row")
+        ));
         Ok(())
     }
 }
@@ -139,7 +143,7 @@ impl Import {
         };
         let totals = import(input, &self.from, &self.to, &options)
             .map_err(|error: ImportError| Failure::user(&error))?;
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "{}: {}, {}, {}",
             self.to.display(),
             counted(totals.windows, "window"),

@@ -67,7 +67,7 @@ impl CutCommand {
         self.refuse_empty(&mut part)?;
         let options = WriterOptions { overwrite: self.force, ..WriterOptions::default() };
         let totals = write_trace(&self.to, &mut part, options)?;
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "{}: {}, {}",
             self.to.display(),
             counted(totals.windows, "window"),

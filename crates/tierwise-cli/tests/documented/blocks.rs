@@ -76,8 +76,8 @@ pub fn commands(block: &FencedBlock) -> Result<Vec<DocumentedCommand>, String> {
         other if OTHER.contains(&other) => Vec::new(),
         other => return Err(format!("{}: what is a block of {other:?}?", block.place)),
     };
-    let said = lines.into_iter().filter(|line| !line.is_empty());
-    Ok(said.map(|line| DocumentedCommand { place: block.place.clone(), line }).collect())
+    let message = lines.into_iter().filter(|line| !line.is_empty());
+    Ok(message.map(|line| DocumentedCommand { place: block.place.clone(), line }).collect())
 }
 
 fn without_comment(line: &str) -> String {

@@ -115,8 +115,8 @@ impl Place {
 
     fn problem(&self, line: &str) -> Option<String> {
         let output = self.run(line);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (!output.status.success()).then(|| format!("{line}: {}: {said}", output.status))
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        (!output.status.success()).then(|| format!("{line}: {}: {message}", output.status))
     }
 }
 
@@ -191,8 +191,8 @@ fn every_documented_command_runs_or_is_excused() {
         let place = Place::new();
         ran += commands.len();
         for command in commands {
-            let told = |problem| format!("{}: {problem}", command.place);
-            wrong.extend(place.problem(&command.line).map(told));
+            let reported = |problem| format!("{}: {problem}", command.place);
+            wrong.extend(place.problem(&command.line).map(reported));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

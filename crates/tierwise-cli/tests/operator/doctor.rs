@@ -138,8 +138,11 @@ fn doctor_table_aligns_and_colours_switch_off() {
     for line in table.lines().filter(|line| !line.is_empty()) {
         assert!(line[..column].ends_with("  "), "{line}\n{table}");
     }
-    let said = text(&output.stderr);
-    assert!(said.contains("could only observe here; what is missing: memory tiers"), "{said}");
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("could only observe here; what is missing: memory tiers"),
+        "{message}"
+    );
     let coloured = tierwise(&[&arguments[..], &["--color", "always"]].concat());
     assert!(text(&coloured.stdout).contains("\u{1b}["));
 }

@@ -63,14 +63,14 @@ pub fn share_by_credits(asks: &mut [Ask], capacity: u64, unit: u64) -> Vec<u64> 
     let mut got: Vec<u64> = asks.iter().map(own).collect();
     let mut left = capacity.saturating_sub(got.iter().sum());
     let mut lenders = Lenders::new(asks, &got);
-    let lacks = |ask: &Ask, got: u64| ask.demand.min(ask.limits.1).saturating_sub(got);
+    let shortfall = |ask: &Ask, got: u64| ask.demand.min(ask.limits.1).saturating_sub(got);
     let place = |i: usize, ask: &Ask, got: u64| {
-        (lacks(ask, got) > 0 && ask.credits >= 1.0).then(|| (order(ask.credits), Reverse(i)))
+        (shortfall(ask, got) > 0 && ask.credits >= 1.0).then(|| (order(ask.credits), Reverse(i)))
     };
     let all = asks.iter().zip(&got).enumerate();
     let mut borrowers: BinaryHeap<_> = all.filter_map(|(i, (a, &got))| place(i, a, got)).collect();
     while let Some((_, Reverse(i))) = borrowers.pop().filter(|_| left > 0) {
-        let limit = lacks(&asks[i], got[i]).min(left).min(asks[i].credits as u64);
+        let limit = shortfall(&asks[i], got[i]).min(left).min(asks[i].credits as u64);
         let pages = unit.max(1).min(limit);
         got[i] += pages;
         left -= pages;

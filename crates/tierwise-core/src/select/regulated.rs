@@ -136,7 +136,7 @@ impl RegulatedDemotion {
 pub(super) struct RateLimitedPromotion {
     order: Vec<Option<TenantId>>,
     /// Base pages that each tenant's rate has allowed and that were not used, below one page.
-    carry: Vec<f64>,
+    remainders: Vec<f64>,
     /// The candidates of the last search.
     pub(super) found: Vec<PageId>,
 }
@@ -187,18 +187,18 @@ impl RateLimitedPromotion {
         if rate >= 1.0 || self.found.is_empty() {
             return;
         }
-        if self.carry.len() <= tenant.index() {
-            self.carry.resize(tenant.index() + 1, 0.0);
+        if self.remainders.len() <= tenant.index() {
+            self.remainders.resize(tenant.index() + 1, 0.0);
         }
         let frames = |page: &PageId| ctx.pages.frames(*page) as f64;
         let all: f64 = self.found.iter().map(frames).sum();
-        let mut allowed = self.carry[tenant.index()] + rate * all;
+        let mut allowed = self.remainders[tenant.index()] + rate * all;
         let mut kept = 0;
         while let Some(page) = self.found.get(kept).map(frames).filter(|&page| page <= allowed) {
             allowed -= page;
             kept += 1;
         }
         self.found.truncate(kept);
-        self.carry[tenant.index()] = allowed;
+        self.remainders[tenant.index()] = allowed;
     }
 }

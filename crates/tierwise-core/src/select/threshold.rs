@@ -264,11 +264,11 @@ mod tests {
 
     /// Tenant 0 has ten fast pages and fifty slow ones; tenant 1 has forty, of which `lacking` are
     /// slow.
-    fn partitioned(share: u64, lacking: u64) -> Memtis {
+    fn partitioned(share: u64, missing_pages: u64) -> Memtis {
         let mut memtis = Memtis::new(2, "");
         memtis.machine.allocated(0..10, 0).allocated(100..150, 1);
-        memtis.machine.allocated_by(1, 200..200 + 40 - lacking as u32, 0);
-        memtis.machine.allocated_by(1, 300..300 + lacking as u32, 1);
+        memtis.machine.allocated_by(1, 200..200 + 40 - missing_pages as u32, 0);
+        memtis.machine.allocated_by(1, 300..300 + missing_pages as u32, 1);
         memtis.cold();
         for (tenant, pages) in [share, 40].into_iter().enumerate() {
             let (id, share) = (TenantId(tenant as u16), Share::partition(Pages(pages)));
@@ -278,7 +278,7 @@ mod tests {
             let usage = vec![Pages(fast), Pages(slow)];
             TenantReading { usage, ..TenantReading::default() }
         };
-        memtis.machine.tenants = vec![reading(10, 50), reading(40 - lacking, lacking)];
+        memtis.machine.tenants = vec![reading(10, 50), reading(40 - missing_pages, missing_pages)];
         memtis
     }
 

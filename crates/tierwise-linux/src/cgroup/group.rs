@@ -276,8 +276,8 @@ mod tests {
         fixture::put(&redis.path.join("cgroup.procs"), "101\n0\nmany\n105\n");
         redis.processes(&mut buffers, &mut pids).unwrap();
         assert_eq!(pids, [101, 105]);
-        let said = &buffers.faults.kept()[0].problem;
-        assert!(said.contains("cgroup.procs:3: found \"many\""), "{said}");
+        let message = &buffers.faults.kept()[0].problem;
+        assert!(message.contains("cgroup.procs:3: found \"many\""), "{message}");
         fixture::put(&redis.path.join("cgroup.procs"), "0\n101\n");
         pids.clear();
         redis.processes(&mut buffers, &mut pids).unwrap();

@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn damage_is_named_with_its_line() {
         let text = "anon N0=1\nactive_anon N0=1 N1:2\n";
-        let said = usage(Path::new("memory.numa_stat"), text, &mut Vec::new()).unwrap_err();
-        assert!(said.to_string().starts_with("memory.numa_stat:2: found \"N1:2\""), "{said}");
+        let message = usage(Path::new("memory.numa_stat"), text, &mut Vec::new()).unwrap_err();
+        assert!(message.to_string().starts_with("memory.numa_stat:2: found \"N1:2\""), "{message}");
     }
 
     proptest! {

@@ -30,7 +30,7 @@ use rustix::fs::lgetxattr;
 
 use super::group::{Buffers, Cgroup};
 use crate::directories::{Directories, Visit};
-use crate::error::{LinuxError, Result, says_gone};
+use crate::error::{LinuxError, Result, means_gone};
 use crate::roots::Roots;
 
 /// Where cgroup v2 is mounted for everyone; a path may be written with it.
@@ -41,7 +41,7 @@ const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
 /// Most groups that an error names: an administrator compares a few, and a tenant may make
 /// thousands.
-const MAX_SAID: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// A pattern of group paths.
 #[derive(Debug, Clone)]
@@ -177,7 +177,7 @@ impl GroupPattern {
                 self.find(roots, delegation, buffers, out)
             }
             // No mount point, no groups.
-            Err(e) if says_gone(&e) => {
+            Err(e) if means_gone(&e) => {
                 out.clear();
                 Ok(())
             }
@@ -194,7 +194,7 @@ impl GroupPattern {
         let below = |group: &Cgroup| {
             group.path.strip_prefix(&roots.cgroup).unwrap_or(&group.path).to_owned()
         };
-        let groups = found.iter().take(MAX_SAID).map(below).collect();
+        let groups = found.iter().take(MAX_NAMED).map(below).collect();
         Err(LinuxError::Ambiguous { written: self.written.clone(), groups, count: found.len() })
     }
 
@@ -403,11 +403,11 @@ mod tests {
             let pattern = GroupPattern::parse(written).unwrap();
             pattern.groups(&roots, &mut Buffers::default(), &mut groups).map(|()| groups.len())
         };
-        let said = find("redis-server.service").unwrap_err();
-        assert!(!said.is_of_machine());
-        let said = said.to_string();
+        let message = find("redis-server.service").unwrap_err();
+        assert!(!message.is_of_machine());
+        let message = message.to_string();
         for part in ["machine.slice/redis-server.service", "system.slice/redis-server.service"] {
-            assert!(said.contains(part), "{said}");
+            assert!(message.contains(part), "{message}");
         }
         assert_eq!(find("redis-serve*.service").unwrap(), 2);
         assert!(groups.len() == 2);
@@ -424,13 +424,13 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_to_write() {
-        let said = |text| GroupPattern::parse(text).unwrap_err().to_string();
+    fn refusals_name_what_to_write() {
+        let message = |text| GroupPattern::parse(text).unwrap_err().to_string();
         for whole in ["", "/", "/sys/fs/cgroup", "/sys/fs/cgroup/"] {
-            assert!(said(whole).contains("the whole machine is no tenant"), "{whole}");
+            assert!(message(whole).contains("the whole machine is no tenant"), "{whole}");
         }
-        assert!(said("a/../b").starts_with("cgroup \"a/../b\": \"..\""));
-        assert!(said("a/[b").contains("allowed: * ** ? [abc] {a,b}"));
+        assert!(message("a/../b").starts_with("cgroup \"a/../b\": \"..\""));
+        assert!(message("a/[b").contains("allowed: * ** ? [abc] {a,b}"));
     }
 
     proptest! {

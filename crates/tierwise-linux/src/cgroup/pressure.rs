@@ -85,9 +85,9 @@ mod tests {
         let pressure = MemoryPressure::parse(Path::new("memory.pressure"), text).unwrap();
         assert_eq!((pressure.some.avg10, pressure.full.avg60), (1.53, 0.12));
         assert_eq!(pressure.full.total, Duration::from_micros(812_345));
-        let said =
+        let message =
             MemoryPressure::parse(Path::new("memory.pressure"), "some avg10=high\n").unwrap_err();
-        assert!(said.to_string().starts_with("memory.pressure:1: found \"some avg10=high\""));
+        assert!(message.to_string().starts_with("memory.pressure:1: found \"some avg10=high\""));
     }
 
     proptest! {

@@ -137,8 +137,9 @@ mod tests {
 
     #[test]
     fn damage_is_named_with_its_line() {
-        let said = MemoryEvents::parse(Path::new("memory.events"), "low 0\nhigh -1\n").unwrap_err();
-        assert!(said.to_string().starts_with("memory.events:2: found \"high -1\""), "{said}");
+        let message =
+            MemoryEvents::parse(Path::new("memory.events"), "low 0\nhigh -1\n").unwrap_err();
+        assert!(message.to_string().starts_with("memory.events:2: found \"high -1\""), "{message}");
     }
 
     proptest! {

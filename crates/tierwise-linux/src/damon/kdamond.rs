@@ -80,7 +80,7 @@ impl Kdamond {
         self.directory.join("contexts/0")
     }
 
-    fn scheme_folder(&self, scheme: usize) -> PathBuf {
+    fn scheme_directory(&self, scheme: usize) -> PathBuf {
         self.context().join("schemes").join(scheme.to_string())
     }
 
@@ -129,7 +129,7 @@ impl Kdamond {
         patience::write(&context.join("schemes/nr_schemes"), &schemes.len().to_string())?;
         self.schemes.clone_from(schemes);
         for (i, scheme) in schemes.iter().enumerate() {
-            scheme.write(&self.scheme_folder(i))?;
+            scheme.write(&self.scheme_directory(i))?;
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Kdamond {
     /// # Errors
     /// There is no such scheme, or the kernel refuses the value.
     pub fn write_quota(&mut self, scheme: usize, quota: super::Quota) -> Result<()> {
-        let directory = self.scheme_folder(scheme);
+        let directory = self.scheme_directory(scheme);
         let found = self.schemes.get_mut(scheme);
         let found = found.ok_or_else(|| {
             LinuxError::file(&directory, "write", std::io::ErrorKind::NotFound.into())
@@ -237,7 +237,7 @@ impl Kdamond {
     /// # Errors
     /// There is no such scheme.
     pub fn stats(&self, scheme: usize) -> Result<SchemeStats> {
-        SchemeStats::read(&self.scheme_folder(scheme))
+        SchemeStats::read(&self.scheme_directory(scheme))
     }
 
     /// True if its thread is in uninterruptible sleep, as while it waits for the mmap lock of its

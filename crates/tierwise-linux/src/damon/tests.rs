@@ -90,7 +90,7 @@ fn schemes_name_node_quota_and_cgroup() {
 }
 
 #[test]
-fn dropping_turns_off() {
+fn dropping_stops_the_kdamond() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
@@ -169,8 +169,8 @@ fn waiting_leftover_stops_no_start() {
     let running = fs::read_to_string(&stat).unwrap();
     put(&stat, &running.replace(") S ", ") D "));
     let clean_up = || admin::clean_up_recorded(&fake.roots, &fake.record).unwrap();
-    let admin::Left::Unknown(said) = clean_up() else { panic!("nothing waited") };
-    assert!(said.starts_with("kdamond 0 of an earlier run waits"), "{said}");
+    let admin::Left::Unknown(message) = clean_up() else { panic!("nothing waited") };
+    assert!(message.starts_with("kdamond 0 of an earlier run waits"), "{message}");
     assert_eq!((fake.text(0, "state").as_str(), fake.text(1, "state").as_str()), ("on", "off"));
     // After the lock is free, the record still lists the kdamond.
     put(&stat, &running);
@@ -194,9 +194,9 @@ fn damaged_record_stops_no_start() {
     for length in 0..whole.len() {
         fs::write(&fake.record, &whole[..length]).unwrap();
         let left = admin::clean_up_recorded(&fake.roots, &fake.record).unwrap();
-        let admin::Left::Unknown(said) = left else { panic!("{left:?}") };
-        assert!(said.contains("damon.json.damaged"), "{said}");
-        assert!(said.contains("kdamond 0, 1 runs"), "{said}");
+        let admin::Left::Unknown(message) = left else { panic!("{left:?}") };
+        assert!(message.contains("damon.json.damaged"), "{message}");
+        assert!(message.contains("kdamond 0, 1 runs"), "{message}");
         assert!(!fake.record.exists());
     }
     for at in 0..whole.len() {
@@ -232,15 +232,15 @@ fn stopped_kdamond_has_no_regions() {
 #[test]
 fn kernel_without_damon_names_remedy() {
     let tree = tempfile::tempdir().unwrap();
-    let said = Admin::probe(&Roots::under(tree.path())).unwrap_err().to_string();
-    assert!(said.contains("CONFIG_DAMON_SYSFS"), "{said}");
+    let message = Admin::probe(&Roots::under(tree.path())).unwrap_err().to_string();
+    assert!(message.contains("CONFIG_DAMON_SYSFS"), "{message}");
 
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     put(&fake.file(0, "contexts/0/avail_operations"), "paddr\n");
     let target = monitoring(DamonTarget::Process(REDIS.pid.into()), vec![]);
-    let said = taken[0].configure(&target).unwrap_err().to_string();
-    assert!(said.contains("CONFIG_DAMON_VADDR"), "{said}");
+    let message = taken[0].configure(&target).unwrap_err().to_string();
+    assert!(message.contains("CONFIG_DAMON_VADDR"), "{message}");
 }
 
 #[test]

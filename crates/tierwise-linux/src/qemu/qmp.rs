@@ -287,7 +287,7 @@ mod tests {
         (Ok(QmpStep::Read), sent)
     }
 
-    fn said(lines: &[&str]) -> String {
+    fn message(lines: &[&str]) -> String {
         talk(lines).0.unwrap_err().to_string()
     }
 
@@ -312,13 +312,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_qemu_is_told_apart() {
+    fn other_programs_are_not_taken_for_qemu() {
         assert_eq!(
-            said(&["HTTP/1.1 400 Bad Request\r\n"]),
+            message(&["HTTP/1.1 400 Bad Request\r\n"]),
             "found \"HTTP/1.1 400 Bad Request\"; expected QEMU's greeting; is this a QMP socket?"
         );
-        assert!(said(&[GREETING, "{\"return\": {}}\n", ""]).contains("the end of the connection"));
-        assert!(said(&[GREETING, "{}\n"]).contains("found \"{}\"; expected an empty return"));
+        assert!(
+            message(&[GREETING, "{\"return\": {}}\n", ""]).contains("the end of the connection")
+        );
+        assert!(message(&[GREETING, "{}\n"]).contains("found \"{}\"; expected an empty return"));
     }
 
     #[test]
@@ -326,21 +328,25 @@ mod tests {
         let refused =
             "{\"error\": {\"class\": \"CommandNotFound\", \"desc\": \"no such command\"}}\n";
         assert_eq!(
-            said(&[GREETING, "{\"return\": {}}\n", refused]),
+            message(&[GREETING, "{\"return\": {}}\n", refused]),
             "QEMU refused query-cpus-fast: \"no such command\""
         );
         let shape = "{\"return\": [{\"cpu-index\": \"zero\"}]}\n";
-        let said = said(&[GREETING, "{\"return\": {}}\n", shape]);
-        assert!(said.contains("expected a list of CPUs with cpu-index and"), "{said}");
+        let message = message(&[GREETING, "{\"return\": {}}\n", shape]);
+        assert!(message.contains("expected a list of CPUs with cpu-index and"), "{message}");
     }
 
     #[test]
-    fn what_qemu_says_is_escaped_and_cut() {
+    fn text_from_qemu_is_escaped_and_cut() {
         let desc = format!("\\u001b[2J{}", "x".repeat(500_000));
         let refused = format!("{{\"error\": {{\"desc\": \"{desc}\"}}}}\n");
         for line in [refused.as_str(), &refused[1..]] {
-            let said = said(&[GREETING, line]);
-            assert!(said.len() < 300 && !said.contains('\x1b'), "{} {said:.100}", said.len());
+            let message = message(&[GREETING, line]);
+            assert!(
+                message.len() < 300 && !message.contains('\x1b'),
+                "{} {message:.100}",
+                message.len()
+            );
         }
     }
 
@@ -350,7 +356,7 @@ mod tests {
         dialogue.take(GREETING.as_bytes()).unwrap();
         assert!(matches!(dialogue.step(), Ok(QmpStep::Send(_))));
         let mut taken = GREETING.len();
-        let said = loop {
+        let message = loop {
             let event = b"{\"event\": \"RTC_CHANGE\"}\n";
             match dialogue.take(event) {
                 Ok(()) => taken += event.len(),
@@ -358,6 +364,6 @@ mod tests {
             }
             assert_eq!(dialogue.step(), Ok(QmpStep::Read));
         };
-        assert!(taken <= MAX_LEN && said.contains("found more than 1048576 bytes"), "{said}");
+        assert!(taken <= MAX_LEN && message.contains("found more than 1048576 bytes"), "{message}");
     }
 }

@@ -204,8 +204,8 @@ mod tests {
         for knob in Knob::ALL {
             assert_eq!(serde_json::to_string(&knob).unwrap(), format!("{:?}", knob.name()));
         }
-        let said = Knob::DamonStat.read(&roots).unwrap_err().to_string();
-        assert!(said.contains("this kernel has no damon_stat.enabled"), "{said}");
+        let message = Knob::DamonStat.read(&roots).unwrap_err().to_string();
+        assert!(message.contains("this kernel has no damon_stat.enabled"), "{message}");
     }
 
     proptest! {

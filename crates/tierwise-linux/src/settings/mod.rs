@@ -22,7 +22,7 @@ pub(crate) fn fuzz_state(bytes: &[u8]) {
             assert_eq!(state::parse(&written), Ok(Some(state)));
         }
         Ok(None) => {}
-        Err(said) => assert!(said.len() < 1 << 14 && !said.contains('\n'), "{said:?}"),
+        Err(message) => assert!(message.len() < 1 << 14 && !message.contains('\n'), "{message:?}"),
     }
 }
 

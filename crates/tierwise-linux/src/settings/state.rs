@@ -119,22 +119,24 @@ mod tests {
     fn unknown_knob_is_reported_with_place() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
-        let said = |text: &str| {
+        let message = |text: &str| {
             fs::write(&path, text).unwrap();
             match read(&path, "a").unwrap() {
                 StateFileContent::Damaged(damage) => damage.to_string(),
                 other => panic!("{other:?}"),
             }
         };
-        assert!(said("{\n\"version\": 1,\n\"boot").contains("at line 3"));
+        assert!(message("{\n\"version\": 1,\n\"boot").contains("at line 3"));
         let state = |version: u32, knob: &str, value: &str| {
             format!(
                 r#"{{"version": {version}, "boot_id": "a",
                 "changes": [{{"knob": "{knob}", "before": "{value}", "written": []}}]}}"#
             )
         };
-        assert!(said(&state(2, "numa_balancing", "1")).contains("found version 2"));
-        assert!(said(&state(1, "panic_on_oom", "1")).contains("unknown variant `panic_on_oom`"));
-        assert!(said(&state(1, "numa_balancing", "99")).contains("found numa_balancing: \"99\""));
+        assert!(message(&state(2, "numa_balancing", "1")).contains("found version 2"));
+        assert!(message(&state(1, "panic_on_oom", "1")).contains("unknown variant `panic_on_oom`"));
+        assert!(
+            message(&state(1, "numa_balancing", "99")).contains("found numa_balancing: \"99\"")
+        );
     }
 }

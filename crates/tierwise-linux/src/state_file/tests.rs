@@ -48,9 +48,9 @@ fn non_state_file_is_set_aside() {
         let path = tree.path().join("s.json");
         make(&path);
         let StateFileContent::Damaged(damage) = load(&path) else { panic!("{problem}") };
-        let said = damage.to_string();
-        assert!(said.contains(problem) && said.contains("kept as "), "{said}");
-        assert!(fs::symlink_metadata(tree.path().join("s.json.damaged")).is_ok(), "{said}");
+        let message = damage.to_string();
+        assert!(message.contains(problem) && message.contains("kept as "), "{message}");
+        assert!(fs::symlink_metadata(tree.path().join("s.json.damaged")).is_ok(), "{message}");
         assert_eq!(load(&path), StateFileContent::Nothing);
         write(&path, WHOLE.as_bytes()).unwrap();
     }
@@ -78,15 +78,18 @@ fn unsafe_state_directory_is_refused() {
     private_directory(&path).unwrap();
     for mode in [0o777, 0o1777, 0o770] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        let said = private_directory(&path).unwrap_err().to_string();
-        assert!(said.contains("others may write to it") && said.contains("chmod 0700"), "{said}");
+        let message = private_directory(&path).unwrap_err().to_string();
+        assert!(
+            message.contains("others may write to it") && message.contains("chmod 0700"),
+            "{message}"
+        );
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     private_directory(&path).unwrap();
     if geteuid().is_root() {
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
-        let said = private_directory(&path).unwrap_err().to_string();
-        assert!(said.contains("belongs to user 65534"), "{said}");
+        let message = private_directory(&path).unwrap_err().to_string();
+        assert!(message.contains("belongs to user 65534"), "{message}");
     }
     fs::write(tree.path().join("file"), "").unwrap();
     assert!(private_directory(&tree.path().join("file")).is_err());

@@ -148,15 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_is_allowed() {
-        let said = |text: &str| text.parse::<TenantSelector>().unwrap_err().to_string();
-        assert!(said("redis").contains("unknown kind; allowed: cgroup:PATTERN, pids:N,N"));
+    fn refusals_name_what_is_allowed() {
+        let message = |text: &str| text.parse::<TenantSelector>().unwrap_err().to_string();
+        assert!(message("redis").contains("unknown kind; allowed: cgroup:PATTERN, pids:N,N"));
         for bad in ["pids:", "pids:0", "pids:-4", "pids:1,,2", "pids:all", "pids:99999999999"] {
-            assert!(said(bad).contains("write process ids"), "{bad}");
+            assert!(message(bad).contains("write process ids"), "{bad}");
         }
-        assert!(said("qemu:").contains("no name"));
-        assert!(said("qemu-qmp:db.qmp").contains("write the whole path"));
-        assert!(said("cgroup:/").contains("the whole machine is no tenant"));
+        assert!(message("qemu:").contains("no name"));
+        assert!(message("qemu-qmp:db.qmp").contains("write the whole path"));
+        assert!(message("cgroup:/").contains("the whole machine is no tenant"));
     }
 
     proptest! {

@@ -270,7 +270,7 @@ impl Tenant {
         pids.dedup();
         self.found.clear();
         let mut left = CHECKED;
-        let turn = match self.members.partition_point(|member| member.pid <= self.checked) {
+        let start = match self.members.partition_point(|member| member.pid <= self.checked) {
             // All are checked, or can be in one refresh: the next one starts with the first.
             end if end == self.members.len() || self.members.len() <= CHECKED => i32::MIN,
             _ => self.checked,
@@ -278,7 +278,7 @@ impl Tenant {
         for &pid in &*pids {
             let known = self.members.binary_search_by_key(&pid, |member| member.pid).ok();
             if let Some(known) = known {
-                if pid <= turn || left == 0 {
+                if pid <= start || left == 0 {
                     self.found.push(self.members[known]);
                     continue;
                 }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_said_is_one_step_down() {
+    fn missing_figures_are_one_step_down() {
         let fast = Figures::of(None, &[Access::default()], None);
         let slow = Figures::of(None, &[], Some(&fast));
         assert_eq!((fast.load_latency.value, slow.load_latency.value), (ns(73), ns(202)));

@@ -258,7 +258,7 @@ impl LinuxHost {
                 other => report.add_number(other?.0),
             }
         }
-        Ok(report.turn())
+        Ok(report.replace())
     }
 
     /// Returns if this machine has memory tiers, and the reason if not.

@@ -180,8 +180,11 @@ mod tests {
         let (_dir, roots) = fixture::copy("one-node");
         let meminfo = directory(&roots).join("node0/meminfo");
         fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\nNode 0 MemFree: many kB\n");
-        let said = read(&roots).unwrap_err().to_string();
-        assert!(said.contains("node0/meminfo:2: found \"Node 0 MemFree: many kB\""), "{said}");
+        let message = read(&roots).unwrap_err().to_string();
+        assert!(
+            message.contains("node0/meminfo:2: found \"Node 0 MemFree: many kB\""),
+            "{message}"
+        );
         fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\n");
         assert!(read(&roots).unwrap_err().to_string().contains("no MemFree"));
         fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\nNode 0 MemFree: 1 kB\n");
@@ -192,7 +195,10 @@ mod tests {
     #[test]
     fn kernel_without_numa_names_boot_option() {
         let dir = tempfile::tempdir().unwrap();
-        let said = read(&Roots::under(dir.path())).unwrap_err().to_string();
-        assert!(said.contains("knows no NUMA nodes") && said.contains("CONFIG_NUMA"), "{said}");
+        let message = read(&Roots::under(dir.path())).unwrap_err().to_string();
+        assert!(
+            message.contains("knows no NUMA nodes") && message.contains("CONFIG_NUMA"),
+            "{message}"
+        );
     }
 }

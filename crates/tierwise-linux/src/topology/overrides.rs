@@ -139,8 +139,9 @@ mod tests {
         assert!(both.contains("tier \"b\": names node 0, which tier \"a\" names too"), "{both}");
         assert!(refusal(vec![tier("a", &[0]), tier("a", &[1])]).contains("stands twice"));
         for wrong in [0.0, -3.0, f64::NAN, f64::INFINITY] {
-            let said = refusal(vec![TierOverride { latency_ns: Some(wrong), ..tier("a", &[0]) }]);
-            assert!(said.contains("latency_ns: found"), "{said}");
+            let message =
+                refusal(vec![TierOverride { latency_ns: Some(wrong), ..tier("a", &[0]) }]);
+            assert!(message.contains("latency_ns: found"), "{message}");
         }
     }
 

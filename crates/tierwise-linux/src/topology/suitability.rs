@@ -153,17 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn the_text_says_what_to_write() {
+    fn the_text_names_what_to_write() {
         let nodes = [node(0, true, &[10, 20]), node(1, false, &[20, 10])];
-        let said = Suitability::of_one_tier("memory_tier4", &nodes).to_string();
+        let message = Suitability::of_one_tier("memory_tier4", &nodes).to_string();
         assert!(
-            said.starts_with(
+            message.starts_with(
                 "nodes 0, 1 are all in one memory tier (memory_tier4), although node 1 has no \
                  CPUs. Tierwise does not guess"
             ),
-            "{said}"
+            "{message}"
         );
-        assert!(said.ends_with(
+        assert!(message.ends_with(
             "[[tier]]\nname = \"fast\"\nnodes = [0]\n\n[[tier]]\nname = \"slow\"\nnodes = [1]\n"
         ));
         let one = Suitability::of_one_tier("memory_tier4", &nodes[..1]);

@@ -168,10 +168,12 @@ mod tests {
     #[test]
     fn damage_is_named_with_its_line() {
         let path = Path::new("zoneinfo");
-        let said = |text: &str| watermarks(path, text).unwrap_err().to_string();
-        assert!(said("Node x, zone DMA\n").starts_with("zoneinfo:1: found \"Node x, zone DMA\""));
-        assert!(said("Node 0, zone DMA\n  min lots\n").starts_with("zoneinfo:2: found"));
-        assert!(said("").contains("no zone with watermarks"));
+        let message = |text: &str| watermarks(path, text).unwrap_err().to_string();
+        assert!(
+            message("Node x, zone DMA\n").starts_with("zoneinfo:1: found \"Node x, zone DMA\"")
+        );
+        assert!(message("Node 0, zone DMA\n  min lots\n").starts_with("zoneinfo:2: found"));
+        assert!(message("").contains("no zone with watermarks"));
     }
 
     proptest! {

@@ -127,38 +127,38 @@ mod tests {
     }
 
     #[test]
-    fn each_is_said_once_and_counted_always() {
-        let (mut ledger, mut told) = (Ledger::default(), Vec::new());
+    fn each_is_reported_once_and_counted_always() {
+        let (mut ledger, mut shown) = (Ledger::default(), Vec::new());
         for second in 0..5 {
-            ledger.take(&mut faults([7, 8], libc::EIO), at(second), |t| told.push(t));
+            ledger.take(&mut faults([7, 8], libc::EIO), at(second), |t| shown.push(t));
         }
-        assert_eq!((told.len(), ledger.totals()), (2, [10, 0, 0, 0]));
+        assert_eq!((shown.len(), ledger.totals()), (2, [10, 0, 0, 0]));
     }
 
     #[test]
-    fn a_flood_is_counted_and_not_said() {
-        let (mut ledger, mut told) = (Ledger::default(), 0);
+    fn a_flood_is_counted_and_not_reported() {
+        let (mut ledger, mut shown) = (Ledger::default(), 0);
         for second in 0..600 {
             let pids = (0..50).map(|i| second as i32 * 50 + i);
-            ledger.take(&mut faults(pids, libc::EIO), at(second), |_| told += 1);
+            ledger.take(&mut faults(pids, libc::EIO), at(second), |_| shown += 1);
         }
-        assert_eq!(told, BURST + 599 * 1000 / MILLISECONDS_PER_REPORT);
+        assert_eq!(shown, BURST + 599 * 1000 / MILLISECONDS_PER_REPORT);
         assert_eq!(ledger.totals(), [30_000, 0, 0, 0]);
         assert!(ledger.reported.len() <= MAX_REMEMBERED);
     }
 
     #[test]
     fn machine_fault_is_a_lasting_state() {
-        let (mut ledger, mut told) = (Ledger::default(), Vec::new());
+        let (mut ledger, mut shown) = (Ledger::default(), Vec::new());
         for (second, number) in [(0, libc::EMFILE), (1, libc::ENOMEM), (2, libc::EIO)] {
-            ledger.take(&mut faults([7], number), at(second), |t| told.push(t));
+            ledger.take(&mut faults([7], number), at(second), |t| shown.push(t));
             assert_eq!(ledger.machine().is_some(), second < 2);
         }
-        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(shown.len(), 3, "{shown:?}");
         assert!(matches!(
-            &told[0],
+            &shown[0],
             FaultReport::Fault(HostFault { scope: FaultScope::Machine, .. })
         ));
-        assert!(told.contains(&FaultReport::Readable));
+        assert!(shown.contains(&FaultReport::Readable));
     }
 }

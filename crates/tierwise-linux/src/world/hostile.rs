@@ -64,7 +64,7 @@ enum Thing {
     /// An ordinary content, cut, with one byte changed.
     Damaged(usize, usize, u8),
     Zeros(u64),
-    Folder,
+    Directory,
     Dangling,
     Loop,
     Absent,
@@ -84,7 +84,7 @@ fn thing() -> impl Strategy<Value = Thing> {
         6 => (0usize..200, 0usize..200, any::<u8>())
             .prop_map(|(cut, at, byte)| Thing::Damaged(cut, at, byte)),
         1 => prop::sample::select(vec![0, 100_000, 20 << 20]).prop_map(Thing::Zeros),
-        1 => Just(Thing::Folder),
+        1 => Just(Thing::Directory),
         1 => Just(Thing::Dangling),
         1 => Just(Thing::Loop),
         1 => Just(Thing::Absent),
@@ -143,7 +143,7 @@ fn place(path: &Path, thing: &Thing, pid: i32) {
             fs::write(path, bytes).unwrap();
         }
         Thing::Zeros(length) => fs::File::create(path).unwrap().set_len(*length).unwrap(),
-        Thing::Folder => fs::create_dir(path).unwrap(),
+        Thing::Directory => fs::create_dir(path).unwrap(),
         Thing::Dangling => symlink("/nowhere/at/all", path).unwrap(),
         Thing::Loop => symlink(path, path).unwrap(),
         Thing::Absent => {}

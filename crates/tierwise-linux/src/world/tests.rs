@@ -169,22 +169,22 @@ fn suspension_stops_monitoring_and_slows_rounds() {
     let (sender, watched) = crossbeam_channel::unbounded();
     world.monitor_with(Box::new(Listener(sender))).unwrap();
     let mut report = Observation::default();
-    let mut told = |world: &mut LiveWorld<Pretender>, wanted: usize| {
+    let mut reported = |world: &mut LiveWorld<Pretender>, wanted: usize| {
         // The thread answers in its own time.
         while watched.recv_timeout(Duration::from_millis(1)) != Ok(wanted) {
             world.observe(&mut report).unwrap();
         }
     };
-    told(&mut world, 1);
+    reported(&mut world, 1);
     assert_eq!(world.account.shortest_wait(world.config.interval), Duration::ZERO);
     world.account.cpu_budget = CpuBudget::new(0.01, 0.03);
     let second = |n: u64| Duration::from_secs(n);
     (0..6).for_each(|n| world.account.cpu_budget.spent(Timestamp::ZERO + second(n), second(n)));
     assert!(world.account.cpu_budget.suspended());
     assert_eq!(world.account.shortest_wait(world.config.interval), account::SUSPENDED_WAIT);
-    told(&mut world, 0);
+    reported(&mut world, 0);
     world.account.cpu_budget = CpuBudget::new(f64::MAX, f64::MAX);
-    told(&mut world, 1);
+    reported(&mut world, 1);
 }
 
 /// A tenant may start any number of processes, each with as many mappings as the kernel allows.

@@ -39,7 +39,7 @@ impl SimulatedHost {
         let (memory, workloads) = (&self.memory, &mut self.workloads);
         let p99 = |i: usize| workloads[i].service_mut().map(|s| s.take_worst().p99);
         self.stats.time(self.now, |i| memory.usage(i), p99);
-        self.turn_windows()
+        self.advance_windows()
     }
 
     fn limit(&self, wake: Option<u64>, quantum: Duration) -> u64 {
@@ -178,7 +178,7 @@ impl SimulatedHost {
         Ok(())
     }
 
-    fn turn_windows(&mut self) -> Result<(), SimError> {
+    fn advance_windows(&mut self) -> Result<(), SimError> {
         for i in 0..self.workloads.len() {
             let workload = &self.workloads[i];
             if workload.state == WorkloadState::Running

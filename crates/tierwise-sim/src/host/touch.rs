@@ -25,7 +25,7 @@ impl SimulatedHost {
         }
         workload.set_parallelism();
         if workload.windows.is_measured() {
-            self.stats.begin_measuring(i, self.now);
+            self.stats.start_measuring(i, self.now);
         }
         if self.map_allocations(i).is_err() || self.place_rows(i).is_err() {
             self.stats.out_of_memory(i, self.now);

@@ -204,14 +204,14 @@ impl ArrivalStream {
             }
             gaps -= (self.until_ns - self.clock_ns) / self.gap_ns;
             self.clock_ns = self.until_ns;
-            if !self.turn() {
+            if !self.next_segment() {
                 return None;
             }
         }
     }
 
     /// Starts the next segment; false if there is none.
-    fn turn(&mut self) -> bool {
+    fn next_segment(&mut self) -> bool {
         let index = self.segment;
         self.segment += 1;
         let (per_second, length_ns) = match &self.arrivals {

@@ -122,7 +122,7 @@ impl Latencies {
     }
 
     /// Forgets everything so far: the measured time starts.
-    pub fn begin_measuring(&mut self) {
+    pub fn start_measuring(&mut self) {
         self.interval.clear();
         self.ended.clear();
     }

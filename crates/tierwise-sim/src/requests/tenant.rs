@@ -266,7 +266,7 @@ impl RequestTenant {
         tier_of: &[u8],
         touches: &mut T,
     ) -> &StepWork {
-        self.begin_step(costs);
+        self.start_step(costs);
         while let Some(arrival) = self.stream.peek() {
             let start = self.servers.start(arrival);
             if start >= to_ns {
@@ -281,7 +281,7 @@ impl RequestTenant {
         &self.served
     }
 
-    fn begin_step(&mut self, costs: &TierCosts<'_>) {
+    fn start_step(&mut self, costs: &TierCosts<'_>) {
         self.served.clear(costs.load_ns.len());
         for kind in &mut self.kinds {
             kind.started = 0;

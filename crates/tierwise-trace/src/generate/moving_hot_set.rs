@@ -42,8 +42,8 @@ impl MovingHotSet {
         let range = match self.motion {
             Motion::Stairs => step % ranges,
             Motion::Zigzag => {
-                let turn = step % (2 * (ranges - 1));
-                turn.min(2 * (ranges - 1) - turn)
+                let phase = step % (2 * (ranges - 1));
+                phase.min(2 * (ranges - 1) - phase)
             }
             Motion::Jump => mix(mix(self.seed) ^ step) % ranges,
         };

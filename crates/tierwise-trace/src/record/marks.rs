@@ -222,7 +222,7 @@ mod tests {
     use crate::record::wire::Reason;
 
     /// Writes lines to the FIFO. Returns the operations counted and the lines refused.
-    fn told(lines: &[u8]) -> (u64, Vec<String>) {
+    fn parsed(lines: &[u8]) -> (u64, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("marks");
         let requests = Arc::new(PluginRequests::default());
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn line_of_other_bytes_is_refused() {
-        let (operations, refused) = told(b"ops 1\n\xff\xfe\x1b[2J\nops 2\n");
+        let (operations, refused) = parsed(b"ops 1\n\xff\xfe\x1b[2J\nops 2\n");
         assert_eq!(operations, 3);
         assert_eq!(refused, ["mark \"\\xff\\xfe\\x1b[2J\": it is not UTF-8 text"]);
     }
@@ -243,24 +243,24 @@ mod tests {
     #[test]
     fn endless_line_keeps_to_the_limit() {
         let long = [&b"a".repeat(40 * MAX_LINE)[..], b"\nops 5\n"].concat();
-        let (operations, refused) = told(&long);
+        let (operations, refused) = parsed(&long);
         assert_eq!(operations, 5);
         assert_eq!(refused.len(), 1);
         assert!(refused[0].contains("longer than 4096 bytes"), "{refused:?}");
         let fits = [&b"a".repeat(MAX_LINE - 1)[..], b"\n"].concat();
-        assert_eq!(told(&fits).1, [""; 0]);
+        assert_eq!(parsed(&fits).1, [""; 0]);
     }
 
     #[test]
     fn refused_lines_are_kept_then_counted() {
-        let (_, refused) = told(&b"ops many\n".repeat(MAX_REFUSED + 7));
+        let (_, refused) = parsed(&b"ops many\n".repeat(MAX_REFUSED + 7));
         assert_eq!(refused.len(), MAX_REFUSED + 1);
         assert_eq!(refused[MAX_REFUSED], "7 more lines");
     }
 
     #[test]
     fn unfinished_line_blocks_no_reader() {
-        assert_eq!(told(b"ops 3\nops 4"), (7, Vec::new()));
+        assert_eq!(parsed(b"ops 3\nops 4"), (7, Vec::new()));
     }
 
     #[test]

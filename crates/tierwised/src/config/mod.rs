@@ -378,10 +378,10 @@ mod tests {
     fn policy_is_a_name_or_file() {
         let named = |policy: &str| Config { policy: policy.into(), ..Config::default() }.recipe();
         assert_eq!(named("tpp").unwrap().name(), "tpp");
-        let said = named("/nowhere/mine.toml").err().unwrap().to_string();
-        assert!(said.starts_with("/nowhere/mine.toml:1: cannot be read: "), "{said}");
-        assert!(said.ends_with("; there is no directory /nowhere"), "{said}");
-        let said = named("/mine-is-absent.toml").err().unwrap().to_string();
-        assert!(said.ends_with("; name an existing file"), "{said}");
+        let message = named("/nowhere/mine.toml").err().unwrap().to_string();
+        assert!(message.starts_with("/nowhere/mine.toml:1: cannot be read: "), "{message}");
+        assert!(message.ends_with("; there is no directory /nowhere"), "{message}");
+        let message = named("/mine-is-absent.toml").err().unwrap().to_string();
+        assert!(message.ends_with("; name an existing file"), "{message}");
     }
 }

@@ -256,19 +256,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (server, path) = start(directory.path());
         let (sender, _requests) = unbounded::<ControlRequest>();
-        let said = ControlServer::start(&path, sender, bounded(1).0).err().unwrap().to_string();
-        assert!(said.contains("another tierwised listens there"), "{said}");
+        let message = ControlServer::start(&path, sender, bounded(1).0).err().unwrap().to_string();
+        assert!(message.contains("another tierwised listens there"), "{message}");
         drop(server);
         drop(UnixListener::bind(&path).unwrap());
         let (sender, _requests) = unbounded::<ControlRequest>();
         ControlServer::start(&path, sender, bounded(1).0).unwrap();
         fs::write(directory.path().join("file"), "").unwrap();
         let (sender, _requests) = unbounded::<ControlRequest>();
-        let said = ControlServer::start(&directory.path().join("file"), sender, bounded(1).0)
+        let message = ControlServer::start(&directory.path().join("file"), sender, bounded(1).0)
             .err()
             .unwrap()
             .to_string();
-        assert!(said.contains("is no socket"), "{said}");
+        assert!(message.contains("is no socket"), "{message}");
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
     fn nonsense_and_endless_lines_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let (_server, path) = start(directory.path());
-        for (sent, said) in [
+        for (sent, message) in [
             (b"what?\n".to_vec(), "no such command"),
             (b"{\"command\":\"polcy\"}\n".to_vec(), "unknown variant `polcy`"),
             (vec![b'x'; 70_000], "a line is at most"),
@@ -309,7 +309,7 @@ mod tests {
             stream.write_all(&sent).unwrap();
             let mut line = String::new();
             BufReader::new(&stream).read_line(&mut line).unwrap();
-            assert!(line.contains(said), "{line}");
+            assert!(line.contains(message), "{line}");
         }
     }
 }

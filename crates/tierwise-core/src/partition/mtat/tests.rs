@@ -243,14 +243,14 @@ proptest! {
     #[test]
     fn shares_fit_and_follow_floors_and_weights(
         tenants in prop::collection::vec(tenant(), 1..9),
-        turns in 1u64..6,
+        rounds in 1u64..6,
     ) {
         let made = || {
             let specs = tenants.iter().map(spec).collect();
             Made::new(Erratic(0), specs, "bandwidth_mbps = 1\naction_interval_ms = 100")
         };
         let (mut one, mut other) = (made(), made());
-        for _ in 0..turns {
+        for _ in 0..rounds {
             for made in [&mut one, &mut other] {
                 for (i, tenant) in tenants.iter().enumerate() {
                     made.reads(i, tenant.fast, tenant.slow).p99 =

@@ -152,7 +152,7 @@ impl Slices {
         self.beyond.clear();
         self.found.rejected.clear();
         let fast = TierId::FASTEST;
-        let mut lacking = Pages(0);
+        let mut missing_pages = Pages(0);
         for tenant in pass.projection.tenants() {
             let share = pass.shares.of(tenant, fast);
             let slower =
@@ -160,10 +160,10 @@ impl Slices {
             let its = Entitlement::of(&share, pass.projection.held(tenant, fast), slower.sum());
             let spec = pass.ctx.specs.get(tenant.index());
             let critical = spec.is_some_and(|spec| spec.class == Class::LatencyCritical);
-            let delta = signed(its.lacks) - signed(its.above_cap);
+            let delta = signed(its.shortfall) - signed(its.above_cap);
             self.changes.push(Change::new(Some(tenant), critical, delta));
             self.beyond.push(its.beyond.0);
-            lacking = Pages(lacking.0.saturating_add((its.lacks + its.takes).0));
+            missing_pages = Pages(missing_pages.0.saturating_add((its.shortfall + its.takes).0));
             if !share.is_partition() {
                 let Entitlement { gives, takes, .. } = its;
                 self.competing.push(CandidateTenant { tenant: Some(tenant), gives, takes });
@@ -171,7 +171,7 @@ impl Slices {
         }
         let high = pass.ctx.topology.tier(fast).watermarks.high;
         let free = pass.projection.free.of(fast).saturating_sub(high);
-        let wanted = lacking.saturating_sub(free);
+        let wanted = missing_pages.saturating_sub(free);
         entitlement::share_out(&mut self.beyond, wanted.0);
         let mut claimed = 0;
         for (change, &beyond) in self.changes.iter_mut().zip(&self.beyond) {

@@ -113,7 +113,7 @@ impl Damos {
         sets.dedup();
         let mut damos = Self { kdamonds: Vec::new(), places: Vec::new() };
         damos.kdamonds = admin.take(sets.len() as u32)?;
-        let answer = damos.turn_on(roots, admin, rules, &sets, attrs);
+        let answer = damos.start_kdamonds(roots, admin, rules, &sets, attrs);
         if let Err(e) = answer {
             // The first failure is the one to report.
             let _ = damos.stop(admin);
@@ -122,7 +122,7 @@ impl Damos {
         Ok(damos)
     }
 
-    fn turn_on(
+    fn start_kdamonds(
         &mut self,
         roots: &Roots,
         admin: &mut Admin,

@@ -20,7 +20,7 @@ use crate::process::{Process, ProcessStat, Reader};
 use crate::roots::Roots;
 use crate::worker;
 
-use super::TURN;
+use super::COLLECTIONS_PER_ROUND;
 
 /// A process whose kdamond is on.
 #[derive(Debug)]
@@ -263,7 +263,9 @@ impl Commander {
             }
         }
         self.collections += 1;
-        if self.collections.is_multiple_of(TURN) && self.rotation.len() > self.kdamonds.len() {
+        if self.collections.is_multiple_of(COLLECTIONS_PER_ROUND)
+            && self.rotation.len() > self.kdamonds.len()
+        {
             self.assign()?;
         }
         Ok(())

@@ -33,7 +33,7 @@ use commander::{Commander, Commands, DamonOrder, Monitored, TargetChange};
 pub const MAX: u32 = 16;
 
 /// Collections per turn.
-pub const TURN: u32 = 5;
+pub const COLLECTIONS_PER_ROUND: u32 = 5;
 
 /// Checks that the kernel has it and that this process may use it.
 ///

@@ -207,8 +207,8 @@ fn unreadable_process_leaves_others_found() {
     let second = Some(TenantId(1));
     let (group, process) = (FaultScope::Group(memcached), FaultScope::Process(105));
     assert_eq!(faults, [(&group, second), (&process, second)]);
-    let said = &changes.faults.kept()[1].problem;
-    assert!(said.contains("105/stat: found \"104 (ev\\xffil) \""), "{said}");
+    let message = &changes.faults.kept()[1].problem;
+    assert!(message.contains("105/stat: found \"104 (ev\\xffil) \""), "{message}");
 }
 
 #[test]

@@ -162,11 +162,11 @@ fn impossible_tier_counts_are_refused() {
         let tier = format!("devices/virtual/memory_tiering/memory_tier{rank}/nodelist");
         fixture::put(&roots.sys.join(tier), "0\n");
     }
-    let said = LinuxHost::discover(&roots, None).unwrap_err().to_string();
-    assert!(said.contains("the kernel has 11 memory tiers"), "{said}");
+    let message = LinuxHost::discover(&roots, None).unwrap_err().to_string();
+    assert!(message.contains("the kernel has 11 memory tiers"), "{message}");
     fixture::put(&nodes::directory(&roots).join("has_memory"), "\n");
-    let said = LinuxHost::discover(&roots, None).unwrap_err().to_string();
-    assert!(said.contains("no NUMA node with memory is online"), "{said}");
+    let message = LinuxHost::discover(&roots, None).unwrap_err().to_string();
+    assert!(message.contains("no NUMA node with memory is online"), "{message}");
 }
 
 #[test]

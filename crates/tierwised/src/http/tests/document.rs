@@ -16,7 +16,7 @@ fn api_description_covers_all_paths() {
     let (_server, document) = document();
     assert_eq!(document["info"]["title"], "tierwised");
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
-    let said = |what: &Value, place: &str| {
+    let message = |what: &Value, place: &str| {
         assert!(what["description"].as_str().is_some_and(|text| text.len() > 3), "{place}");
     };
     let paths = document["paths"].as_object().unwrap();
@@ -24,13 +24,17 @@ fn api_description_covers_all_paths() {
         let operation = &item["get"];
         assert!(operation["summary"].is_string(), "{path}");
         assert_eq!(item.as_object().unwrap().len(), 1, "{path}: reading only");
-        operation["responses"].as_object().unwrap().values().for_each(|answer| said(answer, path));
-        operation["parameters"].as_array().into_iter().flatten().for_each(|key| said(key, path));
+        operation["responses"]
+            .as_object()
+            .unwrap()
+            .values()
+            .for_each(|answer| message(answer, path));
+        operation["parameters"].as_array().into_iter().flatten().for_each(|key| message(key, path));
     }
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
-        said(schema, name);
+        message(schema, name);
         for (key, property) in schema["properties"].as_object().into_iter().flatten() {
-            said(property, &format!("{name}.{key}"));
+            message(property, &format!("{name}.{key}"));
         }
     }
 }

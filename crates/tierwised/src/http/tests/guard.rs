@@ -89,9 +89,9 @@ fn used_or_public_address_is_refused() {
     let refused = |listen| {
         HttpServer::start(listen, views.subscribe(), waker.clone()).err().unwrap().to_string()
     };
-    let said = refused(server.address());
-    assert!(said.contains(&format!("http.listen: {} is in use", server.address())), "{said}");
-    assert!(said.contains("write another port"), "{said}");
-    let said = refused("0.0.0.0:0".parse().unwrap());
-    assert!(said.contains("found 0.0.0.0:0; allowed: a loopback address"), "{said}");
+    let message = refused(server.address());
+    assert!(message.contains(&format!("http.listen: {} is in use", server.address())), "{message}");
+    assert!(message.contains("write another port"), "{message}");
+    let message = refused("0.0.0.0:0".parse().unwrap());
+    assert!(message.contains("found 0.0.0.0:0; allowed: a loopback address"), "{message}");
 }

@@ -22,7 +22,7 @@ pub(crate) fn prometheus(bytes: &[u8]) {
             assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0));
             let _ = source::since_then(&buckets);
         }
-        Err(said) => assert!(said.len() < MAX_PROBLEM),
+        Err(message) => assert!(message.len() < MAX_PROBLEM),
     }
 }
 
@@ -35,8 +35,8 @@ pub(crate) fn memcached(bytes: &[u8]) {
 }
 
 fn reply(service: LineService, bytes: &[u8]) {
-    if let Err(said) = service.check(bytes) {
-        assert!(said.len() < MAX_PROBLEM);
+    if let Err(message) = service.check(bytes) {
+        assert!(message.len() < MAX_PROBLEM);
     }
 }
 
@@ -44,6 +44,6 @@ pub(crate) fn http_head(bytes: &[u8]) {
     let end = head::end(bytes).unwrap_or(bytes.len());
     match head::body_length(&bytes[..end]) {
         Ok(length) => assert!(length.is_none_or(|length| length <= head::MAX_BODY)),
-        Err(said) => assert!(said.len() < MAX_PROBLEM),
+        Err(message) => assert!(message.len() < MAX_PROBLEM),
     }
 }

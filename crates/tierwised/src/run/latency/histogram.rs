@@ -243,8 +243,8 @@ mod tests {
             "h_bucket{a=\"1\"} 1",
             "h_bucket{} 1",
         ] {
-            let said = read(line, 64).unwrap_err();
-            assert!(said.contains("expected a label le"), "{line}: {said}");
+            let message = read(line, 64).unwrap_err();
+            assert!(message.contains("expected a label le"), "{line}: {message}");
         }
         let huge = "h_bucket{le=\"-1e308\"} 1\nh_bucket{le=\"1e308\"} \
                     1e308\nh_bucket{le=\"1e99999\"} 1e308\n";
@@ -258,8 +258,8 @@ mod tests {
         let lines =
             |n: usize| (0..n).map(|i| format!("h_bucket{{le=\"{i}\"}} {i}\n")).collect::<String>();
         assert_eq!(read(&lines(MAX_BOUNDS), 4096).unwrap().len(), MAX_BOUNDS);
-        let said = read(&lines(20_000), 4096).unwrap_err();
-        assert_eq!(said, "\"h\" has more than 4096 different bounds");
+        let message = read(&lines(20_000), 4096).unwrap_err();
+        assert_eq!(message, "\"h\" has more than 4096 different bounds");
     }
 
     #[test]

@@ -50,10 +50,10 @@ mod tests {
         assert_eq!(REDIS.check(b"+PO"), Ok(false));
         assert_eq!(REDIS.check(b"+PONG\r\n"), Ok(true));
         assert_eq!(MEMCACHED.check(b"VERSION 1.6.21\r\n"), Ok(true));
-        let said = REDIS.check(b"-NOAUTH \x1b[31mno\r\n").unwrap_err();
-        assert_eq!(said, "answered \"-NOAUTH \\u{1b}[31mno\"; expected \"+PONG\"");
+        let message = REDIS.check(b"-NOAUTH \x1b[31mno\r\n").unwrap_err();
+        assert_eq!(message, "answered \"-NOAUTH \\u{1b}[31mno\"; expected \"+PONG\"");
         let long = [b"+PONG".as_slice(), &[b'x'; MAX_LEN]].concat();
-        let said = REDIS.check(&long).unwrap_err();
-        assert!(said.contains("without an end of line") && said.len() < 250, "{said}");
+        let message = REDIS.check(&long).unwrap_err();
+        assert!(message.contains("without an end of line") && message.len() < 250, "{message}");
     }
 }

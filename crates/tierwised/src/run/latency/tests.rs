@@ -178,8 +178,8 @@ fn impossible_latency_is_a_problem() {
 #[test]
 fn service_text_is_bounded_and_escaped() {
     let line = [b"HTTP/1.0 500 \x1b[2J".as_slice(), &vec![b'x'; 16 << 20]].concat();
-    let said = problem(prometheus(&page(line)), GENEROUS);
-    assert!(said.contains("\\u{1b}[2J") && !said.contains('\x1b'), "{said}");
+    let message = problem(prometheus(&page(line)), GENEROUS);
+    assert!(message.contains("\\u{1b}[2J") && !message.contains('\x1b'), "{message}");
     let endless = serve(|mut stream| {
         asked(&stream);
         let mut bytes = b"HTTP/1.0 200 OK\r\n\r\n".to_vec();
@@ -189,8 +189,8 @@ fn service_text_is_bounded_and_escaped() {
     });
     assert!(problem(prometheus(&endless), GENEROUS).contains("more than 4194304 bytes"));
     let garbage = serve(|mut stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
-    let said = problem(Latency::Redis(garbage.clone()), GENEROUS);
-    assert!(said.contains("expected \"+PONG\""), "{said}");
+    let message = problem(Latency::Redis(garbage.clone()), GENEROUS);
+    assert!(message.contains("expected \"+PONG\""), "{message}");
     assert!(problem(prometheus(&garbage), GENEROUS).contains("not an HTTP answer"));
 }
 
@@ -199,8 +199,8 @@ fn round_trips_are_timed_wrong_answers_named() {
     let address = store();
     let reading = read(Latency::Redis(address.clone()), GENEROUS).unwrap().unwrap();
     assert!(reading.p99 > Duration::ZERO && reading.operations == 0);
-    let said = problem(Latency::Memcached(address), GENEROUS);
-    assert!(said.contains("answered \"+PONG\"; expected \"VERSION\""), "{said}");
+    let message = problem(Latency::Memcached(address), GENEROUS);
+    assert!(message.contains("answered \"+PONG\"; expected \"VERSION\""), "{message}");
     let closing = serve(drop);
     assert!(read(Latency::Redis(closing), GENEROUS).is_err());
 }
@@ -218,8 +218,8 @@ fn deadline_covers_whole_conversation() {
         }
     });
     let hasty = Limits { patience: Duration::from_millis(300), ..GENEROUS };
-    let said = problem(prometheus(&dripping), hasty);
-    assert!(said.contains("no whole answer within 300ms"), "{said}");
+    let message = problem(prometheus(&dripping), hasty);
+    assert!(message.contains("no whole answer within 300ms"), "{message}");
     let (silent, _events) = silent();
     assert!(problem(Latency::Memcached(silent), hasty).contains("no whole answer within 300ms"));
 }
@@ -242,9 +242,12 @@ fn slow_store_is_read_as_slow() {
 #[test]
 fn costly_endpoint_loses_its_latency() {
     let poor = Limits { budget: 1e-9, ..GENEROUS };
-    let said = problem(Latency::Redis(store()), poor);
-    assert!(said.contains("of CPU time; allowed:"), "{said}");
-    assert!(said.contains("(cpu.budget_percent) over ten seconds; it is read again in"), "{said}");
+    let message = problem(Latency::Redis(store()), poor);
+    assert!(message.contains("of CPU time; allowed:"), "{message}");
+    assert!(
+        message.contains("(cpu.budget_percent) over ten seconds; it is read again in"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -305,8 +308,8 @@ fn untaken_readings_add_up() {
 #[test]
 fn nothing_is_sent_to_another_host() {
     for address in ["192.0.2.1:6379", "example.org:80", "127.0.0.1", "localhost:x", ""] {
-        let said = problem(Latency::Redis(address.into()), GENEROUS);
-        assert!(said.contains("not a loopback address with a port"), "{said}");
+        let message = problem(Latency::Redis(address.into()), GENEROUS);
+        assert!(message.contains("not a loopback address with a port"), "{message}");
     }
     assert_eq!(crate::config::loopback("localhost:80").unwrap().len(), 2);
     assert_eq!(crate::config::loopback("[::1]:80").unwrap().len(), 1);

@@ -72,9 +72,9 @@ class Migration:
         room = free_fast_pages - self._reserve
         # Not by the histogram: pages that do not move need no room.
         wanted = len(self._table.hottest_slow(h, max_moves))
-        lacking = min(max(0, wanted - room), max_moves)
+        missing = min(max(0, wanted - room), max_moves)
         demoted, not_demoted = self._move(
-            self._table.coldest_fast(h, patience, lacking), fast=False
+            self._table.coldest_fast(h, patience, missing), fast=False
         )
         coming = min(wanted, max(0, room + demoted))
         promoted, not_promoted = self._move(self._table.hottest_slow(h, coming), fast=True)

@@ -45,7 +45,7 @@ class Page:
     hotness: float = 0.0
     fast: bool = True
     cold_samplings: int = 0
-    looked_at: bool = False
+    sampled: bool = False
     """Since it was last judged."""
     refusals: int = 0
     """In a row: how often it was asked to move and did not."""
@@ -82,7 +82,7 @@ class PageTable:
         for address in pages:
             self._pages.setdefault(address, Page())
         for address, page in self._pages.items():
-            page.looked_at = True
+            page.sampled = True
             page.hotness = cooled(page.hotness, pages.get(address, 0.0), self._k)
 
     def hotness(self, address: int) -> float:
@@ -126,8 +126,8 @@ class PageTable:
         did so in a row."""
         for page in self._pages.values():
             cold = bucket(page.hotness) < h
-            page.cold_samplings = min(MAX_COLD, page.cold_samplings + page.looked_at) if cold else 0
-            page.looked_at = False
+            page.cold_samplings = min(MAX_COLD, page.cold_samplings + page.sampled) if cold else 0
+            page.sampled = False
             page.rests = max(0, page.rests - 1)
 
     def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]:

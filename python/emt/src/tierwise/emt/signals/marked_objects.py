@@ -18,7 +18,7 @@ from ..policy.linear import LinearModel
 from ..policy.object_hotness import ObjectHotness
 from ..representation import REPRESENTATIONS
 from ..support import extension
-from .base import Looked
+from .base import Sampled
 from .marking import due
 from .uses import types_whose_uses_write
 
@@ -53,7 +53,7 @@ class MarkedObjects:
         self._marked: array[int] = array("Q")
         self._collections = -1
 
-    def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
+    def sample(self, table: NativeTable, interval_s: float, stop: int) -> Sampled:
         """Marks if that is due, lets time pass, reads the counters of the objects that are not
         skipped."""
         collections = sum(generation["collections"] for generation in gc.get_stats())
@@ -72,7 +72,7 @@ class MarkedObjects:
             self._hotness.drop(set(wanted) - set(counters))
         hotness = self._hotness.sample(counters)
         table.inner.see(self._of_pages(hotness), DEFAULT_K)
-        return Looked(len(wanted), len(hotness), 0, 0.0)
+        return Sampled(len(wanted), len(hotness), 0, 0.0)
 
     def _mark(self) -> None:
         before = set(self._marked)

@@ -31,8 +31,6 @@ CHECKED = {
 #: Scripts and rules whose names have no ending.
 CHECKED_NAMES = {"Makefile", "init"}
 GENERATED = {"docs/cli.md", "docs/config.md", "docs/metrics.md", "docs/conform.md", "Cargo.lock"}
-#: Their long lines are still to be broken. Remove an entry with the last long line below it.
-NOT_YET_CHECKED_FOR_WIDTH = ("crates/tierwise-linux/",)
 #: A reader takes in a name of this many words at once.
 MAX_WORDS = 7
 MIN_WORDS = 2
@@ -63,14 +61,15 @@ def tracked() -> list[Path]:
 
 
 def long_lines(path: Path, text: str) -> Iterator[str]:
-    if str(path).startswith(NOT_YET_CHECKED_FOR_WIDTH):
-        return
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         if path.suffix == ".md":
             fenced ^= line.lstrip().startswith("```")
             if fenced or line.lstrip().startswith(("|", "![", "<")):
                 continue
+        # A row of a table in a doc comment.
+        if path.suffix == ".rs" and line.lstrip().startswith(("//! |", "/// |")):
+            continue
         # A URL cannot be broken.
         if len(line) > WIDTH and "://" not in line:
             yield f"{path}:{number}: {len(line)} columns; allowed: {WIDTH}"

@@ -19,7 +19,11 @@ pub enum LinuxError {
         source: io::Error,
     },
     /// A file's content is not what the kernel documents.
-    #[error("{}{}: found {found}; expected {expected}", shown_path(path), line.map_or(String::new(), |n| format!(":{n}")))]
+    #[error(
+        "{}{}: found {found}; expected {expected}",
+        shown_path(path),
+        line.map_or(String::new(), |n| format!(":{n}"))
+    )]
     Format {
         /// Path of the file.
         path: PathBuf,

@@ -235,9 +235,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_break_a_parser(
-            bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(&b"0123456789 \
-                \n\
-                =-:N/,()"[..])], 0..200),
+            bytes in prop::collection::vec(
+                prop_oneof![any::<u8>(), prop::sample::select(&b"0123456789 \n=-:N/,()"[..])],
+                0..200
+            ),
         ) {
             TARGETS.iter().for_each(|(_, target)| target(&bytes));
         }

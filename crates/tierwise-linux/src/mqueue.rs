@@ -79,7 +79,9 @@ impl SchedulerMessage {
 /// Whether the kernel takes this as the name of a queue: a slash and no other.
 ///
 /// ```
-/// assert!(tierwise_linux::mqueue::is_name("/tierwise") && !tierwise_linux::mqueue::is_name("tierwise"));
+/// use tierwise_linux::mqueue::is_name;
+///
+/// assert!(is_name("/tierwise") && !is_name("tierwise"));
 /// ```
 pub fn is_name(name: &str) -> bool {
     let rest = name.strip_prefix('/').unwrap_or_default();

@@ -481,5 +481,6 @@ fn is_worth_another_try(status: i32) -> bool {
 
 /// Whether a call as a whole failed because a node had no room.
 fn is_no_memory(error: &LinuxError) -> bool {
-    matches!(error, LinuxError::Process { source, .. } if source.raw_os_error() == Some(libc::ENOMEM))
+    let LinuxError::Process { source, .. } = error else { return false };
+    source.raw_os_error() == Some(libc::ENOMEM)
 }

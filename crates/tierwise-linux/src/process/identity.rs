@@ -68,7 +68,8 @@ impl Process {
     /// let roots = Roots::under(tree.path());
     /// std::fs::create_dir_all(roots.proc.join("7")).unwrap();
     /// let stat = |start: u64| {
-    ///     let text = format!("7 (redis) S 1 7 7 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 {start} 4096 25 0");
+    ///     let text =
+    ///         format!("7 (redis) S 1 7 7 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 {start} 4096 25 0");
     ///     std::fs::write(roots.proc.join("7/stat"), text).unwrap();
     /// };
     /// stat(900);

@@ -109,7 +109,8 @@ mod tests {
         ) {
             let mut text = b"7 (".to_vec();
             text.extend(name);
-            text.extend(format!(") S 1 7 7 0 -1 0 5 0 0 0 11 3 0 0 20 0 1 0 {start} 4096 250 0").bytes());
+            let rest = format!(") S 1 7 7 0 -1 0 5 0 0 0 11 3 0 0 20 0 1 0 {start} 4096 250 0");
+            text.extend(rest.bytes());
             prop_assert_eq!(ProcessStat::parse(&text).unwrap().start_time, start);
         }
     }

@@ -296,10 +296,12 @@ mod tests {
         let (outcome, sent) = talk(&[
             GREETING,
             "{\"return\": {}}\r\n",
-            "{\"event\": \"RESUME\", \"timestamp\": {}}\n{\"return\": [{\"cpu-index\": 1, \"thread-id\": 4712, \
+            "{\"event\": \"RESUME\", \"timestamp\": {}}\n\
+             {\"return\": [{\"cpu-index\": 1, \"thread-id\": 4712, \
              \"target\": \"x86_64\"}, {\"cpu-index\": 0, \"thread-id\": 4711, \"qom-path\": \"/m",
             "achine\"}]}\n",
-            "{\"return\": [{\"type\": \"dimm\", \"data\": {\"memdev\": \"/objects/mem1\", \"size\": 1073741824, \"addr\": 0}}, \
+            "{\"return\": [{\"type\": \"dimm\", \
+             \"data\": {\"memdev\": \"/objects/mem1\", \"size\": 1073741824, \"addr\": 0}}, \
              {\"type\": \"sgx-epc\", \"data\": {\"size\": 1}}]}\n",
         ]);
         let Ok(QmpStep::Done(guest)) = outcome else { panic!("{outcome:?}") };

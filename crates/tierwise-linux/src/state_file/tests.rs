@@ -97,7 +97,11 @@ fn unsafe_state_directory_is_refused() {
 
 proptest! {
     #[test]
-    fn no_bytes_stop_a_start(bytes in prop::collection::vec(any::<u8>(), 0..64), at in 0..WHOLE.len(), flip in 1..=u8::MAX) {
+    fn no_bytes_stop_a_start(
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+        at in 0..WHOLE.len(),
+        flip in 1..=u8::MAX,
+    ) {
         let tree = tempfile::tempdir().unwrap();
         let path = tree.path().join("s.json");
         let mut flipped = WHOLE.as_bytes().to_vec();

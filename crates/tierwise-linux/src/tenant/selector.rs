@@ -6,7 +6,8 @@
 //! let redis: TenantSelector = "cgroup:redis-server.service".parse()?;
 //! assert!(matches!(redis, TenantSelector::Cgroup(_)));
 //! assert_eq!("pids:12,14".parse::<TenantSelector>()?, TenantSelector::Pids(vec![12, 14]));
-//! assert_eq!("qemu:db-1".parse::<TenantSelector>()?, TenantSelector::Qemu(Qemu::Name("db-1".into())));
+//! let db = TenantSelector::Qemu(Qemu::Name("db-1".into()));
+//! assert_eq!("qemu:db-1".parse::<TenantSelector>()?, db);
 //!
 //! let error = "cgruop:redis".parse::<TenantSelector>().unwrap_err();
 //! assert!(error.to_string().contains("did you mean \"cgroup\"?"));

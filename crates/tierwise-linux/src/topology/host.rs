@@ -100,7 +100,8 @@ impl LinuxHost {
     /// let host = LinuxHost::discover(&Roots::default(), None)?;
     /// if host.suitability() == Suitability::Tiered {
     ///     for tier in &host.tiers {
-    ///         println!("{}: nodes {:?}, {:?}", tier.name, tier.nodes, tier.figures.load_latency.value);
+    ///         let latency = tier.figures.load_latency.value;
+    ///         println!("{}: nodes {:?}, {latency:?}", tier.name, tier.nodes);
     ///     }
     /// } else {
     ///     println!("{}", host.suitability());

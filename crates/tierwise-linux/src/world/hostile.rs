@@ -359,7 +359,9 @@ proptest! {
         match fail {
             Some((_, number)) if of_machine(number) => {
                 // While the machine cannot be read, nothing is moved and no decision changes.
-                let place = |s: &Standing| s.blocks.iter().map(|b| (b.0, b.1, b.2)).collect::<Vec<_>>();
+                let place = |s: &Standing| {
+                    s.blocks.iter().map(|b| (b.0, b.1, b.2)).collect::<Vec<_>>()
+                };
                 for (stands, alone) in stands.iter().zip(alone()) {
                     prop_assert_eq!(place(stands), place(alone));
                 }
